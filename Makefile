@@ -1,0 +1,39 @@
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test test-slow lint bench clean
+
+$(VENV)/.run: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("invariance needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@
+
+$(VENV)/.lint: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lint]'
+	touch $@
+
+demo: $(VENV)/.run
+	$(BIN)/invariance demo --json demo/posterior.json --plot demo/inclusion.png
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.test
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test
+	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) demo

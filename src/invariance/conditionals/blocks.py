@@ -1,0 +1,239 @@
+"""All subsets of some features, cut into blocks that are scored one at a time.
+
+`DenseBlocks` walks all 2**f subsets; the position of a subset is its bit pattern. `ListedBlocks` walks only the
+subsets up to a size limit. An engine sees the same face of both: a number of blocks, and of each scored block its
+log ratios, its log priors, the sums of given weights and the masks at chosen positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import comb
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.combinations import score_extensions
+from ..kernels.reductions import add_dense_prior, add_listed_prior, fold_inclusion, listed_inclusion
+from ..kernels.subset_tree import score_block
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Positions = NDArray[np.int64]
+
+_LOW_FEATURES = 14
+_LARGEST_LISTED_BLOCK = 1 << 20
+# Walking all 2**f subsets is so much cheaper per subset that it wins unless the size limit leaves few of them.
+_DENSE_ADVANTAGE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMoments:
+    """Scaled second moments of f features and the outcome (last) in E environments and the pool.
+
+    grams (G, f+1, f+1); absent (G, f+1): constant in that group; log Λ = offset + Σ_g weights[g]·log pivot_g.
+    """
+
+    grams: Floats
+    absent: Mask
+    weights: Floats
+    offset: float
+    tolerance: float
+
+    @property
+    def n_features(self) -> int:
+        return self.grams.shape[1] - 1
+
+
+@dataclass(frozen=True, eq=False)
+class PriorTerms:
+    """log p(z) over f free features: constant + Σ log_odds_j z_j + log_size_weight[|z|], |z| <= max_size."""
+
+    log_odds: Floats
+    log_size_weight: Floats
+    max_size: int
+    constant: float
+
+    @classmethod
+    def flat(cls, n_features: int, max_size: int) -> PriorTerms:
+        """Weight 1 for every subset of at most max_size features."""
+        sizes = np.where(np.arange(n_features + 1) <= max_size, 0.0, -np.inf)
+        return cls(np.zeros(n_features), sizes, max_size, 0.0)
+
+
+class ScoredBlock(Protocol):
+    """log_ratio (n,): NaN where second moments cannot decide. log_posterior (n,): plus log prior, -inf where NaN."""
+
+    log_ratio: Floats
+    log_posterior: Floats
+
+    def inclusion(self, weights: Floats) -> tuple[float, Floats]:
+        """Sum of weights (n,), and (f, f) sums over the subsets that hold features i and j. May overwrite weights."""
+        ...
+
+
+class SubsetBlocks(Protocol):
+    """n_positions positions in n_blocks blocks; block b begins at position start(b)."""
+
+    n_features: int
+    n_blocks: int
+    n_positions: int
+
+    def start(self, block: int) -> int: ...
+
+    def scored(self, block: int) -> ScoredBlock: ...
+
+    def masks(self, positions: Positions) -> Mask:
+        """(len(positions), f)"""
+        ...
+
+
+class DenseBlocks:
+    """All 2**f subsets; position = bit pattern, block = choice of the features beyond the first `n_low`."""
+
+    def __init__(self, moments: GroupMoments, prior: PriorTerms) -> None:
+        self.moments = moments
+        self.prior = prior
+        self.n_features = moments.n_features
+        self.n_low = min(self.n_features, _LOW_FEATURES)
+        self.n_blocks = 1 << (self.n_features - self.n_low)
+        self.n_positions = 1 << self.n_features
+
+    def start(self, block: int) -> int:
+        return block << self.n_low
+
+    def scored(self, block: int) -> DenseBlock:
+        m, prior = self.moments, self.prior
+        log_ratio = np.empty(1 << self.n_low)
+        score_block(m.grams, m.absent, m.weights, m.offset, m.tolerance, block, self.n_low, log_ratio)
+        high = self.high_features(block)
+        constant = prior.constant + float(prior.log_odds[high].sum())
+        log_posterior = np.empty_like(log_ratio)
+        add_dense_prior(
+            self._low_log_odds,
+            self._low_sizes,
+            constant,
+            prior.log_size_weight[len(high) :],
+            log_ratio,
+            log_posterior,
+        )
+        return DenseBlock(self, block, log_ratio, log_posterior)
+
+    def masks(self, positions: Positions) -> Mask:
+        return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
+
+    def high_features(self, block: int) -> Positions:
+        bits = block >> np.arange(self.n_features - self.n_low) & 1
+        return self.n_low + np.flatnonzero(bits)
+
+    @cached_property
+    def _low_sizes(self) -> NDArray[np.int64]:
+        return np.bitwise_count(np.arange(1 << self.n_low, dtype=np.uint64)).astype(np.int64)
+
+    @cached_property
+    def _low_log_odds(self) -> Floats:
+        sums = np.zeros(1)
+        for odds in self.prior.log_odds[: self.n_low]:
+            sums = np.concatenate([sums, sums + odds])
+        return sums
+
+
+@dataclass(frozen=True, eq=False)
+class DenseBlock:
+    parent: DenseBlocks
+    block: int
+    log_ratio: Floats
+    log_posterior: Floats
+
+    def inclusion(self, weights: Floats) -> tuple[float, Floats]:
+        f, n_low = self.parent.n_features, self.parent.n_low
+        pairs = np.zeros((f, f))
+        low, high = np.arange(n_low), self.parent.high_features(self.block)
+        total = float(fold_inclusion(weights, n_low, pairs))
+        singles = np.diagonal(pairs)[:n_low]
+        pairs[np.ix_(high, low)] = singles
+        pairs[np.ix_(low, high)] = singles[:, None]
+        pairs[np.ix_(high, high)] = total
+        return total, pairs
+
+
+class ListedBlocks:
+    """All subsets of at most `prior.max_size` features; block = choice of the first few included ones."""
+
+    def __init__(self, moments: GroupMoments, prior: PriorTerms) -> None:
+        self.moments = moments
+        self.prior = prior
+        self.n_features = moments.n_features
+        self._prefixes, self._limits = _partition(self.n_features, prior.max_size)
+        sizes = [
+            count_subsets(self.n_features - (prefix[-1] + 1 if prefix else 0), limit - len(prefix))
+            for prefix, limit in zip(self._prefixes, self._limits, strict=True)
+        ]
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        self.n_blocks = len(sizes)
+        self.n_positions = int(self._starts[-1])
+
+    def start(self, block: int) -> int:
+        return int(self._starts[block])
+
+    def scored(self, block: int) -> ListedBlock:
+        m, prior = self.moments, self.prior
+        n = self.start(block + 1) - self.start(block)
+        members = np.empty((n, max(prior.max_size, 1)), np.int32)
+        log_ratio = np.empty(n)
+        prefix = np.array(self._prefixes[block], dtype=np.int64)
+        limit = self._limits[block]
+        score_extensions(m.grams, m.absent, m.weights, m.offset, m.tolerance, prefix, limit, members, log_ratio)
+        log_posterior = np.empty(n)
+        add_listed_prior(prior.log_odds, prior.constant, prior.log_size_weight, members, log_ratio, log_posterior)
+        return ListedBlock(members, log_ratio, log_posterior, self.n_features)
+
+    def masks(self, positions: Positions) -> Mask:
+        # -1 pads the members: it lands in an extra last column that is cut off.
+        masks = np.zeros((len(positions), self.n_features + 1), dtype=bool)
+        block = np.searchsorted(self._starts, positions, side="right") - 1
+        for b in np.unique(block):
+            rows = np.flatnonzero(block == b)
+            members = self.scored(int(b)).members[positions[rows] - self.start(int(b))]
+            masks[rows[:, None], members] = True
+        return masks[:, :-1]
+
+
+@dataclass(frozen=True, eq=False)
+class ListedBlock:
+    members: NDArray[np.int32]
+    log_ratio: Floats
+    log_posterior: Floats
+    n_features: int
+
+    def inclusion(self, weights: Floats) -> tuple[float, Floats]:
+        upper = np.zeros((self.n_features, self.n_features))
+        total = float(listed_inclusion(weights, self.members, upper))
+        return total, upper + np.triu(upper, 1).T
+
+
+def count_subsets(n_features: int, max_size: int) -> int:
+    """Number of subsets of at most max_size of n_features."""
+    return sum(comb(n_features, k) for k in range(min(max_size, n_features) + 1))
+
+
+def subset_blocks(moments: GroupMoments, prior: PriorTerms) -> DenseBlocks | ListedBlocks:
+    """The cheaper of the two ways through all subsets that the prior allows."""
+    f = moments.n_features
+    if 1 << f <= _DENSE_ADVANTAGE * count_subsets(f, prior.max_size):
+        return DenseBlocks(moments, prior)
+    return ListedBlocks(moments, prior)
+
+
+def _partition(n_features: int, max_size: int) -> tuple[list[tuple[int, ...]], list[int]]:
+    """Prefixes, and the size limit under each, that together reach every subset once in blocks of bounded size."""
+    depth = 0
+    while depth < max_size and count_subsets(n_features - depth, max_size - depth) > _LARGEST_LISTED_BLOCK:
+        depth += 1
+    if depth == 0:
+        return [()], [max_size]
+    prefixes = list(combinations(range(n_features), depth))
+    return [(), *prefixes], [depth - 1, *[max_size] * len(prefixes)]

@@ -1,0 +1,36 @@
+"""The shape that every inference engine has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from ..posterior import Posterior
+from ..priors import BoundPrior
+from ..progress import ProgressMode
+
+
+class EngineError(RuntimeError):
+    """The engine cannot do this job; the message says what would."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run, as opposed to what to compute: none of it changes the result except the random generator."""
+
+    n_jobs: int | None = None
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    progress: ProgressMode = "auto"
+
+
+class Engine(Protocol):
+    """prior × conditional model → posterior.
+
+    needs : the abilities of a conditional model without which the engine cannot work
+    """
+
+    needs: ClassVar[tuple[str, ...]]
+
+    def run(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> Posterior: ...

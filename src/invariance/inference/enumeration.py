@@ -1,0 +1,340 @@
+"""Exact inference: every subset in the prior's support is scored and normalised (the paper's Algorithm 1)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import quoted
+from ..conditionals.base import require_abilities
+from ..conditionals.blocks import PriorTerms, ScoredBlock, SubsetBlocks, count_subsets
+from ..kernels.elementary import exp_shifted
+from ..kernels.reductions import weighted_sum
+from ..parallel import n_workers, ordered_map
+from ..posterior import Posterior
+from ..priors import BoundPrior
+from ..progress import ProgressBar
+from ..wording import approximate_count, duration
+from .base import EngineError, RunOptions
+from .rescoring import rescore_leading
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Subsets per second and core that no machine here exceeds much: enough to refuse without trying.
+_DENSE_RATE, _LISTED_RATE = 1e8, 1e7
+_OUT_OF_REACH = 7200.0
+
+
+@dataclass(frozen=True)
+class Enumeration:
+    """Exact posterior by enumeration.
+
+    keep : how many leading subsets the result lists
+    rescore : how many of them are scored again from the rows
+    in_memory : up to this many subsets the whole log posterior is kept
+    time_limit : refuse work that is estimated to take longer than this many seconds (None: never refuse)
+    """
+
+    keep: int = 4096
+    rescore: int = 20
+    in_memory: int = 1 << 24
+    time_limit: float | None = 3600.0
+
+    needs: ClassVar[tuple[str, ...]] = ("subset_blocks",)
+
+    def run(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> Posterior:
+        require_abilities(conditional, self.needs, "exact enumeration")
+        started = time.perf_counter()
+        self._refuse_hours(conditional, prior, options)
+        space = SubsetSpace.of(conditional, prior)
+        blocks = space.blocks
+        whole = np.empty(blocks.n_positions) if blocks.n_positions <= self.in_memory else None
+        sums = _Sums(blocks.n_features, blocks.n_blocks, self.keep)
+
+        def work(block: int) -> _BlockSums:
+            scored = blocks.scored(block)
+            start = blocks.start(block)
+            if whole is not None:
+                whole[start : start + len(scored.log_posterior)] = scored.log_posterior
+            return _BlockSums.of(scored, start, self.keep, sums.threshold)
+
+        with ProgressBar("scoring subsets", blocks.n_blocks, options.progress) as bar:
+            for part in ordered_map(work, range(blocks.n_blocks), options.n_jobs):
+                sums.add(part)
+                bar.advance()
+        if sums.log_total == -np.inf:
+            raise EngineError(
+                "no subset in the prior's support can be scored: the features that are forced in are collinear, or "
+                "one of them determines the outcome exactly. Force fewer features in."
+            )
+        return self._posterior(conditional, prior, space, sums, whole, started)
+
+    def estimate_seconds(self, conditional: Any, prior: BoundPrior, n_jobs: int | None = None) -> float:
+        """How long `run` would take here: by timing one block, or roughly when it is out of reach anyway."""
+        free = int((~prior.forced_in & ~prior.forced_out).sum())
+        room = prior.max_size - int(prior.forced_in.sum())
+        rough = _rough_seconds(free, room) / n_workers(n_jobs)
+        if rough < 0.1 or rough > _OUT_OF_REACH:
+            return rough
+        blocks = SubsetSpace.of(conditional, prior).blocks
+        probe = min(1, blocks.n_blocks - 1)  # the largest block, where they differ
+        _BlockSums.of(blocks.scored(probe), 0, 1, np.inf)  # compiles
+        started = time.perf_counter()
+        scored = blocks.scored(probe)
+        _BlockSums.of(scored, 0, 1, np.inf)
+        per_subset = (time.perf_counter() - started) / len(scored.log_ratio)
+        return per_subset * blocks.n_positions / n_workers(n_jobs)
+
+    def _refuse_hours(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> None:
+        if self.time_limit is None:
+            return
+        seconds = self.estimate_seconds(conditional, prior, options.n_jobs)
+        if seconds > self.time_limit:
+            raise EngineError(
+                f"scoring all {approximate_count(prior.support_size())} subsets would take about "
+                f"{duration(seconds)}. Lower max_size, use fewer features, or insist with "
+                "inference=Enumeration(time_limit=None)."
+            )
+
+    def _posterior(
+        self,
+        conditional: Any,
+        prior: BoundPrior,
+        space: SubsetSpace,
+        sums: _Sums,
+        whole: Floats | None,
+        started: float,
+    ) -> Posterior:
+        free_masks = space.blocks.masks(sums.top_positions)
+        masks = space.expand(free_masks)
+        check = rescore_leading(conditional, masks, sums.top_log_ratio, self.rescore)
+        if check.note is not None:
+            sums.replace(free_masks, check.log_ratios)
+            if whole is not None:
+                whole[sums.top_positions] = sums.top_log_posterior
+        if whole is not None:
+            whole -= sums.log_total
+        notes = [] if check.note is None else [check.note]
+        if sums.n_undecidable:
+            names = conditional.dependent_features((~prior.forced_out)[None])
+            notes.append(
+                f"{sums.n_undecidable:,} of {prior.support_size():,} subsets are outside the support: their features "
+                f"are too collinear for second moments (involved: {quoted(names)})."
+            )
+        moments = conditional.moments
+        pairwise = space.expand_pairs(sums.pairs)
+        return Posterior(
+            feature_names=prior.feature_names,
+            inclusion=np.diagonal(pairwise).copy(),
+            pairwise=pairwise,
+            masks=masks,
+            log_ratios=check.log_ratios,
+            log_probabilities=sums.top_log_posterior - sums.log_total,
+            log_evidence=sums.log_total,
+            entropy=max(0.0, sums.log_total - sums.mean_log_posterior),
+            n_subsets=prior.support_size(),
+            engine="exact enumeration",
+            prior=prior.name,
+            outcome_name=moments.outcome_name,
+            environments=moments.environments,
+            counts=moments.counts,
+            notes=tuple(notes),
+            diagnostics={
+                "seconds": time.perf_counter() - started,
+                "subsets_scored": space.blocks.n_positions,
+                "subsets_undecidable": sums.n_undecidable,
+                "streamed": whole is None,
+                "rescoring_difference": check.difference,
+            },
+            source=ExactSource(conditional, prior, space, sums.log_total, sums.block_log_mass, whole),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetSpace:
+    """The subsets in a prior's support: blocks over the free features, and the way back to all p features."""
+
+    blocks: SubsetBlocks
+    free: NDArray[np.intp]
+    forced: NDArray[np.intp]
+    n_features: int
+
+    @classmethod
+    def of(cls, conditional: Any, prior: BoundPrior) -> SubsetSpace:
+        forced = np.flatnonzero(prior.forced_in)
+        free = np.flatnonzero(~prior.forced_in & ~prior.forced_out)
+        terms = PriorTerms(
+            log_odds=prior.log_odds[free],
+            log_size_weight=prior.log_size_weight[len(forced) : len(forced) + len(free) + 1],
+            max_size=min(prior.max_size - len(forced), len(free)),
+            constant=-prior.log_normalizer,
+        )
+        return cls(conditional.subset_blocks(free, terms, forced), free, forced, len(prior.feature_names))
+
+    def expand(self, masks: Mask) -> Mask:
+        """(n, f) over the free features → (n, p)"""
+        full = np.zeros((len(masks), self.n_features), dtype=bool)
+        full[:, self.free] = masks
+        full[:, self.forced] = True
+        return full
+
+    def expand_pairs(self, pairs: Floats) -> Floats:
+        """(f, f) inclusion of pairs of free features → (p, p)"""
+        full = np.zeros((self.n_features, self.n_features))
+        full[np.ix_(self.free, self.free)] = pairs
+        full[np.ix_(self.forced, self.free)] = np.diagonal(pairs)
+        full[np.ix_(self.free, self.forced)] = np.diagonal(pairs)[:, None]
+        full[np.ix_(self.forced, self.forced)] = 1.0
+        return full
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockSums:
+    """What is kept of one block. pairs (f, f) and weighted are relative to exp(log_maximum)."""
+
+    log_maximum: float
+    total: float
+    pairs: Floats
+    weighted: float
+    n_undecidable: int
+    positions: NDArray[np.int64]
+    log_posterior: Floats
+    log_ratio: Floats
+
+    @classmethod
+    def of(cls, scored: ScoredBlock, start: int, keep: int, threshold: float) -> _BlockSums:
+        log_posterior = scored.log_posterior
+        log_maximum = float(log_posterior.max())
+        weights = np.empty_like(log_posterior)
+        exp_shifted(log_posterior, max(log_maximum, -1e300), weights)
+        weighted = float(weighted_sum(weights, log_posterior))
+        best = np.flatnonzero(log_posterior > threshold)
+        if len(best) > keep:
+            best = best[np.lexsort((best, -log_posterior[best]))[:keep]]
+        top, top_ratio = log_posterior[best], scored.log_ratio[best]
+        n_undecidable = int(np.isnan(scored.log_ratio).sum())
+        total, pairs = scored.inclusion(weights)
+        return cls(log_maximum, total, pairs, weighted, n_undecidable, start + best, top, top_ratio)
+
+
+class _Sums:
+    """Running totals over blocks, added in the order of the blocks whatever thread scored them."""
+
+    def __init__(self, n_features: int, n_blocks: int, keep: int) -> None:
+        self.keep = keep
+        self.threshold = -np.inf
+        self.n_undecidable = 0
+        self.block_log_mass = np.full(n_blocks, -np.inf)
+        self._n_added = 0
+        self._scale = -np.inf
+        self._total = 0.0
+        self._weighted = 0.0
+        self._pairs = np.zeros((n_features, n_features))
+        self.top_positions = np.empty(0, np.int64)
+        self.top_log_posterior = np.empty(0)
+        self.top_log_ratio = np.empty(0)
+
+    def add(self, part: _BlockSums) -> None:
+        self.n_undecidable += part.n_undecidable
+        if part.total > 0.0:
+            self.block_log_mass[self._n_added] = part.log_maximum + np.log(part.total)
+            scale = max(self._scale, part.log_maximum)
+            old, new = np.exp(self._scale - scale), np.exp(part.log_maximum - scale)
+            self._total = old * self._total + new * part.total
+            self._weighted = old * self._weighted + new * part.weighted
+            self._pairs = old * self._pairs + new * part.pairs
+            self._scale = scale
+        self._n_added += 1
+        if len(part.positions):
+            self._merge_top(part)
+
+    def _merge_top(self, part: _BlockSums) -> None:
+        positions = np.concatenate([self.top_positions, part.positions])
+        log_posterior = np.concatenate([self.top_log_posterior, part.log_posterior])
+        log_ratio = np.concatenate([self.top_log_ratio, part.log_ratio])
+        order = np.lexsort((positions, -log_posterior))[: self.keep]
+        self.top_positions, self.top_log_posterior = positions[order], log_posterior[order]
+        self.top_log_ratio = log_ratio[order]
+        # Later blocks hold later positions, which lose ties: only a larger value can still enter.
+        self.threshold = self.top_log_posterior[-1] if len(order) == self.keep else -np.inf
+
+    def replace(self, masks: Mask, log_ratio: Floats) -> None:
+        """Give the leading subsets (masks (k, f)) corrected log ratios, in the table and in all sums."""
+        old = self.top_log_posterior
+        new = old + (log_ratio - self.top_log_ratio)
+        scale = max(self._scale, float(new.max()))
+        shrink = np.exp(self._scale - scale)
+        old_weight, new_weight = np.exp(old - scale), np.exp(new - scale)
+        change = new_weight - old_weight
+        self._total = shrink * self._total + change.sum()
+        self._weighted = shrink * self._weighted + weighted_sum(new_weight, new) - weighted_sum(old_weight, old)
+        self._pairs = shrink * self._pairs + (masks * change[:, None]).T @ masks.astype(float)
+        self._scale = scale
+        self.top_log_posterior, self.top_log_ratio = new, log_ratio
+
+    @property
+    def log_total(self) -> float:
+        return float(self._scale + np.log(self._total)) if self._total > 0.0 else -np.inf
+
+    @property
+    def mean_log_posterior(self) -> float:
+        return self._weighted / self._total
+
+    @property
+    def pairs(self) -> Floats:
+        return self._pairs / self._total
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSource:
+    """Answers for any subset, long after the enumeration.
+
+    block_log_mass (n_blocks,); log_posterior (n_positions,): the normalised log posterior where it was kept.
+    """
+
+    conditional: Any
+    prior: BoundPrior
+    space: SubsetSpace
+    log_evidence: float
+    block_log_mass: Floats
+    log_posterior: Floats | None
+
+    def log_probability(self, masks: Mask) -> Floats:
+        return self.conditional.log_ratio_many(masks) + self.prior.log_prob(masks) - self.log_evidence
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        mass = np.exp(self.block_log_mass - self.block_log_mass.max())
+        chosen = rng.choice(len(mass), size=n, p=mass / mass.sum())
+        draws = np.empty((n, self.space.blocks.n_features), dtype=bool)
+        for block in np.unique(chosen):
+            rows = np.flatnonzero(chosen == block)
+            scored = self.space.blocks.scored(int(block))
+            weights = np.exp(scored.log_posterior - scored.log_posterior.max())
+            position = rng.choice(len(weights), size=len(rows), p=weights / weights.sum())
+            draws[rows] = self.space.blocks.masks(self.space.blocks.start(int(block)) + position)
+        return self.space.expand(draws)
+
+    def leading(self, mass: float) -> tuple[Mask, Floats, Floats] | None:
+        if self.log_posterior is None:
+            return None
+        order = np.argsort(-self.log_posterior, kind="stable")
+        cumulative = np.cumsum(np.exp(self.log_posterior[order]))
+        order = order[: np.searchsorted(cumulative, mass) + 1]
+        masks = self.space.expand(self.space.blocks.masks(order))
+        log_probability = self.log_posterior[order]
+        return masks, log_probability + self.log_evidence - self.prior.log_prob(masks), log_probability
+
+
+def _rough_seconds(n_features: int, max_size: int) -> float:
+    """At least this long on one core; infinite when not even the count fits a float."""
+    try:
+        dense = 2.0**n_features / _DENSE_RATE
+    except OverflowError:
+        dense = np.inf
+    listed = count_subsets(n_features, max_size)
+    return min(dense, listed / _LISTED_RATE if listed < 1e300 else np.inf)

@@ -1,0 +1,45 @@
+"""Leading subsets are scored again from the rows before anyone reads them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+AGREEMENT = 1e-6
+
+
+class NumericalWarning(RuntimeWarning):
+    """Second moments and rows disagreed; the rows' value was taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rescoring:
+    """log_ratios (k,): with disagreeing values replaced; difference: the largest relative one; note: what happened."""
+
+    log_ratios: NDArray[np.float64]
+    difference: float | None
+    note: str | None
+
+
+def rescore_leading(conditional: Any, masks: NDArray[np.bool_], log_ratios: NDArray[np.float64], n: int) -> Rescoring:
+    """Check the first n subsets against the rows; where they differ by more than 1e-6 the rows win."""
+    if n == 0 or not getattr(conditional, "has_rows", False):
+        return Rescoring(log_ratios, None, None)
+    old, new = log_ratios[:n], conditional.rescore(masks[:n])
+    difference = np.abs(new - old) / np.maximum(1.0, np.abs(new))
+    wrong = ~(difference <= AGREEMENT)
+    largest = float(np.nan_to_num(difference, nan=np.inf).max())
+    if not wrong.any():
+        return Rescoring(log_ratios, largest, None)
+    note = (
+        f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: second moments were off by up "
+        f"to {largest:.1e} (nearly collinear features)."
+    )
+    warnings.warn(note, NumericalWarning, stacklevel=2)
+    repaired = log_ratios.copy()
+    repaired[:n] = np.where(wrong, new, old)
+    return Rescoring(repaired, largest, note)

@@ -1,0 +1,37 @@
+"""Threads over compiled kernels that release the interpreter lock; results always come back in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def n_workers(n_jobs: int | None) -> int:
+    """scikit-learn's convention: None is one worker, -1 all cores, -2 all but one."""
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(n_jobs)) if n_jobs is not None else 1
+
+
+def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None) -> Iterator[Result]:
+    """map() over threads with a bounded number of results in flight; an interrupt cancels what has not begun."""
+    workers = n_workers(n_jobs)
+    if workers == 1:
+        yield from map(function, items)
+        return
+    pending: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) >= 4 * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,369 @@
+"""Sound data arrives as it is: names, labels, order, values; and what is dropped is said."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from bad_tables import GOOD, table
+from invariance.data import (
+    DataError,
+    DataWarning,
+    MultiEnvironmentData,
+    check_max_size,
+    check_spread,
+    check_whole,
+    largest_size,
+    read_chunks,
+    read_table,
+)
+
+RNG = np.random.default_rng(7)
+X = RNG.normal(size=(12, 3))
+Y = RNG.normal(size=12)
+LABELS = ["b"] * 4 + ["a"] * 5 + ["c"] * 3
+FRAME = pd.DataFrame(X, columns=["u", "v", "w"]).assign(y=Y, site=LABELS)
+
+from_table = MultiEnvironmentData.from_table
+from_arrays = MultiEnvironmentData.from_arrays
+
+
+def failing(phrase: str) -> Any:
+    return pytest.raises(DataError, match=re.escape(phrase))
+
+
+def same(left: MultiEnvironmentData, right: MultiEnvironmentData) -> None:
+    np.testing.assert_array_equal(left.X, right.X)
+    np.testing.assert_array_equal(left.y, right.y)
+    np.testing.assert_array_equal(left.environment_index, right.environment_index)
+    for name in ("feature_names", "environments", "outcome_name", "environment_name", "dropped_rows"):
+        assert getattr(left, name) == getattr(right, name), name
+
+
+# ---------------------------------------------------------------- good tables
+
+
+def test_pandas_keeps_names_labels_and_order() -> None:
+    data = from_table(FRAME, outcome="y", environment="site", features=["w", "u"])
+    assert data.feature_names == ("w", "u")
+    assert data.environments == ("b", "a", "c")
+    assert (data.outcome_name, data.environment_name) == ("y", "site")
+    assert (data.n_rows, data.n_features, data.n_environments) == (12, 2, 3)
+    assert data.counts.tolist() == [4, 5, 3]
+    assert data.rows(1).tolist() == [4, 5, 6, 7, 8]
+    np.testing.assert_array_equal(data.X, X[:, [2, 0]])
+    np.testing.assert_array_equal(data.y, Y)
+    assert data.X.flags.c_contiguous
+    assert data.X.dtype == data.y.dtype == np.float64
+    assert data.environment_index.dtype == np.intp
+    same(pickle.loads(pickle.dumps(data)), data)
+    assert repr(data) == (
+        "MultiEnvironmentData(12 rows, 2 features, outcome 'y', environments 'b' (4 rows), 'a' (5 rows), 'c' (3 rows))"
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".CSV"])
+def test_files_equal_the_frame_whole_and_in_chunks(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"table{suffix}"
+    frame = FRAME.assign(flag=[True, False] * 6, n=np.arange(12, dtype=np.int16))[["flag", "u", "site", "n", "y", "w"]]
+    if suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, sep="\t" if "tsv" in suffix else ",", index=False)
+    expected = from_table(frame, "y", "site")
+    assert expected.feature_names == ("flag", "u", "n", "w")
+    same(from_table(str(path), "y", "site"), expected)
+    same(from_table(read_table(path), "y", "site"), expected)
+    for size in (1, 5, 100):
+        chunks = list(read_chunks(path, "y", "site", rows_per_chunk=size))
+        assert len(chunks) == -(-12 // size)
+        np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), expected.X)
+        np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in chunks]), expected.y)
+        labels = [chunk.environments[code] for chunk in chunks for code in chunk.environment_index]
+        assert labels == LABELS
+        assert {chunk.feature_names for chunk in chunks} == {expected.feature_names}
+    chosen = list(read_chunks(path, "y", "site", ["w", "u"], rows_per_chunk=7))
+    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chosen]), X[:, [2, 0]])
+
+
+def test_polars_and_pyarrow_equal_pandas() -> None:
+    polars = pl.from_pandas(FRAME)
+    expected = from_table(FRAME, "y", "site")
+    same(from_table(polars, "y", "site"), expected)
+    same(from_table(polars.with_columns(pl.col("site").cast(pl.Categorical)), "y", "site"), expected)
+    same(from_table(polars.to_arrow(), "y", "site"), expected)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "int8",
+        "uint16",
+        "int64",
+        "float16",
+        "float32",
+        "Int32",
+        "UInt8",
+        "Float64",
+        "bool",
+        "boolean",
+        "int8[pyarrow]",
+    ],
+)
+def test_numeric_dtypes(dtype: str) -> None:
+    column = pd.Series([0, 1, 1] * 4).astype(dtype)
+    data = from_table(FRAME.assign(u=column), "y", "site")
+    np.testing.assert_array_equal(data.X[:, 0], [0, 1, 1] * 4)
+
+
+def test_booleans_with_gaps_in_an_object_column() -> None:
+    frame = FRAME.assign(u=pd.Series([None] + [True, False] * 5 + [True], dtype=object))
+    with pytest.warns(DataWarning, match="dropped 1 of 12 rows"):
+        data = from_table(frame, "y", "site", missing="drop")
+    np.testing.assert_array_equal(data.X[:, 0], [1, 0] * 5 + [1])
+
+
+def test_integer_column_names() -> None:
+    frame = pd.DataFrame(np.column_stack([X, Y])).assign(site=LABELS)
+    data = from_table(frame, outcome=3, environment="site")  # type: ignore[arg-type]
+    assert data.feature_names == ("0", "1", "2")
+    assert data.outcome_name == "3"
+
+
+def test_feature_constant_inside_one_environment_stays() -> None:
+    data = from_table(FRAME.assign(u=[1.0] * 4 + [0, 1] * 4), "y", "site")
+    assert data.feature_names == ("u", "v", "w")
+    assert data.dropped_features == ()
+
+
+def test_constant_feature_is_dropped_by_name() -> None:
+    with pytest.warns(DataWarning, match=re.escape("dropped features that are constant over all rows: 'v'")) as caught:
+        data = from_table(FRAME.assign(v=4.5), "y", "site")
+    assert caught[0].filename == __file__
+    assert data.feature_names == ("u", "w")
+    assert data.dropped_features == ("v",)
+    np.testing.assert_array_equal(data.X, X[:, [0, 2]])
+    assert data.X.flags.c_contiguous
+
+
+# ---------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize(
+    ("values", "environments"),
+    [
+        (pd.Categorical(LABELS, categories=["a", "b", "c"]), ("b", "a", "c")),
+        (np.repeat([3, 1, 2], 4), (3, 1, 2)),
+        (pd.array(np.repeat([3, 1, 2], 4), dtype="Int64"), (3, 1, 2)),
+        ([("x", 1)] * 6 + [("x", 0)] * 6, (("x", 1), ("x", 0))),
+        (np.repeat([True, False], 6), (True, False)),
+        (np.repeat(np.array([2.5, 1.0], np.float32), 6), (2.5, 1.0)),
+        ([frozenset({1})] * 6 + ["other"] * 6, (frozenset({1}), "other")),
+        (np.repeat(np.array(["2021-01-01", "2020-01-01"], "M8[ns]"), 6), None),
+        (pl.Series(LABELS), ("b", "a", "c")),
+        (np.array(LABELS)[:, None], ("b", "a", "c")),
+    ],
+)
+def test_labels_of_any_hashable_type(values: Any, environments: tuple[object, ...] | None) -> None:
+    data = from_arrays(X, Y, values)
+    expected = environments or (datetime.datetime(2021, 1, 1), datetime.datetime(2020, 1, 1))
+    assert data.environments == expected
+    assert not any(isinstance(label, np.generic) for label in data.environments)
+
+
+@pytest.mark.parametrize("size", [2, 100])
+def test_labels_in_text_files_do_not_depend_on_the_chunk(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "table.csv"
+    labels = ["01"] * 3 + ["1"] * 3 + ["2.5"] * 3 + ["k"] * 3
+    FRAME.assign(site=labels).to_csv(path, index=False)
+    assert from_table(path, "y", "site").environments == ("01", 1, 2.5, "k")
+    found = [label for chunk in read_chunks(path, "y", "site", rows_per_chunk=size) for label in chunk.environments]
+    assert tuple(dict.fromkeys(found)) == ("01", 1, 2.5, "k")
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def test_arrays() -> None:
+    data = from_arrays(X, Y[:, None], LABELS)
+    same(data, from_arrays(X.tolist(), Y.tolist(), np.array(LABELS)))
+    assert data.feature_names == ("x0", "x1", "x2")
+    assert data.environments == ("b", "a", "c")
+    assert data.y.shape == (12,)
+    assert data.truth is None
+    assert from_arrays(X, Y, LABELS, feature_names=list("pqr"), outcome_name="z").outcome_name == "z"
+    assert from_arrays(np.asfortranarray(X), Y, LABELS).X.flags.c_contiguous
+
+
+def test_arrays_without_environments_are_one() -> None:
+    data = from_arrays(X, Y)
+    assert data.environments == ("all",)
+    assert data.counts.tolist() == [12]
+
+
+@pytest.mark.parametrize("convert", [lambda frame: frame, pl.from_pandas])
+def test_frames_as_arrays_bring_their_names(convert: Callable[[pd.DataFrame], Any]) -> None:
+    frame = convert(FRAME)
+    data = from_arrays(frame[["u", "v", "w"]], frame["y"], frame["site"])
+    assert data.feature_names == ("u", "v", "w")
+    assert data.environments == ("b", "a", "c")
+    np.testing.assert_array_equal(data.X, X)
+    same(from_arrays(frame[["u", "v", "w"]], frame[["y"]], frame["site"]), data)
+    assert from_arrays(frame[["u", "y"]], Y, LABELS).outcome_name == "y_"
+
+
+def test_masked_values_are_missing() -> None:
+    with failing("missing values (NaN) in 'x1' (1 row)"):
+        from_arrays(np.ma.masked_array(X, mask=np.eye(12, 3, 1) * (np.arange(12)[:, None] == 0)), Y, LABELS)
+
+
+# ---------------------------------------------------------------- missing="drop"
+
+
+def gappy() -> pd.DataFrame:
+    frame = FRAME.copy()
+    frame.loc[[0, 5], "u"] = np.nan
+    frame.loc[6, "y"] = np.nan
+    frame.loc[[5, 7], "site"] = None
+    return frame
+
+
+def test_drop_reports_rows_per_environment() -> None:
+    message = (
+        "dropped 4 of 12 rows with missing values: 1 of environment 'b', 1 of environment 'a', "
+        "2 without an environment label"
+    )
+    kept = [1, 2, 3, 4, 8, 9, 10, 11]
+    with pytest.warns(DataWarning, match=f"^{re.escape(message)}$"), failing("too small: 'a' (2 rows)"):
+        from_table(gappy(), "y", "site", missing="drop")
+    frame = gappy().replace({"site": {"c": "a"}})
+    with pytest.warns(DataWarning, match=re.escape(message)):
+        data = from_table(frame, "y", "site", missing="drop")
+    assert data.dropped_rows == {None: 2, "b": 1, "a": 1}
+    assert data.environments == ("b", "a")
+    np.testing.assert_array_equal(data.X, X[kept])
+    np.testing.assert_array_equal(data.y, Y[kept])
+
+
+def test_drop_ignores_columns_that_are_not_used() -> None:
+    data = from_table(FRAME.assign(u=np.nan), "y", "site", features=["v", "w"], missing="drop")
+    assert data.n_rows == 12
+    assert data.dropped_rows == {}
+
+
+def test_drop_names_an_environment_that_vanishes_and_keeps_first_appearance() -> None:
+    frame = FRAME.assign(site=["p", "q", "p", "q", "r", "r"] * 2)
+    frame.loc[[0, 4, 5, 10, 11], "u"] = np.nan
+    with pytest.warns(DataWarning, match=re.escape("nothing is left of environment 'r'")) as caught:
+        data = from_table(frame, "y", "site", missing="drop")
+    assert caught[0].filename == __file__
+    assert data.environments == ("q", "p")
+    assert data.environment_index.tolist() == [0, 1, 0, 1, 0, 1, 0]
+    assert data.dropped_rows == {"p": 1, "r": 4}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_drop_in_chunks_warns_once_with_the_totals(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"table{suffix}"
+    frame = gappy()
+    frame.to_parquet(path) if suffix == ".parquet" else frame.to_csv(path, index=False)
+    with pytest.warns(DataWarning, match="dropped 4 of 12 rows") as caught:
+        chunks = list(read_chunks(path, "y", "site", missing="drop", rows_per_chunk=1))
+    assert len(caught) == 1
+    assert len(chunks) == 8
+    assert np.concatenate([chunk.y for chunk in chunks]).tolist() == Y[[1, 2, 3, 4, 8, 9, 10, 11]].tolist()
+
+
+def test_unnamed_index_column_is_left_out(tmp_path: Path) -> None:
+    FRAME.to_csv(tmp_path / "table.csv")
+    with pytest.warns(DataWarning, match="table.csv: column 1 has no name in the header and was left out"):
+        data = from_table(tmp_path / "table.csv", "y", "site")
+    same(data, from_table(FRAME, "y", "site"))
+    same(from_table(tmp_path / "table.csv", "y", "site", ["u", "v", "w"]), data)
+
+
+@pytest.mark.parametrize("rows", [0, -1, 2.5, True])
+def test_rows_per_chunk_is_checked_before_reading(rows: Any) -> None:
+    with failing(f"rows_per_chunk={rows!r} is not a positive whole number: pass 1 or more."):
+        read_chunks("unread.csv", "y", "site", rows_per_chunk=rows)
+
+
+def test_spaces_after_separators(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "b.csv").write_text("\ufeff" + GOOD.replace(",", ", "))
+    same(from_table(tmp_path / "b.csv", "y", "site"), from_table(tmp_path / "a.csv", "y", "site"))
+
+
+def test_decimals_are_read_exactly(tmp_path: Path) -> None:
+    values = [0.1 + 0.2, 1e-17 / 3, 12345678.123456789, 2 / 3, 1e30 / 7, -5e-5 / 3]
+    (tmp_path / "a.csv").write_text(table(a=values))
+    assert from_table(tmp_path / "a.csv", "y", "site").X[:, 0].tolist() == values
+
+
+# ---------------------------------------------------------------- sizes, and checks on summaries
+
+
+def test_check_max_size_names_environment_and_the_size_that_works() -> None:
+    counts, varying, labels = [100, 7, 5], [10, 10, 2], ("a", "b", "c")
+    assert largest_size(counts, varying, 10) == 5
+    check_max_size(5, counts, varying, labels)
+    with failing(
+        "max_size=6 needs 8 rows in environment 'b', which has 7. The largest max_size that works is 5: use that"
+    ):
+        check_max_size(6, counts, varying, labels)
+
+
+@pytest.mark.parametrize(
+    ("counts", "varying", "p", "expected"),
+    [
+        ([3, 50], [4, 4], 4, 1),
+        ([6, 6], [4, 4], 4, 4),
+        ([5, 6], [4, 4], 4, 3),
+        ([3], [1], 9, 9),
+        ([50], [40], 40, 40),
+    ],
+)
+def test_largest_size_is_where_the_check_begins(counts: list[int], varying: list[int], p: int, expected: int) -> None:
+    size = largest_size(counts, varying, p)
+    assert size == expected
+    check_max_size(size, counts, varying, tuple("ab"))
+    if size < p:
+        with pytest.raises(DataError):
+            check_max_size(size + 1, counts, varying, tuple("ab"))
+
+
+def test_check_whole_on_summaries() -> None:
+    check_whole(("a", "b"), [3, 4], [0, 0], [1, 2])
+    check_whole(("all",), [3], [0], [1], single_allowed=True)
+    with failing("all 3 rows have the same label 'all'"):
+        check_whole(("all",), [3], [0], [1])
+    with failing("outcome 'z' is constant inside environment 'b' (4 rows)"):
+        check_whole(("a", "b"), [3, 4], [0, 2], [1, 2], outcome_name="z")
+    with failing("the table has no rows"):
+        check_whole((), [], [], [])
+
+
+def test_check_spread_allows_constants() -> None:
+    check_spread(["a", "b"], np.array([1.0, 0.0]), np.array([1.0, 1e-99]))
+    with failing("column 'b' varies by only 1e-101"):
+        check_spread(["a", "b"], np.array([1.0, 0.0]), np.array([1.0, 1e-101]))
+
+
+def test_import_is_cheap() -> None:
+    code = (
+        "import sys, invariance.data; "
+        "print([m for m in ('pandas', 'polars', 'pyarrow', 'narwhals') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

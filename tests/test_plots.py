@@ -1,0 +1,126 @@
+"""The picture of the inclusion probabilities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from invariance.plots import plot_inclusion, save_inclusion
+from invariance.posterior import Posterior
+from posteriors import run_without_package_init
+
+
+def make_posterior(inclusion: Any, names: tuple[str, ...] | None = None, **changes: Any) -> Posterior:
+    inclusion = np.asarray(inclusion, dtype=float)
+    p = len(inclusion)
+    arguments: dict[str, Any] = {
+        "feature_names": names or tuple(f"x{j}" for j in range(p)),
+        "inclusion": inclusion,
+        "masks": (inclusion > 0.5)[None, :],
+        "log_ratios": [-3.0],
+        "log_probabilities": [-1.0],
+        "log_evidence": -4.0,
+        "entropy": 1.0,
+        "n_subsets": 2**p,
+        "engine": "exact enumeration",
+        "prior": "uniform",
+        "outcome_name": "y",
+        "environments": ("a", "b"),
+        "counts": [10, 20],
+    }
+    return Posterior(**(arguments | changes))
+
+
+def labels(ax: Any) -> list[str]:
+    return [tick.get_text() for tick in ax.get_yticklabels()]
+
+
+def bars(ax: Any) -> list[tuple[float, float, str]]:
+    """(position, width, colour) of every bar from the top."""
+    found = [(r.get_y() + r.get_height() / 2, r.get_width(), to_hex(r.get_facecolor())) for r in ax.patches]
+    return sorted(found)
+
+
+def test_bars_are_sorted_and_labelled() -> None:
+    ax = plot_inclusion(make_posterior([0.2, 0.97, 0.2, 0.6]))
+    assert labels(ax) == ["x1", "x3", "x0", "x2"]
+    assert [width for _, width, _ in bars(ax)] == pytest.approx([0.97, 0.6, 0.2, 0.2])
+    assert ax.get_xlabel() == "posterior inclusion probability"
+    assert ax.get_ylabel() == "feature"
+    assert ax.get_title(loc="left") == "Outcome y, 2 environments"
+    assert ax.get_xlim() == (0.0, 1.0)
+    assert ax.yaxis_inverted()
+    assert [np.asarray(line.get_xdata()).tolist() for line in ax.get_lines()] == [[0.5, 0.5]]
+    assert [text.get_text() for text in ax.texts] == ["0.970", "0.600", "0.200", "0.200"]
+    assert ax.get_legend() is None
+
+
+def test_top_and_long_names() -> None:
+    names = tuple(f"{'a_very_long_feature_name_' * 4}{j}" for j in range(50))
+    ax = plot_inclusion(make_posterior(np.linspace(0, 1, 50), names), top=7)
+    assert len(ax.patches) == 7
+    assert ax.get_ylabel() == "feature (7 of 50)"
+    assert all(len(label) == 32 and "…" in label for label in labels(ax))
+    assert labels(ax)[0].endswith("49")
+    with pytest.raises(ValueError, match="top must be at least 1"):
+        plot_inclusion(make_posterior([0.5]), top=0)
+
+
+@pytest.mark.parametrize("truth", [["x0", "x2"], np.array([True, False, True])])
+def test_truth_colours_the_bars(truth: Any) -> None:
+    ax = plot_inclusion(make_posterior([0.9, 0.4, 0.1]), truth=truth)
+    colours = [colour for _, _, colour in bars(ax)]
+    assert colours[0] == colours[2] != colours[1]
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["truly invariant", "not in the true subset"]
+
+
+def test_unknown_truth_is_refused() -> None:
+    with pytest.raises(ValueError, match="no feature is named 'x9'"):
+        plot_inclusion(make_posterior([0.9, 0.4]), truth=["x9"])
+
+
+def test_draws_into_given_axes() -> None:
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert plot_inclusion(make_posterior([0.9, 0.4]), ax=right) is right
+    assert len(right.patches) == 2
+    assert len(left.patches) == 0
+
+
+@pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")])
+def test_save_writes_the_format_of_the_ending(tmp_path: Path, name: str, magic: bytes) -> None:
+    path = save_inclusion(make_posterior([0.9, 0.4]), tmp_path / name, truth=["x0"])
+    assert path == tmp_path / name
+    assert path.read_bytes().startswith(magic)
+
+
+def test_save_survives_odd_names(tmp_path: Path) -> None:
+    names = ("$\\frac{$", "a_b^c", "tab\tname", "")
+    path = save_inclusion(make_posterior([0.9, 0.4, 0.2, 0.1], names, outcome_name="$y"), str(tmp_path / "odd"))
+    assert path == tmp_path / "odd.png"
+    assert path.stat().st_size > 1000
+
+
+def test_save_explains_what_it_cannot_write(tmp_path: Path) -> None:
+    posterior = make_posterior([0.9])
+    with pytest.raises(ValueError, match=r"cannot write a picture as '\.docx'; use one of .*png"):
+        save_inclusion(posterior, tmp_path / "a.docx")
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere.* to write 'a\.png' into"):
+        save_inclusion(posterior, tmp_path / "nowhere" / "a.png")
+
+
+def test_pyplot_is_never_imported() -> None:
+    run_without_package_init(
+        "import invariance.plots as plots\n"
+        "assert 'matplotlib' not in sys.modules, 'matplotlib is imported before it is used'\n"
+        "from posteriors import random_posterior\n"
+        "plots.plot_inclusion(random_posterior(0)).figure.canvas.draw()\n"
+        "assert 'matplotlib.pyplot' not in sys.modules, 'pyplot keeps global state'\n"
+    )

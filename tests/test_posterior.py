@@ -1,0 +1,237 @@
+"""The values of a Posterior, on posteriors enumerated by plain numpy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariance.posterior import PosteriorError
+from invariance.subsets import as_mask
+from posteriors import (
+    all_masks,
+    assert_same,
+    cut,
+    enumerate_posterior,
+    from_probabilities,
+    random_posterior,
+    run_without_package_init,
+)
+
+
+def test_marginals_and_mode_agree_with_enumeration() -> None:
+    log_ratios = -np.arange(8.0)[::-1]
+    posterior = enumerate_posterior(log_ratios)
+    assert posterior.mode == ("x0", "x1", "x2")
+    assert posterior.mode_mask.tolist() == [True, True, True]
+    weights = np.exp(log_ratios)
+    assert posterior.mode_probability == pytest.approx(1 / weights.sum(), rel=1e-12)
+    series = posterior.inclusion_probabilities
+    assert series.name == "inclusion_probability"
+    assert list(series.index) == ["x0", "x1", "x2"]
+    assert series["x0"] == pytest.approx(weights[4:].sum() / weights.sum(), rel=1e-12)
+    pairs = posterior.pairwise_inclusion
+    assert pairs.loc["x0", "x2"] == pytest.approx(weights[[5, 7]].sum() / weights.sum(), rel=1e-12)
+    np.testing.assert_allclose(np.diagonal(pairs), series, rtol=1e-12)
+
+
+def test_subsets_table() -> None:
+    posterior = from_probabilities({(0, 2): 0.5, (): 0.3, (1,): 0.2})
+    table = posterior.subsets(3)
+    assert list(table.columns) == ["subset", "size", "log_ratio", "probability", "cumulative"]
+    assert table["subset"].tolist() == [("x0", "x2"), (), ("x1",)]
+    assert table["size"].tolist() == [2, 0, 1]
+    np.testing.assert_allclose(table["log_ratio"], np.log([0.5, 0.3, 0.2]))
+    np.testing.assert_allclose(table["probability"], [0.5, 0.3, 0.2])
+    np.testing.assert_allclose(table["cumulative"], [0.5, 0.8, 1.0])
+    assert len(posterior.subsets()) == 8
+    assert len(random_posterior(0, p=5).subsets()) == 20
+    assert len(random_posterior(0, p=5).subsets(None)) == 32
+    with pytest.raises(ValueError, match="top must be at least 1"):
+        posterior.subsets(0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(weights=st.lists(st.integers(0, 20), min_size=8, max_size=8), level=st.floats(0.01, 1.0))
+def test_credible_collection_is_the_smallest(weights: list[int], level: float) -> None:
+    if sum(weights) == 0:
+        weights = [1] * 8
+    probabilities = np.array(weights) / sum(weights)
+    with np.errstate(divide="ignore"):
+        posterior = enumerate_posterior(np.log(probabilities))
+    collection = posterior.credible_subsets(level)
+    assert collection["probability"].sum() >= level - 2e-12
+    smallest = min(
+        size
+        for size in range(1, 9)
+        if any(sum(c) >= level - 1e-12 for c in itertools.combinations(probabilities, size))
+    )
+    assert len(collection) == smallest
+
+
+def test_credible_level_is_checked() -> None:
+    for level in (0.0, -1.0, 1.5, math.nan):
+        with pytest.raises(ValueError, match="level must be above 0 and at most 1"):
+            random_posterior(0).credible_subsets(level)
+
+
+def test_credible_collection_asks_the_source_or_warns() -> None:
+    whole = random_posterior(3, scale=1.0)
+    expected = whole.credible_subsets(0.9)
+    assert len(expected) > 3
+    pd.testing.assert_frame_equal(cut(whole, 3, source=True).credible_subsets(0.9), expected)
+    short = cut(whole, 3)
+    with pytest.warns(UserWarning, match=rf"the 3 subsets at hand hold {short.table_mass:.3g} of the"):
+        assert len(short.credible_subsets(0.9)) == 3
+    assert len(short.credible_subsets(0.01)) == 1
+
+
+def test_order_of_ties_does_not_depend_on_the_engine() -> None:
+    rng = np.random.default_rng(5)
+    masks = all_masks(9)[rng.permutation(512)]
+    log_ratios = -rng.integers(0, 2, 512).astype(float)
+    log_probabilities = log_ratios - np.log(np.exp(log_ratios).sum())
+    base = random_posterior(0, p=9)
+    tables = []
+    for seed in (0, 1):
+        order = np.random.default_rng(seed).permutation(512)
+        posterior = replace(
+            base, masks=masks[order], log_ratios=log_ratios[order], log_probabilities=log_probabilities[order]
+        )
+        tables.append(posterior)
+    assert_same(*tables)
+    keys = [
+        (-log_probability, int(mask.sum()), tuple(np.flatnonzero(mask)))
+        for mask, log_probability in zip(tables[0].masks, tables[0].log_probabilities, strict=True)
+    ]
+    assert keys == sorted(keys)
+
+
+def test_probability_by_names_and_mask() -> None:
+    posterior = random_posterior(7)
+    table = posterior.subsets(None)
+    for subset, probability in zip(table["subset"].tolist(), table["probability"].tolist(), strict=True):
+        assert posterior.probability(subset) == pytest.approx(probability, rel=1e-12)
+        mask = [name in subset for name in posterior.feature_names]
+        assert posterior.probability(mask) == posterior.probability(np.array(mask))
+        assert posterior.probability(reversed(subset)) == posterior.probability(mask)
+    assert posterior.probability([]) == posterior.probability(np.zeros(4, dtype=bool))
+
+
+def test_probability_outside_the_table() -> None:
+    whole = random_posterior(7)
+    last = whole.subsets(None)["subset"].iloc[-1]
+    assert cut(whole, 3, source=True).probability(last) == pytest.approx(whole.probability(last), rel=1e-12)
+    with pytest.raises(PosteriorError, match=r"not among the 3 subsets in the table .* Fit again, or save with pickle"):
+        cut(whole, 3).probability(last)
+    assert cut(whole, 3, n_subsets=3).probability(last) == 0.0
+    assert whole.probability(whole.mode) == cut(whole, 3).probability(whole.mode)
+
+
+@pytest.mark.parametrize(
+    ("subset", "error", "message"),
+    [
+        (["x1", "x_2"], ValueError, r"no feature is named 'x_2'; did you mean 'x2'\?"),
+        (["unlike"], ValueError, r"no feature is named 'unlike'$"),
+        ("x1", TypeError, r"for example \['x1'\], not one string"),
+        ([True, False], ValueError, "one True or False for each of the 4 features"),
+        ([True, "x1", False, False], ValueError, "one True or False for each of the 4 features"),
+        ([1, 2], TypeError, "cannot hold 1"),
+        (3, TypeError, "not 3"),
+    ],
+)
+def test_bad_subsets_are_explained(subset: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        random_posterior(0).probability(subset)
+
+
+def test_mask_of_a_series() -> None:
+    assert as_mask(pd.Series([True, False]), ("a", "b")).tolist() == [True, False]
+
+
+def test_sample_matches_the_probabilities() -> None:
+    posterior = random_posterior(2, p=3, scale=1.0)
+    draws = posterior.sample(20_000, random_state=0)
+    assert draws.shape == (20_000, 3)
+    assert list(draws.columns) == ["x0", "x1", "x2"]
+    assert set(draws.dtypes) == {np.dtype(bool)}
+    np.testing.assert_allclose(draws.mean(), posterior.inclusion, atol=0.015)
+    pd.testing.assert_frame_equal(posterior.sample(50, 3), posterior.sample(50, np.random.default_rng(3)))
+    assert not posterior.sample(50, 3).equals(posterior.sample(50, 4))
+
+
+def test_sample_without_all_the_mass() -> None:
+    whole = random_posterior(2)
+    with pytest.raises(PosteriorError, match=r"cannot draw .* table holds 3 subsets .* Fit again, or save with pickle"):
+        cut(whole, 3).sample(2)
+    draws = cut(whole, 3, source=True).sample(2)
+    assert draws.to_numpy().tolist() == [whole.masks[2].tolist()] * 2
+    with pytest.raises(ValueError, match="n must be at least 1"):
+        whole.sample(0)
+
+
+def test_pairwise_that_was_not_estimated() -> None:
+    with pytest.raises(PosteriorError, match=r"engine \(exact enumeration\) did not estimate pairwise"):
+        _ = random_posterior(0, pairwise=None).pairwise_inclusion
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"feature_names": ("a", "a", "b", "c")}, "no name may occur twice"),
+        ({"inclusion": np.zeros(3)}, r"inclusion: shape \(4,\) is needed, not \(3,\)"),
+        ({"inclusion": np.array([0, 0.5, 1.1, 0])}, "inclusion: probabilities must lie between 0 and 1"),
+        ({"inclusion": np.array([0, 0.5, math.nan, 0])}, "inclusion: holds NaN"),
+        ({"pairwise": np.zeros((4, 4))}, "pairwise: its diagonal"),
+        ({"masks": np.zeros((16, 4))}, r"masks: a boolean array \(k, 4\)"),
+        ({"masks": np.zeros((16, 4), dtype=bool)}, "the same subset occurs twice"),
+        ({"log_ratios": np.zeros(3)}, "log_ratios: shape"),
+        ({"log_probabilities": np.zeros(16)}, "sum to 16 > 1"),
+        ({"log_probabilities": np.full(16, -np.inf)}, "no subset has a positive probability"),
+        ({"n_subsets": 3}, "n_subsets: 3 is fewer"),
+        ({"environments": ("a",)}, "does not match 1 environments"),
+        ({"entropy": math.nan}, "must not be NaN"),
+    ],
+)
+def test_inconsistent_parts_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(random_posterior(0), **changes)
+
+
+def test_arrays_are_read_only_copies() -> None:
+    mine = np.array([0.1, 0.2, 0.3, 0.4])
+    posterior = random_posterior(0, inclusion=mine, pairwise=None)
+    mine[0] = 0.9
+    assert posterior.inclusion[0] == 0.1
+    with pytest.raises(ValueError, match="read-only"):
+        posterior.masks[0, 0] = True
+    series = posterior.inclusion_probabilities
+    series.iloc[0] = 0.7
+    assert posterior.inclusion[0] == 0.1
+
+
+def test_pickle_keeps_everything() -> None:
+    whole = random_posterior(1)
+    short = cut(whole, 3, source=True)
+    again = pickle.loads(pickle.dumps(short))
+    assert_same(again, short)
+    last = whole.subsets(None)["subset"].iloc[-1]
+    assert again.probability(last) == short.probability(last)
+    assert not again.inclusion.flags.writeable
+
+
+def test_import_is_cheap() -> None:
+    code = (
+        "import invariance.posterior, invariance.summary\n"
+        "heavy = {'pandas', 'scipy', 'sklearn', 'numba', 'matplotlib', 'xarray', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, sorted(heavy)"
+    )
+    run_without_package_init(code)

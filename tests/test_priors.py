@@ -1,0 +1,399 @@
+"""Priors: normalisation, agreement with plain formulas, exact sampling, sizes, and error messages."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.special import betaln
+from scipy.stats import chisquare
+
+from invariance.priors import BetaBinomialPrior, BoundPrior, InclusionPrior, Prior, UniformPrior, parse_prior
+
+BETWEEN = "must be between 0 and 1, got"
+WHOLE = "must be None or a whole number of features, 0 or more; got"
+NAMES = ["age", "dose", "site"]
+POSITIVE = "of the beta-binomial prior must be positive and finite:"
+
+
+def all_masks(p: int) -> np.ndarray:
+    """Every subset of p features, (2^p, p)."""
+    return np.array(list(itertools.product([False, True], repeat=p)), dtype=bool).reshape(2**p, p)
+
+
+def plain_weights(prior: Prior, masks: np.ndarray) -> np.ndarray:
+    """Unnormalised probability of each subset, written as one product per subset."""
+    p = masks.shape[1]
+    limit = p if prior.max_size is None else prior.max_size
+    weights = []
+    for mask in masks:
+        k = int(mask.sum())
+        if k > limit:
+            weight = 0.0
+        elif isinstance(prior, InclusionPrior):
+            q = np.broadcast_to(np.asarray(prior.probabilities, dtype=float), p)
+            weight = math.prod(q[j] if mask[j] else 1.0 - q[j] for j in range(p))
+        elif isinstance(prior, BetaBinomialPrior):
+            weight = math.exp(betaln(prior.a + k, prior.b + p - k) - betaln(prior.a, prior.b))
+        else:
+            weight = 1.0
+        weights.append(weight)
+    return np.array(weights)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Prior, int]:
+    """A prior of any kind with p <= 10, whose forced features fit its limit."""
+    p = draw(st.integers(0, 10))
+    limit = draw(st.none() | st.integers(0, p + 2))
+    kind = draw(st.sampled_from(["uniform", "beta-binomial", "scalar", "each", "each truncated"]))
+    if kind == "uniform":
+        return UniformPrior(limit), p
+    if kind == "beta-binomial":
+        positive = st.floats(0.05, 50.0)
+        return BetaBinomialPrior(draw(positive), draw(positive), limit), p
+    soft = st.floats(1e-6, 1.0 - 1e-6)
+    if kind == "scalar":
+        return InclusionPrior(draw(soft | st.just(0.0)), limit), p
+    q = draw(st.lists(soft | st.sampled_from([0.0, 1.0, 0.5]), min_size=p, max_size=p))
+    forced = sum(value == 1.0 for value in q)
+    undecided = sum(0.0 < value < 1.0 for value in q)
+    truncated = kind == "each truncated" and undecided > 0
+    return InclusionPrior(q, forced + draw(st.integers(0, undecided - 1)) if truncated else None), p
+
+
+FIXED: dict[str, tuple[Prior, int]] = {
+    "uniform": (UniformPrior(), 5),
+    "uniform truncated": (UniformPrior(2), 6),
+    "beta-binomial": (BetaBinomialPrior(1.0, 3.0), 5),
+    "beta-binomial truncated": (BetaBinomialPrior(0.5, 2.0, 3), 6),
+    "one probability": (InclusionPrior(0.2), 5),
+    "one probability truncated": (InclusionPrior(0.6, 2), 6),
+    "each its own": (InclusionPrior([0.1, 0.4, 0.7, 0.85]), 4),
+    "each its own truncated": (InclusionPrior([0.1, 0.4, 0.7, 0.85, 0.5], 2), 5),
+    "hard and soft": (InclusionPrior([0.3, 1.0, 0.0, 0.6, 0.2, 0.9], 3), 6),
+    "hard, rest equal": (InclusionPrior([0.5, 1.0, 0.0, 0.5, 0.5]), 5),
+    "all decided": (InclusionPrior([1.0, 0.0, 1.0]), 3),
+}
+fixed_cases = pytest.mark.parametrize(("prior", "p"), FIXED.values(), ids=FIXED.keys())
+
+
+@given(cases())
+@example(FIXED["hard and soft"])
+@example(FIXED["each its own truncated"])
+@settings(deadline=None, max_examples=200)
+def test_log_prob_is_normalised_and_equals_the_plain_formula(case: tuple[Prior, int]) -> None:
+    prior, p = case
+    masks = all_masks(p)
+    weights = plain_weights(prior, masks)
+    probabilities = np.exp(prior.bind(p).log_prob(masks))
+    assert probabilities.sum() == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(probabilities, weights / weights.sum(), rtol=1e-9, atol=1e-300)
+
+
+@given(cases())
+@example(FIXED["hard and soft"])
+@example(FIXED["each its own truncated"])
+@settings(deadline=None, max_examples=200)
+def test_summaries_equal_enumeration(case: tuple[Prior, int]) -> None:
+    prior, p = case
+    masks = all_masks(p)
+    bound = prior.bind(p)
+    weights = plain_weights(prior, masks)
+    probabilities = weights / weights.sum()
+    support = np.isfinite(bound.log_prob(masks))
+    np.testing.assert_array_equal(support, weights > 0)
+    assert bound.support_size() == np.count_nonzero(support)
+    sizes = np.bincount(masks.sum(axis=1), weights=probabilities, minlength=p + 1)
+    np.testing.assert_allclose(bound.size_distribution(), sizes, rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(bound.inclusion_probabilities(), probabilities @ masks, rtol=1e-9, atol=1e-15)
+
+
+@given(cases())
+@settings(deadline=None, max_examples=60)
+def test_the_stated_form_gives_log_prob(case: tuple[Prior, int]) -> None:
+    prior, p = case
+    bound = prior.bind(p)
+    masks = all_masks(p)
+    masks = masks[np.isfinite(bound.log_prob(masks))]
+    stated = masks @ bound.log_odds + bound.log_size_weight[masks.sum(axis=1)] - bound.log_normalizer
+    np.testing.assert_allclose(bound.log_prob(masks), stated, rtol=1e-10, atol=1e-10)
+    assert np.all(bound.log_odds[bound.forced_in | bound.forced_out] == 0)
+    assert np.all(bound.log_size_weight[bound.max_size + 1 :] == -np.inf)
+    assert bound.free.tolist() == [j for j in range(p) if not (bound.forced_in[j] or bound.forced_out[j])]
+
+
+@fixed_cases
+def test_sample_frequencies_match_log_prob(prior: Prior, p: int) -> None:
+    bound = prior.bind(p)
+    masks = all_masks(p)
+    expected = np.exp(bound.log_prob(masks))
+    n = 40_000
+    drawn = bound.sample(n, np.random.default_rng(7))
+    assert (drawn.shape, drawn.dtype) == ((n, p), np.bool_)
+    observed = np.bincount(drawn @ (1 << np.arange(p)[::-1]), minlength=2**p)
+    assert observed[expected == 0].sum() == 0
+    # Subsets expected fewer than five times share one cell, as the chi-square approximation needs.
+    common = n * expected >= 5
+    rare = ~common & (expected > 0)
+    cells = np.append(observed[common], observed[rare].sum())
+    means = np.append(n * expected[common], n * expected[rare].sum())
+    keep = means > 0
+    if np.count_nonzero(keep) > 1:
+        assert chisquare(cells[keep], means[keep] * (n / means.sum())).pvalue > 1e-3
+    else:
+        assert cells[keep].tolist() == [n]
+
+
+def test_sampling_is_reproducible_and_may_be_empty() -> None:
+    for prior, p in FIXED.values():
+        bound = prior.bind(p)
+        first, second = (bound.sample(50, np.random.default_rng(3)) for _ in range(2))
+        np.testing.assert_array_equal(first, second)
+        assert bound.sample(0, np.random.default_rng(3)).shape == (0, p)
+
+
+def test_support_size_of_the_gene_study() -> None:
+    bound = UniformPrior(200).bind(6169)
+    count = bound.support_size()
+    assert isinstance(count, int)
+    assert count == sum(math.comb(6169, k) for k in range(201))
+    assert len(str(count)) - 1 in (381, 382)
+    assert math.log(count) == pytest.approx(382 * math.log(10), rel=2e-3)
+    assert bound.log_normalizer == pytest.approx(math.log(count), rel=1e-13)
+    with_hard = InclusionPrior({"x3": 1.0, "x5": 0.0}, 200).bind(6169)
+    assert with_hard.support_size() == sum(math.comb(6167, k) for k in range(200))
+
+
+def test_beta_binomial_defaults_make_sizes_equally_probable() -> None:
+    whole = BetaBinomialPrior().bind(9)
+    np.testing.assert_allclose(whole.size_distribution(), 0.1, rtol=1e-12)
+    assert whole.log_normalizer == pytest.approx(0.0, abs=1e-12)
+    truncated = BetaBinomialPrior(max_size=3).bind(9).size_distribution()
+    np.testing.assert_allclose(truncated, [0.25] * 4 + [0.0] * 6, rtol=1e-12)
+
+
+def test_beta_binomial_with_huge_parameters_tends_to_independent_inclusion() -> None:
+    masks = all_masks(8)
+    wide = BetaBinomialPrior(1e15, 3e15).bind(8).log_prob(masks)
+    np.testing.assert_allclose(wide, InclusionPrior(0.25).bind(8).log_prob(masks), atol=1e-10)
+
+
+def test_extreme_probabilities_stay_finite() -> None:
+    q = [5e-324, 1e-300, 1.0 - 1e-16, 0.5]
+    for limit in (None, 1):
+        bound = InclusionPrior(q, limit).bind(4)
+        masks = all_masks(4)
+        masks = masks[masks.sum(axis=1) <= bound.max_size]
+        values = bound.log_prob(masks)
+        assert np.isfinite(values).all()
+        assert np.exp(values).sum() == pytest.approx(1.0, abs=1e-12)
+        assert np.all(bound.inclusion_probabilities() <= 1.0)
+
+
+def test_rounding_never_makes_a_probability_exceed_one() -> None:
+    for seed in range(20):
+        q = np.random.default_rng(seed).uniform(0.05, 0.95, 300)
+        only_empty = InclusionPrior(q, 0).bind(300).log_prob(np.zeros((1, 300), dtype=bool))
+        assert -1e-10 < only_empty[0] <= 0.0
+
+
+LARGE_P = 10_000
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        UniformPrior(),
+        UniformPrior(200),
+        BetaBinomialPrior(1.0, 3.0),
+        BetaBinomialPrior(1.0, 1.0, 200),
+        InclusionPrior(0.3, 200),
+        InclusionPrior(np.linspace(0.01, 0.6, LARGE_P), 200),
+        InclusionPrior(np.linspace(0.0, 1e-3, LARGE_P), 200),
+    ],
+    ids=lambda prior: prior.bind(LARGE_P).name,
+)
+def test_ten_thousand_features(prior: Prior) -> None:
+    bound = prior.bind(LARGE_P)
+    sizes = bound.size_distribution()
+    inclusion = bound.inclusion_probabilities()
+    drawn = bound.sample(20, np.random.default_rng(11))
+    assert math.isfinite(bound.log_normalizer)
+    assert sizes.sum() == pytest.approx(1.0, abs=1e-9)
+    mean = sizes @ np.arange(LARGE_P + 1)
+    assert inclusion.sum() == pytest.approx(mean, rel=1e-9)
+    spread = math.sqrt(sizes @ (np.arange(LARGE_P + 1) - mean) ** 2)
+    assert abs(drawn.sum(axis=1).mean() - mean) <= 5 * spread / math.sqrt(20)
+    assert drawn.sum(axis=1).max() <= bound.max_size
+    values = bound.log_prob(drawn)
+    assert np.isfinite(values).all()
+    assert np.all(values < 0)
+
+
+def test_truncated_probabilities_of_many_features_equal_exact_arithmetic() -> None:
+    """Half of the features at odds 1/3 and half at 1: the sum over both groups is exact in integers."""
+    half, limit = 150, 40
+    bound = InclusionPrior([0.25] * half + [0.5] * half, limit).bind(2 * half)
+    # Weights of each size times 3^limit, so that every term is an integer.
+    mass = [
+        sum(math.comb(half, i) * math.comb(half, k - i) * 3 ** (limit - i) for i in range(k + 1))
+        for k in range(limit + 1)
+    ]
+    total = sum(mass)
+    exact = [value / total for value in mass]
+    np.testing.assert_allclose(bound.size_distribution()[: limit + 1], exact, rtol=1e-10)
+    in_first = sum(
+        math.comb(half - 1, i - 1) * math.comb(half, k - i) * 3 ** (limit - i)
+        for k in range(limit + 1)
+        for i in range(1, k + 1)
+    )
+    np.testing.assert_allclose(bound.inclusion_probabilities()[:half], in_first / total, rtol=1e-10)
+    assert bound.log_normalizer == pytest.approx(math.log(total) - limit * math.log(3), rel=1e-12)
+
+
+def test_forms_of_probabilities() -> None:
+    by_order = InclusionPrior([0.5, 0.2, 1.0]).bind(NAMES)
+    masks = all_masks(3)
+    for given_as in (
+        {"dose": 0.2, "site": 1.0},
+        pd.Series({"site": 1, "dose": 0.2}),
+        np.array([0.5, 0.2, 1.0]),
+    ):
+        bound = InclusionPrior(given_as).bind(NAMES)
+        np.testing.assert_array_equal(bound.log_prob(masks), by_order.log_prob(masks))
+    unlabelled = InclusionPrior(pd.Series([0.5, 0.2, 1.0])).bind(NAMES)
+    np.testing.assert_array_equal(unlabelled.inclusion_probabilities(), by_order.inclusion_probabilities())
+    assert by_order.forced_in.tolist() == [False, False, True]
+    assert by_order.inclusion_probabilities() == pytest.approx([0.5, 0.2, 1.0])
+    with pytest.raises(ValueError, match="read-only"):
+        by_order.log_odds[0] = 1.0
+
+
+def test_truncation_lowers_the_given_probabilities() -> None:
+    q = np.array([0.2, 0.5, 0.9])
+    np.testing.assert_array_less(InclusionPrior(q, 1).bind(3).inclusion_probabilities(), q)
+
+
+def test_size_limit_comes_from_prior_then_data_then_p() -> None:
+    assert UniformPrior().bind(5).max_size == 5
+    assert UniformPrior().bind(5, largest_size=3).max_size == 3
+    assert UniformPrior(4).bind(5, largest_size=3).max_size == 4
+    assert UniformPrior(9).bind(5).max_size == 5
+    assert UniformPrior(np.int64(2)).bind(np.int64(5)).max_size == 2  # type: ignore[arg-type]
+    assert UniformPrior(9).bind(5).support_size() == UniformPrior().bind(5).support_size() == 32
+
+
+def test_names_and_description() -> None:
+    assert UniformPrior().bind(3).feature_names == ("x0", "x1", "x2")
+    assert UniformPrior(2).bind(["a", "b", "c"]).name == "uniform over subsets of at most 2 of 3 features"
+    assert BetaBinomialPrior(1, 3).bind(3).name == "beta-binomial(1, 3) over subsets of 3 features"
+    assert InclusionPrior(0.1).bind(3).name == "independent inclusion (probability 0.1) of 3 features"
+    assert "(probability 0 to 0.7)" in InclusionPrior([0.0, 0.2, 0.7]).bind(3).name
+
+
+def test_equality_and_pickle() -> None:
+    assert InclusionPrior(np.array([0.1, 0.2])) == InclusionPrior([0.1, 0.2])
+    assert UniformPrior(3) != UniformPrior(4)
+    bound = InclusionPrior([0.1, 0.2, 0.3], 2).bind(3)
+    again: BoundPrior = pickle.loads(pickle.dumps(bound))
+    np.testing.assert_array_equal(again.log_prob(all_masks(3)), bound.log_prob(all_masks(3)))
+
+
+def test_log_prob_accepts_one_subset_and_zero_one_integers() -> None:
+    bound = UniformPrior(1).bind(2)
+    np.testing.assert_allclose(bound.log_prob([1, 0]), [-math.log(3)])
+    np.testing.assert_allclose(bound.log_prob([[0, 0], [1, 1]]), [-math.log(3), -math.inf])
+    assert bound.log_prob(np.zeros((0, 2), dtype=bool)).shape == (0,)
+
+
+ERRORS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: InclusionPrior(1.5), f"inclusion probability of all features {BETWEEN} 1.5"),
+    (lambda: InclusionPrior(math.nan), f"inclusion probability of all features {BETWEEN} nan"),
+    (lambda: InclusionPrior("often"), "inclusion probability of all features must be a number, got 'often'"),
+    (lambda: InclusionPrior({"age": -0.1}), f"inclusion probability of feature 'age' {BETWEEN} -0.1"),
+    (lambda: InclusionPrior({"age": "low"}), "probability of feature 'age' must be a number, got 'low'"),  # type: ignore[dict-item]
+    (lambda: InclusionPrior([0.5, math.nan]).bind(NAMES[:2]), f"probability of feature 'dose' {BETWEEN} nan"),
+    (
+        lambda: InclusionPrior([0.5, 0.2]).bind(3),
+        "inclusion probabilities must be one number, one per feature, or {feature name: probability}; "
+        "got 2 for 3 features",
+    ),
+    (lambda: InclusionPrior(np.ones((2, 2))), "not an array of shape (2, 2)"),
+    (lambda: InclusionPrior({"agee": 0.2}).bind(NAMES), "unknown feature 'agee'; did you mean 'age'?"),
+    (lambda: InclusionPrior({"zzz": 0.2}).bind(NAMES), "'zzz'; the features are age, dose, site"),
+    (
+        lambda: InclusionPrior({"age": 1, "dose": 1}, 1).bind(NAMES),
+        "2 features have inclusion probability 1 but max_size is 1; raise the limit or lower some of these "
+        "probabilities: age, dose",
+    ),
+    (
+        lambda: InclusionPrior(1.0).bind(12, largest_size=3),
+        "12 features have inclusion probability 1 but the largest size the data allow is 3",
+    ),
+    (lambda: UniformPrior(-1), f"max_size {WHOLE} -1"),
+    (lambda: BetaBinomialPrior(max_size=2.0), f"max_size {WHOLE} 2.0"),  # type: ignore[arg-type]
+    (lambda: InclusionPrior(0.5, True), f"max_size {WHOLE} True"),
+    (lambda: UniformPrior().bind(3, largest_size=-2), f"largest_size {WHOLE} -2"),
+    (lambda: BetaBinomialPrior(0.0), f"a {POSITIVE} 0"),
+    (lambda: BetaBinomialPrior(1.0, -2.0), f"b {POSITIVE} -2"),
+    (lambda: BetaBinomialPrior(math.nan), f"a {POSITIVE} nan"),
+    (lambda: BetaBinomialPrior(1.0, math.inf), f"b {POSITIVE} inf"),
+    (lambda: UniformPrior().bind(3).log_prob([[True, False]]), "masks must have shape (S, 3)"),
+    (lambda: UniformPrior().bind(3).log_prob([[0, 2, 1]]), "masks must be boolean (or 0 and 1)"),
+    (lambda: parse_prior("inclusion(1.5)", None), f"{BETWEEN} 1.5"),
+    (lambda: parse_prior("beta-binomial(0,1)", None), f"a {POSITIVE} 0"),
+]
+
+
+@pytest.mark.parametrize(("build", "phrase"), ERRORS, ids=[phrase for _, phrase in ERRORS])
+def test_errors_say_what_to_do(build: Callable[[], Any], phrase: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(phrase)):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("uniform", UniformPrior(4)),
+        (" Uniform ", UniformPrior(4)),
+        ("beta-binomial", BetaBinomialPrior(max_size=4)),
+        ("beta-binomial(1,3)", BetaBinomialPrior(1.0, 3.0, 4)),
+        ("beta-binomial( .5 , 2e1 )", BetaBinomialPrior(0.5, 20.0, 4)),
+        ("inclusion(0.1)", InclusionPrior(0.1, 4)),
+        ("inclusion(1)", InclusionPrior(1.0, 4)),
+    ],
+)
+def test_parse_prior(text: str, expected: Prior) -> None:
+    assert parse_prior(text, 4) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "flat",
+        "uniform(2)",
+        "beta-binomial(1)",
+        "inclusion",
+        "inclusion(a)",
+        "inclusion(0.1",
+        "inclusion(1.2.3)",
+    ],
+)
+def test_parse_prior_lists_the_accepted_forms(text: str) -> None:
+    phrase = (
+        f"cannot read the prior {text!r}; the accepted forms are uniform, beta-binomial, beta-binomial(A,B), "
+        "inclusion(Q), for example beta-binomial(1,3) or inclusion(0.1)"
+    )
+    with pytest.raises(ValueError, match=re.escape(phrase)):
+        parse_prior(text, None)

@@ -1,0 +1,232 @@
+"""A posterior in words, in text of 80 columns and in HTML."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariance.summary import bar, display_width, format_count, format_probability, format_subset, shorten
+from posteriors import (
+    cut,
+    enumerate_posterior,
+    from_probabilities,
+    random_posterior,
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "spread", "phrase"),
+    [
+        (
+            {(0, 1): 0.96, (0,): 0.04},
+            False,
+            "The invariant subset is almost certainly {x0, x1} (probability 0.960)",
+        ),
+        ({(0, 1): 0.70, (0,): 0.30}, False, "The invariant subset is probably {x0, x1} (probability 0.700)"),
+        (
+            {(): 0.85, (0,): 0.15},
+            False,
+            "The invariant subset is very probably empty (probability 0.850): y itself",
+        ),
+        (
+            {(0, 1): 0.41, (0,): 0.38, (1,): 0.21},
+            True,
+            "Several subsets explain the data about equally well: {x0, x1} (0.410), {x0} (0.380), {x1} (0.210).",
+        ),
+        (
+            {(0, 1): 0.55, (0,): 0.45},
+            True,
+            "Several subsets explain the data about equally well: {x0, x1} (0.550), {x0} (0.450). "
+            "x0 is in nearly all of them",
+        ),
+        (
+            {(0, 1): 0.45, (0,): 0.2, (1,): 0.2, (2,): 0.15},
+            True,
+            "Several subsets remain plausible, and none holds half of the probability: {x0, x1} (0.450), {x0} (0.200)",
+        ),
+    ],
+)
+def test_reading(table: dict[tuple[int, ...], float], spread: bool, phrase: str) -> None:
+    posterior = from_probabilities(table)
+    assert posterior.is_spread is spread
+    assert phrase in posterior.reading()
+
+
+def test_reading_names_undecided_features() -> None:
+    posterior = from_probabilities({(0, 1): 0.7, (0,): 0.25, (0, 2): 0.05})
+    assert posterior.reading().endswith("Undecided feature: x1 (0.700).")
+    wide = enumerate_posterior(np.zeros(2**8))
+    assert "(0.004), and 251 more." in wide.reading()
+    assert "(0.004), and at least 4 more." in cut(wide, 9).reading()
+    assert "as wide as 256 equally probable subsets" in wide.reading()
+    assert "x5 (0.500), and 2 more." in wide.reading()
+
+
+def test_one_environment_is_said_to_show_nothing() -> None:
+    posterior = enumerate_posterior(np.zeros(8), environments=("all",), counts=[30])
+    assert "The posterior is the prior, because one environment cannot show invariance" in posterior.reading()
+    assert "equally well" not in posterior.reading()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "<0.001"),
+        (4e-4, "<0.001"),
+        (6e-4, "0.001"),
+        (0.5, "0.500"),
+        (0.9994, "0.999"),
+        (0.9996, ">0.999"),
+    ],
+)
+def test_format_probability(value: float, text: str) -> None:
+    assert format_probability(value) == text
+
+
+def test_small_formats() -> None:
+    assert format_count(1048576) == "1,048,576"
+    assert format_count(2**100) == "about 1.3e30"
+    assert format_count(10**30_000) == "about 1.0e30000"
+    assert bar(1.0, 10) == "█" * 10
+    assert bar(0.55, 10) == "█████▌"
+    assert bar(0.0, 10) == ""
+    assert shorten("abcdefghij", 5) == "ab…ij"
+    assert shorten("遺伝子発現量", 6) == "遺…量"
+    assert format_subset(["a", "b"]) == "{a, b}"
+    assert format_subset([]) == "{}"
+    assert format_subset([f"g{i}" for i in range(30)], 20) == "{g0, g1, g2, … +27}"
+    assert format_subset(["a\nb"]) == "{a\\nb}"
+
+
+def test_summary_text() -> None:
+    posterior = from_probabilities({(0, 1): 0.96, (0,): 0.04}, notes=("12 subsets were outside the support.",))
+    assert str(posterior.summary(top=2)).splitlines() == [
+        "Posterior over invariant subsets",
+        "  outcome       y",
+        "  features      3",
+        "  environments  3 with 1,150 rows: a (40), b (50), c (1,060)",
+        "  subsets       8 in the support of the prior",
+        "  engine        exact enumeration",
+        "  prior         uniform over all subsets",
+        "",
+        "Inclusion probability",
+        "  x0  >0.999  ██████████████████████████████",
+        "  x1   0.960  ████████████████████████████▊",
+        "  x2  <0.001",
+        "",
+        "Most probable subsets",
+        "   prob.     sum   log ratio  subset",
+        "   0.960   0.960       -0.04  {x0, x1}",
+        "   0.040  >0.999       -3.22  {x0}",
+        "",
+        "Reading",
+        "  The invariant subset is almost certainly {x0, x1} (probability 0.960): it",
+        "  predicts y in the same way in all 3 environments.",
+        "",
+        "Notes",
+        "  - 12 subsets were outside the support.",
+    ]
+    assert repr(posterior.summary()) == str(posterior.summary())
+    with pytest.raises(ValueError, match="top must be at least 1"):
+        posterior.summary(top=0)
+
+
+def test_summary_of_many_features_says_how_many_more() -> None:
+    inclusion = np.linspace(0.9, 0.02, 45)
+    posterior = replace(
+        random_posterior(0, p=2),
+        feature_names=tuple(f"gene{j}" for j in range(45)),
+        inclusion=inclusion,
+        pairwise=None,
+        masks=np.tril(np.ones((4, 45), dtype=bool)),
+        n_subsets=2**45,
+    )
+    lines = str(posterior.summary()).splitlines()
+    assert "  … and 25 more features at 0.500 or below" in lines
+    assert sum(re.match(r"  gene\d+ +0\.\d{3}  █", line) is not None for line in lines) == 20
+    assert "  subsets       about 3.5e13 in the support of the prior" in lines
+
+
+def terminal_columns(text: str) -> int:
+    marks = sum(unicodedata.category(c) in {"Mn", "Me"} for c in text)
+    wide = sum(unicodedata.east_asian_width(c) in {"W", "F"} for c in text if unicodedata.category(c) != "Mn")
+    return len(text) - marks + wide
+
+
+wide_text = st.text(st.one_of(st.characters(), st.sampled_from("遺伝子Ａ…é\u0301\t\n {}\\")), min_size=0, max_size=90)
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data(), p=st.sampled_from([1, 3, 30, 300]))
+def test_summary_never_passes_80_columns(data: st.DataObject, p: int) -> None:
+    drawn = data.draw(st.lists(wide_text, min_size=1, max_size=4))
+    names = tuple(f"{drawn[j % len(drawn)]}{j}" for j in range(p))
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    masks = np.unique(rng.random((12, p)) < rng.random((12, 1)), axis=0)
+    k = len(masks)
+    log_probabilities = np.log(rng.dirichlet(np.full(k, 0.5)) + 1e-300)
+    posterior = replace(
+        random_posterior(0, p=2),
+        feature_names=names,
+        inclusion=rng.random(p),
+        pairwise=None,
+        masks=masks,
+        log_ratios=-(10.0 ** rng.uniform(-3, 12, k)),
+        log_probabilities=log_probabilities,
+        n_subsets=2**p,
+        outcome_name=data.draw(wide_text),
+        environments=tuple(data.draw(st.lists(wide_text, min_size=9, max_size=9))),
+        counts=np.full(9, 10**6),
+        engine=data.draw(wide_text),
+        prior=data.draw(wide_text),
+        notes=tuple(data.draw(st.lists(wide_text, max_size=2))),
+    )
+    text = str(posterior.summary(top=12))
+    for line in text.split("\n"):
+        assert line.isprintable()
+        assert terminal_columns(line) <= 80
+    assert text.encode("utf-8")
+    assert "\n" not in repr(posterior)
+    assert len(repr(posterior)) < 200
+    html = posterior._repr_html_()
+    assert html.count("<div") == html.count("</div>")
+
+
+def test_display_width_agrees_with_a_terminal_library() -> None:
+    from rich.cells import cell_len
+
+    for text in ("plain", "遺伝子", "Ａ１", "e\u0301tude", "naïve…", "█▌"):
+        assert display_width(text) == cell_len(text)
+
+
+def test_html_is_escaped_and_self_contained() -> None:
+    posterior = from_probabilities(
+        {(0,): 0.9, (): 0.1},
+        p=2,
+        feature_names=('<script>alert("x")</script>', "a&b"),
+        outcome_name="<b>y</b>",
+        environments=("<i>", "e", "f"),
+        notes=("1 < 2",),
+    )
+    html = posterior._repr_html_()
+    assert html == posterior.summary()._repr_html_()
+    assert html.startswith("<div")
+    assert html.endswith("</div>")
+    for raw in ("<script", "<b>", "<i>", "1 < 2", "a&b", 'alert("'):
+        assert raw not in html
+    for escaped in ("&lt;script&gt;", "a&amp;b", "&lt;b&gt;y&lt;/b&gt;", "&lt;i&gt; (40)", "1 &lt; 2"):
+        assert escaped in html
+    assert "width:90.0%" in html
+    assert "http" not in html
+    assert "class=" not in html
+
+
+def test_repr_is_one_line() -> None:
+    posterior = from_probabilities({(0, 1): 0.96, (0,): 0.04})
+    assert repr(posterior) == "<Posterior of 3 features for y: mode {x0, x1}, probability 0.960>"
