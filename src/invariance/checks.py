@@ -274,6 +274,13 @@ def check_whole(
         )
 
 
+def announce_constant(constant: Sequence[str], n_features: int) -> None:
+    """Warn that features constant over all rows are left out; raise when none would remain."""
+    if len(constant) == n_features:
+        raise DataError(f"every feature is constant over all rows: {quoted(constant)}. Add features that vary.")
+    warn(f"dropped features that are constant over all rows: {quoted(constant)}")
+
+
 def largest_size(counts: ArrayLike, n_varying: ArrayLike, p: int) -> int:
     """Largest max_size (at most p) for which every environment has rows enough for every subset.
 

@@ -15,6 +15,7 @@ from invariance.checks import (
     DataError,
     DataWarning,
     all_missing,
+    announce_constant,
     check_max_size,
     check_missing_argument,
     check_scale,
@@ -308,9 +309,7 @@ def _whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnv
         return data
     names = np.array(data.feature_names, dtype=object)
     dropped = tuple(names[constant])
-    if constant.all():
-        raise DataError(f"every feature is constant over all rows: {quoted(dropped)}. Add features that vary.")
-    warn(f"dropped features that are constant over all rows: {quoted(dropped)}")
+    announce_constant(dropped, data.n_features)
     return replace(
         data,
         X=np.ascontiguousarray(data.X[:, ~constant]),

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .checks import DataError, check_max_size, check_whole, largest_size, nearest
+from .checks import (
+    DataError,
+    announce_constant,
+    check_max_size,
+    check_spread,
+    check_whole,
+    largest_size,
+    nearest,
+)
 from .data import MultiEnvironmentData
+from .kernels.centring import centred_rows
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +35,8 @@ class Moments:
 
     columns : d names; outcome : index of the column that is predicted
     environments : E labels; counts : (E,) rows of each
-    means : (E, d); minimum, maximum : (E, d), equal exactly where a column is constant inside an environment
+    origin : (d,) a value of each column; shifts : (E, d) means measured from it, so that a large mean costs no digits
+    minimum, maximum : (E, d), equal exactly where a column is constant inside an environment
     scatter : (E + 1, d, d) centred sums of products; the last one is over the pooled rows
     """
 
@@ -33,7 +44,8 @@ class Moments:
     outcome: int
     environments: tuple[Hashable, ...]
     counts: NDArray[np.int64]
-    means: Floats
+    origin: Floats
+    shifts: Floats
     minimum: Floats
     maximum: Floats
     scatter: Floats
@@ -50,12 +62,12 @@ class Moments:
     def n_rows(self) -> int:
         return int(self.counts.sum())
 
-    @property
+    @cached_property
     def features(self) -> NDArray[np.intp]:
         """(p,) indices of the feature columns."""
         return np.delete(np.arange(len(self.columns)), self.outcome)
 
-    @property
+    @cached_property
     def feature_names(self) -> tuple[str, ...]:
         return tuple(name for j, name in enumerate(self.columns) if j != self.outcome)
 
@@ -63,17 +75,22 @@ class Moments:
     def outcome_name(self) -> str:
         return self.columns[self.outcome]
 
-    @property
+    @cached_property
     def group_counts(self) -> Floats:
         """(E + 1,) rows of each environment and of the pool."""
         return np.append(self.counts, self.n_rows).astype(float)
 
     @property
-    def pooled_mean(self) -> Floats:
-        """(d,)"""
-        return self.counts @ self.means / self.n_rows
+    def means(self) -> Floats:
+        """(E, d)"""
+        return self.origin + self.shifts
 
     @property
+    def pooled_mean(self) -> Floats:
+        """(d,)"""
+        return self.origin + self.counts @ self.shifts / self.n_rows
+
+    @cached_property
     def varies(self) -> NDArray[np.bool_]:
         """(E + 1, d) whether a column takes more than one value in each environment, and in the pool."""
         local = self.maximum > self.minimum
@@ -86,7 +103,7 @@ class Moments:
         variances = np.einsum("gjj->gj", self.scatter) / self.group_counts[:, None]
         return np.where(self.varies, np.sqrt(variances), 0.0)
 
-    @property
+    @cached_property
     def largest_size(self) -> int:
         """The largest subset size at which every local fit is estimable."""
         return largest_size(self.counts, self._varying_features, self.n_features)
@@ -95,15 +112,17 @@ class Moments:
         """Raise when some environment is too small to fit `max_size` features."""
         check_max_size(max_size, self.counts, self._varying_features, self.environments)
 
-    @property
+    @cached_property
     def _varying_features(self) -> NDArray[np.int64]:
         return self.varies[:-1, self.features].sum(axis=1)
 
     @classmethod
     def from_data(cls, data: MultiEnvironmentData) -> Moments:
         """Moments of one data set that is in memory."""
-        parts = (_of_rows(data, data.rows(e)) for e in range(data.n_environments))
-        return _assembled((*data.feature_names, data.outcome_name), data.n_features, data.environments, parts)
+        origin = np.append(data.X[0], data.y[0])
+        parts = (_of_rows(data, data.rows(e), origin) for e in range(data.n_environments))
+        columns = (*data.feature_names, data.outcome_name)
+        return _assembled(columns, data.n_features, data.environments, origin, parts)
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[MultiEnvironmentData]) -> Moments:
@@ -114,11 +133,12 @@ class Moments:
             total = part if total is None else total.merge(part)
         if total is None:
             raise DataError("there are no rows: the source gave no chunk. Pass a table with data.")
-        total.check()
-        return total
+        return total._checked()
 
-    def check(self) -> None:
-        """The complaints that only the whole data set can justify (sizes of environments, constant outcome)."""
+    def _checked(self) -> Moments:
+        """After the complaints that only all rows can justify; without the features that no row varies."""
+        lowest, highest = self.minimum.min(axis=0), self.maximum.max(axis=0)
+        check_spread(self.columns, lowest, highest)
         check_whole(
             self.environments,
             self.counts,
@@ -126,6 +146,11 @@ class Moments:
             self.maximum[:, self.outcome],
             outcome_name=self.outcome_name,
         )
+        constant = lowest == highest
+        if not constant.any():
+            return self
+        announce_constant([self.columns[j] for j in np.flatnonzero(constant)], self.n_features)
+        return self._reordered(tuple(name for name, flat in zip(self.columns, constant, strict=True) if not flat))
 
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983)."""
@@ -135,10 +160,10 @@ class Moments:
                 other.outcome_name,
             ]
             raise DataError(f"cannot merge moments of different columns; they differ in {difference}.")
-        other = other._reordered(self.columns)
+        other = other._reordered(self.columns)._measured_from(self.origin)
         environments = tuple(dict.fromkeys(self.environments + other.environments))
         parts = (_merged(self._part(label), other._part(label)) for label in environments)
-        return _assembled(self.columns, self.outcome, environments, parts)
+        return _assembled(self.columns, self.outcome, environments, self.origin, parts)
 
     def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
         """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment."""
@@ -153,11 +178,11 @@ class Moments:
         if outside.any():
             name = self.columns[int(np.argmax(outside))]
             raise DataError(f"this row is not in environment {environment!r}: its {name!r} is outside the range there.")
-        counts, means, scatter = self.counts.copy(), self.means.copy(), self.scatter.copy()
-        deviation = values - means[e]
+        counts, shifts, scatter = self.counts.copy(), self.shifts.copy(), self.scatter.copy()
+        deviation = (values - self.origin) - shifts[e]
         before = np.diagonal(scatter[e]).copy()
         counts[e] = n - 1
-        means[e] -= deviation / (n - 1)
+        shifts[e] -= deviation / (n - 1)
         scatter[e] -= (n / (n - 1)) * np.outer(deviation, deviation)
         constant = np.diagonal(scatter[e]) <= _VANISHED * before
         scatter[e][constant, :] = 0.0
@@ -166,8 +191,8 @@ class Moments:
         minimum, maximum = self.minimum.copy(), self.maximum.copy()
         minimum[e] = np.where(constant, remaining, minimum[e])
         maximum[e] = np.where(constant, remaining, maximum[e])
-        _fill_pool(counts, means, scatter)
-        return replace(self, counts=counts, means=means, minimum=minimum, maximum=maximum, scatter=scatter)
+        _fill_pool(counts, shifts, scatter)
+        return replace(self, counts=counts, shifts=shifts, minimum=minimum, maximum=maximum, scatter=scatter)
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
@@ -188,45 +213,38 @@ class Moments:
             self,
             columns=columns,
             outcome=columns.index(self.outcome_name),
-            means=self.means[:, order],
+            origin=self.origin[order],
+            shifts=self.shifts[:, order],
             minimum=self.minimum[:, order],
             maximum=self.maximum[:, order],
             scatter=self.scatter[:, order][:, :, order],
         )
 
+    def _measured_from(self, origin: Floats) -> Moments:
+        return replace(self, origin=origin, shifts=self.shifts + (self.origin - origin))
+
     def _part(self, environment: Hashable) -> _Part | None:
         if environment not in self.environments:
             return None
         e = self.environments.index(environment)
-        return (int(self.counts[e]), self.means[e], self.minimum[e], self.maximum[e], self.scatter[e])
+        return (int(self.counts[e]), self.shifts[e], self.minimum[e], self.maximum[e], self.scatter[e])
 
 
 _Part = tuple[int, Floats, Floats, Floats, Floats]
 
 
-def _of_rows(data: MultiEnvironmentData, rows: NDArray[np.intp]) -> _Part:
-    parts = (_of_block(np.column_stack([data.X[b], data.y[b]])) for b in _blocks(rows))
+def _of_rows(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats) -> _Part:
     total: _Part | None = None
-    for part in parts:
-        total = _merged(total, part)
+    for start in range(0, len(rows), _ROWS_PER_BLOCK):
+        total = _merged(total, _of_block(data, rows[start : start + _ROWS_PER_BLOCK], origin))
     assert total is not None
     return total
 
 
-def _blocks(rows: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-    for start in range(0, len(rows), _ROWS_PER_BLOCK):
-        yield rows[start : start + _ROWS_PER_BLOCK]
-
-
-def _of_block(block: Floats) -> _Part:
-    mean = block.mean(axis=0)
-    centred = block - mean
-    correction = centred.mean(axis=0)
-    centred -= correction
-    minimum, maximum = block.min(axis=0), block.max(axis=0)
-    centred[:, minimum == maximum] = 0.0
-    mean = np.where(minimum == maximum, minimum, mean + correction)
-    return len(block), mean, minimum, maximum, centred.T @ centred
+def _of_block(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats) -> _Part:
+    shift, minimum, maximum = np.empty((3, data.n_features + 1))
+    centred = centred_rows(data.X, data.y, rows, origin, shift, minimum, maximum)
+    return len(rows), shift, minimum, maximum, centred.T @ centred
 
 
 def _merged(a: _Part | None, b: _Part | None) -> _Part:
@@ -234,29 +252,33 @@ def _merged(a: _Part | None, b: _Part | None) -> _Part:
         only = a or b
         assert only is not None
         return only
-    (n_a, mean_a, min_a, max_a, scatter_a), (n_b, mean_b, min_b, max_b, scatter_b) = a, b
+    (n_a, shift_a, min_a, max_a, scatter_a), (n_b, shift_b, min_b, max_b, scatter_b) = a, b
     n = n_a + n_b
     minimum, maximum = np.minimum(min_a, min_b), np.maximum(max_a, max_b)
-    shift = np.where(minimum == maximum, 0.0, mean_b - mean_a)
-    scatter = scatter_a + scatter_b + (n_a * n_b / n) * np.outer(shift, shift)
-    return n, mean_a + shift * (n_b / n), minimum, maximum, scatter
+    gap = np.where(minimum == maximum, 0.0, shift_b - shift_a)
+    scatter = scatter_a + scatter_b + (n_a * n_b / n) * np.outer(gap, gap)
+    return n, shift_a + gap * (n_b / n), minimum, maximum, scatter
 
 
 def _assembled(
-    columns: tuple[str, ...], outcome: int, environments: tuple[Hashable, ...], parts: Iterator[_Part]
+    columns: tuple[str, ...],
+    outcome: int,
+    environments: tuple[Hashable, ...],
+    origin: Floats,
+    parts: Iterator[_Part],
 ) -> Moments:
     d, n_environments = len(columns), len(environments)
     counts = np.empty(n_environments, np.int64)
-    means, minimum, maximum = (np.empty((n_environments, d)) for _ in range(3))
+    shifts, minimum, maximum = (np.empty((n_environments, d)) for _ in range(3))
     scatter = np.empty((n_environments + 1, d, d))
     for e, part in enumerate(parts):
-        counts[e], means[e], minimum[e], maximum[e], scatter[e] = part
-    _fill_pool(counts, means, scatter)
-    return Moments(columns, outcome, environments, counts, means, minimum, maximum, scatter)
+        counts[e], shifts[e], minimum[e], maximum[e], scatter[e] = part
+    _fill_pool(counts, shifts, scatter)
+    return Moments(columns, outcome, environments, counts, origin, shifts, minimum, maximum, scatter)
 
 
-def _fill_pool(counts: NDArray[np.int64], means: Floats, scatter: Floats) -> None:
-    shifts = means - counts @ means / counts.sum()
-    np.matmul((shifts * counts[:, None]).T, shifts, out=scatter[-1])
+def _fill_pool(counts: NDArray[np.int64], shifts: Floats, scatter: Floats) -> None:
+    gaps = shifts - counts @ shifts / counts.sum()
+    np.matmul((gaps * counts[:, None]).T, gaps, out=scatter[-1])
     for local in scatter[:-1]:
         scatter[-1] += local

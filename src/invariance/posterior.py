@@ -292,12 +292,13 @@ class Posterior:
         return reading(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """The posterior without its source as strict JSON; also written to `path` when one is given."""
+        """The posterior without its source as strict JSON; also written to `path`, in one step, when one is given."""
+        from .files import write_text
         from .posterior_io import to_json
 
         text = to_json(self)
         if path is not None:
-            Path(path).write_text(text + "\n", encoding="utf-8")
+            write_text(path, text + "\n")
         return text
 
     @classmethod

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 PIVOT_TOLERANCE = 1e-9
+SEARCH_RIDGE = 1e-8
 _FEWEST_PER_THREAD = 256
 _MOST_EXPLAINED = 50
 
@@ -109,8 +110,15 @@ class LinearGaussian:
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         """(S,) log Λ of the subsets in masks (S, p); -inf outside the support."""
+        return self._supported(masks, 0.0)
+
+    def search_ratio_many(self, masks: ArrayLike) -> Floats:
+        """As log_ratio_many, except that collinear subsets get a value, by a ridge of 1e-8: for searching only."""
+        return self._supported(masks, SEARCH_RIDGE)
+
+    def _supported(self, masks: ArrayLike, ridge: float) -> Floats:
         chosen = as_masks(masks, self.n_features)
-        values = self._score(chosen)
+        values = self._score(chosen, ridge)
         values[self._too_large(chosen) | np.isnan(values)] = -np.inf
         return values
 
@@ -153,9 +161,9 @@ class LinearGaussian:
         for g, rows in enumerate([*groups, np.arange(self.data.n_rows)]):
             unit, _, _ = unit_rows(columns[rows])
             relative_residuals(unit, starts, members, DEPENDENT, residual, rank)
-            unsupported |= (counts[g] < rank + 2) | (residual < DEPENDENT)
-            with np.errstate(divide="ignore"):
-                total += self._weights[g] * np.log(residual)
+            unfit = (counts[g] < rank + 2) | (residual < DEPENDENT)
+            total += self._weights[g] * np.log(np.where(unfit, 1.0, residual))
+            unsupported |= unfit
         total[unsupported] = np.nan
         settle(total, self._weights)
         total[np.isnan(total)] = -np.inf
@@ -185,7 +193,8 @@ class LinearGaussian:
         forced = np.empty(0, np.intp) if forced is None else forced
         order = np.concatenate([forced, free]).astype(np.intp)
         columns = np.append(self.moments.features[order], self.moments.outcome)
-        grams = np.array([self._gram(g, columns) for g in range(self.moments.n_environments + 1)])
+        scale = self._inverse_scale[:, columns]
+        grams = self.moments.scatter[:, columns[:, None], columns] * scale[:, :, None] * scale[:, None, :]
         absent = ~self.moments.varies[:, columns]
         for g, gram in enumerate(grams):
             for j in range(len(forced)):
@@ -202,6 +211,12 @@ class LinearGaussian:
         return subset_blocks(reduced, prior)
 
     @cached_property
+    def scoring_arrays(self) -> tuple[Floats, Floats, int, Floats, float, float]:
+        """scatter, inverse scale, outcome column, weights, offset, tolerance: what a kernel needs to score subsets."""
+        moments = self.moments
+        return moments.scatter, self._inverse_scale, moments.outcome, self._weights, self._offset, PIVOT_TOLERANCE
+
+    @cached_property
     def _inverse_scale(self) -> Floats:
         diagonal = np.einsum("gjj->gj", self.moments.scatter)
         return np.where(self.moments.varies, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
@@ -215,9 +230,7 @@ class LinearGaussian:
         """(G,) log Λ = offset + Σ weights · log(residual share); with one environment everything cancels."""
         if self.moments.n_environments == 1:
             return np.zeros(2)
-        halves = 0.5 * self.moments.group_counts
-        halves[-1] *= -1.0
-        return halves
+        return 0.5 * self.moments.group_counts * np.append(np.ones(self.moments.n_environments), -1.0)
 
     @cached_property
     def _offset(self) -> float:
@@ -230,17 +243,16 @@ class LinearGaussian:
         ranks = masks.astype(np.float64) @ varies.T.astype(np.float64)
         return np.any(ranks + 2 > self.moments.group_counts, axis=1)
 
-    def _score(self, masks: Mask) -> Floats:
+    def _score(self, masks: Mask, ridge: float = 0.0) -> Floats:
         out = np.empty(len(masks))
         pieces = min(n_workers(self.n_jobs), max(1, len(masks) // _FEWEST_PER_THREAD))
         bounds = np.linspace(0, len(masks), pieces + 1).astype(int)
-        arguments = (self.moments.scatter, self._inverse_scale, self.moments.outcome)
 
         def score(piece: int) -> None:
             rows = slice(bounds[piece], bounds[piece + 1])
             starts, members = as_lists(masks[rows])
             columns = self.moments.features[members].astype(np.int64)
-            score_subsets(*arguments, self._weights, self._offset, PIVOT_TOLERANCE, starts, columns, out[rows])
+            score_subsets(*self.scoring_arrays, ridge, starts, columns, out[rows])
 
         for _ in ordered_map(score, range(pieces), pieces):
             pass

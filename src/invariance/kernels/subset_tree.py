@@ -30,12 +30,18 @@ def reciprocal_pivot(pivot, absent, tolerance):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def settle(log_ratio, weights):
+def settled(log_ratio, weights):
     """A local fit cannot be worse than the pooled one: rounding above 0 is 0, more than rounding is undecidable."""
-    rounding = 1e-6 + 1e-9 * abs(weights[-1])
-    for s in range(log_ratio.size):
-        if log_ratio[s] > 0.0:
-            log_ratio[s] = 0.0 if log_ratio[s] <= rounding else np.nan
+    if log_ratio > 0.0:
+        return 0.0 if log_ratio <= 1e-6 + 1e-9 * abs(weights[-1]) else np.nan
+    return log_ratio
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def settle(log_ratios, weights):
+    """`settled` for each entry, in place."""
+    for s in range(log_ratios.size):
+        log_ratios[s] = settled(log_ratios[s], weights)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

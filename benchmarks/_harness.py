@@ -1,0 +1,41 @@
+"""Shared by the benchmark scripts: timing, memory, a header that says where the figures come from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def median_seconds(function: Callable[[], Any], repeats: int = 5) -> float:
+    """Median wall-clock time of a call, after one call that is not counted."""
+    function()
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - started)
+    return float(np.median(times))
+
+
+def seconds(function: Callable[[], Any]) -> float:
+    """Wall-clock time of one call."""
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+def peak_memory_gb() -> float:
+    """Largest resident size of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+
+
+def header(title: str) -> None:
+    import invariance
+
+    print(f"{title}\ninvariance {invariance.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")

@@ -1,0 +1,22 @@
+"""The program: `invariance`, and `python -m invariance`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # Bars and dots must not stop a result from being printed where the encoding lacks them.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        from .cli import app
+
+        app(prog_name="invariance")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from bad_tables import BAD_TABLES, GOOD, table
+from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior, __version__
+from invariance.cli import app
+from invariance.datasets import make_example
+from invariance.inference.base import EngineError
+from invariance.posterior import PosteriorError
+from invariance.summary import display_width
+from posteriors import JSON_ARRAYS
+
+PLAIN = {"FORCE_COLOR": None, "NO_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS": "80"}
+COLUMNS = ["--outcome", "y", "--environment", "site"]
+
+
+def run(*arguments: object, **env: str) -> Result:
+    return CliRunner(env={**PLAIN, **env}).invoke(app, [str(a) for a in arguments], prog_name="invariance")
+
+
+def fails(*arguments: object) -> str:
+    """The message of a command that must be refused: one line, exit code 2, nothing else."""
+    result = run(*arguments)
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return " ".join(result.stderr.split())
+
+
+@pytest.fixture
+def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.csv").write_text(GOOD)
+    return tmp_path
+
+
+@pytest.fixture
+def example(workdir: Path) -> Path:
+    """The demo's data as a table."""
+    assert run("demo", "--csv", "example.csv").exit_code == 0
+    return workdir / "example.csv"
+
+
+def fit_example(*arguments: object, **env: str) -> Result:
+    return run("fit", "example.csv", "--outcome", "blood_pressure", "--environment", "hospital", *arguments, **env)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(("text", "arguments", "phrase"), [pytest.param(*c[1:], id=c[0]) for c in BAD_TABLES])
+def test_bad_table(workdir: Path, text: str, arguments: dict[str, Any], phrase: str) -> None:
+    (workdir / "table.csv").write_text(text)
+    columns = ["--outcome", arguments["outcome"], "--environment", arguments["environment"]]
+    if arguments["features"] is not None:
+        columns += ["--features", ",".join(arguments["features"])]
+    assert phrase in fails("fit", "table.csv", *columns)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        pytest.param(["nothing.csv"], "file not found: 'nothing.csv'. Check the path", id="no file"),
+        pytest.param(["."], "'.' is a directory: pass the path of one table file", id="a folder"),
+        pytest.param(["good.csv", "--features", " , "], "features is an empty list", id="no features"),
+        pytest.param(["good.csv", "--prior", "flat"], "cannot read the prior 'flat'; the accepted forms", id="prior"),
+        pytest.param(["good.csv", "--prior", "inclusion(2)"], "must be between 0 and 1, got 2", id="probability"),
+        pytest.param(["good.csv", "--prior", "beta-binomial(0,1)"], "must be positive and finite", id="beta"),
+        pytest.param(
+            ["good.csv", "--prior", "inclusion(1)", "--max-size", "1"],
+            "2 features have inclusion probability 1 but max_size is 1",
+            id="forced",
+        ),
+        pytest.param(
+            ["good.csv", "--prior", "inclusion(1)"], "but the largest size the data allow is 1", id="forced by rows"
+        ),
+        pytest.param(["good.csv", "--max-size", "2"], "max_size=2 needs 4 rows in environment 'north'", id="max size"),
+        pytest.param(["good.csv", "--max-size", "-1"], "Invalid value for '--max-size'", id="negative size"),
+        pytest.param(["good.csv", "--max-size", "two"], "Invalid value for '--max-size'", id="size in words"),
+        pytest.param(["good.csv", "--top", "0"], "Invalid value for '--top'", id="top"),
+        pytest.param(["good.csv", "--jobs", "0"], "Invalid value for '--jobs'", id="jobs"),
+        pytest.param(["good.csv", "--seed", "-3"], "Invalid value for '--seed'", id="seed"),
+        pytest.param(["good.csv", "--inference", "guess"], "'guess' is not one of 'auto', 'exact'", id="inference"),
+        pytest.param(["good.csv", "--missing", "skip"], "'skip' is not one of 'error', 'drop'", id="missing"),
+        pytest.param(["good.csv", "--colour"], "No such option: --colour", id="unknown option"),
+        pytest.param(["good.csv", "--json", "."], "cannot write '.': it is a folder", id="json is a folder"),
+        pytest.param(["good.csv", "--json", "good.csv/a"], "is a file, not a folder", id="json below a file"),
+        pytest.param(["good.csv", "--json", "good.csv"], "the same file is named twice", id="json over the table"),
+        pytest.param(["good.csv", "--json", "a.png", "--plot", "a"], "the same file is named twice", id="twice"),
+        pytest.param(["good.csv", "--json", "x" * 300], "File name too long", id="long name"),
+        pytest.param(["good.csv", "--plot", "a.doc"], "cannot write a picture as '.doc': use .png", id="picture kind"),
+    ],
+)
+def test_bad_request(workdir: Path, arguments: list[str], phrase: str) -> None:
+    assert phrase in fails("fit", *arguments, *COLUMNS)
+    assert [file.name for file in workdir.iterdir()] == ["good.csv"]
+
+
+def test_bad_usage(workdir: Path) -> None:
+    assert fails("fit").startswith("error: Missing ")
+    assert "Missing option '--environment'. Try 'invariance fit --help'." in fails("fit", "good.csv", "--outcome", "y")
+    assert "No such command 'fti'. Did you mean 'fit'? Try 'invariance --help'." in fails("fti")
+    assert "cannot write a table as 'a.txt'" in fails("demo", "--csv", "a.txt")
+
+
+@pytest.mark.parametrize("error", [EngineError("too many subsets"), PosteriorError("too many subsets")])
+def test_refusals_of_the_engine(workdir: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(BIP, "fit_data", raising(error))
+    assert fails("fit", "good.csv", *COLUMNS) == "error: too many subsets"
+
+
+def raising(error: BaseException) -> Any:
+    def fit_data(self: BIP, data: MultiEnvironmentData) -> None:
+        raise error
+
+    return fit_data
+
+
+def test_outputs_are_checked_before_the_computation(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BIP, "fit_data", raising(AssertionError("computed")))
+    monkeypatch.setattr(MultiEnvironmentData, "from_table", raising(AssertionError("read")))
+    assert "it is a folder" in fails("fit", "good.csv", *COLUMNS, "--json", ".")
+    assert "it is a folder" in fails("demo", "--json", ".")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), ValueError("a bug"), np.linalg.LinAlgError("a bug")])
+def test_bugs_keep_their_traceback(workdir: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(BIP, "fit_data", raising(error))
+    assert run("fit", "good.csv", *COLUMNS).exception is error
+
+
+def test_interrupt(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BIP, "fit_data", raising(KeyboardInterrupt()))
+    result = run("fit", "good.csv", *COLUMNS, "--json", "out.json")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")
+    assert not Path("out.json").exists()
+
+
+def test_failed_save_still_shows_the_result(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Posterior, "to_json", full)
+    result = run("fit", "good.csv", *COLUMNS, "--json", "out.json")
+    assert result.exit_code == 2
+    assert "Most probable subsets" in result.stdout
+    assert result.stderr == "error: cannot write 'out.json': No space left on device\n"
+
+
+# ---------------------------------------------------------------- warnings
+
+
+def test_warnings_are_single_lines(workdir: Path) -> None:
+    text = table(a=[0.5, 1.5, "", -1, 2, 0.25], k=[1] * 6)
+    rows = text.splitlines()
+    (workdir / "gaps.csv").write_text("\n".join([*rows, "0.1,2,6,north,1", "0.3,1,2,south,1"]) + "\n")
+    result = run("fit", "gaps.csv", *COLUMNS, "--missing", "drop")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        "warning: dropped 1 of 8 rows with missing values: 1 of environment 'north'",
+        "warning: dropped features that are constant over all rows: 'k'",
+    ]
+
+
+# ---------------------------------------------------------------- good paths
+
+
+def test_fit_prints_the_summary(example: Path) -> None:
+    arguments = ("--features", "age, smoking,salt", "--max-size", "2", "--prior", "beta-binomial(1,3)", "--top", "3")
+    result = fit_example(*arguments, "--inference", "exact", "--jobs", "1", "--seed", "5")
+    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", ["age", "smoking", "salt"])
+    posterior = BIP(prior=BetaBinomialPrior(1, 3, max_size=2)).fit_data(data).posterior_
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert result.stdout == f"{posterior.summary(3)}\n"
+
+
+def test_json_reloads_to_the_same_posterior(example: Path) -> None:
+    result = fit_example("--json", "new/folder/posterior.json")
+    assert result.stdout.endswith("\nSaved the posterior to new/folder/posterior.json\n")
+    saved = Posterior.from_json(Path("new/folder/posterior.json"))
+    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital")
+    posterior = BIP().fit_data(data).posterior_
+    for name in JSON_ARRAYS:
+        np.testing.assert_array_equal(getattr(saved, name), getattr(posterior, name), err_msg=name)
+    assert saved.mode == ("age", "exercise", "smoking")
+    assert str(saved.summary(10)) in result.stdout
+    assert [file.name for file in Path("new/folder").iterdir()] == ["posterior.json"]
+
+
+@pytest.mark.parametrize(("name", "written"), [("a.png", "a.png"), ("a", "a.png"), ("b.1.PNG", "b.1.PNG")])
+def test_plot_is_a_png(example: Path, name: str, written: str) -> None:
+    result = fit_example("--plot", name)
+    assert f"Saved the picture to {written}\n" in result.stdout
+    assert Path(written).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_demo_finds_the_truth_and_saves(workdir: Path) -> None:
+    result = run("demo", "--json", "demo/p.json", "--plot", "demo/p.png", "--csv", "demo/d.csv")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert result.stdout.index("Invented") < result.stdout.index("Posterior over") < result.stdout.index("Saved")
+    assert "The true subset {age, exercise, smoking}\nwas found: it is the most probable (" in result.stdout
+    assert sorted(file.name for file in Path("demo").iterdir()) == ["d.csv", "p.json", "p.png"]
+    data, again = make_example(), MultiEnvironmentData.from_table("demo/d.csv", "blood_pressure", "hospital")
+    np.testing.assert_array_equal(again.X, data.X)
+    np.testing.assert_array_equal(again.y, data.y)
+    np.testing.assert_array_equal(again.environment_index, data.environment_index)
+    assert (again.feature_names, again.environments) == (data.feature_names, data.environments)
+    hint = result.stdout.splitlines()[-1].split()
+    assert run(*hint[1:]).exit_code == 0
+
+
+def test_demo_says_when_the_truth_was_missed(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = make_example(rows_per_environment=12, seed=1)
+    assert (BIP().fit_data(few).posterior_.mode_mask != few.truth).any()
+    monkeypatch.setattr("invariance.datasets.make_example", lambda: few)
+    assert "was not found: it is not the most probable" in run("demo").stdout
+
+
+def test_output_fits_80_columns(example: Path) -> None:
+    outputs = [
+        run(),
+        run("--help"),
+        run("fit", "--help"),
+        run("demo", "--help"),
+        run("demo"),
+        run("demo", COLUMNS="200"),
+    ]
+    outputs += [fit_example("--json", "p.json", "--plot", "p.png")]
+    for result in outputs:
+        assert result.exit_code == 0
+        assert max(display_width(line) for line in result.stdout.splitlines()) <= 80
+
+
+def test_colour_changes_nothing_but_colour(example: Path) -> None:
+    plain, coloured = fit_example(), fit_example(FORCE_COLOR="1", TERM="xterm-256color")
+    assert "\x1b" not in plain.stdout
+    assert "\x1b[36m█" in coloured.stdout
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured.stdout) == plain.stdout
+
+
+# ---------------------------------------------------------------- help, version, start
+
+
+@pytest.mark.parametrize("command", [(), ("fit",), ("demo",)])
+def test_help_has_examples(command: tuple[str, ...]) -> None:
+    text = run(*command, "--help").stdout
+    assert "Examples:" in text
+    assert f"invariance {' '.join(command or ('demo',))}" in text.split("Examples:")[1]
+    assert run(*command, "-h").stdout == text
+
+
+def test_alone_shows_help() -> None:
+    assert run().stdout == run("--help").stdout
+    assert run().exit_code == 0
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"invariance {__version__}\n"
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, encoding="utf-8")
+
+
+def test_python_m_is_the_same(tmp_path: Path) -> None:
+    version = python("-m", "invariance", "--version")
+    assert (version.returncode, version.stdout) == (0, f"invariance {__version__}\n")
+    path = str(tmp_path / "none.csv")
+    missing = python("-m", "invariance", "fit", path, "--outcome", "y", "--environment", "e")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert missing.stderr == f"error: file not found: {path!r}. Check the path and the working directory.\n"
+
+
+def test_poor_encodings_do_not_stop_the_result() -> None:
+    code = "import sys; sys.stdout.reconfigure(encoding='ascii'); from invariance.__main__ import main; main()"
+    result = python("-c", code, "demo")
+    assert result.returncode == 0, result.stderr
+    assert "was found" in result.stdout
+
+
+def test_help_loads_no_heavy_library() -> None:
+    code = """
+import atexit, sys
+heavy = {"numpy", "scipy", "sklearn", "pandas", "numba", "matplotlib", "narwhals", "rich"}
+atexit.register(lambda: print("loaded:", sorted(heavy & set(sys.modules))))
+from invariance.__main__ import main
+main()
+"""
+    result = python("-c", code, "--help")
+    assert result.returncode == 0, result.stderr
+    assert "Usage: invariance" in result.stdout
+    assert result.stdout.endswith("loaded: []\n")

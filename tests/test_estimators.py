@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from invariance import BIP, BetaBinomialPrior, DataError, DataWarning, Enumeration, InclusionPrior, UniformPrior
+from invariance.datasets import make_example
+from invariance.selector import SingleEnvironmentWarning
+from twins import simulated
+
+EXAMPLE = make_example()
+
+
+def frame(with_site: bool = True) -> tuple[pd.DataFrame, pd.Series]:
+    table = pd.DataFrame(EXAMPLE.X, columns=list(EXAMPLE.feature_names))
+    if with_site:
+        table["hospital"] = [EXAMPLE.environments[e] for e in EXAMPLE.environment_index]
+    return table, pd.Series(EXAMPLE.y)
+
+
+@pytest.mark.filterwarnings("ignore::invariance.selector.SingleEnvironmentWarning")
+@pytest.mark.filterwarnings("ignore:No features were selected:UserWarning")
+@pytest.mark.filterwarnings("ignore::invariance.data.DataWarning")
+@parametrize_with_checks([BIP()])
+def test_scikit_learn_conventions(estimator, check) -> None:
+    check(estimator)
+
+
+def test_finds_the_truth_and_predicts() -> None:
+    X, y = frame(with_site=False)
+    model = BIP().fit(X, y, environments=EXAMPLE.environment_index)
+    assert model.get_feature_names_out().tolist() == ["age", "exercise", "smoking"]
+    np.testing.assert_array_equal(model.get_support(), EXAMPLE.truth)
+    assert model.n_environments_ == 4
+    assert model.environments_ == (0, 1, 2, 3)
+    assert model.n_features_in_ == 8
+    assert model.inclusion_probabilities_.shape == (8,)
+    assert model.score(X, y) > 0.7
+    design = np.column_stack([np.ones(len(X)), X[["age", "exercise", "smoking"]]])
+    coefficients = np.linalg.lstsq(design, EXAMPLE.y, rcond=None)[0]
+    np.testing.assert_allclose([model.intercept_, *model.coef_[model.support_]], coefficients, rtol=1e-9)
+    np.testing.assert_allclose(model.predict(X), design @ coefficients, rtol=1e-9)
+    assert model.transform(X).shape == (600, 3)
+
+
+def test_environment_column_of_a_data_frame() -> None:
+    X, y = frame()
+    model = BIP(environment="hospital").fit(X, y)
+    assert model.environments_ == EXAMPLE.environments
+    assert model.feature_names_in_.tolist() == list(EXAMPLE.feature_names)
+    without = X.drop(columns="hospital")
+    np.testing.assert_array_equal(model.predict(X), model.predict(without))
+    np.testing.assert_array_equal(model.transform(X), model.transform(without))
+    expected = BIP().fit(without, y, environments=X["hospital"]).inclusion_probabilities_
+    np.testing.assert_array_equal(model.inclusion_probabilities_, expected)
+
+
+def test_polars_in_and_out() -> None:
+    X, y = frame()
+    table = pl.from_pandas(X)
+    model = BIP(environment="hospital").set_output(transform="polars").fit(table, y.to_numpy())
+    selected = model.transform(table)
+    assert isinstance(selected, pl.DataFrame)
+    assert selected.columns == ["age", "exercise", "smoking"]
+
+
+def test_pandas_out() -> None:
+    X, y = frame(with_site=False)
+    model = BIP().set_output(transform="pandas").fit(X, y, environments=EXAMPLE.environment_index)
+    assert model.transform(X).columns.tolist() == ["age", "exercise", "smoking"]
+
+
+def test_labels_twice_or_nowhere() -> None:
+    X, y = frame()
+    with pytest.raises(DataError, match="environment labels came twice"):
+        BIP(environment="hospital").fit(X, y, environments=X["hospital"])
+    with pytest.raises(DataError, match="environment='site' names a column of X, but X has only"):
+        BIP(environment="site").fit(X, y)
+    with pytest.raises(DataError, match="but X has no column names"):
+        BIP(environment="site").fit(EXAMPLE.X, EXAMPLE.y)
+
+
+def test_without_environments_the_posterior_is_the_prior() -> None:
+    with pytest.warns(SingleEnvironmentWarning, match="the posterior is the prior"):
+        model = BIP(prior=InclusionPrior(0.3)).fit(EXAMPLE.X, EXAMPLE.y)
+    np.testing.assert_allclose(model.inclusion_probabilities_, 0.3, rtol=1e-12)
+    assert not model.support_.any()
+    np.testing.assert_allclose(model.predict(EXAMPLE.X), EXAMPLE.y.mean(), rtol=1e-12)
+
+
+def test_threshold_selection() -> None:
+    by_mode = BIP().fit_data(EXAMPLE)
+    low = BIP(select="threshold", threshold=0.005).fit_data(EXAMPLE)
+    np.testing.assert_array_equal(low.support_, low.inclusion_probabilities_ >= 0.005)
+    assert low.support_.sum() > by_mode.support_.sum()
+
+
+def test_constant_feature_is_never_selected() -> None:
+    X = np.column_stack([EXAMPLE.X[:, 0], np.full(600, 3.3), EXAMPLE.X[:, 2:4]])
+    with pytest.warns(DataWarning, match="constant over all rows: 'x1'"):
+        model = BIP().fit(X, EXAMPLE.y, environments=EXAMPLE.environment_index)
+    assert model.support_.tolist() == [True, False, True, True]
+    assert model.inclusion_probabilities_[1] == 0.0
+    assert model.coef_[1] == 0.0
+    assert model.predict(X).shape == (600,)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "phrase"),
+    [
+        ({"select": "median"}, "select='median' is not known: use 'mode' or 'threshold'"),
+        ({"threshold": 1.5}, "threshold=1.5 is not a probability"),
+        ({"conditional": "probit"}, "conditional='probit' is not known: use 'linear_gaussian'"),
+        ({"inference": "magic"}, "inference='magic' is not known"),
+        ({"progress": "yes"}, "progress='yes' is not known"),
+    ],
+)
+def test_bad_parameters(parameters: dict, phrase: str) -> None:
+    with pytest.raises(ValueError, match=phrase):
+        BIP(**parameters).fit_data(EXAMPLE)
+
+
+def test_environments_too_small_for_max_size() -> None:
+    data = simulated(6, (6, 30, 30), seed=30)
+    with pytest.raises(DataError, match=r"max_size=6 needs 8 rows in environment 0, which has 6\. The largest"):
+        BIP(prior=UniformPrior(max_size=6)).fit_data(data)
+    assert BIP().fit_data(data).posterior_.masks.sum(axis=1).max() == 4
+
+
+def test_same_answer_for_any_number_of_threads() -> None:
+    data = simulated(16, (60, 70), seed=31)
+    one, two = (BIP(n_jobs=n).fit_data(data) for n in (1, 2))
+    np.testing.assert_array_equal(one.inclusion_probabilities_, two.inclusion_probabilities_)
+
+
+def test_pipeline_and_search_with_plain_arguments() -> None:
+    site = EXAMPLE.environment_index
+    pipeline = make_pipeline(StandardScaler(), BIP())
+    pipeline.fit(EXAMPLE.X, EXAMPLE.y, bip__environments=site)
+    np.testing.assert_array_equal(pipeline[-1].support_, EXAMPLE.truth)
+    search = GridSearchCV(BIP(), {"prior": [UniformPrior(), BetaBinomialPrior(1, 3)]}, cv=3)
+    search.fit(EXAMPLE.X, EXAMPLE.y, environments=site)
+    assert search.best_score_ > 0.3
+    scores = cross_validate(
+        BIP(), EXAMPLE.X, EXAMPLE.y, groups=site, cv=LeaveOneGroupOut(), params={"environments": site}
+    )
+    assert len(scores["test_score"]) == 4
+    assert scores["test_score"].min() > 0.3
+
+
+def test_metadata_routing_feeds_groups_and_environments() -> None:
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = BIP().set_fit_request(environments="groups")
+        scores = cross_validate(
+            model, EXAMPLE.X, EXAMPLE.y, cv=LeaveOneGroupOut(), params={"groups": EXAMPLE.environment_index}
+        )
+        assert scores["test_score"].min() > 0.3
+        pipeline = make_pipeline(StandardScaler(), BIP().set_fit_request(environments=True))
+        pipeline.fit(EXAMPLE.X, EXAMPLE.y, environments=EXAMPLE.environment_index)
+        np.testing.assert_array_equal(pipeline[-1].support_, EXAMPLE.truth)
+
+
+def test_clone_keeps_the_parameters() -> None:
+    model = BIP(prior=UniformPrior(max_size=3), inference=Enumeration(keep=5), environment="hospital")
+    copy = clone(model)
+    assert copy.get_params()["prior"] == UniformPrior(max_size=3)
+    assert copy.fit(*frame()).posterior_.masks.shape == (5, 8)
+
+
+def test_docstring_examples() -> None:
+    import doctest
+
+    import invariance.estimators
+
+    outcome = doctest.testmod(invariance.estimators)
+    assert outcome.attempted > 3
+    assert outcome.failed == 0

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariance.conditionals.base import require_abilities
+from invariance.conditionals.linear_gaussian import LinearGaussian
+from invariance.data import DataError, MultiEnvironmentData
+from invariance.least_squares import least_squares
+from invariance.moments import Moments
+from reference_data import load_reference, reference_files
+from twins import all_log_ratios, all_masks, datasets, half_n_log_variance, log_ratio, simulated
+
+
+def close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
+    return bool(np.all(np.abs(a - b) <= tolerance * np.maximum(1.0, np.abs(b))))
+
+
+@settings(max_examples=40, deadline=None)
+@given(datasets())
+def test_every_way_agrees_with_least_squares(data) -> None:
+    expected = all_log_ratios(data)
+    model = LinearGaussian(data)
+    masks = all_masks(data.n_features)
+    assert close(model.log_ratio_all().log_ratio, expected, 1e-7)
+    assert close(model.log_ratio_many(masks), expected, 1e-7)
+    assert close(model.rescore(masks), expected, 1e-9)
+    assert (model.log_ratio_many(masks) <= 0).all()
+    assert model.log_ratio([data.feature_names[0]]) == pytest.approx(expected[1], rel=1e-7, abs=1e-7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(datasets(), st.integers(0, 31))
+def test_flipping_one_feature(data, code: int) -> None:
+    p = data.n_features
+    mask = all_masks(p)[code % (1 << p)]
+    model = LinearGaussian(data)
+    flipped = mask ^ np.eye(p, dtype=bool)
+    expected = model.log_ratio_many(flipped) - model.log_ratio(mask)
+    np.testing.assert_allclose(model.flip_neighbours(mask), expected, rtol=1e-7, atol=1e-7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(datasets(), st.randoms(use_true_random=False))
+def test_invariances(data, random) -> None:
+    """Common affine maps, and permutations of rows, features and environments, change nothing."""
+    rng = np.random.default_rng(random.randrange(10**6))
+    p = data.n_features
+    expected = LinearGaussian(data).log_ratio_all().log_ratio
+    scale, shift = np.exp(rng.normal(0, 5, p)) * rng.choice([-1, 1], p), rng.normal(0, 10, p)
+    moved = MultiEnvironmentData.from_arrays((data.X + shift) * scale, 3.0 - 0.01 * data.y, data.environment_index)
+    assert close(LinearGaussian(moved).log_ratio_all().log_ratio, expected, 1e-7)
+
+    rows, features = rng.permutation(data.n_rows), rng.permutation(p)
+    labels = rng.permutation(data.n_environments)
+    shuffled = MultiEnvironmentData.from_arrays(
+        data.X[rows][:, features], data.y[rows], labels[data.environment_index[rows]]
+    )
+    codes = (all_masks(p) << np.argsort(features)).sum(axis=1)
+    assert close(LinearGaussian(shuffled).log_ratio_all().log_ratio[codes], expected, 1e-7)
+
+
+def test_local_fits_do_not_see_environment_specific_scales() -> None:
+    """The same data with one environment's feature rescaled has the same local fits and another pooled one."""
+    data = simulated(3, (30, 40), seed=9)
+    X = data.X.copy()
+    X[:30, 1] *= 1e8
+    mask = np.array([False, True, False])
+    local = half_n_log_variance(data.X[:30][:, mask], data.y[:30]) + half_n_log_variance(
+        data.X[30:][:, mask], data.y[30:]
+    )
+    changed = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    expected = local - half_n_log_variance(X[:, mask], data.y)
+    assert LinearGaussian(changed).log_ratio_many(mask)[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_one_environment_says_nothing() -> None:
+    rng = np.random.default_rng(0)
+    data = MultiEnvironmentData.from_arrays(rng.normal(size=(50, 4)) * 1e4, rng.normal(size=50) + 1e6)
+    assert (LinearGaussian(data).log_ratio_all().log_ratio == 0).all()
+    assert (LinearGaussian(data).rescore(all_masks(4)) == 0).all()
+
+
+@pytest.mark.parametrize("constant_in", [(0,), (0, 2), (0, 1, 2)])
+def test_feature_constant_inside_environments(constant_in: tuple[int, ...]) -> None:
+    data = simulated(4, (20, 25, 30), seed=11)
+    X = data.X.copy()
+    for e in constant_in:
+        X[data.rows(e), 1] = 0.1 * (e + 1)
+    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    expected = all_log_ratios(data)
+    model = LinearGaussian(data)
+    assert close(model.log_ratio_all().log_ratio, expected, 1e-8)
+    assert close(model.log_ratio_many(all_masks(4)), expected, 1e-8)
+    assert close(model.rescore(all_masks(4)), expected, 1e-8)
+    mask = np.array([True, False, True, False])
+    flips = model.log_ratio_many(mask ^ np.eye(4, dtype=bool)) - model.log_ratio(mask)
+    np.testing.assert_allclose(model.flip_neighbours(mask), flips, rtol=1e-8)
+
+
+def with_copy(noise: float = 0.0) -> MultiEnvironmentData:
+    data = simulated(4, (20, 25, 30), seed=12)
+    X = data.X.copy()
+    X[:, 3] = 2.0 * X[:, 0] - 5.0 + noise * X[:, 1]
+    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=["a", "b", "c", "copy"])
+
+
+def test_collinear_subsets_are_left_out_and_named() -> None:
+    data = with_copy()
+    model = LinearGaussian(data)
+    masks = all_masks(4)
+    both = masks[:, 0] & masks[:, 3]
+    values = model.log_ratio_many(masks)
+    assert (values[both] == -np.inf).all()
+    assert np.isfinite(values[~both]).all()
+    reason = model.unsupported(masks)
+    assert reason.count == both.sum()
+    assert reason.features == ("a", "copy")
+    assert str(reason) == (
+        "4 subsets outside the support: 4 hold features too collinear for second moments ('a', 'copy')"
+    )
+    # The rows decide: the copy adds nothing.
+    expected = np.array([log_ratio(data, mask) for mask in masks[both]])
+    assert close(model.rescore(masks[both]), expected, 1e-8)
+    assert model.log_ratio(["a", "copy"]) == pytest.approx(model.log_ratio(["a"]), rel=1e-9)
+    assert LinearGaussian(model.moments).log_ratio(["a", "copy"]) == -np.inf
+    flips = model.flip_neighbours([True, False, False, False])
+    assert flips[3] == -np.inf
+    assert np.isfinite(flips[:3]).all()
+    with pytest.raises(DataError, match="the subset to start from is not supported: 1 subsets outside the support"):
+        model.flip_neighbours([True, False, False, True])
+
+
+def test_rows_decide_between_nearly_collinear_features() -> None:
+    data = with_copy(noise=1e-7)
+    model = LinearGaussian(data)
+    mask = np.array([True, False, False, True])
+    assert model.log_ratio_many(mask)[0] == -np.inf
+    equivalent = data.X[:, [0, 1]]
+    same_span = MultiEnvironmentData.from_arrays(equivalent, data.y, data.environment_index)
+    assert model.rescore(mask)[0] == pytest.approx(LinearGaussian(same_span).rescore([[1, 1]])[0], rel=1e-6)
+
+
+def test_subsets_too_large_for_an_environment() -> None:
+    data = simulated(5, (5, 30), seed=13)
+    model = LinearGaussian(data)
+    masks = all_masks(5)
+    values = model.log_ratio_many(masks)
+    large = masks.sum(axis=1) > 3
+    assert (values[large] == -np.inf).all()
+    assert np.isfinite(values[~large]).all()
+    assert (model.rescore(masks[large]) == -np.inf).all()
+    assert model.largest_size == 3
+    assert "6 have more features than some environment's rows can fit" in str(model.unsupported(masks))
+    assert np.isfinite(model.log_ratio_all().log_ratio).sum() == (~large).sum()
+    with pytest.raises(DataError, match="max_size=4 needs 6 rows in environment 0, which has 5"):
+        model.log_ratio_all(max_size=4)
+
+
+def test_outcome_determined_exactly_is_outside_the_support() -> None:
+    data = simulated(3, (20, 30), seed=14)
+    X = np.column_stack([data.X, 2 * data.y + 1])
+    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    values = LinearGaussian(data).log_ratio_many(all_masks(4))
+    assert (values[8:] == -np.inf).all()
+    assert (LinearGaussian(data).rescore(all_masks(4)[8:]) == -np.inf).all()
+
+
+def test_threads_do_not_change_the_result() -> None:
+    model = LinearGaussian(simulated(12, (60, 70, 80), seed=15))
+    masks = all_masks(12)
+    one = model.log_ratio_many(masks)
+    model.n_jobs = 3
+    np.testing.assert_array_equal(model.log_ratio_many(masks), one)
+
+
+@pytest.mark.parametrize("name", reference_files())
+def test_reference_log_ratios(name: str) -> None:
+    reference = load_reference(name)
+    expected = reference.arrays["log_ratio"]
+    model = LinearGaussian(reference.data)
+    assert close(model.log_ratio_all().log_ratio, expected, 1e-6)
+    assert close(model.log_ratio_many(all_masks(10)), expected, 1e-6)
+    assert close(model.rescore(all_masks(10)), expected, 1e-9)
+
+
+@pytest.mark.parametrize("name", reference_files("p450_*.npz"))
+def test_reference_with_features_up_to_1e30(name: str) -> None:
+    reference = load_reference(name)
+    masks, expected, pivot = (reference.arrays[key] for key in ("masks", "log_ratio", "min_pivot"))
+    model = LinearGaussian(reference.data)
+    values, rescored = model.log_ratio_many(masks), model.rescore(masks)
+    decidable, decidable_from_rows = pivot > 1e-9, pivot > 1e-20
+    assert close(values[decidable], expected[decidable], 1e-5)
+    assert close(rescored[decidable_from_rows], expected[decidable_from_rows], 1e-4)
+    assert (values <= 0).all()
+    assert (rescored <= 0).all()
+    assert (values[pivot < 1e-10] == -np.inf).all()
+
+
+def test_longley_certified_coefficients() -> None:
+    """NIST's certified values for the Longley data (Statistical Reference Datasets, linear regression)."""
+    longley = pytest.importorskip("statsmodels.api").datasets.longley.load_pandas()
+    certified = {
+        "GNPDEFL": 15.0618722713733,
+        "GNP": -0.358191792925910e-01,
+        "UNEMP": -2.02022980381683,
+        "ARMED": -1.03322686717359,
+        "POP": -0.511041056535807e-01,
+        "YEAR": 1829.15146461355,
+    }
+    fit = least_squares(longley.exog[list(certified)].to_numpy(float), longley.endog.to_numpy(float))
+    np.testing.assert_allclose(fit.coefficients, list(certified.values()), rtol=1e-8)
+    assert fit.intercept == pytest.approx(-3482258.63459582, rel=1e-8)
+    assert fit.rss == pytest.approx(836424.055505915, rel=1e-8)
+
+
+def test_missing_ability_is_named() -> None:
+    with pytest.raises(TypeError, match=r"exact enumeration needs a conditional model with `subset_blocks`"):
+        require_abilities(object(), ("subset_blocks",), "exact enumeration")
+
+
+def test_moments_alone_cannot_rescore() -> None:
+    with pytest.raises(DataError, match="rescoring needs the rows"):
+        LinearGaussian(Moments.from_data(simulated(3))).rescore([[1, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("masks", "phrase"),
+    [
+        ([[True, False]], r"shape \(S, 4\), one column per feature, not \(1, 2\)"),
+        ([[2, 0, 0, 1]], "boolean or hold only 0 and 1"),
+    ],
+)
+def test_bad_masks(masks: list, phrase: str) -> None:
+    with pytest.raises(DataError, match=phrase):
+        LinearGaussian(simulated(4)).log_ratio_many(masks)

@@ -1,0 +1,65 @@
+"""What importing the package costs, and that compiled code is kept between processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import invariance
+
+
+def run(script: str) -> str:
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_import_loads_and_compiles_nothing() -> None:
+    heavy = "{'numba', 'sklearn', 'pandas', 'numpy', 'matplotlib', 'rich', 'typer'}"
+    assert run(f"import sys, invariance; print({heavy} & set(sys.modules))") == "set()"
+
+
+def test_every_public_name_is_there() -> None:
+    for name in invariance.__all__:
+        assert getattr(invariance, name) is not None
+    assert set(invariance.__all__) == set(dir(invariance))
+    with pytest.raises(AttributeError, match="module 'invariance' has no attribute 'Bip'"):
+        _ = invariance.Bip
+
+
+def test_second_process_does_not_compile() -> None:
+    """Fit once so that the cache is warm, then count compilations in a new process."""
+    script = """
+import numpy as np
+from invariance import BIP
+from invariance.kernels import centring, elementary, orthogonal, reductions, subset_tree
+from invariance.datasets import make_example
+BIP().fit_data(make_example())
+functions = [f for m in (centring, elementary, orthogonal, reductions, subset_tree)
+             for f in vars(m).values() if hasattr(f, "stats")]
+for kind in ("cache_misses", "cache_hits"):
+    print(sum(sum(getattr(f.stats, kind).values()) for f in functions))
+"""
+    run(script)
+    misses, hits = map(int, run(script).split())
+    assert misses == 0
+    assert hits > 5
+
+
+def test_no_file_is_two_rooms() -> None:
+    package = Path(invariance.__file__).parent
+    lengths = {path.name: len(path.read_text().splitlines()) for path in package.rglob("*.py")}
+    assert max(lengths.values()) <= 400, {name: n for name, n in lengths.items() if n > 400}
+
+
+def test_example_data_is_fixed() -> None:
+    from invariance.datasets import make_example
+
+    data = make_example()
+    assert data.feature_names[np.flatnonzero(data.truth)[0]] == "age"
+    np.testing.assert_array_equal(data.X, make_example().X)
+    assert data.counts.tolist() == [150] * 4

@@ -1,0 +1,56 @@
+"""Plain NumPy versions of what the kernels compute, and data to compare them on."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from invariance.data import MultiEnvironmentData
+
+
+def half_n_log_variance(X: np.ndarray, y: np.ndarray) -> float:
+    """½ n log(RSS/n) of y on X and an intercept; a pseudo-inverse, so that dependent columns are harmless."""
+    design = np.column_stack([np.ones(len(y)), X])
+    scale = np.abs(design).max(axis=0)
+    design = design / np.where(scale > 0, scale, 1.0)
+    residual = y - design @ (np.linalg.pinv(design) @ y)
+    residual = residual - design @ (np.linalg.pinv(design) @ residual)
+    return 0.5 * len(y) * np.log(residual @ residual / len(y))
+
+
+def log_ratio(data: MultiEnvironmentData, mask: np.ndarray) -> float:
+    local = sum(
+        half_n_log_variance(data.X[rows][:, mask], data.y[rows]) for rows in map(data.rows, range(data.n_environments))
+    )
+    return local - half_n_log_variance(data.X[:, mask], data.y)
+
+
+def all_masks(p: int) -> np.ndarray:
+    """(2**p, p): row s holds the bits of s."""
+    return (np.arange(1 << p)[:, None] >> np.arange(p) & 1).astype(bool)
+
+
+def all_log_ratios(data: MultiEnvironmentData) -> np.ndarray:
+    return np.array([log_ratio(data, mask) for mask in all_masks(data.n_features)])
+
+
+def simulated(
+    p: int = 4, counts: tuple[int, ...] = (12, 15, 20), seed: int = 0, scale: float = 1.0
+) -> MultiEnvironmentData:
+    """Features with environment-specific means and spreads; y from the first two; the last follows from y."""
+    rng = np.random.default_rng(seed)
+    environment = np.repeat(np.arange(len(counts)), counts)
+    spread = rng.uniform(0.5, 2.0, (len(counts), p))[environment]
+    X = rng.normal(size=(len(environment), p)) * spread + rng.normal(size=(len(counts), p))[environment]
+    X[:, p // 2] += 0.5 * X[:, 0]
+    y = X[:, : min(2, p)].sum(axis=1) + rng.normal(size=len(X))
+    if p > 2:
+        X[:, -1] += rng.normal(size=len(counts))[environment] * y
+    return MultiEnvironmentData.from_arrays(X * scale, y, environment)
+
+
+@st.composite
+def datasets(draw: st.DrawFn, max_features: int = 5) -> MultiEnvironmentData:
+    p = draw(st.integers(1, max_features))
+    counts = draw(st.lists(st.integers(p + 3, 25), min_size=2, max_size=4))
+    return simulated(p, tuple(counts), draw(st.integers(0, 10_000)))
