@@ -1,0 +1,242 @@
+"""Linear Gaussian structural models over several environments: sampling, population moments, heterogeneity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..data import MultiEnvironmentData
+from ..kernels.orthogonal import relative_residuals
+from ..kernels.substitution import propagate
+from ..moments import Moments
+from ..subsets import Mask, as_lists, as_masks
+
+Floats = NDArray[np.float64]
+
+# Squared, scaled pivot under which float64 no longer gives μ to about 1e-5.
+UNDECIDABLE = 1e-20
+# μ ≥ 0 by definition: a value this little below is rounding.
+ROUNDING = 1e-9
+MOST_SUBSETS = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class StructuralModel:
+    """p features and one outcome y, each a linear function of those before it in one ordering, plus Gaussian noise.
+
+    The columns are numbered 0..p-1 for the features and p for the outcome. In environment e column i is
+
+        t_i = intercepts[e, i] + Σ_j coefficients[e, i, j] t_j + Normal(0, variances[e, i])
+
+    with the sum over the columns j that come before i in `ordering`. The first environment is the reference; another
+    one differs from it only in the features that `intervened` marks, and the outcome's row is the same in all.
+
+    ordering : (p+1,) permutation of the columns, first to last
+    coefficients : (E, p+1, p+1), rows and columns numbered as above (not by position in the ordering)
+    intercepts, variances : (E, p+1)
+    intervened : (E, p) bool, no feature in the first environment
+    feature_names : p names; empty means x1, ..., xp
+    """
+
+    ordering: NDArray[np.intp]
+    coefficients: Floats
+    intercepts: Floats
+    variances: Floats
+    intervened: Mask
+    feature_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, kind in (("coefficients", float), ("intercepts", float), ("variances", float), ("intervened", bool)):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
+        object.__setattr__(self, "ordering", np.asarray(self.ordering, dtype=np.intp))
+        if not self.feature_names:
+            object.__setattr__(self, "feature_names", tuple(f"x{j + 1}" for j in range(self.n_features)))
+        self._check()
+
+    @property
+    def n_features(self) -> int:
+        return len(self.ordering) - 1
+
+    @property
+    def n_environments(self) -> int:
+        return len(self.intercepts)
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """Labels e1, ..., eE."""
+        return tuple(f"e{e + 1}" for e in range(self.n_environments))
+
+    @property
+    def truth(self) -> Mask:
+        """(p,) the invariant features: those that come before the outcome in the ordering."""
+        position = np.argsort(self.ordering)
+        return position[:-1] < position[-1]
+
+    def sample(self, n: int | ArrayLike, rng: np.random.Generator) -> MultiEnvironmentData:
+        """Independent rows, n in every environment or n[e] in environment e, in the order of the environments."""
+        counts, d = self._counts(n), self.n_features + 1
+        ends = np.cumsum(counts)
+        X, y = np.empty((ends[-1], d - 1)), np.empty(ends[-1])
+        for e, (count, end) in enumerate(zip(counts.tolist(), ends.tolist(), strict=True)):
+            columns = rng.standard_normal((d, count))
+            columns *= np.sqrt(self.variances[e])[:, None]
+            columns += self.intercepts[e][:, None]
+            propagate(self.coefficients[e], self.ordering, columns)
+            X[end - count : end], y[end - count : end] = columns[:-1].T, columns[-1]
+        return MultiEnvironmentData(
+            X=X,
+            y=y,
+            environment_index=np.repeat(np.arange(self.n_environments), counts),
+            feature_names=self.feature_names,
+            environments=self.environments,
+            outcome_name=self._outcome_name,
+            environment_name="environment",
+            truth=self.truth,
+        )
+
+    def population_moments(self, n: int | ArrayLike = 1000) -> Moments:
+        """What the moments of n rows per environment would be without sampling error.
+
+        The scatter of environment e is n_e times its covariance matrix, so log Λ(z) from these moments is
+        −n E μ(z) where the n_e are equal. The range of every column is infinite.
+        """
+        counts = self._counts(n)
+        means, factors = self._population()
+        scatter = np.empty((self.n_environments + 1, *factors.shape[1:]))
+        for local, count, factor in zip(scatter, counts, factors, strict=False):
+            np.matmul(factor * count, factor.T, out=local)
+        origin = counts @ means / counts.sum()
+        shifts = means - origin
+        scatter[-1] = (shifts * counts[:, None]).T @ shifts + scatter[:-1].sum(axis=0)
+        return Moments(
+            columns=(*self.feature_names, self._outcome_name),
+            outcome=self.n_features,
+            environments=self.environments,
+            counts=counts,
+            origin=origin,
+            shifts=shifts,
+            minimum=np.full(means.shape, -np.inf),
+            maximum=np.full(means.shape, np.inf),
+            scatter=scatter,
+        )
+
+    def mu(self, masks: ArrayLike) -> Floats:
+        """(S,) heterogeneity μ(z) of the subsets in masks (S, p): how far y | x^z is from being the same everywhere.
+
+        The paper's μ(z) is the expectation, over environments e drawn uniformly and x^z ~ p_e, of the Kullback-Leibler
+        divergence from the local conditional p_e(y | x^z) to the pooled one. Here the pooled conditional is the best
+        fitting member of the linear Gaussian family, the one that pooled data estimate (the paper's μ̄, at least as
+        large as the μ(z) that has the conditional of the mixture itself there, which need not be Gaussian), so that
+
+            μ(z) = ½ [ log σ²_pool(z) − (1/E) Σ_e log σ²_e(z) ]
+
+        with σ²_e(z) the residual variance of y on x^z in environment e, and σ²_pool(z) that in the equal mixture of
+        the environments, whose covariance is the mean of theirs plus the covariance of their means. It is the limit of
+        −log Λ(z) / N, at least 0, and 0 for an invariant z.
+
+        Nothing is squared on the way: residuals come from orthogonalising factors of the covariances. A subset whose
+        columns are collinear, or fix y, up to a squared, scaled pivot under 1e-20 in some environment or in the pool
+        is beyond float64 and has μ = nan.
+        """
+        chosen = as_masks(masks, self.n_features)
+        used = np.append(np.flatnonzero(chosen.any(axis=0)), self.n_features)
+        starts, members = as_lists(chosen[:, used[:-1]])
+        means, factors = self._population()
+        shifts = (means - means.mean(axis=0))[:, used]
+        factors = factors[:, used]
+        mixture = np.concatenate([*factors, shifts.T], axis=1) / np.sqrt(self.n_environments)
+        local = np.mean([_log_variances(factor, starts, members) for factor in factors], axis=0)
+        values = 0.5 * (_log_variances(mixture, starts, members) - local)
+        values[values < -ROUNDING] = np.nan
+        return np.maximum(values, 0.0)
+
+    def mu_min(self, max_size: int | None = None) -> float:
+        """The smallest μ(z) over all subsets z of at most max_size features (default: any number) except the truth.
+
+        nan where some of them is beyond float64 (see `mu`); inf where there is no other subset.
+        """
+        p, truth = self.n_features, self.truth
+        limit = p if max_size is None else min(max_size, p)
+        if sum(comb(p, k) for k in range(limit + 1)) > MOST_SUBSETS:
+            raise ValueError(f"more than {MOST_SUBSETS} subsets of up to {limit} of {p} features: lower max_size.")
+        masks = np.vstack([_subsets(p, k) for k in range(limit + 1)])
+        others = masks[(masks != truth).any(axis=1)]
+        return float(np.min(self.mu(others), initial=np.inf)) if len(others) else np.inf
+
+    @property
+    def _outcome_name(self) -> str:
+        return "outcome" if "y" in self.feature_names else "y"
+
+    def _population(self) -> tuple[Floats, Floats]:
+        """Means (E, p+1) and factors F (E, p+1, p+1) of the covariances F F'."""
+        d = self.n_features + 1
+        means, factors = np.empty((self.n_environments, d)), np.empty((self.n_environments, d, d))
+        for e in range(self.n_environments):
+            columns = np.column_stack([np.diag(np.sqrt(self.variances[e])), self.intercepts[e]])
+            propagate(self.coefficients[e], self.ordering, columns)
+            factors[e], means[e] = columns[:, :-1], columns[:, -1]
+        return means, factors
+
+    def _counts(self, n: int | ArrayLike) -> NDArray[np.int64]:
+        counts = np.asarray(n)
+        if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size == 0 or counts.min() < 1:
+            raise ValueError(f"n={n!r} is not a positive whole number of rows, or one such number per environment.")
+        if counts.ndim == 1 and len(counts) != self.n_environments:
+            raise ValueError(f"n has {len(counts)} numbers, but there are {self.n_environments} environments.")
+        return np.broadcast_to(counts, self.n_environments).astype(np.int64)
+
+    def _check(self) -> None:
+        d, n_environments = len(self.ordering), len(self.intercepts)
+        shapes = {
+            "coefficients": (n_environments, d, d),
+            "intercepts": (n_environments, d),
+            "variances": (n_environments, d),
+            "intervened": (n_environments, d - 1),
+        }
+        for name, shape in shapes.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(
+                    f"{name} has shape {getattr(self, name).shape}; the ordering and the intercepts ask for {shape}."
+                )
+        if n_environments == 0 or d < 2 or not np.array_equal(np.sort(self.ordering), np.arange(d)):
+            raise ValueError("ordering must hold every column 0..p once, p being the outcome, with p ≥ 1 and E ≥ 1.")
+        if len(self.feature_names) != d - 1 or len(set(self.feature_names)) != d - 1:
+            raise ValueError(f"feature_names must be {d - 1} different names.")
+        if not (np.isfinite(self.coefficients).all() and np.isfinite(self.intercepts).all()):
+            raise ValueError("coefficients and intercepts must be finite.")
+        if not (np.isfinite(self.variances).all() and (self.variances > 0.0).all()):
+            raise ValueError("variances must be positive and finite.")
+        position = np.argsort(self.ordering)
+        if self.coefficients[:, position[None, :] >= position[:, None]].any():
+            raise ValueError("a coefficient points from a column to one that does not come after it in the ordering.")
+        differs = (self.coefficients != self.coefficients[0]).any(axis=2)
+        differs |= (self.intercepts != self.intercepts[0]) | (self.variances != self.variances[0])
+        if differs[:, -1].any():
+            raise ValueError(
+                "the outcome's coefficients, intercept and variance must be the same in every environment."
+            )
+        if (differs[:, :-1] & ~self.intervened).any() or self.intervened[0].any():
+            raise ValueError("a feature differs from the first environment exactly where `intervened` may be True.")
+
+
+def _log_variances(factor: Floats, starts: NDArray[np.int64], members: NDArray[np.int64]) -> Floats:
+    """(S,) log residual variance of the last row of `factor` (k, m) on the rows of each subset; nan if undecidable."""
+    norms = np.linalg.norm(factor, axis=1)
+    triangle = np.asarray(np.linalg.qr((factor / norms[:, None]).T, mode="r"))
+    n_subsets = len(starts) - 1
+    share, rank = np.empty(n_subsets), np.empty(n_subsets, np.int64)
+    relative_residuals(np.ascontiguousarray(triangle.T), starts, members, UNDECIDABLE, share, rank)
+    share[(rank < np.diff(starts)) | (share == 0.0)] = np.nan
+    return np.log(share) + 2.0 * np.log(norms[-1])
+
+
+def _subsets(p: int, size: int) -> Mask:
+    """All masks (C(p, size), p) with `size` members."""
+    chosen = np.array(list(combinations(range(p), size)), dtype=np.intp)
+    masks = np.zeros((len(chosen), p), dtype=bool)
+    np.put_along_axis(masks, chosen, True, axis=1)
+    return masks

@@ -1,0 +1,255 @@
+"""Structural models: what they sample, and their closed forms against sampling and extended precision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal, norm
+
+from invariance import LinearGaussian
+from invariance.simulation import (
+    P10,
+    P450,
+    StructuralModel,
+    example_1,
+    p10,
+    p450,
+    random_model,
+    theory,
+)
+from simulated_precisely import precise_mu
+
+seeds = st.integers(0, 2**32)
+
+
+def all_masks(p: int) -> np.ndarray:
+    return np.array(list(product([False, True], repeat=p)))
+
+
+def small_model(seed: int = 3, n_environments: int = 3) -> StructuralModel:
+    return theory(n_environments, 1.0, np.random.default_rng(seed))
+
+
+def recursive_rows(model: StructuralModel, e: int, noise: np.ndarray) -> np.ndarray:
+    """The structural equations, one column after the other, for standard normal noise (n, p+1)."""
+    rows = np.zeros_like(noise)
+    for i in model.ordering:
+        rows[:, i] = (
+            model.intercepts[e, i] + rows @ model.coefficients[e, i] + np.sqrt(model.variances[e, i]) * noise[:, i]
+        )
+    return rows
+
+
+def covariances(model: StructuralModel) -> np.ndarray:
+    """(E, p+1, p+1) from (I - B)^-1 D (I - B)^-T."""
+    d = model.n_features + 1
+    inverse = np.linalg.inv(np.eye(d) - model.coefficients)
+    return inverse * model.variances[:, None, :] @ inverse.swapaxes(1, 2)
+
+
+# --- sampling
+
+
+def test_sample_carries_the_truth_and_one_block_of_rows_per_environment() -> None:
+    model = small_model()
+    data = model.sample([4, 2, 5], np.random.default_rng(0))
+    assert data.environments == ("e1", "e2", "e3")
+    assert data.counts.tolist() == [4, 2, 5]
+    assert data.environment_index.tolist() == [0] * 4 + [1] * 2 + [2] * 5
+    assert data.feature_names == ("x1", "x2", "x3")
+    assert data.X.flags.c_contiguous
+    assert data.truth is not None
+    assert data.truth.tolist() == model.truth.tolist()
+    assert model.sample(6, np.random.default_rng(0)).counts.tolist() == [6, 6, 6]
+
+
+@pytest.mark.parametrize("n_environments", [1, 3])
+def test_rows_follow_the_structural_equations(n_environments: int) -> None:
+    model = p10(n_environments, np.random.default_rng(5))
+    data = model.sample(20, np.random.default_rng(8))
+    rng = np.random.default_rng(8)
+    for e in range(n_environments):
+        rows = recursive_rows(model, e, rng.standard_normal((11, 20)).T)
+        np.testing.assert_allclose(np.column_stack([data.X, data.y])[data.rows(e)], rows, rtol=1e-9, atol=1e-9)
+
+
+def test_the_same_seed_gives_the_same_data() -> None:
+    def draw(seed: int) -> np.ndarray:
+        rng = np.random.default_rng(seed)
+        return p10(3, rng).sample(5, rng).X
+
+    np.testing.assert_array_equal(draw(1), draw(1))
+    assert not np.array_equal(draw(1), draw(2))
+
+
+@pytest.mark.parametrize("n", [0, 2.5, [3, 3], [3, 0, 3], []])
+def test_impossible_row_counts_are_refused(n: object) -> None:
+    with pytest.raises(ValueError, match=r"^n"):
+        small_model().sample(n, np.random.default_rng(0))  # type: ignore[arg-type]
+
+
+# --- population moments and heterogeneity
+
+
+def test_population_moments_agree_with_a_large_sample() -> None:
+    model, n = p10(3, np.random.default_rng(2)), 40_000
+    expected = model.population_moments(n)
+    data = model.sample(n, np.random.default_rng(4))
+    for e in range(3):
+        rows = np.column_stack([data.X, data.y])[data.rows(e)]
+        covariance, mean = expected.scatter[e] / n, expected.origin + expected.shifts[e]
+        variance = np.diagonal(covariance)
+        of_mean = (rows.mean(axis=0) - mean) / np.sqrt(variance / n)
+        of_covariance = (np.cov(rows.T, ddof=0) - covariance) / np.sqrt(
+            (np.outer(variance, variance) + covariance**2) / n
+        )
+        # 11 + 66 standardised errors per environment: beyond 5 once in 10,000 runs.
+        assert np.abs(of_mean).max() < 5
+        assert np.abs(of_covariance).max() < 5
+
+
+def test_the_pooled_moments_are_those_of_the_mixture() -> None:
+    model, counts = small_model(), np.array([10, 20, 70])
+    moments = model.population_moments(counts)
+    means = np.linalg.solve(np.eye(4) - model.coefficients, model.intercepts[..., None])[..., 0]
+    weights = counts / 100
+    second = np.einsum("e,eij->ij", weights, covariances(model) + means[:, :, None] * means[:, None, :])
+    pooled = second - np.outer(weights @ means, weights @ means)
+    np.testing.assert_allclose(moments.scatter[-1], 100 * pooled, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(moments.scatter[:-1], counts[:, None, None] * covariances(model), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(moments.pooled_mean, weights @ means)
+
+
+def test_log_ratio_of_the_population_is_mu_times_the_rows() -> None:
+    model, masks = p10(4, np.random.default_rng(1)), all_masks(10)
+    log_ratio = LinearGaussian(model.population_moments(50)).log_ratio_many(masks)
+    np.testing.assert_allclose(log_ratio, -50 * 4 * model.mu(masks), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [3, 11])
+def test_mu_is_the_mean_log_density_ratio_of_fitted_conditionals(seed: int) -> None:
+    model, n = small_model(seed), 100_000
+    data = model.sample(n, np.random.default_rng(1))
+
+    def log_density(rows: np.ndarray, design: np.ndarray) -> np.ndarray:
+        residual = data.y[rows] - design[rows] @ np.linalg.lstsq(design[rows], data.y[rows])[0]
+        return norm.logpdf(residual, scale=residual.std())
+
+    for mask in all_masks(3):
+        design = np.column_stack([np.ones(data.n_rows), data.X[:, mask]])
+        local = np.concatenate([log_density(data.rows(e), design) for e in range(3)])
+        ratio = local - log_density(np.arange(data.n_rows), design)
+        # the fits add at most (E-1)(|z|+2)/2 / N in expectation
+        allowance = 5 * ratio.std() / np.sqrt(len(ratio)) + 10 / len(ratio)
+        assert abs(ratio.mean() - model.mu(mask)[0]) < allowance
+
+
+def test_mu_is_at_least_the_divergence_from_the_mixture_conditional() -> None:
+    model, n = small_model(), 20_000
+    data, moments = model.sample(n, np.random.default_rng(1)), model.population_moments(1)
+    means, scatter = moments.origin + moments.shifts, moments.scatter
+    for mask in all_masks(3):
+        inside = np.append(mask, True)
+        rows = np.column_stack([data.X, data.y])[:, inside]
+        joint = np.array(
+            [multivariate_normal.logpdf(rows, means[e, inside], scatter[e][np.ix_(inside, inside)]) for e in range(3)]
+        )
+        marginal = np.zeros_like(joint)
+        if mask.any():
+            marginal = np.array(
+                [
+                    multivariate_normal.logpdf(
+                        rows[:, :-1], means[e, :-1][mask], scatter[e, :-1, :-1][np.ix_(mask, mask)]
+                    )
+                    for e in range(3)
+                ]
+            )
+        of_mixture = np.logaddexp.reduce(joint) - np.logaddexp.reduce(marginal)
+        own = data.environment_index, np.arange(data.n_rows)
+        ratio = (joint - marginal)[own] - of_mixture
+        assert ratio.mean() - 5 * ratio.std() / np.sqrt(len(ratio)) <= model.mu(mask)[0] + 1e-12
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, st.integers(2, 5))
+def test_mu_vanishes_at_the_truth_and_nowhere_else(seed: int, n_environments: int) -> None:
+    # p_active=1: a feature on which the outcome has no effect anywhere could join the truth
+    p10_model = p10(n_environments, np.random.default_rng(seed), strength=1.0, p_active=(1.0,))
+    for model in (small_model(seed, n_environments), p10_model):
+        masks = all_masks(model.n_features)
+        values = model.mu(masks)
+        at_truth = (masks == model.truth).all(axis=1)
+        assert values[at_truth] == pytest.approx([0.0], abs=1e-9)
+        assert values[~at_truth].min() > 1e-9
+        assert model.mu_min() == values[~at_truth].min()
+
+
+def test_mu_min_can_be_limited_to_small_subsets() -> None:
+    model = p10(3, np.random.default_rng(0))
+    masks = all_masks(10)
+    others = masks[(masks.sum(axis=1) <= 2) & (masks != model.truth).any(axis=1)]
+    assert model.mu_min(max_size=2) == model.mu(others).min()
+    assert model.mu_min(max_size=2) >= model.mu_min()
+    assert model.mu_min(max_size=99) == model.mu_min()
+
+
+def test_mu_min_of_nothing_and_of_too_much() -> None:
+    parameters = replace(P10, true_features=(0, 0))
+    assert random_model(2, 2, np.random.default_rng(0), parameters).mu_min(max_size=0) == np.inf
+    with pytest.raises(ValueError, match="lower max_size"):
+        random_model(30, 2, np.random.default_rng(0), P450).mu_min()
+
+
+def test_one_environment_has_no_heterogeneity() -> None:
+    np.testing.assert_allclose(small_model(n_environments=1).mu(all_masks(3)), 0.0, atol=1e-12)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="long double is no wider than double here")
+def test_mu_at_p450_is_right_or_nan() -> None:
+    model, rng = p450(3, np.random.default_rng(0)), np.random.default_rng(1)
+    masks = np.zeros((41, 450), dtype=bool)
+    for mask, size in zip(masks[1:], np.tile([1, 3, 6, 10, 15], 8), strict=True):
+        mask[rng.choice(450, size, replace=False)] = True
+    masks[0] = model.truth
+    values = model.mu(masks)
+    expected, pivots = precise_mu(model, masks)
+    assert values[0] == pytest.approx(0.0, abs=1e-12)
+    decided = pivots > 1.1e-20
+    np.testing.assert_allclose(values[decided], expected[decided], rtol=0, atol=1e-4)
+    assert np.isnan(values[pivots < 0.9e-20]).all()
+    assert 5 < decided.sum() < 40
+
+
+def test_a_feature_without_effect_from_the_outcome_can_join_the_truth() -> None:
+    model = example_1(2, x2_on_x1=(1.0, -2.0, 0.0))
+    coefficients = model.coefficients.copy()
+    coefficients[:, 1, 2] = 0.0
+    assert replace(model, coefficients=coefficients).mu([True, True]) == pytest.approx([0.0], abs=1e-12)
+    assert model.mu([True, True])[0] > 0.01
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ordering": [0, 0, 2]}, "every column"),
+        ({"variances": np.zeros((2, 3))}, "positive"),
+        ({"intercepts": np.full((2, 3), np.nan)}, "finite"),
+        ({"intercepts": np.zeros((2, 4))}, "shape"),
+        ({"coefficients": np.ones((2, 3, 3))}, "ordering"),
+        ({"intervened": np.zeros((2, 2))}, "intervened"),
+        ({"intervened": np.ones((2, 2))}, "intervened"),
+        ({"feature_names": ("a", "a")}, "different names"),
+        ({"intercepts": np.array([[0, 0, 0], [0, 0, 1]])}, "outcome"),
+    ],
+)
+def test_inconsistent_models_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(example_1(2), **changes)  # type: ignore[arg-type]

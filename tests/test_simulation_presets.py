@@ -1,0 +1,270 @@
+"""The paper's presets and examples: ranges and distributions of what is drawn, and the published numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, chisquare, kstest, norm
+
+from invariance import BIP, UniformPrior
+from invariance.simulation import (
+    P10,
+    P450,
+    THEORY,
+    CoefficientBound,
+    SimulationParameters,
+    example_1,
+    example_2,
+    example_3,
+    p10,
+    p450,
+    random_model,
+    theory,
+)
+from reference_data import load_reference, needs_reference, reference_files
+
+EXAMPLES = (example_1, example_2, example_3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 6), st.floats(0.0, 1.0), st.integers(5, 12))
+def test_interventions_touch_the_marked_features_only(seed: int, n_environments: int, strength: float, p: int) -> None:
+    model = p10(n_environments, np.random.default_rng(seed), strength=strength, p=p)
+    assert not model.intervened[0].any()
+    assert set(model.intervened[1:].sum(axis=1)) <= {int(np.floor(strength * p + 0.5))}
+    for e in range(n_environments):
+        kept = np.append(~model.intervened[e], True)
+        assert kept[-1]
+        np.testing.assert_array_equal(model.coefficients[e, kept], model.coefficients[0, kept])
+        np.testing.assert_array_equal(model.intercepts[e, kept], model.intercepts[0, kept])
+        np.testing.assert_array_equal(model.variances[e, kept], model.variances[0, kept])
+        changed = model.intervened[e]
+        assert (model.intercepts[e, :-1] != model.intercepts[0, :-1])[changed].all()
+        assert (model.variances[e, :-1] != model.variances[0, :-1])[changed].all()
+
+
+@pytest.mark.parametrize(
+    ("strength", "p", "count"), [(0.33, 3, 1), (1 / 3, 3, 1), (2 / 3, 3, 2), (1.0, 3, 3), (0.25, 10, 3), (0.04, 10, 0)]
+)
+def test_strength_is_rounded_to_a_count_of_features(strength: float, p: int, count: int) -> None:
+    model = theory(4, strength, np.random.default_rng(0), p=p)
+    assert model.intervened.sum(axis=1).tolist() == [0, count, count, count]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "p", "new_range"),
+    [(THEORY, 12, (0.01**2, 1.5**2)), (P10, 10, (0.02, 3.0)), (P450, 60, (0.01, 0.615))],
+)
+def test_drawn_parameters_stay_in_the_published_ranges(
+    parameters: SimulationParameters, p: int, new_range: tuple[float, float]
+) -> None:
+    for seed in range(20):
+        model = random_model(p, 4, np.random.default_rng(seed), parameters)
+        fewest, most = parameters.true_features
+        assert fewest <= model.truth.sum() <= most
+        assert ((model.variances[0] >= 0.1**2) & (model.variances[0] <= 0.2**2)).all()
+        low, high = parameters.coefficients
+        base = np.abs(model.coefficients[0])
+        assert ((base == 0) | ((base >= low) & (base <= high))).all()
+        assert (base[p, :p] > 0).tolist() == model.truth.tolist()
+        redrawn = np.abs(model.coefficients)[model.coefficients != model.coefficients[0]]
+        assert ((redrawn == 0) | ((redrawn >= new_range[0]) & (redrawn <= new_range[1]))).all()
+        factor = np.sqrt(model.variances / model.variances[0])[:, :p][model.intervened]
+        assert ((factor >= 0.1) & (factor <= 0.7)).all()
+        share = model.intervened[1:].mean(axis=1)
+        assert ((share >= parameters.strength[0] - 0.5 / p) & (share <= 1.0)).all()
+
+
+def test_environment_ranges_follow_its_own_m() -> None:
+    bound = CoefficientBound(0.5, factor=2.0)
+    assert bound(1.0) == 3.0
+    assert THEORY.new_upper(1.0) == 1.5**2
+    assert P450.new_upper(0.4) == pytest.approx(0.41 * 1.5)
+    model = random_model(20, 2, np.random.default_rng(0), replace(THEORY, intercept_mean=(0.3, 0.3), p_active=(1.0,)))
+    position = np.argsort(model.ordering)
+    new = np.abs(model.coefficients[1, :20][position[None, :] < position[:20, None]])
+    assert kstest(new, "uniform", (0.31**2, 0.8**2 - 0.31**2)).pvalue > 1e-3
+
+
+def test_shares_of_active_and_redrawn_coefficients() -> None:
+    parameters = replace(P450, p_active=(0.25,), p_change=(0.2, 0.2), strength=(1.0, 1.0))
+    model = random_model(150, 2, np.random.default_rng(0), parameters)
+    position = np.argsort(model.ordering)
+    pairs = position[None, :] < position[:150, None]
+    base, other = model.coefficients[0, :150][pairs], model.coefficients[1, :150][pairs]
+    assert binomtest(int((base != 0).sum()), base.size, 0.25).pvalue > 1e-3
+    # 0 drawn anew as 0 looks unchanged: p_change (1 - 0.75²)
+    assert binomtest(int((base != other).sum()), base.size, 0.2 * (1 - 0.75**2)).pvalue > 1e-3
+    assert binomtest(int((base > 0).sum()), int((base != 0).sum()), 0.5).pvalue > 1e-3
+
+
+def test_intercepts_before_and_after_intervention() -> None:
+    parameters = replace(P450, p_active=(0.0,), intercept_mean=(0.7, 0.7), strength=(1.0, 1.0))
+    model = random_model(2000, 2, np.random.default_rng(0), parameters)
+    assert kstest(model.intercepts[0], "norm").pvalue > 1e-3
+
+    def mixture(x: np.ndarray) -> np.ndarray:
+        return 0.5 * (norm.cdf(x - 0.7) + norm.cdf(x + 0.7))
+
+    assert kstest(model.intercepts[1, :-1], mixture).pvalue > 1e-3
+    assert kstest(model.variances[0], "uniform", (0.01, 0.03)).pvalue > 1e-3
+
+
+def test_the_number_of_true_features_and_their_identity_are_uniform() -> None:
+    rng = np.random.default_rng(0)
+    truths = np.array([p10(1, rng).truth for _ in range(3000)])
+    sizes = np.bincount(truths.sum(axis=1), minlength=11)
+    assert sizes[[0, 6, 7, 8, 9, 10]].sum() == 0
+    assert chisquare(sizes[1:6]).pvalue > 1e-3
+    singles = truths[truths.sum(axis=1) == 1]
+    assert chisquare(singles.sum(axis=0)).pvalue > 1e-3
+
+
+def test_default_strength_of_p10_is_uniform_from_a_half() -> None:
+    counts = p10(2001, np.random.default_rng(0)).intervened[1:].sum(axis=1)
+    # ρ·10 rounded: 5 and 10 have half the probability of 6..9
+    assert chisquare(np.bincount(counts, minlength=11)[5:], 2000 * np.array([1, 2, 2, 2, 2, 1]) / 10).pvalue > 1e-3
+
+
+def test_fewer_environments_are_the_first_of_more() -> None:
+    few, many = (p10(n_environments, np.random.default_rng(6)) for n_environments in (2, 5))
+    np.testing.assert_array_equal(few.coefficients, many.coefficients[:2])
+    np.testing.assert_array_equal(few.intervened, many.intervened[:2])
+
+
+def test_p450_is_not_tamed() -> None:
+    largest = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        largest.append(np.abs(p450(2, rng).sample(20, rng).X).max())
+    assert max(largest) > 1e20
+    assert np.isfinite(largest).all()
+
+
+def test_bip_finds_the_truth_of_p10() -> None:
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        data = p10(10, rng).sample(200, rng)
+        posterior = BIP(prior=UniformPrior()).fit(data.X, data.y, environments=data.environment_index).posterior_
+        found += np.array_equal(posterior.mode_mask, data.truth)
+    assert found >= 17
+
+
+@needs_reference
+def test_scales_resemble_the_reference_data() -> None:
+    def scales(X: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """Smallest and median standard deviation in the first environment, largest value overall."""
+        deviations = np.sort(X[first].std(axis=0))
+        return np.array([deviations[0], deviations[5], np.abs(X).max()])
+
+    levels = []
+    for name in reference_files():
+        arrays = load_reference(name).arrays
+        env = arrays["env"]
+        counts = np.unique(env, return_counts=True)[1]
+        assert 1 <= arrays["z_true"].sum() <= 5
+        simulated = []
+        for seed in range(50):
+            rng = np.random.default_rng(seed)
+            data = p10(len(counts), rng).sample(counts, rng)
+            simulated.append(scales(data.X, data.environment_index == 0))
+        levels.append(np.mean(np.array(simulated) < scales(arrays["X"], env == env.min()), axis=0))
+    # Under the same distribution each level is about uniform, and its mean over k data sets has deviation 1/√(12 k).
+    assert np.abs(np.mean(levels, axis=0) - 0.5).max() < 4 / np.sqrt(12 * len(levels))
+
+
+# --- the examples
+
+
+@pytest.mark.parametrize(
+    ("example", "with_two", "with_three"),
+    [
+        (example_1, [[1, 0], [1, 1]], [[1, 0]]),
+        (example_2, [[1, 0], [1, 1]], [[1, 1]]),
+        (example_3, [[1, 0], [1, 1]], [[1, 0]]),
+    ],
+)
+def test_examples_lose_one_invariant_subset_with_the_third_environment(
+    example: object, with_two: list[list[int]], with_three: list[list[int]]
+) -> None:
+    masks = np.array(list(product([False, True], repeat=2)))
+    for n_environments, expected in ((2, with_two), (3, with_three)):
+        model = example(n_environments)  # type: ignore[operator]
+        invariant = masks[model.mu(masks) < 1e-12]
+        assert invariant.astype(int).tolist() == expected
+        assert model.truth.astype(int).tolist() == with_three[0]
+    assert example(2).mu_min() == pytest.approx(0.0, abs=1e-12)  # type: ignore[operator]
+    assert example(3).mu_min() > 0.1  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("example", "means", "slopes"),
+    # columns x1, x2, y; slopes of the two columns that follow from others, environment by environment
+    [
+        (
+            example_1,
+            [[0, 0.6, 0.5], [2, 2.6, 2.5], [5, 10.6, 5.5]],
+            {(2, 0): [1, 1, 1], (1, 0): [0, 0, 1], (1, 2): [1, 1, 1]},
+        ),
+        (example_2, [[0, 0.5, 0.6], [2, 0.5, 2.6], [5, -0.5, 4.6]], {(2, 0): [1, 1, 1], (2, 1): [1, 1, 1]}),
+        (
+            example_3,
+            [[0, 0.1, 0.5], [2, -3.9, 2.5], [5, 10.5, 5.5]],
+            {(2, 0): [1, 1, 1], (1, 0): [1, -2, 1], (1, 2): [0, 0, 1]},
+        ),
+    ],
+)
+def test_examples_have_the_published_numbers(
+    example: object, means: list[list[float]], slopes: dict[tuple[int, int], list[float]]
+) -> None:
+    model = example()  # type: ignore[operator]
+    moments = model.population_moments()
+    np.testing.assert_allclose(moments.origin + moments.shifts, means, atol=1e-12)
+    coefficients = np.zeros((3, 3, 3))
+    for (i, j), values in slopes.items():
+        coefficients[:, i, j] = values
+    np.testing.assert_array_equal(model.coefficients, coefficients)
+    np.testing.assert_allclose(model.variances, 0.1**2)
+    assert model.feature_names == ("x1", "x2")
+    two = example(2)  # type: ignore[operator]
+    np.testing.assert_array_equal(two.coefficients, coefficients[:2])
+
+
+def test_examples_have_two_or_three_environments() -> None:
+    for example in EXAMPLES:
+        with pytest.raises(ValueError, match="2 or 3"):
+            example(4)
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"strength": (0.0, 1.5)}, "strength"),
+        ({"noise": (0.2, 0.1)}, "noise"),
+        ({"noise": (0.0, 0.1)}, "noise"),
+        ({"p_active": ()}, "p_active"),
+        ({"p_active": (1.2,)}, "p_active"),
+        ({"p_change": (-0.1, 0.5)}, "p_change"),
+        ({"new_upper": CoefficientBound(0.001)}, "new_lower"),
+        ({"true_features": (11, 12)}, "true_features"),
+    ],
+)
+def test_impossible_parameters_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        p10(2, np.random.default_rng(0), **changes)
+
+
+def test_an_unknown_parameter_is_named() -> None:
+    with pytest.raises(TypeError, match="p_chance"):
+        p10(2, np.random.default_rng(0), p_chance=(0.1, 0.1))
+    with pytest.raises(ValueError, match="at least 1"):
+        p10(0, np.random.default_rng(0))
