@@ -257,7 +257,7 @@ def test_colour_changes_nothing_but_colour(example: Path) -> None:
 # ---------------------------------------------------------------- help, version, start
 
 
-@pytest.mark.parametrize("command", [(), ("fit",), ("demo",)])
+@pytest.mark.parametrize("command", [(), ("fit",), ("compare",), ("demo",)])
 def test_help_has_examples(command: tuple[str, ...]) -> None:
     text = run(*command, "--help").stdout
     assert "Examples:" in text

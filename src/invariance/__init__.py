@@ -7,41 +7,67 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
+    from .comparison import compare
     from .conditionals.linear_gaussian import LinearGaussian
     from .data import DataError, DataWarning, MultiEnvironmentData
     from .estimators import BIP
     from .inference.enumeration import Enumeration
+    from .inference.variational import Variational
     from .moments import Moments
     from .posterior import Posterior
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
+    from .screening import LassoScreen, Screened
 
 _HOMES = {
     "BIP": "estimators",
     "BetaBinomialPrior": "priors",
     "DataError": "data",
     "DataWarning": "data",
+    "EILLS": "baselines",
     "Enumeration": "inference.enumeration",
+    "HiddenICP": "baselines",
+    "ICP": "baselines",
     "InclusionPrior": "priors",
+    "LassoScreen": "screening",
+    "LassoSelection": "baselines",
     "LinearGaussian": "conditionals.linear_gaussian",
+    "MarginalSelection": "baselines",
     "Moments": "moments",
     "MultiEnvironmentData": "data",
+    "Oracle": "baselines",
+    "PooledRegression": "baselines",
     "Posterior": "posterior",
+    "Screened": "screening",
     "UniformPrior": "priors",
+    "Variational": "inference.variational",
+    "compare": "comparison",
 }
 
 __all__ = [
     "BIP",
+    "EILLS",
+    "ICP",
     "BetaBinomialPrior",
     "DataError",
     "DataWarning",
     "Enumeration",
+    "HiddenICP",
     "InclusionPrior",
+    "LassoScreen",
+    "LassoSelection",
     "LinearGaussian",
+    "MarginalSelection",
     "Moments",
     "MultiEnvironmentData",
+    "Oracle",
+    "PooledRegression",
     "Posterior",
+    "Screened",
     "UniformPrior",
+    "Variational",
     "__version__",
+    "compare",
 ]
 
 

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from ._version import __version__
+from .cli_studies import register
 from .console import plain_speech, say, show
 from .files import OutputError, check_writable, replacing
 
@@ -29,6 +30,7 @@ _PICTURES = (".png", ".pdf", ".svg")
 class Inference(StrEnum):
     auto = "auto"
     exact = "exact"
+    vi = "vi"
 
 
 class Missing(StrEnum):
@@ -74,6 +76,13 @@ Examples:
   invariance fit table.csv --outcome yield --environment site \\
       --features rain,soil,seed --max-size 2 --prior "inclusion(0.1)" \\
       --missing drop --json posterior.json --plot inclusion.png
+"""
+
+_COMPARE_EXAMPLES = """\b
+Examples:
+  invariance compare table.csv --outcome yield --environment site
+  invariance compare table.csv --outcome yield --environment site \\
+      --methods BIP,ICP,Lasso --json comparison.json --plot comparison.png
 """
 
 _DEMO_EXAMPLES = """\b
@@ -127,18 +136,25 @@ def start(
         typer.echo(context.get_help())
 
 
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Table: .csv, .tsv (both also .gz) or .parquet.", show_default=False)
+]
+OutcomeOption = Annotated[str, typer.Option(metavar="COL", help="Column to predict.", show_default=False)]
+EnvironmentOption = Annotated[
+    str, typer.Option(metavar="COL", help="Column that says which environment a row is from.", show_default=False)
+]
+FeaturesOption = Annotated[
+    str | None, typer.Option(metavar="A,B,C", help="Columns to choose from.", show_default="all others")
+]
+MissingOption = Annotated[Missing, typer.Option(help="Rows with missing values: stop, or leave them out.")]
+
+
 @app.command(epilog=_FIT_EXAMPLES)
 def fit(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Table: .csv, .tsv (both also .gz) or .parquet.", show_default=False)
-    ],
-    outcome: Annotated[str, typer.Option(metavar="COL", help="Column to predict.", show_default=False)],
-    environment: Annotated[
-        str, typer.Option(metavar="COL", help="Column that says which environment a row is from.", show_default=False)
-    ],
-    features: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Columns to choose from.", show_default="all others")
-    ] = None,
+    file: FileArgument,
+    outcome: OutcomeOption,
+    environment: EnvironmentOption,
+    features: FeaturesOption = None,
     max_size: Annotated[
         int | None,
         typer.Option(metavar="K", min=0, help="Most features in a subset.", show_default="what the data allow"),
@@ -148,12 +164,11 @@ def fit(
         typer.Option(metavar="PRIOR", help="uniform, beta-binomial(A,B) or inclusion(Q); numbers for A, B, Q."),
     ] = "uniform",
     inference: Annotated[
-        Inference, typer.Option(help="exact scores every subset; auto does so while that takes seconds.")
+        Inference,
+        typer.Option(help="exact scores every subset, vi approximates; auto is exact while that takes seconds."),
     ] = Inference.auto,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many subsets to list.")] = 10,
-    missing: Annotated[
-        Missing, typer.Option(help="Rows with missing values: stop, or leave them out.")
-    ] = Missing.error,
+    missing: MissingOption = Missing.error,
     json: JsonOption = None,
     plot: PlotOption = None,
     jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default="all cores")] = None,
@@ -167,17 +182,69 @@ def fit(
     with plain_speech():
         outputs = _checked_outputs(json, plot, source=file)
 
-        from .data import MultiEnvironmentData
         from .priors import parse_prior
 
         belief = parse_prior(prior, max_size)
-        names = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
-        data = MultiEnvironmentData.from_table(file, outcome, environment, features=names, missing=missing.value)
+        data = _table(file, outcome, environment, features, missing)
 
         from .estimators import BIP
 
         model = BIP(prior=belief, inference=inference.value, n_jobs=jobs or -1, random_state=seed).fit_data(data)
         _deliver(model.posterior_, top, outputs)
+
+
+@app.command(epilog=_COMPARE_EXAMPLES)
+def compare(
+    file: FileArgument,
+    outcome: OutcomeOption,
+    environment: EnvironmentOption,
+    features: FeaturesOption = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,C", help="Methods to run; a name with -screen screens first.", show_default="all"),
+    ] = None,
+    missing: MissingOption = Missing.error,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="OUT", help="Save the comparison as JSON.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="PNG", help="Save a picture, methods by features.", show_default=False),
+    ] = None,
+) -> None:
+    """Run several methods on one table and show their selections side by side.
+
+    BIP, ICP, Hidden-ICP, EILLS, Regression, Lasso and Marginal; beyond 16 features the first four see the ten that a
+    Lasso screens in.
+    """
+    with plain_speech():
+        outputs = _checked_outputs(json, plot, source=file)
+        data = _table(file, outcome, environment, features, missing)
+
+        from .comparison import compare as run_methods
+
+        result = run_methods(data, methods)
+        saved = []
+        try:
+            if outputs.json is not None:
+                _save(outputs.json, result.to_json)
+                saved.append(f"Saved the comparison to {outputs.json}")
+            if outputs.plot is not None:
+                from .comparison_plot import save_comparison
+
+                _save(outputs.plot, lambda path: save_comparison(result, path))
+                saved.append(f"Saved the picture to {outputs.plot}")
+        finally:
+            show(str(result))
+        if saved:
+            show("\n" + "\n".join(saved))
+
+
+def _table(file: Path, outcome: str, environment: str, features: str | None, missing: Missing) -> MultiEnvironmentData:
+    from .data import MultiEnvironmentData
+
+    names = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+    return MultiEnvironmentData.from_table(file, outcome, environment, features=names, missing=missing.value)
 
 
 @app.command(epilog=_DEMO_EXAMPLES)
@@ -294,3 +361,6 @@ def _write_table(data: MultiEnvironmentData, path: Path) -> None:
     table[data.outcome_name] = data.y
     table[data.environment_name] = [data.environments[code] for code in data.environment_index]
     table.to_csv(path, index=False)
+
+
+register(app)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ONE_LINE = 1_000_000
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 # Where the package itself raises a plain ValueError about what was asked for; from anywhere else it is a bug.
-_COMPLAINING = ("invariance.priors", "invariance.estimators", "invariance.inference.choice")
+_COMPLAINING = ("invariance.priors", "invariance.estimators", "invariance.comparison", "invariance.inference.choice")
 
 
 def say(kind: str, message: str) -> None:

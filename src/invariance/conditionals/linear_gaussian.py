@@ -24,7 +24,8 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 PIVOT_TOLERANCE = 1e-9
-SEARCH_RIDGE = 1e-8
+# While searching, every collinear feature that must be left out of a subset makes its log Λ this share worse.
+COLLINEARITY_PENALTY = 0.05
 _FEWEST_PER_THREAD = 256
 _MOST_EXPLAINED = 50
 
@@ -110,15 +111,15 @@ class LinearGaussian:
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         """(S,) log Λ of the subsets in masks (S, p); -inf outside the support."""
-        return self._supported(masks, 0.0)
+        return self._supported(masks, np.nan)
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
-        """As log_ratio_many, except that collinear subsets get a value, by a ridge of 1e-8: for searching only."""
-        return self._supported(masks, SEARCH_RIDGE)
+        """As log_ratio_many, but a collinear subset counts as its decidable part, at a cost: for searching only."""
+        return self._supported(masks, COLLINEARITY_PENALTY)
 
-    def _supported(self, masks: ArrayLike, ridge: float) -> Floats:
+    def _supported(self, masks: ArrayLike, penalty: float) -> Floats:
         chosen = as_masks(masks, self.n_features)
-        values = self._score(chosen, ridge)
+        values = self._score(chosen, penalty)
         values[self._too_large(chosen) | np.isnan(values)] = -np.inf
         return values
 
@@ -243,7 +244,7 @@ class LinearGaussian:
         ranks = masks.astype(np.float64) @ varies.T.astype(np.float64)
         return np.any(ranks + 2 > self.moments.group_counts, axis=1)
 
-    def _score(self, masks: Mask, ridge: float = 0.0) -> Floats:
+    def _score(self, masks: Mask, penalty: float = np.nan) -> Floats:
         out = np.empty(len(masks))
         pieces = min(n_workers(self.n_jobs), max(1, len(masks) // _FEWEST_PER_THREAD))
         bounds = np.linspace(0, len(masks), pieces + 1).astype(int)
@@ -252,7 +253,7 @@ class LinearGaussian:
             rows = slice(bounds[piece], bounds[piece + 1])
             starts, members = as_lists(masks[rows])
             columns = self.moments.features[members].astype(np.int64)
-            score_subsets(*self.scoring_arrays, ridge, starts, columns, out[rows])
+            score_subsets(*self.scoring_arrays, penalty, starts, columns, out[rows])
 
         for _ in ordered_map(score, range(pieces), pieces):
             pass

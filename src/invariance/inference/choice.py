@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..priors import BoundPrior
 from ..wording import approximate_count, duration
 from .base import Engine, EngineError, RunOptions
 from .enumeration import Enumeration
+from .variational import Variational
 
+ENGINES: dict[str, Callable[[], Engine]] = {"exact": Enumeration, "vi": Variational}
 _CHEAP_SECONDS = 10.0
 
 
@@ -16,12 +19,11 @@ def choose_engine(inference: str | Engine, conditional: Any, prior: BoundPrior, 
     """The engine that `inference` names; "auto" is exact while that is estimated to take under ten seconds."""
     if not isinstance(inference, str):
         return inference
-    if inference == "exact":
-        return Enumeration()
+    if inference in ENGINES:
+        return ENGINES[inference]()
     if inference != "auto":
-        raise ValueError(
-            f"inference={inference!r} is not known: use 'auto', 'exact' or an engine such as Enumeration()."
-        )
+        known = ", ".join(map(repr, ("auto", *ENGINES)))
+        raise ValueError(f"inference={inference!r} is not known: use {known} or an engine such as Enumeration().")
     seconds = Enumeration().estimate_seconds(conditional, prior, options.n_jobs)
     if seconds <= _CHEAP_SECONDS:
         return Enumeration()

@@ -5,7 +5,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
-def _dot(a, b):
+def dot(a, b):
     total = 0.0
     for i in range(a.size):
         total += a[i] * b[i]
@@ -29,11 +29,11 @@ def triangular_factor(columns, members, dependent):
         for _ in range(2):
             for i in range(j):
                 if independent[i]:
-                    projection = _dot(basis[i], v)
+                    projection = dot(basis[i], v)
                     triangle[i, j] += projection
                     for r in range(n):
                         v[r] -= projection * basis[i, r]
-        squared = _dot(v, v)
+        squared = dot(v, v)
         independent[j] = squared >= dependent
         if independent[j]:
             norm = np.sqrt(squared)

@@ -1,0 +1,207 @@
+"""Invariant causal prediction (Peters, Bühlmann & Meinshausen 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ..checks import DataError, rows_text, warn
+from ..data import MultiEnvironmentData
+from ..kernels.residual_tests import summarise_subsets
+from ..parallel import ordered_map
+from ..progress import ProgressBar, ProgressMode
+from ..selector import EnvironmentSelector
+from ..summary import format_subset
+from .invariance_tests import ResidualTests
+from .subset_lists import BitPatterns, Lists, SizedSubsets, refuse_too_many, resolve_max_size, subset_space
+
+Floats = NDArray[np.float64]
+
+_PER_BLOCK = 1 << 13
+_SECONDS_PER_TEST = 5e-7
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetPValues:
+    """The p-value of every tested subset of the features that vary.
+
+    p_values (n,): NaN where not tested, after an early stop. Without a size limit the position of a subset is its bit
+    pattern (bit j = feature j of feature_names); with one they are ordered by size.
+    """
+
+    p_values: Floats
+    space: BitPatterns | SizedSubsets
+    feature_names: tuple[str, ...]
+
+    def accepted(self, alpha: float) -> list[tuple[str, ...]]:
+        """Subsets with a p-value above alpha, by size, then by falling p-value."""
+        positions = np.flatnonzero(self.p_values > alpha)
+        masks = self.space.masks(positions)
+        order = np.lexsort((positions, -self.p_values[positions], masks.sum(axis=1)))
+        return [self._names(mask) for mask in masks[order]]
+
+    def frame(self, top: int | None = None) -> pd.DataFrame:
+        """subset, size and p_value of the `top` subsets with the largest p-values (None: of all tested)."""
+        tested = np.flatnonzero(~np.isnan(self.p_values))
+        order = tested[np.argsort(-self.p_values[tested], kind="stable")][:top]
+        masks = self.space.masks(order)
+        return pd.DataFrame(
+            {
+                "subset": [self._names(mask) for mask in masks],
+                "size": masks.sum(axis=1),
+                "p_value": self.p_values[order],
+            }
+        )
+
+    def _names(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
+
+
+class ICP(EnvironmentSelector):
+    """Invariant causal prediction: the features that every subset with invariant residuals has in common.
+
+    For each subset: pooled least squares with an intercept, then per environment Welch's t-test of the mean and a
+    two-sided F-test of the variance of its residuals against all others', combined by Bonferroni.
+
+    Parameters
+    ----------
+    alpha : level; a subset is accepted when its p-value is larger
+    max_size : test only subsets of at most so many features; None tests all 2**p
+    stop_if_empty : stop as soon as the accepted subsets have nothing in common; p-values are then those of the
+        subsets tested so far, and the p-value of a feature is only a lower bound
+    environment : name of the column of a data frame X that holds the environment labels
+    n_jobs : threads; None is one, -1 all cores. The result does not depend on it, unless it stops early.
+    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False
+
+    Attributes
+    ----------
+    outcome_ : "selected" (the accepted subsets share features), "empty" (some were accepted, they share none) or
+        "rejected" (none was accepted: no linear model with these features is invariant)
+    accepted_ : list of tuples of names, smallest subsets first
+    p_values_ : (n_features_in_,) largest p-value of a tested subset without the feature
+    confidence_intervals_ : (n_features_in_, 2) hull over the accepted subsets; NaN when the model is rejected
+    subset_p_values_ : (n,) p-value of each subset; without max_size indexed by bit pattern
+    subsets_ : SubsetPValues, which tells the subset at each position
+    model_rejected_, stopped_early_ : bool; support_, coef_, intercept_ : as for every selector
+
+    Notes
+    -----
+    A subset whose features are collinear has the residuals, and the p-value, of the subset without the dependent
+    ones; its coefficients are unbounded. A subset that determines the outcome exactly has p-value 1, with a warning.
+    With a single environment nothing can be rejected: every p-value is 1 and nothing is selected.
+    A constant feature has p-value 1 and interval [0, 0].
+
+    Examples
+    --------
+    >>> from invariance.baselines import ICP
+    >>> from invariance.datasets import make_example
+    >>> model = ICP().fit_data(make_example())
+    >>> ("age", "exercise", "smoking") in model.accepted_
+    True
+    """
+
+    _single_environment_message = (
+        "no environments were given, so all rows count as one environment: every subset is accepted and nothing is "
+        "selected. Pass fit(X, y, environments=labels)."
+    )
+
+    def __init__(
+        self,
+        alpha: float = 0.05,
+        max_size: int | None = None,
+        stop_if_empty: bool = False,
+        environment: str | None = None,
+        n_jobs: int | None = None,
+        progress: ProgressMode = "auto",
+    ) -> None:
+        self.alpha = alpha
+        self.max_size = max_size
+        self.stop_if_empty = stop_if_empty
+        self.environment = environment
+        self.n_jobs = n_jobs
+        self.progress = progress
+
+    @property
+    def accepted_(self) -> list[tuple[str, ...]]:
+        check_is_fitted(self)
+        return self.subsets_.accepted(self.alpha)
+
+    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+        check_level(self.alpha)
+        max_size = resolve_max_size(self.max_size, data.n_features)
+        refuse_too_many("ICP", data.n_features, max_size, _SECONDS_PER_TEST * data.n_environments)
+        _check_rows(data, max_size)
+        tests = ResidualTests(data)
+        space = subset_space(data.n_features, max_size)
+        run = self._test_all(tests, space)
+        self.subset_p_values_ = run.p_values
+        self.subsets_ = SubsetPValues(run.p_values, space, data.feature_names)
+        self.stopped_early_ = run.stopped
+        self.p_values_ = self._expand(run.outside, 1.0)
+        accepted = np.flatnonzero(run.p_values > self.alpha)
+        self.model_rejected_ = len(accepted) == 0
+        if self.model_rejected_:
+            self.outcome_ = "rejected"
+            intervals = np.full((data.n_features, 2), np.nan)
+        else:
+            self.outcome_ = "selected" if run.common.any() else "empty"
+            intervals = tests.confidence_intervals(space.lists(accepted), self.alpha)
+        self.confidence_intervals_ = self._expand(intervals, 0.0)
+        return run.common & (not self.model_rejected_)
+
+    def _test_all(self, tests: ResidualTests, space: BitPatterns | SizedSubsets) -> _Run:
+        n = space.n_subsets
+        run = _Run(np.full(n, np.nan), np.zeros(space.n_features), np.ones(space.n_features, dtype=bool))
+
+        def work(start: int) -> tuple[int, Lists, Floats, NDArray[np.bool_]]:
+            lists = space.lists(np.arange(start, min(start + _PER_BLOCK, n)))
+            tested = tests.test(lists)
+            return start, lists, tested.p_values, tested.determined
+
+        blocks = range(0, n, _PER_BLOCK)
+        with ProgressBar("testing subsets", len(blocks), self.progress) as bar:
+            for start, lists, p_values, determined in ordered_map(work, blocks, self.n_jobs):
+                run.p_values[start : start + len(p_values)] = p_values
+                summarise_subsets(p_values, *lists, self.alpha, run.outside, run.common)
+                if determined.any() and run.determined is None:
+                    run.determined = start + int(np.argmax(determined))
+                bar.advance()
+                if self.stop_if_empty and not run.common.any():
+                    run.stopped = start + len(p_values) < n
+                    break
+        if run.determined is not None:
+            names = np.array(tests.data.feature_names, dtype=object)[space.masks(np.array([run.determined]))[0]]
+            warn(
+                f"features {format_subset(list(names))} determine the outcome {tests.data.outcome_name!r} exactly, so "
+                "nothing can speak against their invariance. Is one of them a copy of the outcome? Leave it out."
+            )
+        return run
+
+
+@dataclass(eq=False)
+class _Run:
+    """p_values (n,), outside (p,), common (p,): see summarise_subsets; determined: a position, where there is one."""
+
+    p_values: Floats
+    outside: Floats
+    common: NDArray[np.bool_]
+    stopped: bool = False
+    determined: int | None = None
+
+
+def check_level(alpha: float) -> None:
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha={alpha!r} is not a level: use a number between 0 and 1, such as 0.05.")
+
+
+def _check_rows(data: MultiEnvironmentData, max_size: int | None) -> None:
+    largest = data.n_features if max_size is None else max_size
+    if data.n_rows < largest + 2:
+        raise DataError(
+            f"{rows_text(data.n_rows)} cannot fit subsets of {largest} features and leave residuals to test. Use "
+            f"max_size={data.n_rows - 2} or less, fewer features, or more rows."
+        )

@@ -1,0 +1,143 @@
+"""Fewer features first: a Lasso screen, and any method behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+
+from .baselines.regression import pooled_correlations
+from .data import MultiEnvironmentData
+from .lasso import cross_validated_lasso
+from .selector import EnvironmentSelector
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """kept (p,): the features that passed; coefficients (p,): of the Lasso, NaN where none was needed.
+
+    used_fallback: the Lasso kept nothing, so that correlation with the outcome decided alone.
+    """
+
+    kept: NDArray[np.bool_]
+    coefficients: Floats
+    used_fallback: bool
+
+
+class LassoScreen(BaseEstimator):
+    """The k features with the largest coefficients of a cross-validated Lasso on the pooled rows.
+
+    Where the Lasso keeps fewer than k, only those pass; where it keeps none, the k features with the largest
+    correlation with the outcome do, which is reported as the fallback.
+
+    Parameters
+    ----------
+    k : how many features pass at most; with k or fewer features all pass and no Lasso is fitted
+    cv : number of random folds
+    standardize : give every feature standard deviation 1 first; False lets large units win
+    random_state : seed of the folds
+    n_jobs : processes over folds, as in scikit-learn
+    """
+
+    def __init__(
+        self, k: int = 10, cv: int = 10, standardize: bool = True, random_state: int = 0, n_jobs: int | None = None
+    ) -> None:
+        self.k = k
+        self.cv = cv
+        self.standardize = standardize
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def screen(self, data: MultiEnvironmentData) -> Screening:
+        if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
+            raise ValueError(f"k={self.k!r} is not a number of features: use a whole number from 1 on.")
+        p = data.n_features
+        if p <= self.k:
+            return Screening(np.ones(p, dtype=bool), np.full(p, np.nan), False)
+        fit = cross_validated_lasso(data, self.cv, self.standardize, self.random_state, self.n_jobs)
+        used_fallback = not fit.coefficients.any()
+        size = np.abs(pooled_correlations(data) if used_fallback else fit.coefficients)
+        kept = np.zeros(p, dtype=bool)
+        kept[np.argsort(-size, kind="stable")[: self.k]] = True
+        return Screening(kept & (size > 0.0), fit.coefficients, used_fallback)
+
+
+class Screened(EnvironmentSelector):
+    """A method that sees only the features that pass a screen.
+
+    Parameters
+    ----------
+    estimator : the method, for example ICP()
+    screen : LassoScreen(); None is the default one
+    environment : name of the column of a data frame X that holds the environment labels
+
+    Attributes
+    ----------
+    estimator_ : the fitted method, over the screened features
+    screened_features_ : tuple of names; screened_ : (n_features_in_,) bool
+    used_fallback_ : whether correlation decided because the Lasso kept nothing
+    p_values_, inclusion_probabilities_ : (n_features_in_,) those of the method, where it has them; NaN for features
+        that the screen left out
+
+    Examples
+    --------
+    >>> from invariance.baselines import ICP
+    >>> from invariance.datasets import make_example
+    >>> from invariance.screening import LassoScreen, Screened
+    >>> model = Screened(ICP(), LassoScreen(k=4)).fit_data(make_example())
+    >>> len(model.screened_features_), model.used_fallback_
+    (4, False)
+    """
+
+    def __init__(self, estimator: Any, screen: LassoScreen | None = None, environment: str | None = None) -> None:
+        self.estimator = estimator
+        self.screen = screen
+        self.environment = environment
+
+    def fit_screened(self, data: MultiEnvironmentData, screening: Screening) -> Screened:
+        """As fit_data, with a screening that was done before: several methods can share one."""
+        self._given = screening
+        try:
+            return self.fit_data(data)
+        finally:
+            del self._given
+
+    @property
+    def used_screen(self) -> LassoScreen:
+        """The screen, also where the constructor was given none."""
+        return LassoScreen() if self.screen is None else self.screen
+
+    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+        given = getattr(self, "_given", None)
+        screening = self.used_screen.screen(data) if given is None else given
+        kept = screening.kept
+        names = tuple(np.array(data.feature_names, dtype=object)[kept])
+        reduced = replace(
+            data,
+            X=np.ascontiguousarray(data.X[:, kept]),
+            feature_names=names,
+            dropped_features=(),
+            truth=None if data.truth is None else data.truth[kept],
+        )
+        self.estimator_ = clone(self.estimator).fit_data(reduced)
+        self.screened_features_ = names
+        self.screened_ = self._expand(kept, False)
+        self.used_fallback_ = screening.used_fallback
+        for name in ("p_values_", "inclusion_probabilities_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, self._expand(_unfold(getattr(self.estimator_, name), kept, np.nan), np.nan))
+        return _unfold(self.estimator_.support_, kept, False)
+
+    def _coefficients(self, data: MultiEnvironmentData, selected: NDArray[np.bool_]) -> tuple[Floats, float]:
+        return _unfold(self.estimator_.coef_, self.screened_[self._kept], 0.0), self.estimator_.intercept_
+
+
+def _unfold(values: NDArray, kept: NDArray[np.bool_], fill: Any) -> NDArray:
+    full = np.full(kept.shape, fill, dtype=values.dtype)
+    full[kept] = values
+    return full

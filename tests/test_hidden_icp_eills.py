@@ -1,0 +1,186 @@
+"""Hidden-ICP and EILLS against their authors' code and against their formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from invariance.baselines import EILLS, HiddenICP
+from invariance.data import DataError, DataWarning
+from invariance.selector import SingleEnvironmentWarning
+from reference_data import load_reference, needs_reference, reference_files
+
+
+def simulated(n: int = 80, E: int = 3, p: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    env = np.repeat(np.arange(E), n)
+    X = rng.normal(size=(n * E, p)) * (1 + env[:, None]) + env[:, None]
+    return X, X[:, 0] - X[:, 1] + rng.normal(size=n * E), env
+
+
+def exact_losses(X: np.ndarray, y: np.ndarray, env: np.ndarray, gamma: float, center: bool) -> np.ndarray:
+    """(2**p,) EILLS losses by the formula, in extended precision where the platform has it."""
+    X, y, gamma = X.astype(np.longdouble), y.astype(np.longdouble), np.longdouble(gamma)
+    if center:
+        X, y = X - X.mean(axis=0), y - y.mean()
+    groups = [(X[env == e], y[env == e]) for e in dict.fromkeys(env.tolist())]
+    moments = [(A.T @ A / len(b), A.T @ b / len(b)) for A, b in groups]
+    losses = np.zeros(1 << X.shape[1], np.longdouble)
+    for code in range(1, len(losses)):
+        z = [j for j in range(X.shape[1]) if code >> j & 1]
+        inside = [(s[np.ix_(z, z)], c[z]) for s, c in moments]
+        A = sum(s + gamma * s @ s for s, _ in inside) / len(inside)
+        b = sum(c + gamma * s @ c for s, c in inside) / len(inside)
+        constant = sum(gamma * c @ c for _, c in inside) / len(inside)
+        losses[code] = (constant - _quadratic(A, b)) / 2
+    return losses
+
+
+def _quadratic(A: np.ndarray, b: np.ndarray) -> np.longdouble:
+    """b' A^-1 b by elimination; numpy's solvers know no extended precision."""
+    A, b, total = A.copy(), b.copy(), np.longdouble(0)
+    for i in range(len(b)):
+        total += b[i] ** 2 / A[i, i]
+        factor = A[i + 1 :, i] / A[i, i]
+        b[i + 1 :] -= factor * b[i]
+        A[i + 1 :, i + 1 :] -= np.outer(factor, A[i, i + 1 :])
+    return total
+
+
+@needs_reference
+@pytest.mark.parametrize("name", reference_files())
+@pytest.mark.parametrize("intercept", [False, True])
+def test_hidden_icp_agrees_with_r(name: str, intercept: bool) -> None:
+    reference = load_reference(name)
+    r = reference.results["R"][f"hiddenICP_intercept{str(intercept).upper()}"]
+    model = HiddenICP(intercept=intercept).fit(*reference.fit_arguments)
+    np.testing.assert_allclose(model.effects_, r["betahat"], rtol=1e-7, atol=1e-7 * np.abs(r["betahat"]).max())
+    np.testing.assert_allclose(model.p_values_, r["pvalues"], atol=1e-7)
+    # R exchanges the ends where the contrasts contradict each other; here such an interval stays visibly empty.
+    scale = np.abs(r["ConfInt"]).max()
+    np.testing.assert_allclose(model.confidence_intervals_.max(axis=1), r["ConfInt"][0], atol=1e-7 * scale)
+    np.testing.assert_allclose(model.confidence_intervals_.min(axis=1), r["ConfInt"][1], atol=1e-7 * scale)
+
+
+def test_hidden_icp_does_not_depend_on_units() -> None:
+    X, y, env = simulated()
+    units = np.array([1e-20, 1.0, 1e5, 1e30, 3.0])
+    plain, scaled = (HiddenICP(intercept=True).fit(Z, y, env) for Z in (X, X * units))
+    np.testing.assert_allclose(scaled.effects_ * units, plain.effects_, rtol=1e-8)
+    np.testing.assert_allclose(scaled.p_values_, plain.p_values_, rtol=1e-6, atol=1e-12)
+
+
+def test_hidden_icp_with_an_intercept_does_not_depend_on_where_zero_is() -> None:
+    X, y, env = simulated()
+    plain, shifted = (HiddenICP(intercept=True).fit(X + a, y - a, env) for a in (0.0, 50.0))
+    np.testing.assert_allclose(shifted.effects_, plain.effects_, rtol=1e-6)
+    raw = HiddenICP().fit(X + 50.0, y - 50.0, env)
+    assert not np.allclose(raw.effects_, HiddenICP().fit(X, y, env).effects_, rtol=0.1)
+
+
+def test_hidden_icp_names_collinear_features() -> None:
+    X, y, env = simulated()
+    with pytest.raises(DataError, match="'x2', 'x5'"):
+        HiddenICP().fit(np.column_stack([X, X[:, 2]]), y, env)
+
+
+def test_hidden_icp_needs_more_rows_than_features() -> None:
+    X, y, env = simulated(n=3, E=2, p=6)
+    with pytest.raises(DataError, match="more rows than features"):
+        HiddenICP().fit(X, y, env)
+
+
+def test_hidden_icp_two_environments_have_one_contrast() -> None:
+    X, y, env = simulated(E=2)
+    forward, backward = HiddenICP().fit(X, y, env), HiddenICP().fit(X[::-1], y[::-1], env[::-1])
+    np.testing.assert_allclose(forward.effects_, backward.effects_, rtol=1e-9)
+    np.testing.assert_allclose(forward.p_values_, backward.p_values_, rtol=1e-6)
+
+
+def test_hidden_icp_without_environments() -> None:
+    X, y, _ = simulated()
+    with pytest.warns(SingleEnvironmentWarning):
+        model = HiddenICP().fit(X, y)
+    assert not model.support_.any()
+    assert model.p_values_.tolist() == [1.0] * 5
+
+
+@needs_reference
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("name", reference_files())
+def test_eills_agrees_with_its_authors_code(name: str, center: bool) -> None:
+    reference = load_reference(name)
+    theirs = reference.results["eills_center" if center else "eills_raw"]
+    model = EILLS(center=center).fit(*reference.fit_arguments)
+    losses = exact_losses(*reference.fit_arguments, 36.0, center)
+    chosen = int(model.support_ @ (1 << np.arange(10)))
+    assert chosen == int(np.argmin(losses))
+    reference_code = sum(1 << j for j in theirs["selected"])
+    if losses[reference_code] == losses[chosen]:
+        np.testing.assert_allclose(model.coef_, theirs["coef"], rtol=1e-4, atol=1e-5)
+    else:
+        # They invert matrices whose condition number passes 1e12: their choice is then worse by their rounding.
+        assert losses[reference_code] - losses[chosen] < 2e-3
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_every_eills_loss_equals_the_formula(center: bool) -> None:
+    X, y, env = simulated()
+    model = EILLS(gamma=7.0, center=center).fit(X, y, env)
+    np.testing.assert_allclose(model.losses_, exact_losses(X, y, env, 7.0, center).astype(float), rtol=1e-9)
+    assert model.losses_[0] == 0.0
+
+
+def test_eills_size_limit_and_threads() -> None:
+    X, y, env = simulated(p=14)
+    full = EILLS().fit(X, y, env)
+    np.testing.assert_array_equal(full.losses_, EILLS(n_jobs=2).fit(X, y, env).losses_)
+    limited = EILLS(max_size=2).fit(X, y, env)
+    assert len(limited.losses_) == 1 + 14 + 91
+    assert limited.support_.sum() <= 2
+
+
+def test_centred_eills_ignores_shifts_that_change_the_raw_one() -> None:
+    X, y, env = simulated()
+    here, there = EILLS().fit(X, y, env), EILLS().fit(X, y + 100, env)
+    np.testing.assert_allclose(here.coef_, there.coef_, rtol=1e-9)
+    assert there.intercept_ == pytest.approx(here.intercept_ + 100)
+    np.testing.assert_allclose(there.predict(X), here.predict(X) + 100)
+    raw = EILLS(center=False).fit(X, y + 100, env)
+    assert raw.intercept_ == 0.0
+    assert not np.allclose(raw.coef_, here.coef_)
+
+
+def test_eills_leaves_collinear_subsets_out_by_name() -> None:
+    X, y, env = simulated()
+    with pytest.warns(DataWarning, match=r"16 of 64 subsets are left out.*'x0', 'x5'"):
+        doubled = EILLS().fit(np.column_stack([X, X[:, 0]]), y, env)
+    assert doubled.n_unscored_ == 16
+    np.testing.assert_allclose(np.nanmin(doubled.losses_), EILLS().fit(X, y, env).losses_.min())
+
+
+@pytest.mark.parametrize("method", [EILLS, HiddenICP])
+def test_missing_values_and_one_label_are_errors(method: type) -> None:
+    X, y, env = simulated()
+    with pytest.raises(DataError, match="same label"):
+        method().fit(X, y, np.zeros(len(y)))
+    X[0, 0] = np.nan
+    with pytest.raises(ValueError, match=r"missing values|NaN"):
+        method().fit(X, y, env)
+
+
+def test_eills_more_features_than_rows() -> None:
+    X, y, env = simulated(n=4, E=2, p=10)
+    with pytest.warns(DataWarning, match="left out"):
+        model = EILLS().fit(X, y, env)
+    assert model.n_unscored_ > 0
+    assert np.isfinite(model.losses_[int(model.support_ @ (1 << np.arange(10)))])
+
+
+def test_eills_scale_and_weight_errors() -> None:
+    X, y, env = simulated()
+    X[:, 0] *= 1e70
+    with pytest.raises(DataError, match=r"'x0'.*rescale"):
+        EILLS().fit(X, y, env)
+    with pytest.raises(ValueError, match="gamma"):
+        EILLS(gamma=-1.0).fit(*simulated())

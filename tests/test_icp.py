@@ -1,0 +1,241 @@
+"""ICP against other software, against a plain implementation, and where others fall over."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from invariance.baselines import ICP
+from invariance.baselines.invariance_tests import ResidualTests, f_test
+from invariance.baselines.subset_lists import BitPatterns, SizedSubsets
+from invariance.data import DataError, DataWarning, MultiEnvironmentData
+from invariance.selector import SingleEnvironmentWarning
+from reference_data import load_reference, needs_reference, reference_files
+
+
+def simulated(n: int = 60, E: int = 3, p: int = 4, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Feature 0 causes y alike everywhere; the last one follows from y in another way in each environment."""
+    rng = np.random.default_rng(seed)
+    env = np.repeat(np.arange(E), n)
+    X = rng.normal(size=(n * E, p)) * (1 + env[:, None]) + env[:, None]
+    y = 2.0 * X[:, 0] + rng.normal(size=n * E)
+    X[:, -1] = y * (1 + env) + rng.normal(size=n * E)
+    return X, y, env
+
+
+def plain_p_value(X: np.ndarray, y: np.ndarray, env: np.ndarray) -> float:
+    """One subset, straight from the definition, with residual vectors."""
+    design = np.column_stack([np.ones(len(y)), X])
+    residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    labels, smallest = np.unique(env), np.inf
+    for e in labels:
+        inside, others = residual[env == e], residual[env != e]
+        cdf = stats.f.cdf(inside.var(ddof=1) / others.var(ddof=1), len(inside) - 1, len(others) - 1)
+        t_test = stats.ttest_ind(inside, others, equal_var=False).pvalue
+        smallest = min(smallest, t_test, 2 * min(cdf, 1 - cdf))
+    return min(1.0, 2 * (len(labels) - 1) * smallest)
+
+
+@needs_reference
+@pytest.mark.parametrize("name", reference_files())
+def test_all_p_values_agree_with_two_other_implementations(name: str) -> None:
+    reference = load_reference(name)
+    model = ICP().fit(*reference.fit_arguments)
+    np.testing.assert_allclose(model.subset_p_values_, reference.arrays["icp_pvalue_python"], atol=1e-8, rtol=0)
+    np.testing.assert_allclose(model.subset_p_values_, reference.arrays["icp_pvalue_r"], atol=1e-8, rtol=0)
+
+
+@needs_reference
+@pytest.mark.parametrize("name", reference_files())
+def test_accepted_sets_intervals_and_feature_p_values_agree(name: str) -> None:
+    reference = load_reference(name)
+    python, r = reference.results["causalicp"], reference.results["R"]["ICP"]
+    model = ICP().fit(*reference.fit_arguments)
+    as_names = {tuple(f"x{j}" for j in sorted(subset)) for subset in python["accepted"]}
+    assert set(model.accepted_) == as_names
+    assert len(model.accepted_) == len(r["acceptedSets"])
+    assert np.flatnonzero(model.support_).tolist() == sorted(python["estimate"])
+    np.testing.assert_allclose(model.confidence_intervals_[:, 1], r["ConfInt"][0], atol=1e-9)
+    np.testing.assert_allclose(model.confidence_intervals_[:, 0], r["ConfInt"][1], atol=1e-9)
+    np.testing.assert_allclose(model.confidence_intervals_[:, 0], python["conf_intervals"][0][:10], atol=1e-9)
+    np.testing.assert_allclose(model.p_values_, r["pvalues"], atol=1e-8)
+    assert model.model_rejected_ == r["modelReject"]
+
+
+@pytest.mark.parametrize(("n", "E"), [(60, 3), (8, 5), (300, 2)])
+def test_every_subset_equals_the_definition(n: int, E: int) -> None:
+    X, y, env = simulated(n, E)
+    model = ICP().fit(X, y, env)
+    for code, p_value in enumerate(model.subset_p_values_):
+        chosen = [j for j in range(X.shape[1]) if code >> j & 1]
+        assert p_value == pytest.approx(plain_p_value(X[:, chosen], y, env), rel=1e-8, abs=1e-14)
+
+
+def test_size_limit_tests_the_small_subsets_only() -> None:
+    X, y, env = simulated(p=6)
+    full, limited = ICP().fit(X, y, env), ICP(max_size=2).fit(X, y, env)
+    assert len(limited.subset_p_values_) == 1 + 6 + 15
+    for mask, p_value in zip(limited.subsets_.space.masks(np.arange(22)), limited.subset_p_values_, strict=True):
+        assert p_value == full.subset_p_values_[int(mask @ (1 << np.arange(6)))]
+
+
+def test_sized_subsets_are_all_subsets_once() -> None:
+    space = SizedSubsets(7, 3)
+    found = {tuple(np.flatnonzero(mask)) for mask in space.masks(np.arange(space.n_subsets))}
+    wanted = {z for k in range(4) for z in itertools.combinations(range(7), k)}
+    assert found == wanted
+    assert space.n_subsets == len(wanted)
+
+
+def test_three_outcomes() -> None:
+    X, y, env = simulated()
+    selected = ICP().fit(X, y, env)
+    assert (selected.outcome_, np.flatnonzero(selected.support_).tolist()) == ("selected", [0])
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=len(y))
+    empty = ICP().fit(X, noise, env)
+    assert (empty.outcome_, empty.support_.any(), () in empty.accepted_) == ("empty", False, True)
+    rejected = ICP().fit(X[:, 1:3], noise * (1 + 9 * env), env)
+    assert (rejected.outcome_, rejected.model_rejected_, rejected.accepted_) == ("rejected", True, [])
+    assert not rejected.support_.any()
+    assert np.isnan(rejected.confidence_intervals_).all()
+
+
+def test_early_stop_gives_the_same_empty_answer_from_fewer_tests() -> None:
+    rng = np.random.default_rng(0)
+    X, env = rng.normal(size=(90, 15)), np.repeat([0, 1, 2], 30)
+    y = rng.normal(size=90)
+    model = ICP(stop_if_empty=True).fit(X, y, env)
+    assert model.outcome_ == "empty"
+    assert model.stopped_early_
+    assert np.isnan(model.subset_p_values_).sum() == 2**15 - 2**13
+    assert not ICP(stop_if_empty=True).fit(*simulated()).stopped_early_
+
+
+def test_threads_change_nothing() -> None:
+    rng = np.random.default_rng(0)
+    X, env = rng.normal(size=(90, 15)), np.repeat([0, 1, 2], 30)
+    y = X[:, 0] + rng.normal(size=90)
+    one, two = (ICP(n_jobs=n).fit(X, y, env) for n in (1, 2))
+    np.testing.assert_array_equal(one.subset_p_values_, two.subset_p_values_)
+    np.testing.assert_array_equal(one.confidence_intervals_, two.confidence_intervals_)
+
+
+def test_rows_and_moments_give_the_same_residuals() -> None:
+    data = MultiEnvironmentData.from_arrays(*simulated(n=20, E=4, p=5))
+    tests, lists = ResidualTests(data), BitPatterns(5).lists(np.arange(32))
+    mean, scatter = tests._by_rows(lists, 32)
+    from invariance.baselines.invariance_tests import _smallest
+
+    np.testing.assert_allclose(np.minimum(1, 6 * _smallest(mean, scatter, tests.counts)), tests.test(lists).p_values)
+
+
+def test_duplicate_column_changes_no_p_value_and_unbounds_the_interval() -> None:
+    X, y, env = simulated()
+    plain, doubled = ICP().fit(X, y, env), ICP().fit(np.column_stack([X, X[:, 0]]), y, env)
+    np.testing.assert_allclose(doubled.subset_p_values_[:16], plain.subset_p_values_, rtol=1e-12)
+    with_both = doubled.subset_p_values_[[code | 16 for code in range(16) if code & 1]]
+    np.testing.assert_allclose(with_both, plain.subset_p_values_[[code for code in range(16) if code & 1]], rtol=1e-7)
+    assert not doubled.support_[[0, 4]].any()
+    np.testing.assert_array_equal(doubled.confidence_intervals_[[0, 4]], [[-np.inf, np.inf]] * 2)
+
+
+def test_nearly_collinear_columns_match_an_orthogonal_fit() -> None:
+    X, y, env = simulated()
+    near = X[:, [0]] + 1e-6 * np.random.default_rng(3).normal(size=(len(y), 1))
+    model = ICP().fit(np.column_stack([X, near]), y, env)
+    z = np.column_stack([X[:, 0], near[:, 0] - X[:, 0]])
+    assert model.subset_p_values_[0b10001] == pytest.approx(plain_p_value(z, y, env), rel=1e-6)
+
+
+def test_copy_of_the_outcome_is_named() -> None:
+    X, y, env = simulated()
+    with pytest.warns(DataWarning, match=r"\{x4\} determine the outcome"):
+        model = ICP().fit(np.column_stack([X, 3 * y + 1]), y, env)
+    assert model.subset_p_values_[0b10000] == 1.0
+
+
+def test_column_constant_inside_an_environment_is_harmless() -> None:
+    X, y, env = simulated()
+    X[env == 1, 1] = 5.0
+    model = ICP().fit(X, y, env)
+    assert model.subset_p_values_[0b10] == pytest.approx(plain_p_value(X[:, [1]], y, env), rel=1e-8)
+
+
+def test_constant_column_is_dropped_by_name_where_causalicp_is_singular() -> None:
+    X, y, env = simulated()
+    X[:, 1] = 2.0
+    with pytest.warns(DataWarning, match="'x1'"):
+        model = ICP().fit(X, y, env)
+    assert model.p_values_[1] == 1.0
+    assert model.confidence_intervals_[1].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("where", ["X", "y"])
+def test_missing_value_is_an_error_not_an_acceptance(where: str) -> None:
+    X, y, env = simulated()
+    (X if where == "X" else y)[5] = np.nan
+    with pytest.raises(ValueError, match=r"missing values|NaN"):
+        ICP().fit(X, y, env)
+
+
+def test_one_environment_accepts_everything_and_says_so() -> None:
+    X, y, _ = simulated()
+    with pytest.warns(SingleEnvironmentWarning):
+        model = ICP().fit(X, y)
+    assert (model.outcome_, model.p_values_.tolist()) == ("empty", [1.0] * 4)
+    with pytest.raises(DataError, match="same label"):
+        ICP().fit(X, y, np.zeros(len(y)))
+
+
+def test_more_than_eight_features_are_all_tested() -> None:
+    X, y, env = simulated(p=12)
+    assert np.isfinite(ICP().fit(X, y, env).subset_p_values_).sum() == 2**12
+
+
+def test_huge_and_tiny_environment() -> None:
+    rng = np.random.default_rng(0)
+    env = np.repeat(["huge", "tiny"], [4000, 3])
+    X = rng.normal(size=(4003, 2)) * np.where(env == "huge", 1e6, 1e-3)[:, None]
+    y = X[:, 0] + rng.normal(size=4003)
+    model = ICP().fit(X, y, env)
+    for code in range(4):
+        chosen = [j for j in range(2) if code >> j & 1]
+        assert model.subset_p_values_[code] == pytest.approx(plain_p_value(X[:, chosen], y, env), rel=1e-6, abs=1e-12)
+
+
+def test_too_few_rows_and_too_many_features_say_what_works() -> None:
+    X, y, env = simulated(n=3, E=2, p=6)
+    with pytest.raises(DataError, match="max_size=4"):
+        ICP().fit(X, y, env)
+    assert ICP(max_size=4).fit(X, y, env).outcome_ in ("selected", "empty", "rejected")
+    X, y, env = simulated(p=30)
+    with pytest.raises(DataError, match=r"1,073,741,824 of 30 features.*max_size=\d+.*Screened"):
+        ICP().fit(X, y, env)
+
+
+@pytest.mark.parametrize("parameters", [{"alpha": 0.0}, {"alpha": 2}, {"max_size": -1}, {"max_size": 1.5}])
+def test_bad_parameters(parameters: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(parameters))):
+        ICP(**parameters).fit(*simulated())
+
+
+def test_f_test_keeps_relative_accuracy_in_both_tails() -> None:
+    ratio = np.array([[1e-3, 0.2, 0.9, 1.0, 1.1, 7.0, 1e3]])
+    found = f_test(ratio, np.full(7, 49.0), np.full(7, 199.0))
+    wanted = 2 * np.minimum(stats.f.cdf(ratio, 49, 199), stats.f.sf(ratio, 49, 199))
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_live_causalicp() -> None:
+    causalicp = pytest.importorskip("causalicp")
+    X, y, env = simulated(p=5, seed=4)
+    groups = [np.column_stack([X[env == e], y[env == e]]) for e in range(3)]
+    theirs = causalicp.fit(groups, 5)
+    assert {frozenset(f"x{j}" for j in z) for z in theirs.accepted_sets} == set(
+        map(frozenset, ICP().fit(X, y, env).accepted_)
+    )
