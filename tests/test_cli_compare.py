@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from bad_tables import BAD_TABLES
 
+from bad_tables import BAD_TABLES
 from invariance.comparison import METHODS
 from test_cli import example, fails, run, workdir  # noqa: F401  (fixtures)
 

@@ -52,3 +52,11 @@ def as_lists(masks: Mask) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(starts (S+1,), members): the features of subset s are members[starts[s]:starts[s+1]], ascending."""
     starts = np.concatenate([[0], np.cumsum(masks.sum(axis=1))]).astype(np.int64)
     return starts, np.nonzero(masks)[1].astype(np.int64)
+
+
+def distinct(masks: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(first, group): masks[first] are the distinct rows, masks[first][group] is masks."""
+    packed = np.ascontiguousarray(np.packbits(masks, axis=1))
+    keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    return first, group.ravel()

@@ -1,0 +1,255 @@
+"""BIP-VI: mean-field variational inference over subsets (the paper's Algorithms 2 and 3)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
+
+from ..conditionals.base import require_abilities
+from ..parallel import ordered_map
+from ..posterior import Posterior
+from ..priors import BoundPrior
+from ..progress import ProgressBar
+from ..subsets import distinct
+from .ascent import Ascent, FreeSpace, run_ascent
+from .base import EngineError, RunOptions
+from .importance import Reweighted, reweight
+from .mean_field import MeanField
+from .mixture import Mixture, fit_mixture
+from .schedules import Cyclical, Schedule
+from .variational_posterior import Elbo, variational_posterior
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Start = Literal["uninformative", "informative", "searched"]
+Initial = Mapping[str, float] | ArrayLike
+
+_STARTS = ("uninformative", "informative", "searched")
+
+
+@dataclass(frozen=True, eq=False)
+class Variational:
+    """Mean-field variational inference by stochastic gradient ascent with U2G gradients.
+
+    The defaults are the paper's simulation settings with three changes, where the published ones stall: a third start,
+    the share of features outside the screen (`rest`) and draws outside the prior's support (`infeasible`).
+    `Variational.simulation()` and `Variational.genes()` are the published settings.
+
+    iterations, pairs : T gradient steps, each from M coupled pairs of draws
+    schedule : learning rates for the objective divided by the number of rows
+    starts : "uninformative" (σ₀ = min(0.9·max_size/p, 0.4) everywhere, or `inclusion` when that is given),
+        "informative" (0.5 on the screened features and `rest` elsewhere; "auto" is 0.1, or less so that one feature
+        outside the screen is expected), "searched" (0.9 on the best subset that tempered search finds; up to 16
+        features, that enumeration finds). No start expects more than 0.9·max_size features. The best ELBO wins.
+    initial : starts from here instead: a mask, probabilities (p,), or {feature: probability}
+    kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of the draws
+    infeasible : objective, per row, of a draw outside the support; "relative" is below the worst one seen inside
+    screened : number of features that the informative start screens in
+    leading : how many of the best iterates are measured again, with `fresh` draws, before one is chosen
+    patience : stop when the best ELBO has not risen for this many iterations (None: never)
+    draws : number of draws from the result that are reweighted to the posterior
+    memory : how many scored subsets are remembered (rounded up to a power of two)
+    components : 1 is the mean field. More, or "auto" (as many as the search finds modes, up to 8), is a mixture of mean
+        fields, one started at each mode, with weights that maximise the ELBO.
+    """
+
+    iterations: int = 2000
+    pairs: int = 20
+    schedule: Schedule = field(default_factory=Cyclical)
+    starts: tuple[Start, ...] = ("uninformative", "informative", "searched")
+    initial: Initial | None = None
+    inclusion: float | None = None
+    rest: float | Literal["auto"] = "auto"
+    kl_analytic_probability: float = 1.0
+    infeasible: float | Literal["relative"] = "relative"
+    screened: int = 10
+    leading: int = 8
+    fresh: int = 1000
+    patience: int | None = None
+    draws: int = 4000
+    memory: int = 1 << 17
+    components: int | Literal["auto"] = 1
+
+    needs: ClassVar[tuple[str, ...]] = ("log_ratio_many", "search_ratio_many", "subset_blocks", "scoring_arrays")
+
+    @classmethod
+    def simulation(cls, **changes: Any) -> Self:
+        """The published settings of the simulation studies."""
+        published: dict[str, Any] = {"starts": ("uninformative", "informative"), "infeasible": -1.0, "rest": 0.1}
+        return cls(**(published | changes))
+
+    @classmethod
+    def genes(cls, **changes: Any) -> Self:
+        """The published settings of the gene study; its prior is UniformPrior(max_size=200)."""
+        settings: dict[str, Any] = {
+            "iterations": 10_000,
+            "pairs": 10,
+            "schedule": Cyclical(base=0.5, maximum=10.0, steps_up=500, halve=True),
+            "starts": ("uninformative",),
+            "inclusion": 0.02,
+            "kl_analytic_probability": 0.5,
+            "infeasible": -1.0,
+        }
+        return cls(**(settings | changes))
+
+    def run(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> Posterior:
+        require_abilities(conditional, self.needs, "variational inference")
+        self._check()
+        started = time.perf_counter()
+        space = FreeSpace.of(conditional, prior)
+        rng, search_rng = options.rng.spawn(2)
+        modes = self._modes(conditional, prior, space, replace(options, rng=search_rng))
+        beginnings = self._beginnings(conditional, prior, space, modes)
+        generators = options.rng.spawn(len(beginnings))
+        with ProgressBar("variational inference", len(beginnings) * self.iterations, options.progress) as bar:
+            jobs = list(zip(beginnings.values(), generators, strict=True))
+            runs = list(ordered_map(lambda job: self._ascend(space, *job, bar), jobs, options.n_jobs))
+        fits = dict(zip(beginnings, runs, strict=True))
+        chosen = max(fits, key=lambda start: fits[start].elbo)
+        return self._posterior(conditional, prior, space, fits, chosen, rng, started)
+
+    def _check(self) -> None:
+        for name in ("iterations", "pairs", "leading", "fresh", "draws", "memory", "screened"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)!r} is too small: use a whole number from 1 on.")
+        if not 0.0 <= self.kl_analytic_probability <= 1.0:
+            raise ValueError(f"kl_analytic_probability={self.kl_analytic_probability!r} is not a probability.")
+        if self.infeasible != "relative" and not isinstance(self.infeasible, int | float):
+            raise ValueError(f"infeasible={self.infeasible!r} is not known: use 'relative' or a negative number.")
+        unknown = [start for start in self.starts if start not in _STARTS]
+        if unknown or (not self.starts and self.initial is None):
+            raise ValueError(f"starts={self.starts!r}: use some of {', '.join(map(repr, _STARTS))}.")
+        if self.components != "auto" and not (isinstance(self.components, int) and self.components >= 1):
+            raise ValueError(f"components={self.components!r} is not known: use 'auto' or a whole number from 1 on.")
+
+    def _modes(self, conditional: Any, prior: BoundPrior, space: FreeSpace, options: RunOptions) -> Mask:
+        """(m, p) good subsets, best first, if any start needs them."""
+        if self.components == 1 and (self.initial is not None or "searched" not in self.starts):
+            return np.zeros((0, space.n_features), dtype=bool)
+        if space.table.size:
+            return space.table_modes()
+        from .modes import find_modes
+
+        return find_modes(conditional, prior, options)
+
+    def _beginnings(self, conditional: Any, prior: BoundPrior, space: FreeSpace, modes: Mask) -> dict[str, Floats]:
+        """{name: logits (f,)} of each start"""
+        starts: dict[str, Floats] = {}
+        f, room = len(space.free), 0.9 * space.max_size
+        if self.initial is not None:
+            starts["initial"] = self._initial_inclusion(prior)[space.free]
+        for start in () if self.initial is not None else dict.fromkeys(self.starts):
+            if start == "uninformative":
+                share = min(room / max(f, 1), 0.4) if self.inclusion is None else self.inclusion
+                starts[start] = np.full(f, share)
+            elif start == "informative":
+                chosen = np.isin(space.free, self._screened_features(conditional))
+                outside = max(int((~chosen).sum()), 1)
+                rest = min(0.1, 1.0 / outside) if self.rest == "auto" else float(self.rest)
+                starts[start] = np.where(chosen, 0.5, min(rest, max(room - 0.5 * chosen.sum(), 0.0) / outside))
+            else:
+                starts[start] = _near(modes[0, space.free])
+        wanted = len(modes) if self.components == "auto" else self.components
+        for number, mode in enumerate(modes[: wanted if self.components != 1 else 0]):
+            starts[f"mode {number + 1}"] = _near(mode[space.free])
+        return {name: logit(np.clip(inclusion, 1e-4, 1.0 - 1e-4)) for name, inclusion in starts.items()}
+
+    def _initial_inclusion(self, prior: BoundPrior) -> Floats:
+        names = prior.feature_names
+        if isinstance(self.initial, Mapping):
+            unknown = [name for name in self.initial if name not in names]
+            if unknown:
+                raise ValueError(f"initial names a feature that is not there: {unknown[0]!r}.")
+            return np.array([float(self.initial.get(name, 0.01)) for name in names])
+        values = np.asarray(self.initial, dtype=float)
+        if values.shape != (len(names),) or not ((values >= 0) & (values <= 1)).all():
+            raise ValueError(f"initial must be a mask or {len(names)} probabilities, one for each feature.")
+        return _near(values > 0) if np.isin(values, (0, 1)).all() else values
+
+    def _screened_features(self, conditional: Any) -> NDArray[np.intp]:
+        if conditional.moments.n_features <= self.screened:
+            return np.arange(conditional.moments.n_features)
+        if not getattr(conditional, "has_rows", False):
+            raise EngineError(
+                "the informative start screens features with a Lasso on the rows, and only moments are at hand. "
+                "Use Variational(starts=('uninformative',))."
+            )
+        from ..screening import LassoScreen
+
+        return np.flatnonzero(LassoScreen(k=self.screened).screen(conditional.data).kept)
+
+    def _ascend(self, space: FreeSpace, logits: Floats, rng: np.random.Generator, bar: ProgressBar) -> Ascent:
+        return run_ascent(
+            space,
+            logits,
+            rng,
+            iterations=self.iterations,
+            pairs=self.pairs,
+            schedule=self.schedule,
+            kl_analytic_probability=self.kl_analytic_probability,
+            infeasible=np.nan if self.infeasible == "relative" else float(self.infeasible),
+            leading=self.leading,
+            fresh=self.fresh,
+            patience=self.patience,
+            memory=self.memory,
+            report=lambda steps, elbo: bar.advance(steps, f"ELBO {elbo:.1f}"),
+        )
+
+    def _posterior(
+        self,
+        conditional: Any,
+        prior: BoundPrior,
+        space: FreeSpace,
+        fits: dict[str, Ascent],
+        chosen: str,
+        rng: np.random.Generator,
+        started: float,
+    ) -> Posterior:
+        fit = fits[chosen]
+        if fit.elbo == -np.inf:
+            raise EngineError(
+                "variational inference ended outside the prior's support: hardly any draw has at most "
+                f"{prior.max_size} features. Raise max_size, or start with a smaller `inclusion`."
+            )
+        q: MeanField | Mixture = MeanField(space.expand(fit.logits), prior.max_size)
+        elbo = Elbo(fit.elbo, fit.elbo_error)
+        if self.components != 1:
+            mixture = fit_mixture(
+                _one_for_each_mode(fits, space, prior.max_size),
+                lambda masks: conditional.log_ratio_many(masks) + prior.log_prob(masks),
+                self.fresh,
+                rng,
+            )
+            q, elbo = mixture.mixture, Elbo(mixture.elbo, mixture.error)
+        reweighted = self._reweighted(conditional, prior, q, rng)
+        seconds = time.perf_counter() - started
+        return variational_posterior(conditional, prior, q, elbo, fits, chosen, reweighted, seconds)
+
+    def _reweighted(
+        self, conditional: Any, prior: BoundPrior, q: MeanField | Mixture, rng: np.random.Generator
+    ) -> Reweighted:
+        masks = q.sample(self.draws, rng)
+        first, group = distinct(masks)
+        log_ratios = conditional.log_ratio_many(masks[first])[group]
+        return reweight(masks, log_ratios, prior.log_prob(masks), q.log_prob(masks), keep=1000)
+
+
+def _near(mask: Mask) -> Floats:
+    """Inclusion probabilities that start near a subset (f,) without excluding anything."""
+    return np.where(mask, 0.9, min(0.01, 1.0 / len(mask)))
+
+
+def _one_for_each_mode(fits: dict[str, Ascent], space: FreeSpace, max_size: int) -> tuple[MeanField, ...]:
+    """The best of the fits that ended at the same subset."""
+    best: dict[bytes, MeanField] = {}
+    for fit in sorted(fits.values(), key=lambda fit: fit.elbo):
+        if fit.elbo > -np.inf:
+            field = MeanField(space.expand(fit.logits), max_size)
+            best[field.mode.tobytes()] = field
+    return tuple(reversed(best.values()))

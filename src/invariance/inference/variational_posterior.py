@@ -1,0 +1,179 @@
+"""The result of a variational run."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..posterior import Posterior
+from ..priors import BoundPrior
+from .ascent import Ascent
+from .importance import POOR_PARETO_K, Reweighted
+from .mean_field import MeanField
+from .mixture import Mixture
+from .rescoring import rescore_leading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LISTED = 200
+_RESCORED = 20
+
+
+class ApproximationWarning(UserWarning):
+    """The approximation is far from the posterior."""
+
+
+class VariationalPosterior(Posterior):
+    """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound.
+
+    Inclusion probabilities, mode, subsets and probabilities are those of q. `reweighted` corrects them by importance
+    weights from draws of q; `diagnostics` holds elbo, elbo_error, iterations, seconds, feasible_fraction, pareto_k,
+    effective_draws and the traces of all starts.
+    """
+
+    @property
+    def elbo(self) -> float:
+        return self.log_evidence
+
+    @property
+    def trace(self) -> pd.DataFrame:
+        """One row per start and iteration: elbo, its Monte-Carlo standard error, share of draws inside the support."""
+        import pandas as pd
+
+        frames = [
+            pd.DataFrame(columns).assign(start=start, iteration=np.arange(len(columns["elbo"])))
+            for start, columns in self.diagnostics["trace"].items()
+        ]
+        return pd.concat(frames, ignore_index=True)[["start", "iteration", "elbo", "error", "feasible"]]
+
+    @property
+    def reweighted(self) -> Posterior:
+        """The posterior as importance-weighted draws of q estimate it."""
+        stored = self.diagnostics["reweighted"]
+        masks = np.zeros((len(stored["subsets"]), self.n_features), dtype=bool)
+        for row, members in zip(masks, stored["subsets"], strict=True):
+            row[members] = True
+        log_probabilities = np.array(stored["log_probabilities"])
+        probabilities = np.exp(log_probabilities)
+        return Posterior(
+            feature_names=self.feature_names,
+            inclusion=np.array(stored["inclusion"]),
+            masks=masks,
+            log_ratios=np.array(stored["log_ratios"]),
+            log_probabilities=log_probabilities,
+            log_evidence=stored["log_evidence"],
+            entropy=float(-(probabilities * log_probabilities).sum()),
+            n_subsets=self.n_subsets,
+            engine="variational inference, importance-reweighted",
+            prior=self.prior,
+            outcome_name=self.outcome_name,
+            environments=self.environments,
+            counts=self.counts,
+            notes=self.notes,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ApproximateSource:
+    """Answers for any subset under q."""
+
+    q: MeanField | Mixture
+
+    def log_probability(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return self.q.log_prob(masks)
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+        return self.q.sample(n, rng)
+
+    def leading(self, mass: float) -> None:
+        return None
+
+
+def _supported(conditional: Any, masks: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """The subsets that the model can score, and their log ratios; all of them when it can score none."""
+    log_ratios = conditional.log_ratio_many(masks)
+    finite = log_ratios > -np.inf
+    return (masks[finite], log_ratios[finite]) if finite.any() else (masks, log_ratios)
+
+
+class Elbo(NamedTuple):
+    """Lower bound of the log evidence, in nats, and its Monte-Carlo standard error."""
+
+    value: float
+    error: float
+
+
+def variational_posterior(
+    conditional: Any,
+    prior: BoundPrior,
+    q: MeanField | Mixture,
+    elbo: Elbo,
+    fits: dict[str, Ascent],
+    chosen: str,
+    reweighted: Reweighted,
+    seconds: float,
+) -> VariationalPosterior:
+    """Put a run's results together, with a warning when q is a poor approximation."""
+    fit = fits[chosen]
+    masks, log_ratios = _supported(conditional, q.leading(_LISTED))
+    check = rescore_leading(conditional, masks, log_ratios, min(_RESCORED, len(masks)))
+    notes = [] if check.note is None else [check.note]
+    if reweighted.poor:
+        notes.append(
+            f"the mean-field approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} the "
+            f"importance weights cannot be trusted), {reweighted.ess:.0f} of {reweighted.n_draws} draws are effective. "
+            "Use inference='exact' where it is affordable."
+        )
+        warnings.warn(notes[-1], ApproximationWarning, stacklevel=2)
+    moments = conditional.moments
+    return VariationalPosterior(
+        feature_names=prior.feature_names,
+        inclusion=q.inclusion,
+        masks=masks,
+        log_ratios=check.log_ratios,
+        log_probabilities=q.log_prob(masks),
+        log_evidence=elbo.value,
+        entropy=q.entropy,
+        n_subsets=prior.support_size(),
+        engine="variational inference (mean field)" if isinstance(q, MeanField) else "variational inference (mixture)",
+        prior=prior.name,
+        outcome_name=moments.outcome_name,
+        environments=moments.environments,
+        counts=moments.counts,
+        notes=tuple(notes),
+        diagnostics={
+            "elbo": elbo.value,
+            "elbo_error": elbo.error,
+            "weights": q.weights.tolist() if isinstance(q, Mixture) else [1.0],
+            "start": chosen,
+            "iterations": len(fit.trace),
+            "chosen_iteration": fit.iteration,
+            "seconds": seconds,
+            "feasible_fraction": fit.feasible,
+            "pareto_k": reweighted.pareto_k,
+            "effective_draws": reweighted.ess,
+            "elbo_by_start": {start: one.elbo for start, one in fits.items()},
+            "rescoring_difference": check.difference,
+            "trace": {
+                start: {
+                    "elbo": one.trace.tolist(),
+                    "error": one.trace_error.tolist(),
+                    "feasible": one.trace_feasible.tolist(),
+                }
+                for start, one in fits.items()
+            },
+            "reweighted": {
+                "inclusion": reweighted.inclusion.tolist(),
+                "subsets": [np.flatnonzero(mask).tolist() for mask in reweighted.masks],
+                "log_ratios": reweighted.log_ratios.tolist(),
+                "log_probabilities": reweighted.log_probabilities.tolist(),
+                "log_evidence": reweighted.log_evidence,
+            },
+        },
+        source=ApproximateSource(q),
+    )
