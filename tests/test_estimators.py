@@ -108,6 +108,7 @@ def test_constant_feature_is_never_selected() -> None:
     with pytest.warns(DataWarning, match="constant over all rows: 'x1'"):
         model = BIP().fit(X, EXAMPLE.y, environments=EXAMPLE.environment_index)
     assert model.support_.tolist() == [True, False, True, True]
+    assert model.posterior_.notes == ("dropped features that are constant over all rows: 'x1'.",)
     assert model.inclusion_probabilities_[1] == 0.0
     assert model.coef_[1] == 0.0
     assert model.predict(X).shape == (600,)
@@ -183,3 +184,15 @@ def test_docstring_examples() -> None:
     outcome = doctest.testmod(invariance.estimators)
     assert outcome.attempted > 3
     assert outcome.failed == 0
+
+
+def test_dropped_rows_are_noted() -> None:
+    from invariance import MultiEnvironmentData
+
+    X, y = frame()
+    X["blood_pressure"] = y
+    X.loc[[0, 1, 200], "pulse"] = np.nan
+    with pytest.warns(DataWarning, match="dropped 3 of 600 rows"):
+        data = MultiEnvironmentData.from_table(X, "blood_pressure", "hospital", missing="drop")
+    note = "dropped 3 of 600 rows with missing values: 2 of environment 'north', 1 of environment 'south'."
+    assert BIP().fit_data(data).posterior_.notes == (note,)

@@ -96,6 +96,17 @@ class MultiEnvironmentData:
         """Rows per environment (E,)."""
         return np.bincount(self.environment_index, minlength=self.n_environments).astype(np.int64)
 
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """Sentences about what was left out of the data as given; empty when nothing was."""
+        sentences = []
+        if self.dropped_rows:
+            n_rows = self.n_rows + sum(self.dropped_rows.values())
+            sentences.append(dropped_message(self.dropped_rows, self.environments, n_rows) + ".")
+        if self.dropped_features:
+            sentences.append(f"dropped features that are constant over all rows: {quoted(self.dropped_features)}.")
+        return tuple(sentences)
+
     def rows(self, e: int) -> NDArray[np.intp]:
         """Indices of the rows of environment ``e`` (its position in ``environments``)."""
         return np.flatnonzero(self.environment_index == e)

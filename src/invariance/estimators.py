@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ class BIP(EnvironmentSelector):
     ----------
     conditional : "linear_gaussian", or a class that is built from MultiEnvironmentData
     prior : UniformPrior, InclusionPrior or BetaBinomialPrior; None is uniform over all estimable subsets
-    inference : "auto", "exact" or an engine such as Enumeration()
+    inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
+        such as Tempering(chains=8)
     select : "mode" selects the most probable subset, "threshold" every feature whose inclusion probability
         is at least `threshold`
     environment : name of the column of a data frame X that holds the environment labels
@@ -82,7 +84,8 @@ class BIP(EnvironmentSelector):
         prior = (UniformPrior() if self.prior is None else self.prior).bind(data.feature_names, model.largest_size)
         model.moments.check_max_size(prior.max_size)
         options = RunOptions(self.n_jobs, np.random.default_rng(self.random_state), self.progress)
-        self.posterior_ = choose_engine(self.inference, model, prior, options).run(model, prior, options)
+        posterior = choose_engine(self.inference, model, prior, options).run(model, prior, options)
+        self.posterior_ = replace(posterior, notes=data.losses + posterior.notes) if data.losses else posterior
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         if self.select == "mode":
             return self.posterior_.mode_mask

@@ -122,7 +122,12 @@ def variational_posterior(
     fit = fits[chosen]
     masks, log_ratios = _supported(conditional, q.leading(_LISTED))
     check = rescore_leading(conditional, masks, log_ratios, min(_RESCORED, len(masks)))
-    notes = [] if check.note is None else [check.note]
+    notes = [
+        f"log evidence at least {elbo.value:.2f} (ELBO, error {elbo.error:.2g}; {chosen} start). Probabilities "
+        f"are the approximation's; `reweighted` corrects them with {reweighted.ess:.0f} effective draws."
+    ]
+    if check.note is not None:
+        notes.append(check.note)
     if reweighted.poor:
         notes.append(
             f"the mean-field approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} the "
