@@ -367,3 +367,11 @@ def test_import_is_cheap() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_back_to_a_table() -> None:
+    import pandas as pd
+
+    table = pd.DataFrame({"x": [1.0, 2, 3, 4, 6, 5], "y": [0.5, 1, 4, 2, 3, 9], "site": list("aaabbb")})
+    data = MultiEnvironmentData.from_table(table, "y", "site")
+    pd.testing.assert_frame_equal(data.to_frame(), table)

@@ -30,6 +30,7 @@ _PICTURES = (".png", ".pdf", ".svg")
 class Inference(StrEnum):
     auto = "auto"
     exact = "exact"
+    tempering = "tempering"
     vi = "vi"
 
 
@@ -165,7 +166,7 @@ def fit(
     ] = "uniform",
     inference: Annotated[
         Inference,
-        typer.Option(help="exact scores every subset, vi approximates; auto is exact while that takes seconds."),
+        typer.Option(help="exact scores all subsets, tempering samples, vi approximates; auto: exact while quick."),
     ] = Inference.auto,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many subsets to list.")] = 10,
     missing: MissingOption = Missing.error,
@@ -328,7 +329,7 @@ def _deliver(
             _save(outputs.plot, lambda path: save_inclusion(posterior, path, truth=truth))
             saved.append(f"Saved the picture to {outputs.plot}")
         if outputs.csv is not None and data is not None:
-            _save(outputs.csv, lambda path: _write_table(data, path))
+            _save(outputs.csv, lambda path: data.to_frame().to_csv(path, index=False))
             saved.append(f"Saved the data to {outputs.csv}")
     finally:
         show(posterior.summary(top))
@@ -352,15 +353,6 @@ def _write_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-
-
-def _write_table(data: MultiEnvironmentData, path: Path) -> None:
-    import pandas as pd
-
-    table = pd.DataFrame(data.X, columns=list(data.feature_names))
-    table[data.outcome_name] = data.y
-    table[data.environment_name] = [data.environments[code] for code in data.environment_index]
-    table.to_csv(path, index=False)
 
 
 register(app)

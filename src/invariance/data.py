@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,9 @@ __all__ = [
     "read_chunks",
     "read_table",
 ]
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 NO_ROWS = "the table has no rows. Check the file, or what was filtered out before."
@@ -110,6 +113,15 @@ class MultiEnvironmentData:
     def rows(self, e: int) -> NDArray[np.intp]:
         """Indices of the rows of environment ``e`` (its position in ``environments``)."""
         return np.flatnonzero(self.environment_index == e)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One table again: the features, the outcome and the environment labels."""
+        import pandas as pd
+
+        table = pd.DataFrame(self.X, columns=list(self.feature_names))
+        table[self.outcome_name] = self.y
+        table[self.environment_name or "environment"] = [self.environments[e] for e in self.environment_index]
+        return table
 
     def __repr__(self) -> str:
         return (

@@ -148,14 +148,14 @@ class Ascent:
 
 @dataclass
 class _Leaders:
-    """The iterates with the highest noisy ELBO so far."""
+    """The iterates that promise the highest ELBO: by its noisy estimate less two standard errors, and the last one."""
 
     room: int
     entries: list[tuple[float, int, Floats]] = field(default_factory=list)
 
-    def offer(self, elbo: Floats, first: int, history: Floats) -> None:
-        for t in np.argsort(-elbo, kind="stable")[: self.room]:
-            self.entries.append((float(elbo[t]), first + int(t), history[t].copy()))
+    def offer(self, promise: Floats, first: int, history: Floats) -> None:
+        for t in np.argsort(-promise, kind="stable")[: self.room]:
+            self.entries.append((float(promise[t]), first + int(t), history[t].copy()))
         self.entries = sorted(self.entries, key=lambda entry: (-entry[0], entry[1]))[: self.room]
 
 
@@ -205,13 +205,14 @@ def run_ascent(
             history,
         )
         elbo[part] += _prior_and_entropy(space, history)
-        leaders.offer(elbo[part], done, history)
+        leaders.offer(elbo[part] - 2.0 * error[part], done, history)
         if elbo[part].max() > best:
             best, best_at = float(elbo[part].max()), done + int(elbo[part].argmax())
         done += steps
         report(steps, float(elbo[done - 1]))
         if patience is not None and done - best_at > patience:
             break
+    leaders.entries.append((-np.inf, done - 1, history[-1].copy()))
     measured = _measure(space, leaders, rng, fresh, space.scorer(memory, searching=False))
     return Ascent(*measured, elbo[:done], error[:done], feasible[:done])
 

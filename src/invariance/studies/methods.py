@@ -1,0 +1,132 @@
+"""The methods that the studies compare: one line each, with how it is drawn, and one way to fit and score them all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import metrics
+from ..baselines import EILLS, ICP, HiddenICP, Oracle, PooledRegression
+from ..data import MultiEnvironmentData
+from ..estimators import BIP
+from ..inference.base import EngineError
+from ..inference.variational import Variational
+from ..priors import UniformPrior
+from ..screening import LassoScreen, Screened, Screening
+from ..selector import EnvironmentSelector
+from .base import Row
+from .figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+
+# The paper's limit on the size of a subset where it uses variational inference; with fewer features it does not bind.
+MAX_SIZE = 20
+
+
+@dataclass(frozen=True)
+class Method:
+    """build(seed) makes the unfitted estimator; color and dashes are those of its line."""
+
+    name: str
+    build: Callable[[int], EnvironmentSelector]
+    color: str
+    dashes: str = "-"
+
+
+def _exact(seed: int) -> BIP:
+    return BIP(inference="exact", progress=False)
+
+
+def _variational(seed: int, engine: Variational) -> BIP:
+    return BIP(inference=engine, prior=UniformPrior(max_size=MAX_SIZE), random_state=seed, progress=False)
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("Oracle", lambda seed: Oracle(), BLACK, "--"),
+        Method("BIP", _exact, BLUE),
+        Method("BIP-VI", lambda seed: _variational(seed, Variational()), SKY),
+        Method("BIP-VI-published", lambda seed: _variational(seed, Variational.simulation()), SKY, ":"),
+        Method("ICP", lambda seed: ICP(progress=False), VERMILION),
+        Method("EILLS", lambda seed: EILLS(center=True, progress=False), GREEN),
+        Method("Hidden-ICP", lambda seed: HiddenICP(), PURPLE),
+        Method("Regression", lambda seed: PooledRegression(), ORANGE),
+        Method("BIP-screen", lambda seed: Screened(_exact(seed)), BLUE),
+        Method("ICP-screen", lambda seed: Screened(ICP(progress=False)), VERMILION),
+        Method("EILLS-screen", lambda seed: Screened(EILLS(center=True, progress=False)), GREEN),
+        Method("Hidden-ICP-screen", lambda seed: Screened(HiddenICP()), PURPLE),
+    )
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TimedScreening:
+    """One screening that several methods share, and the seconds it took."""
+
+    screening: Screening
+    seconds: float
+
+    @classmethod
+    def of(cls, data: MultiEnvironmentData, methods: Iterable[str]) -> TimedScreening | None:
+        """None where no method is behind a screen."""
+        if not any(isinstance(METHODS[name].build(0), Screened) for name in methods):
+            return None
+        started = time.perf_counter()
+        screening = LassoScreen().screen(data)
+        return cls(screening, time.perf_counter() - started)
+
+
+def fit_and_score(name: str, data: MultiEnvironmentData, seed: int, shared: TimedScreening | None) -> Row:
+    """How one method fares on simulated data.
+
+    method; outcome: "selected", "empty", "rejected" (ICP accepts no subset) or "failed" (it gave an error); exact,
+    covered: bool; size: of the selected subset; precision, recall; posterior: at the truth, nan where the method has
+    none; seconds: of the fit, with the screening where there is one; note: the error.
+    """
+    model = METHODS[name].build(seed)
+    truth = data.truth
+    assert truth is not None
+    started = time.perf_counter()
+    try:
+        if isinstance(model, Screened) and shared is not None:
+            model.fit_screened(data, shared.screening)
+        else:
+            model.fit_data(data)
+    except (ValueError, EngineError, np.linalg.LinAlgError) as error:
+        selected, outcome, note = np.zeros_like(truth), "failed", str(error)
+    else:
+        selected, outcome, note = model.support_, _outcome(model), ""
+    seconds = time.perf_counter() - started
+    if isinstance(model, Screened) and shared is not None:
+        seconds += shared.seconds
+    no_answer = outcome in ("rejected", "failed")
+    return {
+        "method": name,
+        "outcome": outcome,
+        "exact": metrics.exact_discovery(selected, truth, rejected=no_answer),
+        "covered": metrics.coverage(selected, truth, rejected=no_answer),
+        "size": int(selected.sum()),
+        "precision": metrics.precision(selected, truth),
+        "recall": metrics.recall(selected, truth),
+        "posterior": float("nan") if outcome == "failed" else _posterior_at(model, truth),
+        "seconds": seconds,
+        "note": note,
+    }
+
+
+def _outcome(model: EnvironmentSelector) -> str:
+    inner: Any = model.estimator_ if isinstance(model, Screened) else model
+    return str(getattr(inner, "outcome_", "selected" if model.support_.any() else "empty"))
+
+
+def _posterior_at(model: EnvironmentSelector, truth: Any) -> float:
+    """0 where a screen has left out a true feature: no subset that it allows is the truth."""
+    if isinstance(model, Screened):
+        if (truth & ~model.screened_).any():
+            return 0.0 if hasattr(model.estimator_, "posterior_") else float("nan")
+        return _posterior_at(model.estimator_, truth[model.screened_])
+    posterior = getattr(model, "posterior_", None)
+    return float("nan") if posterior is None else float(posterior.probability(truth))
