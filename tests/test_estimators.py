@@ -196,3 +196,17 @@ def test_dropped_rows_are_noted() -> None:
         data = MultiEnvironmentData.from_table(X, "blood_pressure", "hospital", missing="drop")
     note = "dropped 3 of 600 rows with missing values: 2 of environment 'north', 1 of environment 'south'."
     assert BIP().fit_data(data).posterior_.notes == (note,)
+
+
+def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("invariance.conditionals.gaussian_rows.free_bytes", lambda: 1000)
+    with pytest.warns(
+        DataWarning, match=r"second moments of 8 features take 0\.0 GB, more than is free, and are computed"
+    ):
+        model = BIP(random_state=0).fit_data(EXAMPLE)
+    np.testing.assert_array_equal(model.support_, EXAMPLE.truth)
+    exact = pytest.raises(
+        DataError, match="use inference='tempering', which computes them on demand, or fewer features"
+    )
+    with exact:
+        BIP(inference="exact").fit_data(EXAMPLE)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .data import DataError, DataWarning, MultiEnvironmentData
     from .estimators import BIP
     from .inference.enumeration import Enumeration
+    from .inference.tempering import Tempering
     from .inference.variational import Variational
     from .moments import Moments
     from .posterior import Posterior
@@ -39,6 +40,7 @@ _HOMES = {
     "PooledRegression": "baselines",
     "Posterior": "posterior",
     "Screened": "screening",
+    "Tempering": "inference.tempering",
     "UniformPrior": "priors",
     "Variational": "inference.variational",
     "compare": "comparison",
@@ -64,6 +66,7 @@ __all__ = [
     "PooledRegression",
     "Posterior",
     "Screened",
+    "Tempering",
     "UniformPrior",
     "Variational",
     "__version__",

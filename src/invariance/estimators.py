@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import warn
+from .conditionals.gaussian_rows import LinearGaussianRows, fits_in_memory, moments_bytes
 from .conditionals.linear_gaussian import LinearGaussian
-from .data import MultiEnvironmentData
+from .data import DataError, MultiEnvironmentData
 from .inference.base import Engine, RunOptions
 from .inference.choice import choose_engine
+from .inference.tempering import Tempering
 from .priors import Prior, UniformPrior
 from .progress import ProgressMode
 from .selector import EnvironmentSelector
-
-_CONDITIONALS = {"linear_gaussian": LinearGaussian}
 
 
 class BIP(EnvironmentSelector):
@@ -80,7 +81,7 @@ class BIP(EnvironmentSelector):
 
     def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
         self._check_choices()
-        model = self._conditional_class()(data, n_jobs=self.n_jobs)
+        model = self._model(data)
         prior = (UniformPrior() if self.prior is None else self.prior).bind(data.feature_names, model.largest_size)
         model.moments.check_max_size(prior.max_size)
         options = RunOptions(self.n_jobs, np.random.default_rng(self.random_state), self.progress)
@@ -99,10 +100,19 @@ class BIP(EnvironmentSelector):
         if not 0.0 <= self.threshold <= 1.0:
             raise ValueError(f"threshold={self.threshold!r} is not a probability: use a number between 0 and 1.")
 
-    def _conditional_class(self) -> Any:
+    def _model(self, data: MultiEnvironmentData) -> Any:
+        """The conditional model; the Gaussian one computes second moments on demand where they would not fit."""
         if not isinstance(self.conditional, str):
-            return self.conditional
-        if self.conditional not in _CONDITIONALS:
-            known = ", ".join(map(repr, _CONDITIONALS))
-            raise ValueError(f"conditional={self.conditional!r} is not known: use {known} or a class.")
-        return _CONDITIONALS[self.conditional]
+            return self.conditional(data, n_jobs=self.n_jobs)
+        if self.conditional != "linear_gaussian":
+            raise ValueError(f"conditional={self.conditional!r} is not known: use 'linear_gaussian' or a class.")
+        if fits_in_memory(data):
+            return LinearGaussian(data, n_jobs=self.n_jobs)
+        size = f"second moments of {data.n_features:,} features take {moments_bytes(data) / 1e9:.1f} GB"
+        if self.inference not in ("auto", "tempering") and not isinstance(self.inference, Tempering):
+            raise DataError(
+                f"{size}, more than the memory that is free: use inference='tempering', which computes them on demand, "
+                "or fewer features."
+            )
+        warn(f"{size}, more than is free, and are computed on demand, which is slower")
+        return LinearGaussianRows(data, n_jobs=self.n_jobs)

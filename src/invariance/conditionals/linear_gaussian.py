@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtrc, digamma
 
 from ..checks import DataError, quoted
 from ..data import MultiEnvironmentData
@@ -20,6 +19,7 @@ from ..moments import Moments
 from ..parallel import n_workers, ordered_map
 from ..subsets import Subset, as_lists, as_mask, as_masks
 from .blocks import DenseBlocks, GroupMoments, ListedBlocks, PriorTerms, subset_blocks
+from .judgement import GaussianJudgement
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -29,7 +29,6 @@ PIVOT_TOLERANCE = 1e-9
 COLLINEARITY_PENALTY = 0.05
 _FEWEST_PER_THREAD = 256
 _MOST_EXPLAINED = 50
-_FAR_FROM_INVARIANT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ class Unsupported:
         return f"{self.count} subsets outside the support" + (": " + "; ".join(reasons) if reasons else "")
 
 
-class LinearGaussian:
+class LinearGaussian(GaussianJudgement):
     """Outcome ~ Normal(intercept + coefficients · features in z, variance), by maximum likelihood.
 
     Built on moments alone, or on data, whose rows then serve `rescore`. A subset that second moments in float64
@@ -171,33 +170,6 @@ class LinearGaussian:
         settle(total, self._weights)
         total[np.isnan(total)] = -np.inf
         return total
-
-    def expected_log_ratio(self, size: int) -> float:
-        """Mean of log Λ of an invariant subset of `size` features: RSS/σ² is chi-square with n − size − 1 degrees.
-
-        About −(E − 1)(size + 2)/2 in large environments, lower in small ones.
-        """
-        counts = self.moments.group_counts
-        return float(self._weights @ (digamma((counts - size - 1) / 2) + np.log(2.0 / counts)))
-
-    def judgement(self, mask: ArrayLike, log_ratio: float) -> str | None:
-        """A sentence when log Λ of the subset is far below what an invariant one of its size would have, else None.
-
-        −2 log Λ of an invariant subset, scaled to its exact mean, is about chi-square with (|z| + 2)(E − 1) degrees of
-        freedom (Bartlett 1937); "far" is a tail probability under 1e-9.
-        """
-        size = int(np.sum(mask))
-        degrees = (size + 2) * (self.moments.n_environments - 1)
-        if degrees == 0 or log_ratio == -np.inf:
-            return None
-        expected = self.expected_log_ratio(size)
-        if chdtrc(degrees, degrees * log_ratio / expected) > _FAR_FROM_INVARIANT:
-            return None
-        return (
-            f"even the most probable subset is far from invariant: its log ratio is {log_ratio:.1f}, where about "
-            f"{expected:.1f} is expected. The environments differ in ways that these features cannot account for in a "
-            "linear Gaussian model, and the probabilities only rank subsets that all fail."
-        )
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
         """Which of the subsets are outside the support of the second-moment computations, and why."""

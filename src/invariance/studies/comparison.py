@@ -16,8 +16,14 @@ from .methods import METHODS, TimedScreening, fit_and_score
 
 _PRESETS = {"p10": p10, "p450": p450}
 _METHODS = {
-    "p10": ("Oracle", "BIP", "BIP-VI", "BIP-VI-published", "ICP", "EILLS", "Hidden-ICP", "Regression"),
-    "p450": ("Oracle", "BIP-VI", "BIP-screen", "ICP-screen", "EILLS-screen", "Hidden-ICP-screen", "Regression"),
+    "p10": (
+        *("Oracle", "BIP", "BIP-tempering", "BIP-VI", "BIP-VI-published"),
+        *("ICP", "EILLS", "Hidden-ICP", "Regression"),
+    ),
+    "p450": (
+        *("Oracle", "BIP-tempering", "BIP-VI", "BIP-VI-published"),
+        *("BIP-screen", "ICP-screen", "EILLS-screen", "Hidden-ICP-screen", "Regression"),
+    ),
 }
 # Subsets of up to 450 features are too many for μ_min.
 _WITH_MU_MIN = ("p10",)

@@ -13,7 +13,8 @@ from .. import metrics
 from ..baselines import EILLS, ICP, HiddenICP, Oracle, PooledRegression
 from ..data import MultiEnvironmentData
 from ..estimators import BIP
-from ..inference.base import EngineError
+from ..inference.base import Engine, EngineError
+from ..inference.tempering import Tempering
 from ..inference.variational import Variational
 from ..priors import UniformPrior
 from ..screening import LassoScreen, Screened, Screening
@@ -39,7 +40,7 @@ def _exact(seed: int) -> BIP:
     return BIP(inference="exact", progress=False)
 
 
-def _variational(seed: int, engine: Variational) -> BIP:
+def _with_engine(seed: int, engine: Engine) -> BIP:
     return BIP(inference=engine, prior=UniformPrior(max_size=MAX_SIZE), random_state=seed, progress=False)
 
 
@@ -48,8 +49,9 @@ METHODS = {
     for method in (
         Method("Oracle", lambda seed: Oracle(), BLACK, "--"),
         Method("BIP", _exact, BLUE),
-        Method("BIP-VI", lambda seed: _variational(seed, Variational()), SKY),
-        Method("BIP-VI-published", lambda seed: _variational(seed, Variational.simulation()), SKY, ":"),
+        Method("BIP-VI", lambda seed: _with_engine(seed, Variational()), SKY),
+        Method("BIP-VI-published", lambda seed: _with_engine(seed, Variational.simulation()), SKY, ":"),
+        Method("BIP-tempering", lambda seed: _with_engine(seed, Tempering()), BLUE, "-."),
         Method("ICP", lambda seed: ICP(progress=False), VERMILION),
         Method("EILLS", lambda seed: EILLS(center=True, progress=False), GREEN),
         Method("Hidden-ICP", lambda seed: HiddenICP(), PURPLE),

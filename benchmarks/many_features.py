@@ -1,0 +1,159 @@
+"""Many features: does the sampler find the posterior's mode, how long does it take, and what does a step cost?
+
+python benchmarks/many_features.py                      a few data sets of the p=450 simulation, a minute or two
+python benchmarks/many_features.py --sets 40 --rows 50 200 500 --environments 3 5 10 20 40    the whole table, hours
+python benchmarks/many_features.py --vi                 adds BIP-VI at the paper's budget beside it
+python benchmarks/many_features.py --cost               cost per step against p = 100 … 10,000 and k = 5 … 100
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from _harness import header, median_seconds, peak_memory_gb
+from invariance import LinearGaussian, MultiEnvironmentData, Posterior, Tempering, UniformPrior, Variational
+from invariance.inference.base import Engine, RunOptions
+from invariance.inference.replicas import Target
+from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
+from invariance.kernels.block_gibbs import block_log_ratios
+from invariance.simulation import p450
+
+MAX_SIZE = 20
+
+
+@dataclass
+class Outcome:
+    """One fit: did it find a subset at least as probable as the truth, the truth itself, and in what time?"""
+
+    found: bool
+    discovered: bool
+    converged: bool
+    truth: float
+    seconds: float
+
+
+def fit(engine: Engine, data: MultiEnvironmentData, seed: int, jobs: int) -> Outcome:
+    model = LinearGaussian(data)
+    prior = UniformPrior(MAX_SIZE).bind(data.feature_names, model.largest_size)
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        posterior: Posterior = engine.run(model, prior, RunOptions(jobs, np.random.default_rng(seed), progress=False))
+    seconds = time.perf_counter() - started
+    subsets = np.array([posterior.mode_mask, data.truth])
+    mode, truth = model.log_ratio_many(subsets) + prior.log_prob(subsets)
+    return Outcome(
+        found=bool(mode >= truth - 1e-6),
+        discovered=bool((posterior.mode_mask == data.truth).all()),
+        converged=bool(posterior.diagnostics.get("converged", False)),
+        truth=posterior.probability(data.truth),
+        seconds=seconds,
+    )
+
+
+def data_set(n_environments: int, n_rows: int, seed: int) -> MultiEnvironmentData:
+    rng = np.random.default_rng([seed, n_environments, n_rows])
+    return p450(n_environments, rng).sample(n_rows, rng)
+
+
+def cell(engine: Engine, n_environments: int, n_rows: int, sets: int, jobs: int) -> str:
+    outcomes = [fit(engine, data_set(n_environments, n_rows, seed), seed, jobs) for seed in range(sets)]
+    share = {
+        name: np.mean([getattr(one, name) for one in outcomes])
+        for name in ("found", "discovered", "converged", "truth")
+    }
+    times = [one.seconds for one in outcomes]
+    return (
+        f"{share['found']:>7.3f} {share['discovered']:>9.3f} {share['truth']:>8.3f} {share['converged']:>6.2f} "
+        f"{np.median(times):>8.2f} {max(times):>8.2f}"
+    )
+
+
+def recovery(environments: list[int], rows: list[int], sets: int, jobs: int, vi: bool) -> None:
+    engines: dict[str, Engine] = {"tempering": Tempering()} | ({"BIP-VI": Variational()} if vi else {})
+    print(f"\np=450, subsets of at most {MAX_SIZE}, {sets} data sets a cell, {jobs} threads")
+    print("found: the mode is at least as probable as the truth; exact: it is the truth; P(truth): mean posterior")
+    print("probability of the truth; agree: share of runs whose replicas agreed within the budget\n")
+    measures = f"{'found':>7} {'exact':>9} {'P(truth)':>8} {'agree':>6} {'median s':>8} {'max s':>8}"
+    print(f"{'engine':10} {'E':>3} {'n':>4} {measures}")
+    for n_environments in environments:
+        for n_rows in rows:
+            for name, engine in engines.items():
+                figures = cell(engine, n_environments, n_rows, sets, jobs)
+                print(f"{name:10} {n_environments:>3} {n_rows:>4} {figures}", flush=True)
+
+
+def independent(p: int, n_environments: int = 2, n_rows: int = 300, seed: int = 0) -> MultiEnvironmentData:
+    rng = np.random.default_rng(seed)
+    environment = np.repeat(np.arange(n_environments), n_rows)
+    X = rng.normal(size=(len(environment), p))
+    return MultiEnvironmentData.from_arrays(X, X[:, :3].sum(axis=1) + rng.normal(size=len(X)), environment)
+
+
+def step_costs(target: Target, k: int) -> tuple[float, float, float]:
+    """Microseconds: flip scores of all features with one update; factorising k members; one block of 12."""
+    n_groups, d = target.scoring.inverse_scale.shape
+    state, change = active_set(n_groups, d, k + 2), np.empty(d)
+    included = np.zeros(d, bool)
+    included[:k] = True
+
+    def step() -> None:
+        add_column(target.scoring, state, k)
+        flip_scores(target.scoring, state, change)
+        remove_column(target.scoring, state, k)
+
+    load(target.scoring, state, included)
+    fixed, block, scores = np.arange(k), np.arange(k, k + 12), np.empty(1 << 12)
+    return (
+        1e6 * median_seconds(step, 30),
+        1e6 * median_seconds(lambda: load(target.scoring, state, included), 10),
+        1e6 * median_seconds(lambda: block_log_ratios(target.scoring, fixed, block, scores), 10),
+    )
+
+
+def slopes(sizes: list[int], costs: list[tuple[float, float, float]]) -> str:
+    logs = np.log(np.array(costs))
+    return "  ".join(f"{np.polyfit(np.log(sizes), column, 1)[0]:.2f}" for column in logs.T)
+
+
+def costs() -> None:
+    title = f"{'':>7} {'step':>9} {'factorise':>10} {'block':>9}   microseconds, E=2, one core"
+    print(f"\nstep: add one feature, score all p flips, remove it; block: 2^12 subsets\n\n{title}")
+    features, sizes = [100, 300, 1000, 3000, 10_000], [5, 10, 20, 50, 100]
+    measured = []
+    for p in features:
+        model = LinearGaussian(independent(p))
+        target = Target.of(model, UniformPrior(100).bind(p))
+        measured.append(step_costs(target, 10))
+        print(f"p={p:>5} {measured[-1][0]:>9.1f} {measured[-1][1]:>10.1f} {measured[-1][2]:>9.1f}", flush=True)
+    print(f"slope in p (k=10): {slopes(features, measured)}; from p=1,000 on: {slopes(features[2:], measured[2:])}")
+    print(f"peak memory {peak_memory_gb():.2f} GB (second moments at p=10,000: {3 * 10_001**2 * 8 / 1e9:.2f} GB)")
+    model = LinearGaussian(independent(3000))
+    target = Target.of(model, UniformPrior(120).bind(3000))
+    measured = []
+    for k in sizes:
+        measured.append(step_costs(target, k))
+        print(f"k={k:>5} {measured[-1][0]:>9.1f} {measured[-1][1]:>10.1f} {measured[-1][2]:>9.1f}", flush=True)
+    print(f"slope in k (p=3,000): {slopes(sizes, measured)}; from k=20 on: {slopes(sizes[2:], measured[2:])}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--environments", type=int, nargs="+", default=[3, 10])
+    parser.add_argument("--rows", type=int, nargs="+", default=[200])
+    parser.add_argument("--sets", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--vi", action="store_true")
+    parser.add_argument("--cost", action="store_true")
+    choices = parser.parse_args()
+    header("Sampling subsets of many features")
+    if choices.cost:
+        costs()
+    else:
+        fit(Tempering(chains=1, steps=1, searches=1), data_set(2, 50, 0), 0, 1)  # compiles
+        recovery(choices.environments, choices.rows, choices.sets, choices.jobs, choices.vi)

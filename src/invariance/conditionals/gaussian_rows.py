@@ -1,0 +1,129 @@
+"""The linear Gaussian conditional without the second moments of all pairs: for more features than memory holds."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..data import MultiEnvironmentData
+from ..kernels.active_set import Scoring
+from ..kernels.block_gibbs import subset_log_ratio
+from ..kernels.centring import centred_rows
+from ..kernels.gram_rows import GramRows, gram_rows
+from ..moments import Moments
+from ..subsets import as_masks
+from .judgement import GaussianJudgement
+from .linear_gaussian import PIVOT_TOLERANCE, LinearGaussian
+
+Floats = NDArray[np.float64]
+
+_CACHE_BYTES = 2.5e8
+_FEWEST_KEPT = 64
+
+
+def moments_bytes(data: MultiEnvironmentData) -> int:
+    """Memory that the second moments of all pairs of columns take, in every environment and the pool."""
+    return 8 * (data.n_environments + 1) * (data.n_features + 1) ** 2
+
+
+def free_bytes() -> int | None:
+    """Memory that is free now; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def fits_in_memory(data: MultiEnvironmentData) -> bool:
+    """Whether second moments, and as much again while they are computed, take at most the memory that is free."""
+    free = free_bytes()
+    return free is None or 2 * moments_bytes(data) <= free
+
+
+class LinearGaussianRows(GaussianJudgement):
+    """As `LinearGaussian`, for tempering only: rows of the second moments are computed from the data when a move asks
+    for them, and the latest are kept. Memory is that of the data twice, plus 0.25 GB for each replica.
+
+    `moments` describes columns and environments; its `scatter` is empty.
+    """
+
+    has_rows = True
+
+    def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
+        self.data = data
+        self.n_jobs = n_jobs
+        p, n_environments = data.n_features, data.n_environments
+        origin = np.append(data.X[0], data.y[0])
+        shifts, minimum, maximum = (np.empty((n_environments, p + 1)) for _ in range(3))
+        self._centred = np.empty((p + 1, data.n_rows))
+        self._bounds = np.concatenate([[0], np.cumsum(data.counts)]).astype(np.int64)
+        for e in range(n_environments):
+            part = centred_rows(data.X, data.y, data.rows(e), origin, shifts[e], minimum[e], maximum[e])
+            self._centred[:, self._bounds[e] : self._bounds[e + 1]] = part.T
+        columns = (*data.feature_names, data.outcome_name)
+        counts = np.asarray(data.counts, dtype=np.int64)
+        nothing = np.empty((n_environments + 1, 0, 0))
+        self.moments = Moments(columns, p, data.environments, counts, origin, shifts, minimum, maximum, nothing)
+        self._gaps = np.sqrt(counts)[:, None] * (shifts - counts @ shifts / counts.sum())
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.moments.feature_names
+
+    @property
+    def n_features(self) -> int:
+        return self.moments.n_features
+
+    @property
+    def largest_size(self) -> int:
+        return self.moments.largest_size
+
+    @cached_property
+    def _diagonal(self) -> Floats:
+        """(G, d) sums of squares of each column"""
+        starts = self._bounds[:-1]
+        local = np.add.reduceat(self._centred**2, starts, axis=1).T
+        return np.vstack([local, local.sum(axis=0) + (self._gaps**2).sum(axis=0)])
+
+    def gram(self) -> GramRows:
+        """Second moments on demand, with a cache of its own: threads do not share one."""
+        kept = max(_FEWEST_KEPT, int(_CACHE_BYTES / (8 * len(self._bounds) * len(self._centred))))
+        return gram_rows(self._centred, self._bounds, self._gaps, kept)
+
+    @property
+    def scoring_arrays(self) -> tuple[GramRows, Floats, int, Floats, float, float]:
+        """As `LinearGaussian.scoring_arrays`, with second moments on demand instead of all of them."""
+        varies, y = self.moments.varies, self.moments.outcome
+        diagonal = self._diagonal
+        scale = np.where(varies, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+        counts = self.moments.group_counts
+        signs = np.append(np.ones(self.moments.n_environments), -1.0)
+        weights = 0.5 * counts * signs if self.moments.n_environments > 1 else np.zeros(2)
+        offset = float(weights @ np.log(diagonal[:, y] / counts))
+        return self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        """(S,) log Λ of the subsets in masks (S, p); -inf outside the support."""
+        chosen = as_masks(masks, self.n_features)
+        scoring = Scoring(*self.scoring_arrays)
+        values = np.array([subset_log_ratio(scoring, np.flatnonzero(mask)) for mask in chosen])
+        varies = self.moments.varies[:, self.moments.features].astype(float)
+        too_large = (chosen.astype(float) @ varies.T + 2 > self.moments.group_counts).any(axis=1)
+        values[too_large | np.isnan(values)] = -np.inf
+        return values
+
+    def rescore(self, masks: ArrayLike) -> Floats:
+        """(S,) log Λ by orthogonalising the centred, scaled rows, from the features that the subsets hold."""
+        chosen = as_masks(masks, self.n_features)
+        used = np.flatnonzero(chosen.any(axis=0))
+        if not len(used):
+            used = np.array([0])
+        names = [self.feature_names[j] for j in used]
+        # Labels as codes: the order of first appearance is that of the data.
+        part = MultiEnvironmentData.from_arrays(
+            self.data.X[:, used], self.data.y, self.data.environment_index, feature_names=names
+        )
+        return LinearGaussian(part).rescore(chosen[:, used])

@@ -1,0 +1,261 @@
+"""The result of a tempered sampler."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from ..posterior import Posterior
+from ..priors import BoundPrior
+from .agreement import Agreement
+from .evidence import Evidence
+from .replicas import Proposals, Round, Target
+from .rescoring import rescore_leading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_COMPARED = 500
+_SAME = 1e-6
+# A subset this probable should have been visited.
+_NOTABLE = 0.05
+_NEARLY_ALL = 0.95
+
+
+class MixingWarning(UserWarning):
+    """The replicas of a sampler disagree: its probabilities are not to be relied on."""
+
+
+class TemperingPosterior(Posterior):
+    """Posterior estimated by parallel tempering.
+
+    Inclusion probabilities are Rao-Blackwellised averages with Monte-Carlo standard errors
+    (`inclusion_errors`). The probability of a subset is p(z)Λ(z) / Ẑ: exact up to the one estimated constant
+    Ẑ = exp(log_evidence), which comes from how often one part of the draws falls on subsets that other parts have
+    visited, compared with the sum of p(z)Λ(z) over these. Where the posterior is too wide for that, it comes from
+    stepping stones along the temperatures, down to the prior. `diagnostics` says which, and how sure it is; for
+    comparison, `visit_shares` there holds how often each of the first subsets was visited.
+    """
+
+    @property
+    def inclusion_errors(self) -> pd.Series:
+        """Monte-Carlo standard error of each inclusion probability, by feature name."""
+        import pandas as pd
+
+        return pd.Series(
+            self.diagnostics["inclusion_errors"], index=list(self.feature_names), name="standard_error", dtype=float
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnSource:
+    """Answers from the conditional model and the evidence estimate; draws come from the kept ones.
+
+    draws (n, ⌈p/8⌉): packed masks.
+    """
+
+    conditional: Any
+    prior: BoundPrior
+    log_evidence: float
+    draws: NDArray[np.uint8]
+
+    def log_probability(self, masks: Mask) -> Floats:
+        joint = self.conditional.log_ratio_many(masks) + self.prior.log_prob(masks)
+        return np.minimum(joint - self.log_evidence, 0.0)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        """n of the kept draws, with replacement."""
+        rows = self.draws[rng.integers(0, len(self.draws), size=n)]
+        return np.unpackbits(rows, axis=1, count=len(self.prior.feature_names)).astype(bool)
+
+    def leading(self, mass: float) -> None:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Visited:
+    """Distinct subsets of the coldest chains.
+
+    masks (m, p); log_ratios, log_joint (m,): log Λ and log p(z)Λ(z); visits (segments, m): how often each half of
+    each replica was there.
+    """
+
+    masks: Mask
+    log_ratios: Floats
+    log_joint: Floats
+    visits: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, target: Target, rounds: list[list[Round]]) -> Visited:
+        packed, values, segment = [], [], []
+        for r, parts in enumerate(rounds):
+            for i, part in enumerate(parts):
+                packed.append(part.draws)
+                values.append(part.log_ratios)
+                segment.append(np.full(len(part.draws), 2 * r + (2 * i >= len(parts))))
+        rows, ratios, segments = np.concatenate(packed), np.concatenate(values), np.concatenate(segment)
+        distinct, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        included = np.unpackbits(distinct, axis=1, count=target.n_columns).astype(bool)
+        visits = np.zeros((2 * len(rounds), len(distinct)), np.int64)
+        np.add.at(visits, (segments, group.ravel()), 1)
+        log_joint = target.log_posterior(included, ratios[first])
+        return cls(included[:, target.features], ratios[first], log_joint, visits)
+
+    @property
+    def share(self) -> Floats:
+        """(m,) share of all draws"""
+        total = self.visits.sum(axis=0)
+        return total / total.sum()
+
+    def entropy(self, log_evidence: float) -> float:
+        """From the probabilities of the visited subsets when these hold nearly all mass, else from the draws."""
+        log_probabilities = self.log_joint - log_evidence
+        probabilities = np.exp(log_probabilities)
+        mass = probabilities.sum()
+        if mass > _NEARLY_ALL:
+            return max(0.0, float(np.log(mass) - probabilities @ log_probabilities / mass))
+        return max(0.0, float(-(self.share @ log_probabilities)))
+
+    def n_modes(self) -> int:
+        """Leading subsets from which no other leading one, a single flip away, is more probable."""
+        top = np.argsort(-self.log_joint, kind="stable")[:_COMPARED]
+        masks, values = self.masks[top].astype(np.float64), self.log_joint[top]
+        sizes = masks.sum(axis=1)
+        distance = sizes[:, None] + sizes - 2.0 * masks @ masks.T
+        return int((~((distance < 1.5) & (values[None] > values[:, None])).any(axis=1)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """What a run leaves behind.
+
+    rounds: for each replica its rounds; best: the best subset met anywhere (d,) and its log p(z)Λ(z);
+    search_bests (searches · replicas,): where each search ended; warm_up_bests (replicas,): best of each in warm-up.
+    """
+
+    target: Target
+    proposals: Proposals
+    rounds: list[list[Round]]
+    visited: Visited
+    evidence: Evidence
+    best: tuple[Mask, float]
+    search_bests: Floats
+    warm_up_bests: Floats
+    verdict: Agreement
+
+
+def tempering_posterior(
+    conditional: Any,
+    prior: BoundPrior,
+    sampled: Sampled,
+    keep: int,
+    rescore: int,
+    precision: float,
+    agreement: float,
+    started: float,
+) -> TemperingPosterior:
+    """Put a run's results together, with a warning when the replicas disagree."""
+    target, verdict, visited = sampled.target, sampled.verdict, sampled.visited
+    masks, log_ratios = _leading(visited, sampled, keep)
+    check = rescore_leading(conditional, masks, log_ratios, min(rescore, len(masks)))
+    log_joint = prior.log_prob(masks) + check.log_ratios
+    log_evidence = max(sampled.evidence.log_evidence, float(logsumexp(log_joint)))
+    n_found = int((sampled.warm_up_bests > sampled.best[1] - _SAME).sum())
+    best_log_probability = sampled.best[1] - log_evidence
+    unvisited = sampled.best[1] > visited.log_joint.max() + _SAME
+    missed = unvisited and best_log_probability > np.log(_NOTABLE)
+    reached = verdict.reached(precision, agreement)
+    n_sweeps = sum(len(part.draws) for part in sampled.rounds[0])
+    notes = [] if check.note is None else [check.note]
+    notes.append(_verdict_note(sampled, reached, precision, agreement, n_sweeps))
+    if verdict.largest_r_hat > agreement or missed:
+        problem = (
+            f"the best subset (probability {np.exp(best_log_probability):.2g}) was never visited by a chain at "
+            "temperature 1"
+            if missed
+            else f"the replicas disagree (R̂ up to {verdict.largest_r_hat:.2f}, standard errors up to "
+            f"{verdict.largest_error:.3f})"
+        )
+        notes.append(f"{problem}. Use more steps or chains: Tempering(chains=8, steps=20_000).")
+        warnings.warn(notes[-1], MixingWarning, stacklevel=3)
+    moments = conditional.moments
+    draws = np.concatenate([part.draws for parts in sampled.rounds for part in parts])
+    included = np.unpackbits(draws, axis=1, count=target.n_columns)[:, target.features]
+    log_ratio_draws = np.concatenate([part.log_ratios for parts in sampled.rounds for part in parts])
+    rejected = np.mean([part.rejected for parts in sampled.rounds for part in parts], axis=0)
+    share = visited.share[np.argsort(-visited.log_joint, kind="stable")[: min(keep, 20)]]
+    return TemperingPosterior(
+        feature_names=prior.feature_names,
+        inclusion=np.clip(verdict.inclusion[target.features], 0.0, 1.0),
+        pairwise=None,
+        masks=masks,
+        log_ratios=check.log_ratios,
+        log_probabilities=log_joint - log_evidence,
+        log_evidence=log_evidence,
+        entropy=visited.entropy(log_evidence),
+        n_subsets=prior.support_size(),
+        engine=f"parallel tempering ({len(sampled.rounds)} replicas, {n_sweeps:,} sweeps each)",
+        prior=prior.name,
+        outcome_name=moments.outcome_name,
+        environments=moments.environments,
+        counts=moments.counts,
+        notes=tuple(notes),
+        diagnostics={
+            "seconds": time.perf_counter() - started,
+            "converged": bool(reached),
+            "sweeps": n_sweeps,
+            "replicas": len(sampled.rounds),
+            "inclusion_errors": verdict.standard_error[target.features].tolist(),
+            "largest_error": verdict.largest_error,
+            "largest_r_hat": _plain(verdict.largest_r_hat),
+            "log_evidence_error": _plain(sampled.evidence.error),
+            "log_evidence_method": sampled.evidence.method,
+            "inverse_temperatures": sampled.proposals.betas.tolist(),
+            "swap_rates": (1.0 - rejected).tolist(),
+            "visited_subsets": len(visited.masks),
+            "visit_shares": share.tolist(),
+            "distinct_modes": visited.n_modes(),
+            "replicas_that_found_the_best": n_found,
+            "searches_that_found_the_best": int((sampled.search_bests > sampled.best[1] - _SAME).sum()),
+            "best_log_probability": best_log_probability,
+            "mean_log_ratio": float(log_ratio_draws.mean()),
+            "rescoring_difference": check.difference,
+        },
+        source=DrawnSource(conditional, prior, log_evidence, np.packbits(included, axis=1)),
+    )
+
+
+def _leading(visited: Visited, sampled: Sampled, keep: int) -> tuple[Mask, Floats]:
+    """Masks and log ratios of the best `keep` subsets that were visited, and of the best one met anywhere."""
+    order = np.argsort(-visited.log_joint, kind="stable")[:keep]
+    masks, log_ratios = visited.masks[order], visited.log_ratios[order]
+    target, (included, value) = sampled.target, sampled.best
+    best = included[target.features]
+    if (masks == best).all(axis=1).any():
+        return masks, log_ratios
+    log_ratio = value - target.log_posterior(included[None], np.zeros(1))[0]
+    return np.concatenate([best[None], masks])[:keep], np.concatenate([[log_ratio], log_ratios])[:keep]
+
+
+def _verdict_note(sampled: Sampled, reached: bool, precision: float, agreement: float, n_sweeps: int) -> str:
+    verdict = sampled.verdict
+    figures = f"standard errors of inclusion up to {verdict.largest_error:.4f}, R̂ up to {verdict.largest_r_hat:.3f}"
+    if reached:
+        return f"{len(sampled.rounds)} replicas agree after {n_sweeps:,} sweeps: {figures}."
+    return (
+        f"the budget of {n_sweeps:,} sweeps ended before the target (standard errors {precision:g}, R̂ {agreement:g}) "
+        f"was reached: {figures}."
+    )
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,288 @@
+"""The active set of one chain: a Cholesky factor per group that follows single additions and removals.
+
+For the k active columns of a group, `rows` holds L⁻¹ · (active × all columns) of the scaled second moments; the
+factor itself is part of it, L[i, m] = rows[m, active[i]]. Adding a column appends a row, O(k·d) for d columns;
+removing one rotates the rows after it (Givens), O(k·d); what each flip does to log Λ then follows in O(d + k³).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from .elementary import add_weighted_log
+from .gram_rows import gram_row
+
+_STRIP = 256
+
+
+class Scoring(NamedTuple):
+    """What scoring a subset takes: `LinearGaussian.scoring_arrays` by name.
+
+    scatter (G, d, d), or a `GramRows`; inverse_scale (G, d): 0 where a column does not vary in the group;
+    outcome: its column;
+    weights (G,), offset: log Λ = offset + Σ_g weight·log(residual share); tolerance: smallest decidable pivot.
+    """
+
+    scatter: Any
+    inverse_scale: np.ndarray
+    outcome: int
+    weights: np.ndarray
+    offset: float
+    tolerance: float
+
+
+class ActiveSet(NamedTuple):
+    """Factors of one subset. Columns that are constant inside a group are not active there.
+
+    active (G, c): columns in the order they entered; size (G,): how many; rows (G, c, d);
+    remaining (G, d): variance share of each column that the active ones leave; covariance (G, d): what is left of
+    its covariance with the outcome; ratio (d,), inverse (c, c) and fits (2, c): work space.
+    """
+
+    active: np.ndarray
+    size: np.ndarray
+    rows: np.ndarray
+    remaining: np.ndarray
+    covariance: np.ndarray
+    ratio: np.ndarray
+    inverse: np.ndarray
+    fits: np.ndarray
+
+
+def active_set(n_groups: int, n_columns: int, capacity: int) -> ActiveSet:
+    """Room for subsets of at most `capacity` columns; `load` fills it."""
+    return ActiveSet(
+        np.zeros((n_groups, capacity), np.int64),
+        np.zeros(n_groups, np.int64),
+        np.empty((n_groups, capacity, n_columns)),
+        np.empty((n_groups, n_columns)),
+        np.empty((n_groups, n_columns)),
+        np.empty(n_columns),
+        np.zeros((capacity, capacity)),
+        np.empty((2, capacity)),
+    )
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _add_to_group(scoring, state, g, column):
+    scale = scoring.inverse_scale[g]
+    own = scale[column]
+    if own == 0.0:
+        return True
+    d = scale.size
+    k = state.size[g]
+    rows = state.rows[g]
+    new = rows[k]
+    source = gram_row(scoring.scatter, g, column)
+    for j in range(d):
+        new[j] = source[j] * own * scale[j]
+    for m in range(0, k - 1, 2):
+        first, second = rows[m], rows[m + 1]
+        a, b = first[column], second[column]
+        for j in range(d):
+            new[j] -= a * first[j] + b * second[j]
+    if k % 2:
+        row = rows[k - 1]
+        factor = row[column]
+        for j in range(d):
+            new[j] -= factor * row[j]
+    pivot = new[column]
+    if not pivot >= scoring.tolerance:
+        return False
+    reciprocal = 1.0 / np.sqrt(pivot)
+    remaining, covariance = state.remaining[g], state.covariance[g]
+    with_outcome = new[scoring.outcome] * reciprocal
+    for j in range(d):
+        value = new[j] * reciprocal
+        new[j] = value
+        remaining[j] -= value * value
+        covariance[j] -= value * with_outcome
+    state.active[g, k] = column
+    state.size[g] = k + 1
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_column(scoring, state, column):
+    """Add a column that is not active. False, with the state unusable, when a pivot falls under the tolerance."""
+    decidable = True
+    for g in range(scoring.weights.size):
+        decidable = decidable and _add_to_group(scoring, state, g, column)
+    return decidable
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def remove_column(scoring, state, column):
+    """Remove an active column by rotating the rows that came after it."""
+    n_groups, d = scoring.inverse_scale.shape
+    for g in range(n_groups):
+        if scoring.inverse_scale[g, column] == 0.0:
+            continue
+        k = state.size[g]
+        rows, active = state.rows[g], state.active[g]
+        place = 0
+        while active[place] != column:
+            place += 1
+        for i in range(place, k - 1):
+            following = active[i + 1]
+            active[i] = following
+            upper, lower = rows[i], rows[i + 1]
+            a, b = upper[following], lower[following]
+            radius = np.sqrt(a * a + b * b)
+            cosine, sine = a / radius, b / radius
+            for j in range(d):
+                first, second = upper[j], lower[j]
+                upper[j] = cosine * first + sine * second
+                lower[j] = cosine * second - sine * first
+        last = rows[k - 1]
+        remaining, covariance = state.remaining[g], state.covariance[g]
+        with_outcome = last[scoring.outcome]
+        for j in range(d):
+            remaining[j] += last[j] * last[j]
+            covariance[j] += last[j] * with_outcome
+        state.size[g] = k - 1
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _factorise(scoring, g, active, k, lower):
+    """lower = Cholesky factor of the k active columns of a group; False when a pivot falls under the tolerance."""
+    scale = scoring.inverse_scale[g]
+    for i in range(k):
+        source, own = gram_row(scoring.scatter, g, active[i]), scale[active[i]]
+        for m in range(i + 1):
+            total = source[active[m]] * own * scale[active[m]]
+            for h in range(m):
+                total -= lower[i, h] * lower[m, h]
+            if m < i:
+                lower[i, m] = total / lower[m, m]
+            elif total >= scoring.tolerance:
+                lower[i, i] = np.sqrt(total)
+            else:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _forward(lower, rows, k, start, stop):
+    """rows[:k, start:stop] = L⁻¹ · rows[:k, start:stop]"""
+    width = stop - start
+    for i in range(k):
+        row = rows[i, start:stop]
+        fours = i - i % 4
+        for m in range(0, fours, 4):
+            first, second = rows[m, start:stop], rows[m + 1, start:stop]
+            third, fourth = rows[m + 2, start:stop], rows[m + 3, start:stop]
+            a, b, c, e = lower[i, m], lower[i, m + 1], lower[i, m + 2], lower[i, m + 3]
+            for j in range(width):
+                row[j] -= a * first[j] + b * second[j] + c * third[j] + e * fourth[j]
+        for m in range(fours, i):
+            earlier, factor = rows[m, start:stop], lower[i, m]
+            for j in range(width):
+                row[j] -= factor * earlier[j]
+        reciprocal = 1.0 / lower[i, i]
+        for j in range(width):
+            row[j] *= reciprocal
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _load_group(scoring, state, g, included):
+    scale, y = scoring.inverse_scale[g], scoring.outcome
+    rows, active = state.rows[g], state.active[g]
+    remaining, covariance = state.remaining[g], state.covariance[g]
+    d = scale.size
+    k = 0
+    for j in range(d):
+        if included[j] and scale[j] > 0.0:
+            active[k] = j
+            k += 1
+    if not _factorise(scoring, g, active, k, state.inverse):
+        return False
+    state.size[g] = k
+    for i in range(k):
+        row, own = rows[i], scale[active[i]]
+        source = gram_row(scoring.scatter, g, active[i])
+        for j in range(d):
+            row[j] = source[j] * own * scale[j]
+    # A strip of columns at a time, so that its k rows stay in fast memory.
+    for start in range(0, d, _STRIP):
+        _forward(state.inverse, rows, k, start, min(start + _STRIP, d))
+    source = gram_row(scoring.scatter, g, y)
+    for j in range(d):
+        remaining[j] = 1.0
+        covariance[j] = source[j] * scale[j] * scale[y]
+    for i in range(k):
+        row = rows[i]
+        with_outcome = row[y]
+        for j in range(d):
+            remaining[j] -= row[j] * row[j]
+            covariance[j] -= row[j] * with_outcome
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def load(scoring, state, included):
+    """Start from the columns where `included` (d,) holds. False, with the state unusable, when undecidable."""
+    decidable = True
+    for g in range(scoring.weights.size):
+        decidable = decidable and _load_group(scoring, state, g, included)
+    return decidable
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _invert_factor(rows, active, k, inverse):
+    """inverse[:k, :k] = L⁻¹ (lower triangle)."""
+    for i in range(k):
+        row = inverse[i]
+        for j in range(i):
+            row[j] = 0.0
+        for m in range(i):
+            factor, earlier = rows[m, active[i]], inverse[m]
+            for j in range(m + 1):
+                row[j] -= factor * earlier[j]
+        reciprocal = 1.0 / rows[i, active[i]]
+        for j in range(i):
+            row[j] *= reciprocal
+        row[i] = reciprocal
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def flip_scores(scoring, state, change):
+    """change[j] = log Λ with column j flipped minus log Λ now; NaN where undecidable. The outcome's entry is NaN.
+
+    False, with all of `change` NaN, when the outcome is determined by the active columns.
+    """
+    n_groups, d = scoring.inverse_scale.shape
+    y, tolerance = scoring.outcome, scoring.tolerance
+    ratio, inverse = state.ratio, state.inverse
+    change[:] = 0.0
+    for g in range(n_groups):
+        scale = scoring.inverse_scale[g]
+        remaining, covariance = state.remaining[g], state.covariance[g]
+        residual = remaining[y]
+        if not residual >= tolerance:
+            change[:] = np.nan
+            return False
+        over_residual = 1.0 / residual
+        for j in range(d):
+            after = residual - covariance[j] * covariance[j] / remaining[j]
+            decidable = remaining[j] >= tolerance and after >= tolerance
+            value = after * over_residual if decidable else np.nan
+            ratio[j] = value if scale[j] > 0.0 else 1.0
+        k, rows, active = state.size[g], state.rows[g], state.active[g]
+        _invert_factor(rows, active, k, inverse)
+        coefficient, variance = state.fits[0], state.fits[1]
+        for j in range(k):
+            coefficient[j] = 0.0
+            variance[j] = 0.0
+        for i in range(k):
+            row, with_outcome = inverse[i], rows[i, y]
+            for j in range(i + 1):
+                coefficient[j] += row[j] * with_outcome
+                variance[j] += row[j] * row[j]
+        for j in range(k):
+            ratio[active[j]] = 1.0 + coefficient[j] * coefficient[j] / (variance[j] * residual)
+        ratio[y] = 1.0
+        add_weighted_log(change, scoring.weights[g], ratio)
+    change[y] = np.nan
+    return True

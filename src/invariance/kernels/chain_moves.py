@@ -1,0 +1,372 @@
+"""Moves of one chain over subsets, each of which leaves π_β(z) ∝ p(z)·Λ(z)^β unchanged.
+
+A subset is decidable or not by `subset_log_ratio`, whatever a faster path says: a move to one that is not is refused,
+and a move whose own path cannot score the present subset stays. Both keep detailed balance.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from .active_set import add_column, flip_scores, load, remove_column
+from .block_gibbs import block_inclusion, block_log_ratios, block_terms, draw_index, normalised, subset_log_ratio
+
+MOST_ACTIVE = 0.9
+
+
+class SubsetPrior(NamedTuple):
+    """log p(z) = Σ log_odds·z + by_size[|z|] + constant over columns (d,); only columns in `free` may change."""
+
+    log_odds: np.ndarray
+    by_size: np.ndarray
+    free: np.ndarray
+    constant: float
+
+
+class BlockRule(NamedTuple):
+    """How a block is chosen: columns enter independently, see `choose_block`.
+
+    chance (d,): of a column outside the subset (0 where it is not free), and with `follows` False of every column;
+    active: expected number from the subset; largest: more columns than this and the move is skipped.
+    """
+
+    chance: np.ndarray
+    active: float
+    largest: int
+    follows: bool
+
+
+class Best(NamedTuple):
+    """The best subset met anywhere. included (d,) bool; log_posterior (1,): log p(z)Λ(z)."""
+
+    included: np.ndarray
+    log_posterior: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def members_of(included):
+    """Columns where `included` (d,) holds, ascending."""
+    members = np.empty(included.size, np.int64)
+    k = 0
+    for j in range(included.size):
+        if included[j]:
+            members[k] = j
+            k += 1
+    return members[:k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_ratio_of(scoring, included):
+    """log Λ of the columns where `included` (d,) holds; NaN where undecidable."""
+    return subset_log_ratio(scoring, members_of(included))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_prior_of(prior, included):
+    total = prior.constant
+    size = 0
+    for j in range(included.size):
+        if included[j]:
+            size += 1
+            total += prior.log_odds[j]
+    return total + prior.by_size[size]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def note_best(prior, included, log_ratio, best):
+    value = log_prior_of(prior, included) + log_ratio
+    if value > best.log_posterior[0]:
+        best.log_posterior[0] = value
+        for j in range(included.size):
+            best.included[j] = included[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def flip_chances(prior, beta, included, size, change, chance):
+    """chance[j] = π_β(flipped) / (π_β(flipped) + π_β(now)), the single-site conditional; returns their sum."""
+    up = prior.by_size[size + 1] - prior.by_size[size] if size + 1 < prior.by_size.size else -np.inf
+    down = prior.by_size[size - 1] - prior.by_size[size] if size > 0 else -np.inf
+    total = 0.0
+    for j in range(included.size):
+        chance[j] = 0.0
+        if prior.free[j] and change[j] == change[j]:
+            gain = beta * change[j] + (down - prior.log_odds[j] if included[j] else up + prior.log_odds[j])
+            value = 1.0 / (1.0 + np.exp(-gain)) if gain > -700.0 else 0.0
+            chance[j] = value
+            total += value
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _toggle(scoring, state, included, column):
+    """Flip a column in the active set and in `included`; when that is undecidable, reload and return False."""
+    if included[column]:
+        remove_column(scoring, state, column)
+        included[column] = False
+        return True
+    if add_column(scoring, state, column):
+        included[column] = True
+        return True
+    load(scoring, state, included)
+    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, chance, inclusion, best, rng):
+    """n proposals of one flip with probability ∝ its single-site conditional (Zanella 2020, Barker's weight).
+
+    With g(t) = t/(1+t), t·g(1/t) = g(t): the acceptance probability is min(1, Z(z)/Z(z')), Z the sum of all g.
+    inclusion (d,): adds P(z_j = 1 | the others) at the present subset, n + 1 times. Returns log Λ.
+    On return change (d,) and chance (d,) belong to the present subset.
+    """
+    d = included.size
+    other_change, other_chance = np.empty(d), np.empty(d)
+    size = 0
+    for j in range(d):
+        size += included[j]
+    flip_scores(scoring, state, change)
+    total = flip_chances(prior, beta, included, size, change, chance)
+    for step in range(n + 1):
+        for j in range(d):
+            if included[j]:
+                inclusion[j] += 1.0 - chance[j]
+            else:
+                inclusion[j] += chance[j]
+        if step == n or total <= 0.0:
+            continue
+        target = rng.random() * total
+        column = -1
+        below = 0.0
+        for j in range(d):
+            if chance[j] > 0.0:
+                column = j
+                below += chance[j]
+                if target < below:
+                    break
+        u = rng.random()
+        if column < 0 or not _toggle(scoring, state, included, column):
+            continue
+        proposed = log_ratio_of(scoring, included)
+        new_size = size + 1 if included[column] else size - 1
+        flip_scores(scoring, state, other_change)
+        new_total = flip_chances(prior, beta, included, new_size, other_change, other_chance)
+        # The way back must exist in the proposal's own arithmetic too.
+        if proposed == proposed and other_change[column] == other_change[column] and u * new_total < total:
+            size, total, log_ratio = new_size, new_total, proposed
+            for j in range(d):
+                change[j], chance[j] = other_change[j], other_chance[j]
+            note_best(prior, included, log_ratio, best)
+        else:
+            if not _toggle(scoring, state, included, column):
+                included[column] = True
+                load(scoring, state, included)
+    return log_ratio
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_weights(scoring, prior, beta, rest, state, log_weights):
+    """log_weights[j] = log π_β(rest + j) up to a constant, for free columns j outside `rest` (d,); -inf elsewhere.
+
+    `state` belongs to `rest`. Columns that are undecidable there get -inf.
+    """
+    d = rest.size
+    change = np.empty(d)
+    flip_scores(scoring, state, change)
+    for j in range(d):
+        log_weights[j] = -np.inf
+        if prior.free[j] and not rest[j] and change[j] == change[j]:
+            log_weights[j] = beta * change[j] + prior.log_odds[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def n_free_members(prior, included):
+    size = 0
+    for j in range(included.size):
+        if included[j] and prior.free[j]:
+            size += 1
+    return size
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def exchange(scoring, prior, beta, included, log_ratio, state, best, rng):
+    """Take one free member out, uniformly, and draw what fills its place from the exact conditional over all columns.
+
+    Every candidate r + j has the same number of members, so the chance of taking j out of it is the same: the draw
+    ∝ π_β(r + j) is a Gibbs step. Returns log Λ.
+    """
+    size = n_free_members(prior, included)
+    if size == 0:
+        return log_ratio
+    number = rng.integers(0, size)
+    out = -1
+    while number >= 0:
+        out += 1
+        if included[out] and prior.free[out]:
+            number -= 1
+    u = rng.random()
+    _toggle(scoring, state, included, out)
+    log_weights, weights = np.empty(included.size), np.empty(included.size)
+    place_weights(scoring, prior, beta, included, state, log_weights)
+    chosen = out
+    if log_weights[out] > -np.inf and normalised(log_weights, weights):
+        chosen = draw_index(weights, u)
+    if chosen != out:
+        included[chosen] = True
+        proposed = log_ratio_of(scoring, included)
+        included[chosen] = False
+        if proposed == proposed and _toggle(scoring, state, included, chosen):
+            note_best(prior, included, proposed, best)
+            return proposed
+    if not _toggle(scoring, state, included, out):
+        included[out] = True
+        load(scoring, state, included)
+    return log_ratio
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def active_chance(expected, size):
+    """Probability that each of `size` free members enters a block."""
+    return min(MOST_ACTIVE, expected / max(size, 1))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def choose_block(prior, rule, included, rng):
+    """Columns of a block, ascending; one more than `rule.largest` of them stands for "too many".
+
+    Given z, free members enter with probability a(k) = min(0.9, rule.active / k), k the number of free members, the
+    others with rule.chance[j], all independently. Where the rule does not follow z, all with rule.chance[j].
+    """
+    q = active_chance(rule.active, n_free_members(prior, included))
+    block = np.empty(rule.largest + 1, np.int64)
+    b = 0
+    for j in range(included.size):
+        if prior.free[j] and rng.random() < (q if included[j] and rule.follows else rule.chance[j]):
+            block[b] = j
+            b += 1
+            if b > rule.largest:
+                break
+    return block[:b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior):
+    """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included` outside the block.
+
+    The block's probability depends on what is inside: with m free members outside and s inside,
+    P(block | z) ∝ a(m+s)^s · (1 - a(m+s))^m · Π_{j in block, not in z} chance_j. Drawing z from the product is a Gibbs
+    step for the pair (z, block), whose z has the law π_β: this is what makes a block that follows z legitimate.
+    `tilted` False leaves P(block | z) out, for blocks whose choice did not depend on z.
+    log_ratios (2**b,): filled with log Λ, NaN where undecidable; log_prior (2**b,): with log p(z).
+    """
+    b = block.size
+    fixed = np.empty(included.size, np.int64)
+    n_fixed, n_outside = 0, 0
+    constant = prior.constant
+    position = 0
+    for j in range(included.size):
+        if position < b and block[position] == j:
+            position += 1
+        elif included[j]:
+            fixed[n_fixed] = j
+            n_fixed += 1
+            n_outside += prior.free[j]
+            constant += prior.log_odds[j]
+    block_log_ratios(scoring, fixed[:n_fixed], block, log_ratios)
+    odds, tilt = np.empty(b), np.empty(b)
+    by_size, tilt_by_size = np.empty(b + 1), np.empty(b + 1)
+    for i in range(b):
+        odds[i] = prior.log_odds[block[i]]
+        tilt[i] = -np.log(rule.chance[block[i]])
+    for s in range(b + 1):
+        q = active_chance(rule.active, n_outside + s)
+        by_size[s] = constant + prior.by_size[n_fixed + s]
+        tilt_by_size[s] = s * np.log(q) + n_outside * np.log(1.0 - q)
+    block_terms(odds, by_size, log_prior)
+    log_weights = np.zeros(1 << b)
+    if tilted:
+        block_terms(tilt, tilt_by_size, log_weights)
+    for s in range(1 << b):
+        log_weights[s] += beta * log_ratios[s] + log_prior[s]
+    return log_weights
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, inclusion, count, best, rng):
+    """Draw all columns of the block jointly, given the others. Returns log Λ.
+
+    inclusion (d,), count (d,): add P(z_j = 1 | columns outside the block) and 1 for the columns of a block whose choice
+    did not depend on z; only then is the plain average over blocks right.
+    """
+    b = block.size
+    u = rng.random()
+    if b == 0 or b > rule.largest:
+        return log_ratio
+    present = 0
+    for i in range(b):
+        if included[block[i]]:
+            present |= 1 << i
+    log_ratios, log_prior, weights = np.empty(1 << b), np.empty(1 << b), np.empty(1 << b)
+    log_weights = block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior)
+    if log_ratios[present] != log_ratios[present] or not normalised(log_weights, weights):
+        return log_ratio
+    top = 0
+    highest = -np.inf
+    for s in range(1 << b):
+        if log_ratios[s] + log_prior[s] > highest:
+            highest = log_ratios[s] + log_prior[s]
+            top = s
+    drawn = draw_index(weights, u)
+    if highest > best.log_posterior[0]:
+        _write(included, block, top)
+        value = log_ratio_of(scoring, included)
+        if value == value:
+            note_best(prior, included, value, best)
+    _write(included, block, drawn)
+    proposed = log_ratio if drawn == present else log_ratio_of(scoring, included)
+    if proposed != proposed:
+        _write(included, block, present)
+        proposed = log_ratio
+    if not tilted:
+        shares = np.empty(b)
+        block_inclusion(weights, b, shares)
+        for i in range(b):
+            inclusion[block[i]] += shares[i]
+            count[block[i]] += 1.0
+    return proposed
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _write(included, block, code):
+    for i in range(block.size):
+        included[block[i]] = (code >> i) & 1 == 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
+    """Flip all columns of one row of `differences` (n, d), fixed beforehand and drawn uniformly: symmetric proposal."""
+    if differences.shape[0] == 0:
+        return log_ratio
+    flipped = differences[rng.integers(0, differences.shape[0])]
+    u = rng.random()
+    proposal = np.empty(included.size, np.bool_)
+    size = 0
+    for j in range(proposal.size):
+        proposal[j] = included[j] != flipped[j]
+        size += proposal[j]
+    if prior.by_size[size] == -np.inf:
+        return log_ratio
+    value = log_ratio_of(scoring, proposal)
+    gain = beta * (value - log_ratio) + log_prior_of(prior, proposal) - log_prior_of(prior, included)
+    if np.log(u) < gain:
+        for j in range(included.size):
+            included[j] = proposal[j]
+        note_best(prior, included, value, best)
+        return value
+    return log_ratio
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def swap_acceptance(beta, other_beta, log_ratio, other_log_ratio):
+    """Probability of exchanging the subsets of two chains at inverse temperatures beta and other_beta."""
+    return min(1.0, np.exp(min(0.0, (beta - other_beta) * (other_log_ratio - log_ratio))))

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariance import LinearGaussian, MultiEnvironmentData
+from invariance.kernels.active_set import Scoring, active_set, add_column, flip_scores, load, remove_column
+from invariance.kernels.block_gibbs import (
+    block_inclusion,
+    block_log_ratios,
+    block_terms,
+    draw_index,
+    normalised,
+    subset_log_ratio,
+)
+from twins import all_masks, datasets, log_ratio, simulated
+
+
+def scoring_of(data: MultiEnvironmentData) -> Scoring:
+    return Scoring(*LinearGaussian(data).scoring_arrays)
+
+
+def room_for(scoring: Scoring):
+    n_groups, d = scoring.inverse_scale.shape
+    return active_set(n_groups, d, d)
+
+
+def with_knockout(seed: int) -> MultiEnvironmentData:
+    """Feature 1 is constant in the first environment."""
+    data = simulated(5, (14, 16, 18), seed)
+    X = data.X.copy()
+    X[data.rows(0), 1] = 3.0
+    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+
+
+@settings(max_examples=25, deadline=None)
+@given(datasets(), st.lists(st.integers(0, 4), min_size=1, max_size=12), st.booleans())
+def test_flips_follow_any_history_of_additions_and_removals(data, history, knockout) -> None:
+    if knockout:
+        data = with_knockout(len(history))
+    p = data.n_features
+    scoring = scoring_of(data)
+    state, included = room_for(scoring), np.zeros(p + 1, bool)
+    assert load(scoring, state, included)
+    for feature in (j % p for j in history):
+        if included[feature]:
+            remove_column(scoring, state, feature)
+        else:
+            assert add_column(scoring, state, feature)
+        included[feature] ^= True
+    change = np.empty(p + 1)
+    assert flip_scores(scoring, state, change)
+    now = log_ratio(data, included[:-1])
+    for j in range(p):
+        flipped = included[:-1].copy()
+        flipped[j] ^= True
+        assert change[j] == pytest.approx(log_ratio(data, flipped) - now, abs=1e-7)
+    assert np.isnan(change[-1])
+
+
+def test_factors_are_those_of_a_fresh_start() -> None:
+    scoring = scoring_of(with_knockout(3))
+    state, fresh = room_for(scoring), room_for(scoring)
+    included = np.zeros(6, bool)
+    load(scoring, state, included)
+    for column in (4, 1, 0, 3):
+        add_column(scoring, state, column)
+    for column in (4, 0):
+        remove_column(scoring, state, column)
+    included[[1, 3]] = True
+    load(scoring, fresh, included)
+    np.testing.assert_array_equal(state.size, fresh.size)
+    assert state.size.tolist() == [1, 2, 2, 2]
+    np.testing.assert_allclose(state.remaining, fresh.remaining, atol=1e-13)
+    np.testing.assert_allclose(state.covariance, fresh.covariance, atol=1e-13)
+    gram = scoring.scatter * scoring.inverse_scale[:, :, None] * scoring.inverse_scale[:, None]
+    for g in range(4):
+        k, active = state.size[g], state.active[g]
+        rows = state.rows[g, :k]
+        np.testing.assert_allclose(rows[:, active[:k]].T @ rows, gram[g][active[:k]], atol=1e-13)
+        np.testing.assert_allclose(np.tril(rows[:, active[:k]], -1), 0.0, atol=1e-13)
+
+
+def test_collinear_columns_are_undecidable() -> None:
+    data = simulated(3, (20, 25), 5)
+    X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
+    scoring = scoring_of(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    state, included = room_for(scoring), np.array([True, True, False, False, False])
+    assert load(scoring, state, included)
+    change = np.empty(5)
+    flip_scores(scoring, state, change)
+    assert np.isnan(change[3])
+    assert np.isfinite(change[:3]).all()
+    assert not add_column(scoring, state, 3)
+    included[3] = True
+    assert not load(scoring, state, included)
+    assert np.isnan(subset_log_ratio(scoring, np.array([0, 1, 3])))
+
+
+@settings(max_examples=25, deadline=None)
+@given(datasets(), st.integers(0, 2**31), st.booleans())
+def test_block_scores_are_those_of_the_subsets(data, seed, knockout) -> None:
+    if knockout:
+        data = with_knockout(seed % 1000)
+    rng = np.random.default_rng(seed)
+    p = data.n_features
+    place = rng.integers(0, 3, p)
+    fixed, block = np.flatnonzero(place == 0), np.flatnonzero(place == 1)
+    values = np.empty(1 << len(block))
+    block_log_ratios(scoring_of(data), fixed, block, values)
+    for code, bits in enumerate(all_masks(len(block))):
+        mask = np.zeros(p, bool)
+        mask[fixed] = True
+        mask[block[bits]] = True
+        assert values[code] == pytest.approx(log_ratio(data, mask), abs=1e-7)
+
+
+def test_a_subset_is_scored_as_everywhere_else() -> None:
+    data = with_knockout(7)
+    scoring, masks = scoring_of(data), all_masks(5)
+    values = [subset_log_ratio(scoring, np.flatnonzero(mask)) for mask in masks]
+    np.testing.assert_allclose(values, LinearGaussian(data).log_ratio_many(masks), rtol=0, atol=1e-12)
+
+
+def test_terms_weights_and_marginals_of_a_block() -> None:
+    rng = np.random.default_rng(0)
+    odds, by_size, bits = rng.normal(size=4), rng.normal(size=5), all_masks(4)
+    terms = np.empty(16)
+    block_terms(odds, by_size, terms)
+    np.testing.assert_allclose(terms, bits @ odds + by_size[bits.sum(axis=1)], atol=1e-14)
+    terms[3] = np.nan
+    weights = np.empty(16)
+    assert normalised(terms, weights)
+    assert weights[3] == 0.0
+    assert weights.sum() == pytest.approx(1.0, abs=1e-14)
+    edges = np.cumsum(weights)
+    for s in range(16):
+        if s != 3:
+            assert draw_index(weights, edges[s] - 0.5 * weights[s]) == s
+    assert draw_index(weights, 1.0) == 15
+    expected, shares = weights @ bits, np.empty(4)
+    block_inclusion(weights, 4, shares)
+    np.testing.assert_allclose(shares, expected, atol=1e-14)
+    assert not normalised(np.full(3, np.nan), np.empty(3))
