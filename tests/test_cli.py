@@ -10,49 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from bad_tables import BAD_TABLES, GOOD, table
+from bad_tables import BAD_TABLES, table
+from cli_runner import fails, run
 from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior, __version__
-from invariance.cli import app
 from invariance.datasets import make_example
 from invariance.inference.base import EngineError
 from invariance.posterior import PosteriorError
 from invariance.summary import display_width
 from posteriors import JSON_ARRAYS
 
-PLAIN = {"FORCE_COLOR": None, "NO_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS": "80"}
 COLUMNS = ["--outcome", "y", "--environment", "site"]
-
-
-def run(*arguments: object, **env: str) -> Result:
-    return CliRunner(env={**PLAIN, **env}).invoke(app, [str(a) for a in arguments], prog_name="invariance")
-
-
-def fails(*arguments: object) -> str:
-    """The message of a command that must be refused: one line, exit code 2, nothing else."""
-    result = run(*arguments)
-    assert isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return " ".join(result.stderr.split())
-
-
-@pytest.fixture
-def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "good.csv").write_text(GOOD)
-    return tmp_path
-
-
-@pytest.fixture
-def example(workdir: Path) -> Path:
-    """The demo's data as a table."""
-    assert run("demo", "--csv", "example.csv").exit_code == 0
-    return workdir / "example.csv"
 
 
 def fit_example(*arguments: object, **env: str) -> Result:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bad_tables import BAD_TABLES
+from cli_runner import fails, run
 from invariance.comparison import METHODS
-from test_cli import example, fails, run, workdir  # noqa: F401  (fixtures)
 
 COLUMNS = ("--outcome", "blood_pressure", "--environment", "hospital")
 
@@ -16,7 +16,7 @@ def compare_example(*arguments: object):
     return run("compare", "example.csv", *COLUMNS, *arguments)
 
 
-def test_prints_and_saves(example: Path) -> None:  # noqa: F811
+def test_prints_and_saves(example: Path) -> None:
     result = compare_example("--json", "c.json", "--plot", "c.png")
     assert result.exit_code == 0, result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -28,21 +28,21 @@ def test_prints_and_saves(example: Path) -> None:  # noqa: F811
     assert Path("c.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_chosen_methods_and_features(example: Path) -> None:  # noqa: F811
+def test_chosen_methods_and_features(example: Path) -> None:
     result = compare_example("--methods", "bip, lasso", "--features", "age,smoking")
     assert result.exit_code == 0, result.stderr
     assert "2 features" in result.stdout
     assert "ICP" not in result.stdout
 
 
-def test_unknown_method_is_named(example: Path) -> None:  # noqa: F811
+def test_unknown_method_is_named(example: Path) -> None:
     message = fails("compare", "example.csv", *COLUMNS, "--methods", "BIB")
     assert "no method is named 'BIB'; did you mean 'BIP'?" in message
     assert all(name in message for name in METHODS)
 
 
 @pytest.mark.parametrize(("text", "arguments", "phrase"), [pytest.param(*c[1:], id=c[0]) for c in BAD_TABLES[:6]])
-def test_bad_tables_are_refused_as_by_fit(workdir: Path, text: str, arguments: dict, phrase: str) -> None:  # noqa: F811
+def test_bad_tables_are_refused_as_by_fit(workdir: Path, text: str, arguments: dict, phrase: str) -> None:
     Path("table.csv").write_text(text)
     options = [item for key in ("outcome", "environment") for item in (f"--{key}", arguments[key])]
     features = ["--features", ",".join(arguments["features"])] if arguments.get("features") else []

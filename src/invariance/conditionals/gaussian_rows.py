@@ -15,7 +15,7 @@ from ..kernels.centring import centred_rows
 from ..kernels.gram_rows import GramRows, gram_rows
 from ..moments import Moments
 from ..subsets import as_masks
-from .judgement import GaussianJudgement
+from .gaussian import GaussianConditional
 from .linear_gaussian import PIVOT_TOLERANCE, LinearGaussian
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ def fits_in_memory(data: MultiEnvironmentData) -> bool:
     return free is None or 2 * moments_bytes(data) <= free
 
 
-class LinearGaussianRows(GaussianJudgement):
+class LinearGaussianRows(GaussianConditional):
     """As `LinearGaussian`, for tempering only: rows of the second moments are computed from the data when a move asks
     for them, and the latest are kept. Memory is that of the data twice, plus 0.25 GB for each replica.
 
@@ -68,18 +68,6 @@ class LinearGaussianRows(GaussianJudgement):
         nothing = np.empty((n_environments + 1, 0, 0))
         self.moments = Moments(columns, p, data.environments, counts, origin, shifts, minimum, maximum, nothing)
         self._gaps = np.sqrt(counts)[:, None] * (shifts - counts @ shifts / counts.sum())
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self.moments.feature_names
-
-    @property
-    def n_features(self) -> int:
-        return self.moments.n_features
-
-    @property
-    def largest_size(self) -> int:
-        return self.moments.largest_size
 
     @cached_property
     def _diagonal(self) -> Floats:

@@ -19,7 +19,7 @@ from ..moments import Moments
 from ..parallel import n_workers, ordered_map
 from ..subsets import Subset, as_lists, as_mask, as_masks
 from .blocks import DenseBlocks, GroupMoments, ListedBlocks, PriorTerms, subset_blocks
-from .judgement import GaussianJudgement
+from .gaussian import GaussianConditional
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -72,7 +72,7 @@ class Unsupported:
         return f"{self.count} subsets outside the support" + (": " + "; ".join(reasons) if reasons else "")
 
 
-class LinearGaussian(GaussianJudgement):
+class LinearGaussian(GaussianConditional):
     """Outcome ~ Normal(intercept + coefficients · features in z, variance), by maximum likelihood.
 
     Built on moments alone, or on data, whose rows then serve `rescore`. A subset that second moments in float64
@@ -84,18 +84,6 @@ class LinearGaussian(GaussianJudgement):
         self.data = data if isinstance(data, MultiEnvironmentData) else None
         self.moments = Moments.from_data(data) if isinstance(data, MultiEnvironmentData) else data
         self.n_jobs = n_jobs
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self.moments.feature_names
-
-    @property
-    def n_features(self) -> int:
-        return self.moments.n_features
-
-    @property
-    def largest_size(self) -> int:
-        return self.moments.largest_size
 
     @property
     def has_rows(self) -> bool:

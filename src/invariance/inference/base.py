@@ -34,3 +34,16 @@ class Engine(Protocol):
     needs: ClassVar[tuple[str, ...]]
 
     def run(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> Posterior: ...
+
+
+def described(conditional: Any, prior: BoundPrior) -> dict[str, Any]:
+    """What every posterior says about the data and the prior, whichever engine computed it."""
+    moments = conditional.moments
+    return {
+        "feature_names": prior.feature_names,
+        "n_subsets": prior.support_size(),
+        "prior": prior.name,
+        "outcome_name": moments.outcome_name,
+        "environments": moments.environments,
+        "counts": moments.counts,
+    }

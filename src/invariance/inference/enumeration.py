@@ -19,7 +19,7 @@ from ..posterior import Posterior
 from ..priors import BoundPrior
 from ..progress import ProgressBar
 from ..wording import approximate_count, duration
-from .base import EngineError, RunOptions
+from .base import EngineError, RunOptions, described
 from .rescoring import rescore_leading
 
 Floats = NDArray[np.float64]
@@ -126,10 +126,9 @@ class Enumeration:
                 f"{sums.n_undecidable:,} of {prior.support_size():,} subsets are outside the support: their features "
                 f"are too collinear for second moments (involved: {quoted(names)})."
             )
-        moments = conditional.moments
         pairwise = space.expand_pairs(sums.pairs)
         return Posterior(
-            feature_names=prior.feature_names,
+            **described(conditional, prior),
             inclusion=np.diagonal(pairwise).copy(),
             pairwise=pairwise,
             masks=masks,
@@ -137,12 +136,7 @@ class Enumeration:
             log_probabilities=sums.top_log_posterior - sums.log_total,
             log_evidence=sums.log_total,
             entropy=max(0.0, sums.log_total - sums.mean_log_posterior),
-            n_subsets=prior.support_size(),
             engine="exact enumeration",
-            prior=prior.name,
-            outcome_name=moments.outcome_name,
-            environments=moments.environments,
-            counts=moments.counts,
             notes=tuple(notes),
             diagnostics={
                 "seconds": time.perf_counter() - started,

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from ..posterior import Posterior
 from ..priors import BoundPrior
 from .agreement import Agreement
+from .base import described
 from .evidence import Evidence
 from .replicas import Proposals, Round, Target
 from .rescoring import rescore_leading
@@ -187,14 +188,13 @@ def tempering_posterior(
         )
         notes.append(f"{problem}. Use more steps or chains: Tempering(chains=8, steps=20_000).")
         warnings.warn(notes[-1], MixingWarning, stacklevel=3)
-    moments = conditional.moments
     draws = np.concatenate([part.draws for parts in sampled.rounds for part in parts])
     included = np.unpackbits(draws, axis=1, count=target.n_columns)[:, target.features]
     log_ratio_draws = np.concatenate([part.log_ratios for parts in sampled.rounds for part in parts])
     rejected = np.mean([part.rejected for parts in sampled.rounds for part in parts], axis=0)
     share = visited.share[np.argsort(-visited.log_joint, kind="stable")[: min(keep, 20)]]
     return TemperingPosterior(
-        feature_names=prior.feature_names,
+        **described(conditional, prior),
         inclusion=np.clip(verdict.inclusion[target.features], 0.0, 1.0),
         pairwise=None,
         masks=masks,
@@ -202,12 +202,7 @@ def tempering_posterior(
         log_probabilities=log_joint - log_evidence,
         log_evidence=log_evidence,
         entropy=visited.entropy(log_evidence),
-        n_subsets=prior.support_size(),
         engine=f"parallel tempering ({len(sampled.rounds)} replicas, {n_sweeps:,} sweeps each)",
-        prior=prior.name,
-        outcome_name=moments.outcome_name,
-        environments=moments.environments,
-        counts=moments.counts,
         notes=tuple(notes),
         diagnostics={
             "seconds": time.perf_counter() - started,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..posterior import Posterior
 from ..priors import BoundPrior
 from .ascent import Ascent
+from .base import described
 from .importance import POOR_PARETO_K, Reweighted
 from .mean_field import MeanField
 from .mixture import Mixture
@@ -135,21 +136,15 @@ def variational_posterior(
             "Use inference='exact' where it is affordable."
         )
         warnings.warn(notes[-1], ApproximationWarning, stacklevel=2)
-    moments = conditional.moments
     return VariationalPosterior(
-        feature_names=prior.feature_names,
+        **described(conditional, prior),
         inclusion=q.inclusion,
         masks=masks,
         log_ratios=check.log_ratios,
         log_probabilities=q.log_prob(masks),
         log_evidence=elbo.value,
         entropy=q.entropy,
-        n_subsets=prior.support_size(),
         engine="variational inference (mean field)" if isinstance(q, MeanField) else "variational inference (mixture)",
-        prior=prior.name,
-        outcome_name=moments.outcome_name,
-        environments=moments.environments,
-        counts=moments.counts,
         notes=tuple(notes),
         diagnostics={
             "elbo": elbo.value,

@@ -1,4 +1,4 @@
-"""Whether a subset is invariant at all, as opposed to more invariant than others."""
+"""What the Gaussian conditionals share: their columns, and whether a subset is invariant at all."""
 
 from __future__ import annotations
 
@@ -11,10 +11,22 @@ from ..moments import Moments
 _FAR_FROM_INVARIANT = 1e-9
 
 
-class GaussianJudgement:
-    """For conditional models whose log Λ is that of linear Gaussian fits to `moments`."""
+class GaussianConditional:
+    """Base of the conditional models whose log Λ is that of linear Gaussian fits to `moments`."""
 
     moments: Moments
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.moments.feature_names
+
+    @property
+    def n_features(self) -> int:
+        return self.moments.n_features
+
+    @property
+    def largest_size(self) -> int:
+        return self.moments.largest_size
 
     def expected_log_ratio(self, size: int) -> float:
         """Mean of log Λ of an invariant subset of `size` features: RSS/σ² is chi-square with n − size − 1 degrees.
