@@ -221,10 +221,10 @@ def at_scale(name: str, scale: str, **changes: Any) -> Comparison:
     settings: dict[str, Any] = {"preset": preset, "scale": scale, "methods": _METHODS[preset]}
     paper = scale == "paper"
     if preset == "p10":
-        settings |= {"sizes": (50, 200, 500), "environments": (2, 3, 5, 10, 20), "replicates": 100 if paper else 20}
+        settings |= {"sizes": (50, 200, 500), "environments": (2, 3, 5, 10, 20), "replicates": 100 if paper else 12}
     else:
         settings |= {"sizes": (50, 200, 500) if paper else (200,), "environments": (2, 5, 10, 20, 40)}
-        settings |= {"replicates": 100 if paper else 5}
+        settings |= {"replicates": 100 if paper else 3}
     settings |= changes
     for method in settings["methods"]:
         if method not in METHODS:
