@@ -135,9 +135,9 @@ class DenseBlocks:
 
     @cached_property
     def _low_log_odds(self) -> Floats:
-        sums = np.zeros(1)
-        for odds in self.prior.log_odds[: self.n_low]:
-            sums = np.concatenate([sums, sums + odds])
+        sums = np.zeros(1 << self.n_low)
+        for j in np.flatnonzero(self.prior.log_odds[: self.n_low]):
+            sums.reshape(-1, 2, 1 << j)[:, 1] += self.prior.log_odds[j]
         return sums
 
 
