@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from .orthogonal import dot
+
 
 class GramRows(NamedTuple):
     """Deviations of d columns from their environment's means, and the rows of second moments computed so far.
@@ -33,18 +35,10 @@ def gram_rows(centred: np.ndarray, bounds: np.ndarray, gaps: np.ndarray, kept: i
     return GramRows(centred, bounds, gaps, cache, np.full(d, -1, np.int64), np.zeros(1, np.int64))
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
-def _dot(a, b):
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _computed_local(gram, e, a, b):
     start, stop = gram.bounds[e], gram.bounds[e + 1]
-    return _dot(gram.centred[a, start:stop], gram.centred[b, start:stop])
+    return dot(gram.centred[a, start:stop], gram.centred[b, start:stop])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
