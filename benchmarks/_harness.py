@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 
-def median_seconds(function: Callable[[], Any], repeats: int = 5) -> float:
-    """Median wall-clock time of a call, after one call that is not counted."""
-    function()
+def median_seconds(function: Callable[[], Any], repeats: int = 5, warm_up: bool = True) -> float:
+    """Median wall-clock time of a call, after one call that is not counted (where `warm_up`)."""
+    if warm_up:
+        function()
     times = []
     for _ in range(repeats):
         started = time.perf_counter()

@@ -8,11 +8,10 @@ causalicp comes with `pip install 'invariance[peers]'`; without it its column is
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 
 import numpy as np
 
+from _harness import median_seconds
 from invariance.baselines import EILLS, ICP
 from invariance.data import MultiEnvironmentData
 
@@ -32,16 +31,6 @@ def simulated(p: int, n: int, E: int, seed: int = 0) -> MultiEnvironmentData:
     y = X[:, :causes] @ rng.normal(size=causes) + rng.normal(size=n * E)
     X[:, causes:] += np.outer(y, rng.normal(size=p - causes))
     return MultiEnvironmentData.from_arrays(X, y, env)
-
-
-def seconds(function: Callable[[], object], repeats: int) -> float:
-    """Median wall time."""
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - started)
-    return float(np.median(times))
 
 
 def eills_in_numpy(data: MultiEnvironmentData, gamma: float = 36.0) -> float:
@@ -67,12 +56,12 @@ def icp_against_causalicp(repeats: int) -> None:
     for E in (2, 5, 10, 20):
         data = simulated(10, 200, E)
         model = ICP()
-        ours = seconds(lambda data=data, model=model: model.fit_data(data), 7)
+        ours = median_seconds(lambda data=data, model=model: model.fit_data(data), 7, warm_up=False)
         if causalicp is None:
             print(f"{E:>4} {1000 * ours:>10.2f} {'not installed':>14}")
             continue
         groups = [np.column_stack([data.X[data.rows(e)], data.y[data.rows(e)]]) for e in range(E)]
-        theirs = seconds(lambda groups=groups: causalicp.fit(groups, 10), repeats)
+        theirs = median_seconds(lambda groups=groups: causalicp.fit(groups, 10), repeats, warm_up=False)
         p_values = causalicp.fit(groups, 10, alpha=0.05).pvalues
         difference = max(abs(p_values[j] - model.p_values_[j]) for j in range(10))
         print(f"{E:>4} {1000 * ours:>10.2f} {theirs:>14.2f} {theirs / ours:>8.0f} {difference:>20.1e}")
@@ -82,8 +71,8 @@ def icp_with_many_features() -> None:
     print("\nICP, n=200, E=5, one thread and two")
     for p in (15, 20):
         data = simulated(p, 200, 5)
-        one = seconds(lambda data=data: ICP(progress=False).fit_data(data), 1)
-        two = seconds(lambda data=data: ICP(n_jobs=2, progress=False).fit_data(data), 1)
+        one = median_seconds(lambda data=data: ICP(progress=False).fit_data(data), 1, warm_up=False)
+        two = median_seconds(lambda data=data: ICP(n_jobs=2, progress=False).fit_data(data), 1, warm_up=False)
         print(f"p={p}: {1 << p:,} subsets in {one:.2f} s, {two:.2f} s")
 
 
@@ -93,8 +82,8 @@ def eills_against_numpy(repeats: int) -> None:
     for E in (2, 5, 20):
         data = simulated(10, 200, E)
         model = EILLS()
-        ours = seconds(lambda data=data, model=model: model.fit_data(data), 7)
-        theirs = seconds(lambda data=data: eills_in_numpy(data), repeats)
+        ours = median_seconds(lambda data=data, model=model: model.fit_data(data), 7, warm_up=False)
+        theirs = median_seconds(lambda data=data: eills_in_numpy(data), repeats, warm_up=False)
         assert abs(eills_in_numpy(data) - model.losses_.min()) < 1e-6 * max(1.0, abs(model.losses_.min()))
         print(f"{E:>4} {1000 * ours:>10.2f} {1000 * theirs:>16.1f} {theirs / ours:>8.0f}")
 

@@ -2,7 +2,7 @@
 
 python benchmarks/many_features.py                      a few data sets of the p=450 simulation, a minute or two
 python benchmarks/many_features.py --sets 40 --rows 50 200 500 --environments 3 5 10 20 40    the whole table, hours
-python benchmarks/many_features.py --vi                 adds BIP-VI at the paper's budget beside it
+python benchmarks/many_features.py --vi                 adds BIP-VI, the paper's budget and our three starts, beside it
 python benchmarks/many_features.py --cost               cost per step against p = 100 … 10,000 and k = 5 … 100
 """
 
