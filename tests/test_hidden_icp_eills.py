@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from invariance.baselines import EILLS, HiddenICP
 from invariance.data import DataError, DataWarning
@@ -57,9 +58,10 @@ def test_hidden_icp_agrees_with_r(name: str, intercept: bool) -> None:
     np.testing.assert_allclose(model.effects_, r["betahat"], rtol=1e-7, atol=1e-7 * np.abs(r["betahat"]).max())
     np.testing.assert_allclose(model.p_values_, r["pvalues"], atol=1e-7)
     # R exchanges the ends where the contrasts contradict each other; here such an interval stays visibly empty.
-    scale = np.abs(r["ConfInt"]).max()
-    np.testing.assert_allclose(model.confidence_intervals_.max(axis=1), r["ConfInt"][0], atol=1e-7 * scale)
-    np.testing.assert_allclose(model.confidence_intervals_.min(axis=1), r["ConfInt"][1], atol=1e-7 * scale)
+    # The widest intervals have seven digits: another type of processor gives another eighth one.
+    scale = 1e-6 * np.abs(r["ConfInt"]).max()
+    np.testing.assert_allclose(model.confidence_intervals_.max(axis=1), r["ConfInt"][0], atol=scale)
+    np.testing.assert_allclose(model.confidence_intervals_.min(axis=1), r["ConfInt"][1], atol=scale)
 
 
 def test_hidden_icp_does_not_depend_on_units() -> None:
@@ -105,10 +107,34 @@ def test_hidden_icp_without_environments() -> None:
     assert model.p_values_.tolist() == [1.0] * 5
 
 
+# Where A's condition number passes 1e12, the authors' code decides by rounding, and picks other subsets on a processor
+# of another type than the one that made the reference outputs.
+DECIDED_BY_ROUNDING = {("p10_n200_E2", False), ("p10_n200_E5", False), ("p10_n50_E2", False), ("p10_n50_E2", True)}
+SAME_ROUNDING = {"SkylakeX", "Cooperlake"} & {library.get("architecture") for library in threadpool_info()}
+
+
 @needs_reference
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("name", reference_files())
-def test_eills_agrees_with_its_authors_code(name: str, center: bool) -> None:
+def test_eills_by_inverse_equals_its_authors_code(name: str, center: bool) -> None:
+    reference = load_reference(name)
+    theirs = reference.results["eills_center" if center else "eills_raw"]
+    if (name, center) in DECIDED_BY_ROUNDING:
+        if not SAME_ROUNDING:
+            pytest.skip("rounding decides here, and this processor rounds otherwise")
+        with pytest.warns(DataWarning, match="rounding decided"):
+            model = EILLS(center=center, solver="inverse").fit(*reference.fit_arguments)
+    else:
+        model = EILLS(center=center, solver="inverse").fit(*reference.fit_arguments)
+    assert np.flatnonzero(model.support_).tolist() == sorted(theirs["selected"])
+    tolerance = {"rtol": 1e-12} if SAME_ROUNDING else {"rtol": 1e-4, "atol": 1e-5}
+    np.testing.assert_allclose(model.coef_, theirs["coef"], **tolerance)
+
+
+@needs_reference
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("name", reference_files())
+def test_eills_finds_the_minimiser(name: str, center: bool) -> None:
     reference = load_reference(name)
     theirs = reference.results["eills_center" if center else "eills_raw"]
     model = EILLS(center=center).fit(*reference.fit_arguments)
@@ -116,11 +142,26 @@ def test_eills_agrees_with_its_authors_code(name: str, center: bool) -> None:
     chosen = int(model.support_ @ (1 << np.arange(10)))
     assert chosen == int(np.argmin(losses))
     reference_code = sum(1 << j for j in theirs["selected"])
-    if losses[reference_code] == losses[chosen]:
-        np.testing.assert_allclose(model.coef_, theirs["coef"], rtol=1e-4, atol=1e-5)
+    if (name, center) in DECIDED_BY_ROUNDING:
+        assert 0 < losses[reference_code] - losses[chosen] < 2e-3
     else:
-        # They invert matrices whose condition number passes 1e12: their choice is then worse by their rounding.
-        assert losses[reference_code] - losses[chosen] < 2e-3
+        assert reference_code == chosen
+        np.testing.assert_allclose(model.coef_, theirs["coef"], rtol=1e-4, atol=1e-5)
+
+
+def test_both_eills_solvers_agree_where_rounding_does_not_matter() -> None:
+    X, y, env = simulated()
+    for arguments in ({}, {"max_size": 2}, {"center": False}):
+        plain, inverse = (EILLS(solver=solver, **arguments).fit(X, y, env) for solver in ("cholesky", "inverse"))
+        np.testing.assert_allclose(inverse.losses_, plain.losses_, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(inverse.coef_, plain.coef_, rtol=1e-8)
+
+
+def test_eills_by_inverse_leaves_collinear_subsets_out() -> None:
+    X, y, env = simulated()
+    with pytest.warns(DataWarning, match="left out"):
+        model = EILLS(solver="inverse").fit(np.column_stack([X, X[:, 0]]), y, env)
+    np.testing.assert_allclose(np.nanmin(model.losses_), EILLS().fit(X, y, env).losses_.min())
 
 
 @pytest.mark.parametrize("center", [False, True])
@@ -184,3 +225,5 @@ def test_eills_scale_and_weight_errors() -> None:
         EILLS().fit(X, y, env)
     with pytest.raises(ValueError, match="gamma"):
         EILLS(gamma=-1.0).fit(*simulated())
+    with pytest.raises(ValueError, match="use 'cholesky' or 'inverse'"):
+        EILLS(solver="lu").fit(*simulated())

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,15 +16,19 @@ from ..kernels.eills_losses import subset_losses
 from ..parallel import ordered_map
 from ..progress import ProgressBar, ProgressMode
 from ..selector import EnvironmentSelector
-from .subset_lists import refuse_too_many, resolve_max_size, subset_space
+from .subset_lists import BitPatterns, SizedSubsets, refuse_too_many, resolve_max_size, subset_space
 
 Floats = NDArray[np.float64]
 
 _PER_BLOCK = 1 << 13
-_SECONDS_PER_LOSS = 2e-6
+_SECONDS_PER_LOSS = {"cholesky": 2e-6, "inverse": 2e-4}
 # A holds squares of second moments, so that legitimate designs have far smaller pivots than the moments themselves.
 _PIVOT_TOLERANCE = 1e-13
 _MOST_FEATURES = 300
+_SAME_LOSS = 1e-9
+
+# losses (n,) of the subsets that (starts, members) list, and the minimiser of the last one
+Scorer = Callable[[NDArray[np.int64], NDArray[np.int64]], tuple[Floats, Floats]]
 
 
 class EILLS(EnvironmentSelector):
@@ -32,6 +40,8 @@ class EILLS(EnvironmentSelector):
     center : subtract the pooled means of X and y first. The loss has no intercept and depends on where zero is;
         False takes the data as they are, as the authors' code does. It depends on the features' units in any case.
     max_size : only subsets of at most so many features; None is all 2**p
+    solver : "cholesky"; or "inverse", the loss at β = A⁻¹b from an explicit inverse with the order of operations of the
+        authors' code, for comparing with figures that it made. See the notes.
     environment : name of the column of a data frame X that holds the environment labels
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False
@@ -47,6 +57,10 @@ class EILLS(EnvironmentSelector):
     -----
     A subset that is exactly collinear in every environment has no unique minimiser and is left out, with a warning. It
     cannot win: without the dependent feature the fit is the same and the penalty has one term less.
+    A holds squares of second moments, so that its condition number passes 1e12 on ordinary data. The authors' code then
+    picks a subset whose loss is not the smallest, only the smallest after rounding, and picks another one on another
+    type of processor. The default finds the minimiser; solver="inverse" rounds as their code does on this machine,
+    warns where that decided, and takes some hundred times as long.
     With a single environment the loss rewards any fit and says nothing about invariance.
 
     Examples
@@ -62,6 +76,7 @@ class EILLS(EnvironmentSelector):
         gamma: float = 36.0,
         center: bool = True,
         max_size: int | None = None,
+        solver: Literal["cholesky", "inverse"] = "cholesky",
         environment: str | None = None,
         n_jobs: int | None = None,
         progress: ProgressMode = "auto",
@@ -69,6 +84,7 @@ class EILLS(EnvironmentSelector):
         self.gamma = gamma
         self.center = center
         self.max_size = max_size
+        self.solver = solver
         self.environment = environment
         self.n_jobs = n_jobs
         self.progress = progress
@@ -76,50 +92,59 @@ class EILLS(EnvironmentSelector):
     def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
         if not self.gamma >= 0.0:
             raise ValueError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
+        if self.solver not in _SECONDS_PER_LOSS:
+            raise ValueError(f"solver={self.solver!r} is not known: use 'cholesky' or 'inverse'.")
         max_size = resolve_max_size(self.max_size, data.n_features)
-        refuse_too_many("EILLS", data.n_features, max_size, _SECONDS_PER_LOSS)
+        refuse_too_many("EILLS", data.n_features, max_size, _SECONDS_PER_LOSS[self.solver])
         space = subset_space(data.n_features, max_size)
-        terms = _loss_terms(data, self.center, float(self.gamma))
-        self.losses_ = np.empty(space.n_subsets)
+        terms = (*_second_moments(data, self.center), float(self.gamma))
+        losses_of = _by_cholesky(*terms)
+        self.losses_ = exact = self._score_all(space, losses_of)
+        self.n_unscored_ = int(np.isnan(exact).sum())
+        names = np.array(data.feature_names, dtype=object)
+        if self.n_unscored_:
+            last = space.masks(np.flatnonzero(np.isnan(exact))[-1:])
+            warn(
+                f"{self.n_unscored_:,} of {space.n_subsets:,} subsets are left out: their features are too collinear "
+                f"(involved: {quoted(LinearGaussian(data).dependent_features(last) or names[last[0]])}). "
+                "Leave one of them out to have all subsets scored."
+            )
+        smallest = int(np.nanargmin(exact))
+        if self.solver == "inverse":
+            losses_of = _by_inverse(*terms)
+            self.losses_ = np.where(np.isnan(exact), np.nan, self._score_all(space, losses_of))
+        best = int(np.nanargmin(self.losses_))
+        if exact[best] - exact[smallest] > _SAME_LOSS * max(1.0, abs(exact[smallest])):
+            warn(
+                f"rounding decided: {quoted(names[space.masks(np.array([smallest]))[0]]) or 'no feature'} has a loss "
+                f"smaller by {exact[best] - exact[smallest]:.2g}. solver='cholesky' selects it."
+            )
+        selected = space.masks(np.array([best]))[0]
+        chosen = np.flatnonzero(selected)
+        self._minimiser = np.zeros(data.n_features)
+        _, self._minimiser[chosen] = losses_of(np.array([0, len(chosen)]), chosen)
+        return selected
+
+    def _score_all(self, space: BitPatterns | SizedSubsets, losses_of: Scorer) -> Floats:
+        losses = np.empty(space.n_subsets)
 
         def work(start: int) -> None:
-            chosen = self.losses_[start : start + _PER_BLOCK]
-            lists = space.lists(np.arange(start, start + len(chosen)))
-            beta = np.empty(data.n_features)
-            subset_losses(*terms, *lists, _PIVOT_TOLERANCE, chosen, beta)
+            part = losses[start : start + _PER_BLOCK]
+            part[:], _ = losses_of(*space.lists(np.arange(start, start + len(part))))
 
         blocks = range(0, space.n_subsets, _PER_BLOCK)
         with ProgressBar("scoring subsets", len(blocks), self.progress) as bar:
             for _ in ordered_map(work, blocks, self.n_jobs):
                 bar.advance()
-        unscored = np.isnan(self.losses_)
-        self.n_unscored_ = int(unscored.sum())
-        if self.n_unscored_:
-            last = space.masks(np.flatnonzero(unscored)[-1:])
-            names = LinearGaussian(data).dependent_features(last) or np.array(data.feature_names, dtype=object)[last[0]]
-            warn(
-                f"{self.n_unscored_:,} of {space.n_subsets:,} subsets are left out: their features are too collinear "
-                f"(involved: {quoted(names)}). Leave one of them out to have all subsets scored."
-            )
-        selected = space.masks(np.array([np.nanargmin(self.losses_)]))[0]
-        chosen = np.flatnonzero(selected)
-        self._minimiser = np.zeros(data.n_features)
-        beta, lists = np.empty(len(chosen)), (np.array([0, len(chosen)]), chosen)
-        subset_losses(*terms, *lists, _PIVOT_TOLERANCE, np.empty(1), beta)
-        self._minimiser[chosen] = beta
-        return selected
+        return losses
 
     def _coefficients(self, data: MultiEnvironmentData, selected: NDArray[np.bool_]) -> tuple[Floats, float]:
         beta = self._minimiser
         return beta, float(data.y.mean() - data.X.mean(axis=0) @ beta) if self.center else 0.0
 
 
-def _loss_terms(data: MultiEnvironmentData, center: bool, gamma: float) -> tuple[Floats, ...]:
-    """What `subset_losses` adds up, from Σ_e = X'X/n and c_e = X'y/n, averaged over environments.
-
-    With Σ restricted to z, (Σ²)[j, k] = Σ_{l in z} Σ[j, l]Σ[l, k]: one (p, p) matrix per feature l makes the work per
-    subset independent of the number of environments.
-    """
+def _second_moments(data: MultiEnvironmentData, center: bool) -> tuple[Floats, Floats]:
+    """Σ_e = X'X/n (E, p, p) and c_e = X'y/n (E, p)."""
     if data.n_features > _MOST_FEATURES:
         raise DataError(
             f"EILLS works with up to {_MOST_FEATURES} features, and there are {data.n_features:,}: screen them first "
@@ -140,7 +165,50 @@ def _loss_terms(data: MultiEnvironmentData, center: bool, gamma: float) -> tuple
         rows = data.rows(e)
         sigma[e] = X[rows].T @ X[rows] / len(rows)
         cross[e] = X[rows].T @ y[rows] / len(rows)
-    penalty = gamma / data.n_environments * np.einsum("ejl,elk->ljk", sigma, sigma, optimize=True)
-    slope = gamma / data.n_environments * np.einsum("ejl,el->lj", sigma, cross)
+    return sigma, cross
+
+
+def _by_cholesky(sigma: Floats, cross: Floats, gamma: float) -> Scorer:
+    """With Σ restricted to z, (Σ²)[j, k] = Σ_{l in z} Σ[j, l]Σ[l, k]: one (p, p) matrix per feature l, averaged over
+    environments, makes the work per subset independent of the number of environments.
+    """
+    weight = gamma / len(sigma)
+    penalty = np.ascontiguousarray(weight * np.einsum("ejl,elk->ljk", sigma, sigma, optimize=True))
+    slope = weight * np.einsum("ejl,el->lj", sigma, cross)
     constant = gamma * np.mean(cross**2, axis=0)
-    return sigma.mean(axis=0), np.ascontiguousarray(penalty), cross.mean(axis=0), slope, constant
+    terms = sigma.mean(axis=0), penalty, cross.mean(axis=0), slope, constant
+
+    def losses(starts: NDArray[np.int64], members: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        loss, beta = np.empty(len(starts) - 1), np.empty(sigma.shape[1])
+        subset_losses(*terms, starts, members, _PIVOT_TOLERANCE, loss, beta)
+        return loss, beta[: starts[-1] - starts[-2]]
+
+    return losses
+
+
+def _by_inverse(sigma: Floats, cross: Floats, gamma: float) -> Scorer:
+    """Every operation in float64 and in the order of the authors' code: where rounding decides, order does."""
+    n_environments = len(sigma)
+
+    def one(members: NDArray[np.int64]) -> tuple[float, Floats]:
+        A, b, constant = np.zeros((len(members), len(members))), np.zeros((len(members), 1)), np.zeros((1, 1))
+        for whole, column in zip(sigma, cross[:, :, None], strict=True):
+            inside, c = whole[members][:, members], column[members]
+            A = A + inside / n_environments + gamma * (inside @ inside) / n_environments
+            b = b + c / n_environments + gamma * (inside @ c) / n_environments
+            constant = constant + gamma * (c.T @ c) / n_environments
+        try:
+            beta = np.linalg.inv(A) @ b
+        except np.linalg.LinAlgError:
+            return np.nan, np.full(len(members), np.nan)
+        loss = 0.5 * (beta.T @ A @ beta) - beta.T @ b + 0.5 * constant
+        return float(loss[0, 0]), beta[:, 0]
+
+    def losses(starts: NDArray[np.int64], members: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        beta, loss = np.empty(0), np.zeros(len(starts) - 1)
+        for s, (start, end) in enumerate(pairwise(starts)):
+            if start < end:
+                loss[s], beta = one(members[start:end])
+        return loss, beta if starts[-1] > starts[-2] else np.empty(0)
+
+    return losses
