@@ -2,7 +2,8 @@
 
 python benchmarks/many_features.py                      a few data sets of the p=450 simulation, a minute or two
 python benchmarks/many_features.py --sets 40 --rows 50 200 500 --environments 3 5 10 20 40    the whole table, hours
-python benchmarks/many_features.py --vi                 adds BIP-VI, the paper's budget and our three starts, beside it
+python benchmarks/many_features.py --methods tempering vi vi-lasso      BIP-VI at the paper's budget beside it
+python benchmarks/many_features.py --at-a-time 8        that many fits at once, where there are the cores for it
 python benchmarks/many_features.py --cost               cost per step against p = 100 … 10,000 and k = 5 … 100
 """
 
@@ -11,19 +12,38 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import astuple, dataclass
+from functools import partial
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from _harness import header, median_seconds, peak_memory_gb
-from invariance import LinearGaussian, MultiEnvironmentData, Posterior, Tempering, UniformPrior, Variational
+from invariance import (
+    BetaBinomialPrior,
+    LinearGaussian,
+    MultiEnvironmentData,
+    Posterior,
+    Tempering,
+    UniformPrior,
+    Variational,
+)
 from invariance.inference.base import Engine, RunOptions
 from invariance.inference.replicas import Target
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.block_gibbs import block_log_ratios
+from invariance.priors import Prior
 from invariance.simulation import p450
 
 MAX_SIZE = 20
+UNIFORM, BETA_BINOMIAL = UniformPrior(MAX_SIZE), BetaBinomialPrior(max_size=MAX_SIZE)
+METHODS: dict[str, tuple[Engine, Prior]] = {
+    "tempering": (Tempering(), UNIFORM),
+    "tempering-bb": (Tempering(), BETA_BINOMIAL),
+    "vi": (Variational(), UNIFORM),
+    "vi-lasso": (Variational(screen="lasso"), UNIFORM),
+}
 
 
 @dataclass
@@ -32,26 +52,26 @@ class Outcome:
 
     found: bool
     discovered: bool
-    converged: bool
     truth: float
+    converged: bool
     seconds: float
 
 
-def fit(engine: Engine, data: MultiEnvironmentData, seed: int, jobs: int) -> Outcome:
+def fit(engine: Engine, prior: Prior, data: MultiEnvironmentData, seed: int, jobs: int) -> Outcome:
     model = LinearGaussian(data)
-    prior = UniformPrior(MAX_SIZE).bind(data.feature_names, model.largest_size)
+    bound = prior.bind(data.feature_names, model.largest_size)
     started = time.perf_counter()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threadpool_limits(jobs):
         warnings.simplefilter("ignore")
-        posterior: Posterior = engine.run(model, prior, RunOptions(jobs, np.random.default_rng(seed), progress=False))
+        posterior: Posterior = engine.run(model, bound, RunOptions(jobs, np.random.default_rng(seed), progress=False))
     seconds = time.perf_counter() - started
     subsets = np.array([posterior.mode_mask, data.truth])
-    mode, truth = model.log_ratio_many(subsets) + prior.log_prob(subsets)
+    mode, truth = model.log_ratio_many(subsets) + bound.log_prob(subsets)
     return Outcome(
         found=bool(mode >= truth - 1e-6),
         discovered=bool((posterior.mode_mask == data.truth).all()),
-        converged=bool(posterior.diagnostics.get("converged", False)),
         truth=posterior.probability(data.truth),
+        converged=bool(posterior.diagnostics.get("converged", False)),
         seconds=seconds,
     )
 
@@ -61,31 +81,35 @@ def data_set(n_environments: int, n_rows: int, seed: int) -> MultiEnvironmentDat
     return p450(n_environments, rng).sample(n_rows, rng)
 
 
-def cell(engine: Engine, n_environments: int, n_rows: int, sets: int, jobs: int) -> str:
-    outcomes = [fit(engine, data_set(n_environments, n_rows, seed), seed, jobs) for seed in range(sets)]
-    share = {
-        name: np.mean([getattr(one, name) for one in outcomes])
-        for name in ("found", "discovered", "converged", "truth")
-    }
+def numbered_fit(method: str, n_environments: int, n_rows: int, jobs: int, seed: int) -> Outcome:
+    return fit(*METHODS[method], data_set(n_environments, n_rows, seed), seed, jobs)
+
+
+def figures(outcomes: list[Outcome]) -> str:
+    found, discovered, truth, converged, _ = np.mean([astuple(one) for one in outcomes], axis=0)
     times = [one.seconds for one in outcomes]
     return (
-        f"{share['found']:>7.3f} {share['discovered']:>9.3f} {share['truth']:>8.3f} {share['converged']:>6.2f} "
-        f"{np.median(times):>8.2f} {max(times):>8.2f}"
+        f"{found:>7.3f} {discovered:>7.3f} {truth:>8.3f} {converged:>6.2f} {np.median(times):>8.2f} {max(times):>7.2f}"
     )
 
 
-def recovery(environments: list[int], rows: list[int], sets: int, jobs: int, vi: bool) -> None:
-    engines: dict[str, Engine] = {"tempering": Tempering()} | ({"BIP-VI": Variational()} if vi else {})
-    print(f"\np=450, subsets of at most {MAX_SIZE}, {sets} data sets a cell, {jobs} threads")
+def recovery(
+    environments: list[int], rows: list[int], methods: list[str], sets: int, jobs: int, at_a_time: int
+) -> None:
+    print(f"\np=450, {sets} data sets a cell, {jobs} threads a fit, {at_a_time} at a time")
+    print(f"tempering-bb has the beta-binomial prior, the others the uniform one, over subsets of at most {MAX_SIZE}")
+    print("vi: BIP-VI with the paper's budget, screened by search; vi-lasso: screened by Lasso, as published")
     print("found: the mode is at least as probable as the truth; exact: it is the truth; P(truth): mean posterior")
     print("probability of the truth; agree: share of runs whose replicas agreed within the budget\n")
-    measures = f"{'found':>7} {'exact':>9} {'P(truth)':>8} {'agree':>6} {'median s':>8} {'max s':>8}"
-    print(f"{'engine':10} {'E':>3} {'n':>4} {measures}")
-    for n_environments in environments:
-        for n_rows in rows:
-            for name, engine in engines.items():
-                figures = cell(engine, n_environments, n_rows, sets, jobs)
-                print(f"{name:10} {n_environments:>3} {n_rows:>4} {figures}", flush=True)
+    measures = f"{'found':>7} {'exact':>7} {'P(truth)':>8} {'agree':>6} {'median s':>8} {'max s':>7}"
+    print(f"{'method':12} {'E':>3} {'n':>4} {measures}")
+    with ProcessPoolExecutor(at_a_time) as pool:
+        for n_environments in environments:
+            for n_rows in rows:
+                for method in methods:
+                    one = partial(numbered_fit, method, n_environments, n_rows, jobs)
+                    row = figures(list(pool.map(one, range(sets))))
+                    print(f"{method:12} {n_environments:>3} {n_rows:>4} {row}", flush=True)
 
 
 def independent(p: int, n_environments: int = 2, n_rows: int = 300, seed: int = 0) -> MultiEnvironmentData:
@@ -147,13 +171,14 @@ if __name__ == "__main__":
     parser.add_argument("--environments", type=int, nargs="+", default=[3, 10])
     parser.add_argument("--rows", type=int, nargs="+", default=[200])
     parser.add_argument("--sets", type=int, default=5)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=["tempering", "tempering-bb"])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--vi", action="store_true")
+    parser.add_argument("--at-a-time", type=int, default=1)
     parser.add_argument("--cost", action="store_true")
     choices = parser.parse_args()
     header("Sampling subsets of many features")
     if choices.cost:
         costs()
     else:
-        fit(Tempering(chains=1, steps=1, searches=1), data_set(2, 50, 0), 0, 1)  # compiles
-        recovery(choices.environments, choices.rows, choices.sets, choices.jobs, choices.vi)
+        fit(Tempering(chains=1, steps=1, searches=1), UNIFORM, data_set(2, 50, 0), 0, 1)  # compiles
+        recovery(choices.environments, choices.rows, choices.methods, choices.sets, choices.jobs, choices.at_a_time)

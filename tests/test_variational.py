@@ -182,7 +182,11 @@ def test_presets_are_the_published_settings() -> None:
     assert (simulation.iterations, simulation.pairs, simulation.infeasible) == (2000, 20, -1.0)
     assert simulation.schedule == Cyclical(1.0, 10.0, 500, halve=False)
     assert (simulation.kl_analytic_probability, simulation.rest) == (1.0, 0.1)
-    assert simulation.starts == ("uninformative", "informative")
+    assert (simulation.starts, simulation.screen, simulation.screened) == (
+        ("uninformative", "informative"),
+        "lasso",
+        10,
+    )
     assert simulation.components == genes.components == 1
     assert (genes.iterations, genes.pairs, genes.inclusion, genes.infeasible) == (10_000, 10, 0.02, -1.0)
     assert genes.schedule == Cyclical(0.5, 10.0, 500, halve=True)
@@ -195,7 +199,7 @@ def test_starting_points() -> None:
     prior = UniformPrior(10).bind(model.feature_names)
     space = FreeSpace.of(model, prior)
     for engine in (Variational(), Variational.simulation()):
-        starts = engine._beginnings(model, prior, space, np.zeros((1, 40), dtype=bool))
+        starts = engine._beginnings(model, prior, space, np.arange(40)[None] < 3)
         assert expit(starts["uninformative"]) == pytest.approx(0.9 * 10 / 40)
         informative = expit(starts["informative"])
         assert 1 <= np.isclose(informative, 0.5).sum() <= 10
@@ -205,10 +209,26 @@ def test_starting_points() -> None:
     warm = expit(Variational(initial=mask)._beginnings(model, prior, space, none)["initial"])
     assert warm[:3] == pytest.approx(0.9)
     assert warm[3:] == pytest.approx(0.01)
-    found = expit(Variational(starts=("searched",))._beginnings(model, prior, space, mask[None])["searched"])
-    np.testing.assert_array_equal(found, warm)
     named = expit(Variational(initial={"x5": 0.7})._beginnings(model, prior, space, none)["initial"])
     assert named[5] == pytest.approx(0.7)
+
+
+def test_the_searched_screen_takes_the_best_subsets_in_turn() -> None:
+    model = LinearGaussian(simulated(40, (60, 70), seed=43))
+    prior = UniformPrior(10).bind(model.feature_names)
+    space = FreeSpace.of(model, prior)
+    modes = np.zeros((3, 40), dtype=bool)
+    modes[0, [7, 8, 9]] = modes[1, [1, 8]] = modes[2, [0, 30]] = True
+
+    def screened(modes: np.ndarray, **settings: int) -> list[int]:
+        start = expit(Variational(**settings)._beginnings(model, prior, space, modes)["informative"])
+        assert start[start < 0.5] == pytest.approx(1 / (start < 0.5).sum())
+        return np.flatnonzero(np.isclose(start, 0.5)).tolist()
+
+    assert screened(modes) == [0, 1, 7, 8, 9, 30]
+    assert screened(modes, screened=4) == [1, 7, 8, 9]
+    assert screened(modes, screened=1) == [7, 8, 9]
+    assert screened(modes[:0]) == []
 
 
 @pytest.mark.parametrize(
@@ -216,7 +236,8 @@ def test_starting_points() -> None:
     [
         (Variational(iterations=0), "iterations=0 is too small"),
         (Variational(kl_analytic_probability=1.5), "kl_analytic_probability=1.5 is not a probability"),
-        (Variational(starts=("lucky",)), "use some of 'uninformative', 'informative', 'searched'"),
+        (Variational(starts=("lucky",)), "use some of 'uninformative', 'informative'"),
+        (Variational(screen="ridge"), "screen='ridge' is not known: use 'search' or 'lasso'"),
         (Variational(components=0), "components=0 is not known: use 'auto'"),
         (Variational(infeasible="low"), "infeasible='low' is not known"),
         (Variational(initial={"z": 0.5}), "initial names a feature that is not there: 'z'"),
@@ -228,10 +249,11 @@ def test_bad_settings(engine: Variational, phrase: str) -> None:
         fit(LinearGaussian(simulated(4)), UniformPrior(), engine)
 
 
-def test_screening_needs_rows() -> None:
+def test_only_the_lasso_screen_needs_rows() -> None:
     model = LinearGaussian(LinearGaussian(simulated(20, (40, 50))).moments)
-    with pytest.raises(EngineError, match=r"starts=\('uninformative',\)"):
-        fit(model, UniformPrior(5))
+    with pytest.raises(EngineError, match=r"Use Variational\(screen='search'\)"):
+        fit(model, UniformPrior(5), Variational.simulation())
+    assert set(fit(model, UniformPrior(5)).trace["start"]) == {"uninformative", "informative"}
 
 
 def test_same_seed_same_answer_for_any_number_of_threads() -> None:
@@ -264,8 +286,8 @@ def test_posterior_of_a_run() -> None:
     expected = np.where(posterior.mode_mask, q, 1 - q).prod()
     assert posterior.probability(posterior.mode) == pytest.approx(expected, rel=1e-9)
     trace = posterior.trace
-    assert len(trace) == 6000
-    assert set(trace["start"]) == {"uninformative", "informative", "searched"}
+    assert len(trace) == 4000
+    assert set(trace["start"]) == {"uninformative", "informative"}
     assert (trace["error"] >= 0).all()
     assert posterior.diagnostics["seconds"] > 0
     again = VariationalPosterior.from_json(posterior.to_json())

@@ -65,11 +65,12 @@ class Target:
         bound = SubsetPrior(log_odds, np.array(prior.log_size_weight), free, -prior.log_normalizer)
         return cls(scoring, bound, features, start, value, capacity, moments.n_rows)
 
-    def tempered_prior(self, beta: float, thrift: float) -> SubsetPrior:
-        """The prior to the power beta, less exp(thrift) for each member while beta is small: for searching."""
+    def search_prior(self, beta: float, thrift: float, free: Mask | None) -> SubsetPrior:
+        """The prior to the power beta, less exp(thrift) for each member while beta is small, over the `free` alone."""
         prior = self.prior
         by_size = beta * prior.by_size - (1.0 - beta) * thrift * np.arange(prior.by_size.size)
-        return prior._replace(log_odds=beta * prior.log_odds, by_size=by_size)
+        allowed = prior.free if free is None else prior.free & free
+        return prior._replace(log_odds=beta * prior.log_odds, by_size=by_size, free=allowed)
 
     @property
     def n_columns(self) -> int:
@@ -162,47 +163,57 @@ def with_own_cache(scoring: Scoring) -> Scoring:
 
 
 class Replica:
-    """included (t, d), log_ratios (t,): the present subset of each chain. best: the best subset met so far."""
+    """included (t, d), log_ratios (t,): the present subset of each chain.
+
+    best: the best subset met so far; found: the best one of the latest search.
+    """
 
     def __init__(self, target: Target, rng: np.random.Generator) -> None:
         self.target = target
         self.rng = rng
         self._scoring = with_own_cache(target.scoring)
-        self.best = Best(target.start.copy(), np.array([-np.inf]))
+        self.best = self._none_yet()
+        self.found = self._none_yet()
         self.included = target.start[None].copy()
         self.log_ratios = np.array([target.start_log_ratio])
         self._work = active_set(len(target.scoring.weights), target.n_columns, target.capacity + 1)
 
-    def search(self, proposals: Proposals, n: int, thrift: float = 0.0) -> Round:
+    def search(self, proposals: Proposals, n: int, thrift: float = 0.0, free: Mask | None = None) -> Round:
         """Anneal a single chain from the hottest to the coldest temperature, n sweeps at each, from the start.
 
         The prior is tempered too: one that favours small subsets would keep the hot chains from larger ones. `thrift`
-        does favour small ones while it is hot, where crowded subsets would hide the way.
+        does favour small ones while it is hot, where crowded subsets would hide the way. With `free` (d,) only those
+        columns enter.
         Leaves in every chain of the ladder the subset with which its temperature ended.
         """
         self.included = self.target.start[None].copy()
         self.log_ratios = np.array([self.target.start_log_ratio])
+        self.found = self._none_yet()
         visited, values, interest = [], [], np.zeros(self.target.n_columns)
         for beta in proposals.betas:
             stage = Proposals(np.array([beta]), proposals.rules, proposals.differences)
-            prior, best = self.target.tempered_prior(beta, thrift), Best(self.target.start.copy(), np.array([-np.inf]))
-            found = self.advance(stage, n, SEARCH, prior, best)
+            best = self._none_yet()
+            result = self.advance(stage, n, SEARCH, self.target.search_prior(beta, thrift, free), best)
             self._note(best.included)
             visited.append(self.included[0].copy())
             values.append(self.log_ratios[0])
-            interest += found.interest / len(proposals.betas)
+            interest += result.interest / len(proposals.betas)
         self.included, self.log_ratios = np.array(visited), np.array(values)
-        return Round(found.draws, found.trace, found.inclusion, interest, found.rejected)
+        return Round(result.draws, result.trace, result.inclusion, interest, result.rejected)
 
     def place(self, included: Mask, log_ratios: Floats) -> None:
         self.included, self.log_ratios = included.copy(), log_ratios.copy()
 
+    def _none_yet(self) -> Best:
+        return Best(self.target.start.copy(), np.array([-np.inf]))
+
     def _note(self, included: Mask) -> None:
         log_ratio = np.array([log_ratio_of(self._scoring, included)])
         value = self.target.log_posterior(included[None], log_ratio)[0]
-        if value > self.best.log_posterior[0]:
-            self.best.included[:] = included
-            self.best.log_posterior[0] = value
+        for record in (self.found, self.best):
+            if value > record.log_posterior[0]:
+                record.included[:] = included
+                record.log_posterior[0] = value
 
     def advance(
         self,

@@ -19,6 +19,7 @@ from .agreement import Agreement, agreement_of
 from .base import RunOptions
 from .evidence import Evidence, by_revisits, by_stepping_stones
 from .replicas import Proposals, Replica, Round, Target, block_rules
+from .searching import Searched, leading_modes, most_searches, search_modes
 from .tempering_posterior import Sampled, Visited, tempering_posterior
 
 Floats = NDArray[np.float64]
@@ -28,14 +29,9 @@ _FIRST_TEMPERATURES = 10
 _FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10
 # log Λ is about proportional to the number of rows: this many rows' worth is where chains move freely.
 _HOTTEST_ROWS = 30.0
-SEARCH_SWEEPS = 20
-# Every other search pays this many nats for each member while it is hot.
-_THRIFT = 3.0
 _TUNING_SWEEPS = (20, 20, 20, 20)
 _ROUND = 25
 _FEWEST_ROUNDS = 6
-_MOST_MODES = 8
-_RELEVANT_NATS = 15.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,7 @@ class Tempering:
     temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
     steps : most sweeps kept per replica; "auto" is 3,000
     block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments)
-    searches : annealed searches per replica
+    searches : annealed searches per replica; up to four times as many until three have come near the best subset
     precision : target for the largest Monte-Carlo standard error of an inclusion probability
     agreement : target for the largest R̂ of an inclusion probability
     keep : how many leading subsets the result lists
@@ -75,7 +71,7 @@ class Tempering:
     temperatures: int | Sequence[float] | Literal["auto"] = "auto"
     steps: int | Literal["auto"] = "auto"
     block_size: int | Literal["auto"] = "auto"
-    searches: int = 3
+    searches: int = 4
     precision: float = 0.01
     agreement: float = 1.05
     keep: int = 4096
@@ -102,7 +98,7 @@ class Tempering:
         target = Target.of(conditional, prior)
         replicas = [Replica(target, rng) for rng in options.rng.spawn(self.chains)]
         n_rounds = max(1, -(-self._most_sweeps // _ROUND))
-        stages = self.searches + len(_TUNING_SWEEPS)
+        stages = most_searches(self.searches) + len(_TUNING_SWEEPS)
         with ProgressBar("sampling subsets", (stages + n_rounds) * self.chains, options.progress) as bar:
             crew = _Crew(target, replicas, options.n_jobs, bar)
             proposals = self._warm_up(crew)
@@ -110,7 +106,7 @@ class Tempering:
             rounds, verdict = self._sample(crew, proposals, n_rounds)
             visited = Visited.of(target, rounds)
             evidence = self._evidence(conditional, prior, crew, proposals, rounds, visited)
-        bests = crew.best, np.array(crew.search_bests), np.array(found_by)
+        bests = crew.best, crew.searched, np.array(found_by)
         sampled = Sampled(target, proposals, rounds, visited, evidence, *bests, verdict)
         return tempering_posterior(
             conditional, prior, sampled, self.keep, self.rescore, self.precision, self.agreement, started
@@ -140,16 +136,9 @@ class Tempering:
         betas = self.first_betas(target.n_rows)
         nothing = np.zeros((0, target.n_columns), bool)
         proposals = Proposals(betas, block_rules(target, np.zeros(target.n_columns), size), nothing)
-        interest, doubt = np.zeros(target.n_columns), np.zeros(target.n_columns)
-        states: list[tuple[Mask, Floats]] = []
-        for number in range(self.searches):
-            thrift = _THRIFT if number % 2 else 0.0
-            for found in crew.each(lambda replica, t=thrift: replica.search(proposals, SEARCH_SWEEPS, t)):
-                interest += found.interest / (self.searches * self.chains)
-            crew.remember()
-            states += [(replica.included, replica.log_ratios) for replica in crew.replicas]
-        modes = crew.modes()
-        _redistribute(target, crew.replicas, betas, states, modes)
+        crew.searched = search_modes(target, crew.replicas, proposals, crew.each, self.searches)
+        interest, doubt = crew.searched.interest, np.zeros(target.n_columns)
+        _redistribute(target, crew.replicas, betas, crew.searched.states, crew.modes())
         for n in _TUNING_SWEEPS:
             proposals = Proposals(betas, block_rules(target, interest, size, doubt), differences(crew.modes()[0]))
             rounds = crew.each(lambda replica, n=n, now=proposals: replica.advance(now, n))
@@ -205,8 +194,7 @@ class _Crew:
         self.n_jobs = n_jobs
         self.bar = bar
         self.verdict: Agreement | None = None
-        self.search_bests: list[float] = []
-        self._found: dict[bytes, tuple[Mask, float]] = {}
+        self.searched = Searched(np.zeros(target.n_columns))
 
     def each(self, work: Any) -> list[Round]:
         results = []
@@ -226,25 +214,12 @@ class _Crew:
         best = max((replica.best for replica in self.replicas), key=lambda one: float(one.log_posterior[0]))
         return best.included, float(best.log_posterior[0])
 
-    def remember(self) -> None:
-        """Note where each replica's search has ended."""
-        for replica in self.replicas:
-            self.search_bests.append(float(replica.best.log_posterior[0]))
-            self._note(replica.best.included, float(replica.best.log_posterior[0]))
-            ends, values = replica.included[-1:], replica.log_ratios[-1:]
-            self._note(ends[0], float(self.target.log_posterior(ends, values)[0]))
-
-    def _note(self, included: Mask, log_posterior: float) -> None:
-        self._found[included.tobytes()] = (included.copy(), log_posterior)
-
     def modes(self) -> tuple[Mask, Floats]:
         """Good distinct subsets met so far (m, d), best first, and their log p(z)Λ(z) (m,)."""
-        for replica in self.replicas:
-            self._note(replica.best.included, float(replica.best.log_posterior[0]))
-        order = sorted(self._found.items(), key=lambda item: (-item[1][1], item[0]))
-        top = order[0][1][1]
-        chosen = [found for _, found in order[:_MOST_MODES] if found[1] > top - _RELEVANT_NATS]
-        return np.array([included for included, _ in chosen]), np.array([value for _, value in chosen])
+        bests = [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in self.replicas]
+        coldest = [(included[-1], values[-1:]) for included, values in self.searched.states]
+        ends = [(mask, float(self.target.log_posterior(mask[None], value)[0])) for mask, value in coldest]
+        return leading_modes(self.searched.ends + ends + bests)
 
 
 def _redistribute(

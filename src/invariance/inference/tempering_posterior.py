@@ -18,6 +18,7 @@ from .base import described
 from .evidence import Evidence
 from .replicas import Proposals, Round, Target
 from .rescoring import rescore_leading
+from .searching import Searched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,8 @@ _SAME = 1e-6
 # A subset this probable should have been visited.
 _NOTABLE = 0.05
 _NEARLY_ALL = 0.95
+# The estimate of the evidence is nearer than this, in nats, unless a mode is missing.
+_EXCESS = 1.0
 
 
 class MixingWarning(UserWarning):
@@ -71,6 +74,15 @@ class DrawnSource:
 
     def log_probability(self, masks: Mask) -> Floats:
         joint = self.conditional.log_ratio_many(masks) + self.prior.log_prob(masks)
+        excess = joint.max(initial=-np.inf) - self.log_evidence
+        if excess > _EXCESS:
+            warnings.warn(
+                f"a subset that you ask for has {np.exp(min(excess, 700.0)):.3g} times the probability of all that the "
+                "sampler has seen: it missed that mode, and all its probabilities are wrong. Search longer, for "
+                "example with Tempering(searches=20).",
+                MixingWarning,
+                stacklevel=4,
+            )
         return np.minimum(joint - self.log_evidence, 0.0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
@@ -140,7 +152,7 @@ class Sampled:
     """What a run leaves behind.
 
     rounds: for each replica its rounds; best: the best subset met anywhere (d,) and its log p(z)Λ(z);
-    search_bests (searches · replicas,): where each search ended; warm_up_bests (replicas,): best of each in warm-up.
+    warm_up_bests (replicas,): best of each in warm-up.
     """
 
     target: Target
@@ -149,7 +161,7 @@ class Sampled:
     visited: Visited
     evidence: Evidence
     best: tuple[Mask, float]
-    search_bests: Floats
+    searched: Searched
     warm_up_bests: Floats
     verdict: Agreement
 
@@ -178,16 +190,10 @@ def tempering_posterior(
     n_sweeps = sum(len(part.draws) for part in sampled.rounds[0])
     notes = [] if check.note is None else [check.note]
     notes.append(_verdict_note(sampled, reached, precision, agreement, n_sweeps))
-    if verdict.largest_r_hat > agreement or missed:
-        problem = (
-            f"the best subset (probability {np.exp(best_log_probability):.2g}) was never visited by a chain at "
-            "temperature 1"
-            if missed
-            else f"the replicas disagree (R̂ up to {verdict.largest_r_hat:.2f}, standard errors up to "
-            f"{verdict.largest_error:.3f})"
-        )
-        notes.append(f"{problem}. Use more steps or chains: Tempering(chains=8, steps=20_000).")
-        warnings.warn(notes[-1], MixingWarning, stacklevel=3)
+    problem = _problem(sampled, best_log_probability if missed else None, agreement)
+    if problem is not None:
+        notes.append(problem)
+        warnings.warn(problem, MixingWarning, stacklevel=3)
     draws = np.concatenate([part.draws for parts in sampled.rounds for part in parts])
     included = np.unpackbits(draws, axis=1, count=target.n_columns)[:, target.features]
     log_ratio_draws = np.concatenate([part.log_ratios for parts in sampled.rounds for part in parts])
@@ -220,13 +226,34 @@ def tempering_posterior(
             "visit_shares": share.tolist(),
             "distinct_modes": visited.n_modes(),
             "replicas_that_found_the_best": n_found,
-            "searches_that_found_the_best": int((sampled.search_bests > sampled.best[1] - _SAME).sum()),
+            "searches": len(sampled.searched.ends),
+            "searches_that_found_the_best": int((sampled.searched.values > sampled.best[1] - _SAME).sum()),
             "best_log_probability": best_log_probability,
             "mean_log_ratio": float(log_ratio_draws.mean()),
             "rescoring_difference": check.difference,
         },
         source=DrawnSource(conditional, prior, log_evidence, np.packbits(included, axis=1)),
     )
+
+
+def _problem(sampled: Sampled, missed_log_probability: float | None, agreement: float) -> str | None:
+    """What stands against relying on the run, and what to do; None where nothing does."""
+    more_steps = "Use more steps or chains: Tempering(chains=8, steps=20_000)."
+    verdict, searched = sampled.verdict, sampled.searched
+    if missed_log_probability is not None:
+        return (
+            f"the best subset (probability {np.exp(missed_log_probability):.2g}) was never visited by a chain at "
+            f"temperature 1. {more_steps}"
+        )
+    if verdict.largest_r_hat > agreement:
+        figures = f"R̂ up to {verdict.largest_r_hat:.2f}, standard errors up to {verdict.largest_error:.3f}"
+        return f"the replicas disagree ({figures}). {more_steps}"
+    if searched.hidden:
+        return (
+            f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset: a better one may be "
+            "hidden. Search longer, for example with Tempering(searches=20)."
+        )
+    return None
 
 
 def _leading(visited: Visited, sampled: Sampled, keep: int) -> tuple[Mask, Floats]:

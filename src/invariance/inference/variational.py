@@ -27,30 +27,33 @@ from .variational_posterior import Elbo, variational_posterior
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Start = Literal["uninformative", "informative", "searched"]
+Start = Literal["uninformative", "informative"]
 Initial = Mapping[str, float] | ArrayLike
 
-_STARTS = ("uninformative", "informative", "searched")
+_STARTS = ("uninformative", "informative")
+_SCREENS = ("search", "lasso")
 
 
 @dataclass(frozen=True, eq=False)
 class Variational:
     """Mean-field variational inference by stochastic gradient ascent with U2G gradients.
 
-    The defaults are the paper's simulation settings with three changes, where the published ones stall: a third start,
-    the share of features outside the screen (`rest`) and draws outside the prior's support (`infeasible`).
-    `Variational.simulation()` and `Variational.genes()` are the published settings.
+    The defaults are the paper's simulation settings with three changes, where the published ones stall: how the
+    informative start screens features (`screen`), what it expects of the others (`rest`) and the value of draws outside
+    the prior's support (`infeasible`). `Variational.simulation()` and `Variational.genes()` are the published settings.
 
     iterations, pairs : T gradient steps, each from M coupled pairs of draws
     schedule : learning rates for the objective divided by the number of rows
-    starts : "uninformative" (σ₀ = min(0.9·max_size/p, 0.4) everywhere, or `inclusion` when that is given),
+    starts : "uninformative" (σ₀ = min(0.9·max_size/p, 0.4) everywhere, or `inclusion` when that is given) and
         "informative" (0.5 on the screened features and `rest` elsewhere; "auto" is 0.1, or less so that one feature
-        outside the screen is expected), "searched" (0.9 on the best subset that tempered search finds; up to 16
-        features, that enumeration finds). No start expects more than 0.9·max_size features. The best ELBO wins.
+        outside the screen is expected). No start expects more than 0.9·max_size features. The best ELBO wins.
+    screen : "search" screens by invariance: the members of the most probable subsets that a short tempered search finds
+        (up to 16 features: that enumeration finds). "lasso" screens by prediction, as published: it loses true
+        features whose effect other features can stand in for, needs the rows, and often takes longer than the rest.
+    screened : number of features that pass the screen at most, if the best subset alone does not have more
     initial : starts from here instead: a mask, probabilities (p,), or {feature: probability}
     kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of the draws
     infeasible : objective, per row, of a draw outside the support; "relative" is below the worst one seen inside
-    screened : number of features that the informative start screens in
     leading : how many of the best iterates are measured again, with `fresh` draws, before one is chosen
     patience : stop when the best ELBO has not risen for this many iterations (None: never)
     draws : number of draws from the result that are reweighted to the posterior
@@ -62,13 +65,14 @@ class Variational:
     iterations: int = 2000
     pairs: int = 20
     schedule: Schedule = field(default_factory=Cyclical)
-    starts: tuple[Start, ...] = ("uninformative", "informative", "searched")
+    starts: tuple[Start, ...] = ("uninformative", "informative")
+    screen: Literal["search", "lasso"] = "search"
+    screened: int = 10
     initial: Initial | None = None
     inclusion: float | None = None
     rest: float | Literal["auto"] = "auto"
     kl_analytic_probability: float = 1.0
     infeasible: float | Literal["relative"] = "relative"
-    screened: int = 10
     leading: int = 8
     fresh: int = 1000
     patience: int | None = None
@@ -81,7 +85,7 @@ class Variational:
     @classmethod
     def simulation(cls, **changes: Any) -> Self:
         """The published settings of the simulation studies."""
-        published: dict[str, Any] = {"starts": ("uninformative", "informative"), "infeasible": -1.0, "rest": 0.1}
+        published: dict[str, Any] = {"screen": "lasso", "infeasible": -1.0, "rest": 0.1}
         return cls(**(published | changes))
 
     @classmethod
@@ -125,12 +129,20 @@ class Variational:
         unknown = [start for start in self.starts if start not in _STARTS]
         if unknown or (not self.starts and self.initial is None):
             raise ValueError(f"starts={self.starts!r}: use some of {', '.join(map(repr, _STARTS))}.")
+        if self.screen not in _SCREENS:
+            raise ValueError(f"screen={self.screen!r} is not known: use 'search' or 'lasso'.")
         if self.components != "auto" and not (isinstance(self.components, int) and self.components >= 1):
             raise ValueError(f"components={self.components!r} is not known: use 'auto' or a whole number from 1 on.")
 
+    @property
+    def _searches(self) -> bool:
+        return self.components != 1 or (
+            self.initial is None and "informative" in self.starts and self.screen == "search"
+        )
+
     def _modes(self, conditional: Any, prior: BoundPrior, space: FreeSpace, options: RunOptions) -> Mask:
         """(m, p) good subsets, best first, if any start needs them."""
-        if self.components == 1 and (self.initial is not None or "searched" not in self.starts):
+        if not self._searches:
             return np.zeros((0, space.n_features), dtype=bool)
         if space.table.size:
             return space.table_modes()
@@ -148,13 +160,13 @@ class Variational:
             if start == "uninformative":
                 share = min(room / max(f, 1), 0.4) if self.inclusion is None else self.inclusion
                 starts[start] = np.full(f, share)
-            elif start == "informative":
-                chosen = np.isin(space.free, self._screened_features(conditional))
+            else:
+                by_search = self.screen == "search"
+                passed = _members_of(modes, self.screened) if by_search else self._lasso_screened(conditional)
+                chosen = np.isin(space.free, passed)
                 outside = max(int((~chosen).sum()), 1)
                 rest = min(0.1, 1.0 / outside) if self.rest == "auto" else float(self.rest)
                 starts[start] = np.where(chosen, 0.5, min(rest, max(room - 0.5 * chosen.sum(), 0.0) / outside))
-            else:
-                starts[start] = _near(modes[0, space.free])
         wanted = len(modes) if self.components == "auto" else self.components
         for number, mode in enumerate(modes[: wanted if self.components != 1 else 0]):
             starts[f"mode {number + 1}"] = _near(mode[space.free])
@@ -172,13 +184,12 @@ class Variational:
             raise ValueError(f"initial must be a mask or {len(names)} probabilities, one for each feature.")
         return _near(values > 0) if np.isin(values, (0, 1)).all() else values
 
-    def _screened_features(self, conditional: Any) -> NDArray[np.intp]:
+    def _lasso_screened(self, conditional: Any) -> NDArray[np.intp]:
         if conditional.moments.n_features <= self.screened:
             return np.arange(conditional.moments.n_features)
         if not getattr(conditional, "has_rows", False):
             raise EngineError(
-                "the informative start screens features with a Lasso on the rows, and only moments are at hand. "
-                "Use Variational(starts=('uninformative',))."
+                "screen='lasso' needs the rows, and only moments are at hand. Use Variational(screen='search')."
             )
         from ..screening import LassoScreen
 
@@ -238,6 +249,14 @@ class Variational:
         first, group = distinct(masks)
         log_ratios = conditional.log_ratio_many(masks[first])[group]
         return reweight(masks, log_ratios, prior.log_prob(masks), q.log_prob(masks), keep=1000)
+
+
+def _members_of(modes: Mask, most: int) -> NDArray[np.intp]:
+    """All members of the first of modes (m, p), then of the others until there are `most`."""
+    if not len(modes):
+        return np.zeros(0, dtype=np.intp)
+    ranked = dict.fromkeys(int(feature) for mode in modes for feature in np.flatnonzero(mode))
+    return np.array(list(ranked)[: max(most, int(modes[0].sum()))], dtype=np.intp)
 
 
 def _near(mask: Mask) -> Floats:

@@ -1,0 +1,113 @@
+"""Annealed searches for modes: short ones, of several kinds, until several of them have come near the best subset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.pursuit import pursuit
+from .replicas import Proposals, Replica, Round, Target
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+# Runs a search of every replica and returns what came of them, in their order.
+Each = Callable[[Callable[[Replica], Round]], list[Round]]
+
+_SWEEPS = 20
+# One kind of search pays this many nats for each member while it is hot.
+_THRIFT = 3.0
+_PATH = 30
+_MOST_MODES = 8
+_RELEVANT_NATS = 15.0
+# Searching ends when this many searches have come this near to the best subset, in nats, or when this many times the
+# asked-for number of searches has been spent.
+_ENOUGH, _NEAR, _PATIENCE = 3, 3.0, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """thrift: see `Replica.search`; free (d,): the columns that it may include, None for all that the prior allows."""
+
+    thrift: float = 0.0
+    free: Mask | None = None
+
+
+@dataclass
+class Searched:
+    """What the searches found.
+
+    ends: the best subset (d,) of each search and its log p(z)Λ(z); states: what each search left at every temperature
+    (t, d) and its log Λ (t,); interest (d,): how often each column was worth including, at any temperature.
+    """
+
+    interest: Floats
+    ends: list[tuple[Mask, float]] = field(default_factory=list)
+    states: list[tuple[Mask, Floats]] = field(default_factory=list)
+
+    @property
+    def values(self) -> Floats:
+        """(s,) log p(z)Λ(z) of the best subset of each search"""
+        return np.array([value for _, value in self.ends])
+
+    @property
+    def n_near(self) -> int:
+        """How many searches came near the best value of all."""
+        return int((self.values > self.values.max() - _NEAR).sum())
+
+    @property
+    def hidden(self) -> bool:
+        """Whether so few came near that a better subset may have been missed."""
+        return self.n_near < _ENOUGH
+
+
+def kinds_of_search(target: Target) -> list[Kind]:
+    """Over all features, plain and thrifty; and over those that regressions of the outcome pick one after the other,
+    within environments and over the pool: few enough for a needle to be found among them, if it is there.
+    """
+    kinds = [Kind(), Kind(_THRIFT)]
+    if target.n_free <= _PATH:
+        return kinds
+    n_environments = len(target.scoring.weights) - 1
+    for groups in ((0, n_environments), (n_environments, n_environments + 1)):
+        path = np.empty(_PATH, np.int64)
+        found = pursuit(target.scoring, *groups, target.prior.free, path)
+        free = np.zeros(target.n_columns, bool)
+        free[path[:found]] = True
+        kinds.append(Kind(free=free))
+    return kinds
+
+
+def most_searches(searches: int) -> int:
+    return _PATIENCE * searches
+
+
+def search_modes(target: Target, replicas: list[Replica], proposals: Proposals, each: Each, searches: int) -> Searched:
+    """Anneal every replica again and again, at least `searches` times, in turn by all kinds of search."""
+    kinds = kinds_of_search(target)
+    result = Searched(np.zeros(target.n_columns))
+    for number in range(most_searches(searches)):
+        rounds = each(partial(_anneal, proposals, kinds[number % len(kinds)]))
+        result.interest += np.sum([found.interest for found in rounds], axis=0)
+        result.ends += [(replica.found.included.copy(), float(replica.found.log_posterior[0])) for replica in replicas]
+        result.states += [(replica.included, replica.log_ratios) for replica in replicas]
+        if number + 1 >= searches and not result.hidden:
+            break
+    result.interest /= len(result.ends)
+    return result
+
+
+def _anneal(proposals: Proposals, kind: Kind, replica: Replica) -> Round:
+    return replica.search(proposals, _SWEEPS, kind.thrift, kind.free)
+
+
+def leading_modes(found: list[tuple[Mask, float]]) -> tuple[Mask, Floats]:
+    """The best distinct subsets (m, d), best first, and their log p(z)Λ(z) (m,): those within 15 nats of the best."""
+    distinct = {included.tobytes(): (included, value) for included, value in found}
+    ranked = sorted(distinct.items(), key=lambda item: (-item[1][1], item[0]))[:_MOST_MODES]
+    top = ranked[0][1][1]
+    chosen = [(included, value) for _, (included, value) in ranked if value > top - _RELEVANT_NATS]
+    return np.array([included for included, _ in chosen]), np.array([value for _, value in chosen])
