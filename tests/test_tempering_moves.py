@@ -17,6 +17,7 @@ from invariance.kernels.chain_moves import (
     block_log_weights,
     choose_block,
     flip_chances,
+    jump_acceptance,
     log_prior_of,
     log_ratio_of,
     place_weights,
@@ -160,6 +161,22 @@ def test_blocks_are_chosen_with_the_stated_probabilities() -> None:
     expected = np.where(included & target.prior.free, 0.6, rule.chance)
     assert expected[4] == expected[5] == 0.0
     assert (np.abs(entered / n - expected) <= 4.5 * np.sqrt(expected * (1 - expected) / n)).all()
+
+
+def test_jumps(chain) -> None:
+    target, beta, subsets, probabilities = chain
+    n, d = subsets.shape
+    differences = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [1, 0, 0, 0, 1, 0]], dtype=bool)
+    differences &= target.prior.free
+    matrix = np.zeros((n, n))
+    for s in np.flatnonzero(probabilities > 0):
+        log_ratio = log_ratio_of(target.scoring, subsets[s])
+        for flipped in differences:
+            proposal = np.empty(d, bool)
+            accept, _ = jump_acceptance(target.scoring, target.prior, beta, subsets[s], log_ratio, flipped, proposal)
+            matrix[s, code_of(proposal)] += accept / len(differences)
+        matrix[s, s] += 1.0 - matrix[s].sum()
+    assert_stationary(matrix, probabilities)
 
 
 def test_swaps() -> None:

@@ -343,6 +343,20 @@ def _write(included, block, code):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal):
+    """Probability of flipping the columns `flipped` (d,) together, and log Λ of the `proposal` (d,), written here."""
+    size = 0
+    for j in range(proposal.size):
+        proposal[j] = included[j] != flipped[j]
+        size += proposal[j]
+    if prior.by_size[size] == -np.inf:
+        return 0.0, np.nan
+    value = log_ratio_of(scoring, proposal)
+    gain = beta * (value - log_ratio) + log_prior_of(prior, proposal) - log_prior_of(prior, included)
+    return np.exp(min(0.0, gain)) if gain == gain else 0.0, value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
     """Flip all columns of one row of `differences` (n, d), fixed beforehand and drawn uniformly: symmetric proposal."""
     if differences.shape[0] == 0:
@@ -350,20 +364,13 @@ def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
     flipped = differences[rng.integers(0, differences.shape[0])]
     u = rng.random()
     proposal = np.empty(included.size, np.bool_)
-    size = 0
-    for j in range(proposal.size):
-        proposal[j] = included[j] != flipped[j]
-        size += proposal[j]
-    if prior.by_size[size] == -np.inf:
+    probability, value = jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal)
+    if u >= probability:
         return log_ratio
-    value = log_ratio_of(scoring, proposal)
-    gain = beta * (value - log_ratio) + log_prior_of(prior, proposal) - log_prior_of(prior, included)
-    if np.log(u) < gain:
-        for j in range(included.size):
-            included[j] = proposal[j]
-        note_best(prior, included, value, best)
-        return value
-    return log_ratio
+    for j in range(included.size):
+        included[j] = proposal[j]
+    note_best(prior, included, value, best)
+    return value
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,0 +1,125 @@
+"""Searches for modes: the regressions that guide some of them, when they stop, and what is said when they may fail."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
+from invariance.conditionals.gaussian_rows import LinearGaussianRows
+from invariance.inference.base import RunOptions
+from invariance.inference.replicas import Target
+from invariance.inference.searching import Searched, kinds_of_search, leading_modes
+from invariance.inference.tempering import Tempering
+from invariance.inference.tempering_posterior import MixingWarning, TemperingPosterior
+from invariance.kernels.active_set import Scoring
+from invariance.kernels.pursuit import pursuit
+from invariance.simulation import p450
+from twins import simulated
+
+
+def matching_pursuit(X: np.ndarray, y: np.ndarray, n: int) -> list[int]:
+    """Plain twin of `pursuit`: residuals of least squares on centred rows."""
+    X = X / np.linalg.norm(X, axis=0)
+    path, residual = [], y
+    for _ in range(n):
+        score = np.abs(X.T @ residual)
+        score[path] = -1.0
+        path.append(int(score.argmax()))
+        residual = y - X[:, path] @ np.linalg.lstsq(X[:, path], y, rcond=None)[0]
+    return path
+
+
+def deviations(data: MultiEnvironmentData, within: bool) -> tuple[np.ndarray, np.ndarray]:
+    columns = np.column_stack([data.X, data.y])
+    if within:
+        for e in range(data.n_environments):
+            columns[data.rows(e)] -= columns[data.rows(e)].mean(axis=0)
+    else:
+        columns -= columns.mean(axis=0)
+    return columns[:, :-1], columns[:, -1]
+
+
+@pytest.mark.parametrize("within", [True, False])
+@pytest.mark.parametrize("conditional", [LinearGaussian, LinearGaussianRows])
+def test_pursuit_equals_its_twin(conditional: type, within: bool) -> None:
+    data = simulated(12, (40, 60, 50), seed=70, scale=100.0)
+    scoring = Scoring(*conditional(data).scoring_arrays)
+    free = np.append(np.ones(12, bool), False)
+    path = np.empty(6, np.int64)
+    assert pursuit(scoring, *((0, 3) if within else (3, 4)), free, path) == 6
+    assert path.tolist() == matching_pursuit(*deviations(data, within), 6)
+
+
+def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
+    data = simulated(4, (30, 40), seed=71)
+    X = np.column_stack([data.X, data.X[:, 0] - data.X[:, 1], data.environment_index.astype(float)])
+    model = LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    path = np.empty(6, np.int64)
+    free = np.append(np.ones(6, bool), False)
+    found = pursuit(Scoring(*model.scoring_arrays), 0, 2, free, path)
+    assert found == 4
+    assert 5 not in path[:found]
+    assert not {0, 1, 4} <= set(path[:found].tolist())
+    free[2] = False
+    assert pursuit(Scoring(*model.scoring_arrays), 0, 2, free, path) == 3
+
+
+def test_kinds_of_search() -> None:
+    small = LinearGaussian(simulated(20, (60, 70), seed=72))
+    assert [kind.free for kind in kinds_of_search(Target.of(small, UniformPrior().bind(20)))] == [None, None]
+    model = LinearGaussian(simulated(45, (60, 70), seed=73))
+    prior = InclusionPrior({"x1": 1.0, "x2": 0.0}, max_size=5).bind(model.feature_names)
+    plain, thrifty, *guided = kinds_of_search(Target.of(model, prior))
+    assert (plain.thrift, plain.free, thrifty.free) == (0.0, None, None)
+    assert thrifty.thrift > 0
+    for kind in guided:
+        assert kind.free.sum() == 30
+        assert not kind.free[[1, 2, 45]].any()
+
+
+def test_what_the_searches_found() -> None:
+    masks = np.eye(6, dtype=bool)
+    ends = [(masks[0], -20.0), (masks[1], -1.0), (masks[2], -0.5), (masks[1], -1.0), (masks[3], -9.0)]
+    searched = Searched(np.zeros(6), ends)
+    assert searched.n_near == 3
+    assert not searched.hidden
+    assert Searched(np.zeros(6), ends[:3]).hidden
+    modes, values = leading_modes(ends)
+    assert values.tolist() == [-0.5, -1.0, -9.0]
+    np.testing.assert_array_equal(modes, masks[[2, 1, 3]])
+
+
+def needle() -> MultiEnvironmentData:
+    """Ten true features among 450: any nine of them are 190 nats worse, and subsets 60 nats worse are easy to find."""
+    rng = np.random.default_rng([31, 10, 50])
+    return p450(10, rng).sample(50, rng)
+
+
+def run(data: MultiEnvironmentData, engine: Tempering) -> TemperingPosterior:
+    model = LinearGaussian(data)
+    prior = BetaBinomialPrior(max_size=20).bind(data.feature_names, model.largest_size)
+    return engine.run(model, prior, RunOptions(rng=np.random.default_rng(31), progress=False))
+
+
+def test_a_needle_is_found() -> None:
+    data = needle()
+    posterior = run(data, Tempering())
+    np.testing.assert_array_equal(posterior.mode_mask, data.truth)
+    assert posterior.diagnostics["searches"] % 4 == 0
+    assert 1 <= posterior.diagnostics["searches_that_found_the_best"] < posterior.diagnostics["searches"]
+
+
+def test_a_needle_that_is_missed_is_announced() -> None:
+    data = needle()
+    with pytest.warns(MixingWarning, match=r"only \d of 4 searches came near the best subset"):
+        posterior = run(data, Tempering(chains=1, searches=1))
+    assert "Tempering(searches=20)" in posterior.notes[-1]
+    assert not (posterior.mode_mask == data.truth).all()
+    with pytest.warns(MixingWarning, match="it missed that mode"):
+        assert posterior.probability(data.truth) == 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert 0.0 < posterior.probability(posterior.mode_mask) < 1.0
