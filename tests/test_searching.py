@@ -11,7 +11,7 @@ from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiE
 from invariance.conditionals.gaussian_rows import LinearGaussianRows
 from invariance.inference.base import RunOptions
 from invariance.inference.replicas import Target
-from invariance.inference.searching import Searched, kinds_of_search, leading_modes
+from invariance.inference.searching import Searched, leading_modes, regression_paths
 from invariance.inference.tempering import Tempering
 from invariance.inference.tempering_posterior import MixingWarning, TemperingPosterior
 from invariance.kernels.active_set import Scoring
@@ -67,17 +67,14 @@ def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
     assert pursuit(Scoring(*model.scoring_arrays), 0, 2, free, path) == 3
 
 
-def test_kinds_of_search() -> None:
+def test_regression_paths_hold_free_features_only() -> None:
     small = LinearGaussian(simulated(20, (60, 70), seed=72))
-    assert [kind.free for kind in kinds_of_search(Target.of(small, UniformPrior().bind(20)))] == [None, None]
+    assert [path.sum() for path in regression_paths(Target.of(small, UniformPrior().bind(20)))] == [20, 20]
     model = LinearGaussian(simulated(45, (60, 70), seed=73))
     prior = InclusionPrior({"x1": 1.0, "x2": 0.0}, max_size=5).bind(model.feature_names)
-    plain, thrifty, *guided = kinds_of_search(Target.of(model, prior))
-    assert (plain.thrift, plain.free, thrifty.free) == (0.0, None, None)
-    assert thrifty.thrift > 0
-    for kind in guided:
-        assert kind.free.sum() == 30
-        assert not kind.free[[1, 2, 45]].any()
+    for path in regression_paths(Target.of(model, prior)):
+        assert path.sum() == 30
+        assert not path[[1, 2, 45]].any()
 
 
 def test_what_the_searches_found() -> None:
@@ -98,6 +95,17 @@ def needle() -> MultiEnvironmentData:
     return p450(10, rng).sample(50, rng)
 
 
+def independent(p: int, seed: int = 0) -> MultiEnvironmentData:
+    """The outcome is a sum of three features that shift; with one or two of them it varies more than with none."""
+    rng = np.random.default_rng(seed)
+    environment = np.repeat(np.arange(10), 60)
+    X = rng.normal(size=(len(environment), p))
+    X[:, :6] += rng.normal(scale=2.0, size=(10, 6))[environment]
+    y = X[:, 0] - X[:, 1] + X[:, 2] + 0.5 * rng.normal(size=len(X))
+    X[:, 3] = y * (1 + environment) + rng.normal(size=len(X))
+    return MultiEnvironmentData.from_arrays(X, y, environment)
+
+
 def run(data: MultiEnvironmentData, engine: Tempering) -> TemperingPosterior:
     model = LinearGaussian(data)
     prior = BetaBinomialPrior(max_size=20).bind(data.feature_names, model.largest_size)
@@ -110,6 +118,12 @@ def test_a_needle_is_found() -> None:
     np.testing.assert_array_equal(posterior.mode_mask, data.truth)
     assert posterior.diagnostics["searches"] % 4 == 0
     assert 1 <= posterior.diagnostics["searches_that_found_the_best"] < posterior.diagnostics["searches"]
+
+
+def test_features_that_help_only_together_are_found() -> None:
+    posterior = run(independent(300), Tempering())
+    assert posterior.mode == ("x0", "x1", "x2")
+    assert posterior.diagnostics["searches_that_found_the_best"] >= 8
 
 
 def test_a_needle_that_is_missed_is_announced() -> None:

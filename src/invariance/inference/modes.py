@@ -11,7 +11,7 @@ from ..parallel import ordered_map
 from ..priors import BoundPrior
 from ..progress import ProgressBar
 from .base import RunOptions
-from .replicas import Proposals, Replica, Round, Target, block_rules
+from .replicas import Replica, Round, Target
 from .searching import leading_modes, most_searches, search_modes
 from .tempering import Tempering
 
@@ -19,9 +19,7 @@ from .tempering import Tempering
 def find_modes(conditional: Any, prior: BoundPrior, options: RunOptions) -> NDArray[np.bool_]:
     """(m, p) distinct subsets that searches ended with, within 15 nats of the best of all, best first."""
     target, engine = Target.of(conditional, prior), Tempering()
-    nothing = np.zeros(target.n_columns)
-    rules = block_rules(target, nothing, engine.used_block_size(target))
-    proposals = Proposals(engine.first_betas(target.n_rows), rules, np.zeros((0, target.n_columns), bool))
+    betas, block_size = engine.first_betas(target.n_rows), engine.used_block_size(target)
     replicas = [Replica(target, rng) for rng in options.rng.spawn(engine.chains)]
     with ProgressBar("searching subsets", most_searches(engine.searches) * engine.chains, options.progress) as bar:
 
@@ -32,5 +30,5 @@ def find_modes(conditional: Any, prior: BoundPrior, options: RunOptions) -> NDAr
                 bar.advance()
             return results
 
-        searched = search_modes(target, replicas, proposals, each, engine.searches)
+        searched = search_modes(target, replicas, betas, block_size, each, engine.searches)
     return leading_modes(searched.ends)[0][:, target.features]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.pursuit import pursuit
-from .replicas import Proposals, Replica, Round, Target
+from .replicas import Proposals, Replica, Round, Target, block_rules
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -64,30 +64,38 @@ class Searched:
         return self.n_near < _ENOUGH
 
 
-def kinds_of_search(target: Target) -> list[Kind]:
-    """Over all features, plain and thrifty; and over those that regressions of the outcome pick one after the other,
-    within environments and over the pool: few enough for a needle to be found among them, if it is there.
+def regression_paths(target: Target) -> list[Mask]:
+    """(d,) each: the columns that regressions of the outcome pick one after the other, within environments and over the
+    pool. Columns that help only together may all look bad one by one; a regression still sees them.
     """
-    kinds = [Kind(), Kind(_THRIFT)]
-    if target.n_free <= _PATH:
-        return kinds
     n_environments = len(target.scoring.weights) - 1
+    paths = []
     for groups in ((0, n_environments), (n_environments, n_environments + 1)):
-        path = np.empty(_PATH, np.int64)
+        path = np.empty(min(_PATH, target.n_free), np.int64)
         found = pursuit(target.scoring, *groups, target.prior.free, path)
-        free = np.zeros(target.n_columns, bool)
-        free[path[:found]] = True
-        kinds.append(Kind(free=free))
-    return kinds
+        chosen = np.zeros(target.n_columns, bool)
+        chosen[path[:found]] = True
+        paths.append(chosen)
+    return paths
 
 
 def most_searches(searches: int) -> int:
     return _PATIENCE * searches
 
 
-def search_modes(target: Target, replicas: list[Replica], proposals: Proposals, each: Each, searches: int) -> Searched:
-    """Anneal every replica again and again, at least `searches` times, in turn by all kinds of search."""
-    kinds = kinds_of_search(target)
+def search_modes(
+    target: Target, replicas: list[Replica], betas: Floats, block_size: int, each: Each, searches: int
+) -> Searched:
+    """Anneal every replica again and again, at least `searches` times, in turn by all kinds of search.
+
+    Two kinds move among all columns, one of them thriftily; two are held to the columns of a regression path, few
+    enough for a needle to be found among them, if it is there.
+    """
+    paths = regression_paths(target)
+    guide = np.sum(paths, axis=0, dtype=float)
+    nothing = np.zeros((0, target.n_columns), bool)
+    proposals = Proposals(betas, block_rules(target, guide, block_size, guide), nothing)
+    kinds = [Kind(), Kind(_THRIFT), *(Kind(free=path) for path in paths)]
     result = Searched(np.zeros(target.n_columns))
     for number in range(most_searches(searches)):
         rounds = each(partial(_anneal, proposals, kinds[number % len(kinds)]))

@@ -134,9 +134,7 @@ class Tempering:
         """Search, gather, tune. Nothing that is drawn here is kept."""
         target, size = crew.target, self.used_block_size(crew.target)
         betas = self.first_betas(target.n_rows)
-        nothing = np.zeros((0, target.n_columns), bool)
-        proposals = Proposals(betas, block_rules(target, np.zeros(target.n_columns), size), nothing)
-        crew.searched = search_modes(target, crew.replicas, proposals, crew.each, self.searches)
+        crew.searched = search_modes(target, crew.replicas, betas, size, crew.each, self.searches)
         interest, doubt = crew.searched.interest, np.zeros(target.n_columns)
         _redistribute(target, crew.replicas, betas, crew.searched.states, crew.modes())
         for n in _TUNING_SWEEPS:

@@ -33,8 +33,10 @@ class Effort(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def searching_block(prior, rule, beta, included, change, rng):
-    """A block for finding modes, not for sampling them: members, then columns ∝ the weight of their flip, then any.
+    """A block for finding modes, not for sampling them: members, then others, then any.
 
+    The others are drawn in proportion to the weight of their flip where the rule follows the subset, and else to the
+    rule's own chances: several columns that help only together have flips that all look bad.
     Depends on z in a way that no correction undoes: what it draws must be thrown away.
     """
     d = included.size
@@ -47,6 +49,8 @@ def searching_block(prior, rule, beta, included, change, rng):
         noise = -np.log(-np.log(rng.random()))
         if prior.free[j] and included[j]:
             keys[j] = noise
+        elif prior.free[j] and not rule.follows:
+            keys[j] = np.log(rule.chance[j]) + noise
         elif prior.free[j] and change[j] == change[j]:
             keys[j] = beta * change[j] + prior.log_odds[j] + noise
     chosen = np.zeros(d, np.bool_)
