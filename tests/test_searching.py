@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,12 +98,12 @@ def needle() -> MultiEnvironmentData:
     return p450(10, rng).sample(50, rng)
 
 
-def independent(p: int, seed: int = 0) -> MultiEnvironmentData:
-    """The outcome is a sum of three features that shift; with one or two of them it varies more than with none."""
-    rng = np.random.default_rng(seed)
-    environment = np.repeat(np.arange(10), 60)
+def independent(p: int, n_environments: int = 10, n: int = 60) -> MultiEnvironmentData:
+    """The outcome is a sum of three features that shift: one or two of them explain its shifts little better."""
+    rng = np.random.default_rng(0)
+    environment = np.repeat(np.arange(n_environments), n)
     X = rng.normal(size=(len(environment), p))
-    X[:, :6] += rng.normal(scale=2.0, size=(10, 6))[environment]
+    X[:, :6] += rng.normal(scale=2.0, size=(n_environments, 6))[environment]
     y = X[:, 0] - X[:, 1] + X[:, 2] + 0.5 * rng.normal(size=len(X))
     X[:, 3] = y * (1 + environment) + rng.normal(size=len(X))
     return MultiEnvironmentData.from_arrays(X, y, environment)
@@ -137,3 +140,33 @@ def test_a_needle_that_is_missed_is_announced() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert 0.0 < posterior.probability(posterior.mode_mask) < 1.0
+
+
+MEMORY_SCRIPT = """
+import resource, sys, warnings
+sys.path.insert(0, {folder!r})
+import invariance.conditionals.gaussian_rows as gaussian_rows
+from invariance import BIP, BetaBinomialPrior
+from test_searching import independent
+
+warnings.simplefilter("ignore")
+gaussian_rows.free_bytes = lambda: {free}
+data = independent({p}, n_environments={n_environments}, n={n})
+model = BIP(inference="tempering", prior=BetaBinomialPrior(max_size=20), random_state=0, n_jobs=2).fit_data(data)
+print(model.posterior_.mode, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("p", "n_environments", "n", "free", "limit"),
+    [(6000, 2, 150, 8e9, 1.5), (10_000, 10, 100, 2e9, 2.0)],
+    ids=["dense", "on demand"],
+)
+def test_memory_of_thousands_of_features(p: int, n_environments: int, n: int, free: float, limit: float) -> None:
+    """Gigabytes of the whole process. All second moments would take 0.9 and 8.8 GB."""
+    script = MEMORY_SCRIPT.format(folder=str(Path(__file__).parent), p=p, n_environments=n_environments, n=n, free=free)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    mode, gigabytes = done.stdout.rsplit(" ", 1)
+    assert mode == "('x0', 'x1', 'x2')"
+    assert float(gigabytes) < limit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -13,7 +14,8 @@ _FIRST_LOOK = 0.25
 
 
 class ProgressBar:
-    """Counts steps; shows a bar on standard error once the whole is expected to take over two seconds.
+    """Counts steps; shows a bar on standard error once the whole is expected to take over two seconds, or when two
+    seconds have passed without a step: the first use of a kernel compiles it.
 
     mode: "auto" shows it in terminals and notebooks only, True everywhere, False never.
     """
@@ -27,31 +29,51 @@ class ProgressBar:
         self.done = 0
         self._bar: Any = None
         self._task: Any = None
+        self._lock = threading.Lock()
+        self._waiting = threading.Timer(_WORTH_SHOWING, self._show_before_the_first_step)
+        self._waiting.daemon = True
 
     def __enter__(self) -> Self:
         self._start = time.perf_counter()
+        if self.mode is not False:
+            self._waiting.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._waiting.cancel()
+        with self._lock:
+            self.mode = False
+            if self.shown:
+                self._bar.stop()
+
+    @property
+    def shown(self) -> bool:
+        return self._bar is not None
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        self.done += steps
-        if self._bar is None and self.mode is not False:
-            elapsed = time.perf_counter() - self._start
-            if elapsed > _FIRST_LOOK and elapsed * self.total > _WORTH_SHOWING * self.done:
+        with self._lock:
+            self.done += steps
+            if not self.shown and self.mode is not False:
+                elapsed = time.perf_counter() - self._start
+                if elapsed > _FIRST_LOOK and elapsed * self.total > _WORTH_SHOWING * self.done:
+                    self._show()
+            if self.shown:
+                self._bar.update(self._task, completed=self.done, detail=detail)
+
+    def _show_before_the_first_step(self) -> None:
+        with self._lock:
+            if self.done == 0 and self.mode is not False:
                 self._show()
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self.done, detail=detail)
+            if self.shown and self.done == 0:
+                self._bar.update(self._task, detail="compiling, once after an installation")
 
     def _show(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-        console = Console(stderr=True)
+        console = Console(stderr=True, force_terminal=True if self.mode is True else None)
         if self.mode == "auto" and not (console.is_terminal or console.is_jupyter):
             self.mode = False
             return

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..parallel import ordered_map
 from ..priors import BoundPrior
 from ..progress import ProgressBar
 from .base import RunOptions
-from .replicas import Replica, Round, Target
+from .replicas import Replica, Target
 from .searching import leading_modes, most_searches, search_modes
-from .tempering import Tempering
+from .tempering import Crew, Tempering
 
 
 def find_modes(conditional: Any, prior: BoundPrior, options: RunOptions) -> NDArray[np.bool_]:
@@ -22,13 +21,6 @@ def find_modes(conditional: Any, prior: BoundPrior, options: RunOptions) -> NDAr
     betas, block_size = engine.first_betas(target.n_rows), engine.used_block_size(target)
     replicas = [Replica(target, rng) for rng in options.rng.spawn(engine.chains)]
     with ProgressBar("searching subsets", most_searches(engine.searches) * engine.chains, options.progress) as bar:
-
-        def each(work: Any) -> list[Round]:
-            results = []
-            for result in ordered_map(work, replicas, options.n_jobs):
-                results.append(result)
-                bar.advance()
-            return results
-
-        searched = search_modes(target, replicas, betas, block_size, each, engine.searches)
+        crew = Crew(target, replicas, options.n_jobs, bar)
+        searched = search_modes(target, replicas, betas, block_size, crew.each, engine.searches)
     return leading_modes(searched.ends)[0][:, target.features]

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.chain_moves import BlockRule
 from ..kernels.pursuit import pursuit
 from .replicas import Proposals, Replica, Round, Target, block_rules
 
@@ -23,15 +24,16 @@ _THRIFT = 3.0
 _PATH = 30
 _MOST_MODES = 8
 _RELEVANT_NATS = 15.0
-# Searching ends when this many searches have come this near to the best subset, in nats, or when this many times the
-# asked-for number of searches has been spent.
-_ENOUGH, _NEAR, _PATIENCE = 3, 3.0, 4
+# Searching ends when this share of the searches has come this near to the best subset, in nats, or when this many times
+# the asked-for number of searches has been spent. With fewer than _FEW of them the best subset is in doubt.
+_SHARE, _NEAR, _PATIENCE, _FEW = 0.25, 3.0, 4, 3
 
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """thrift: see `Replica.search`; free (d,): the columns that it may include, None for all that the prior allows."""
+    """rules: how it chooses blocks; thrift, free: see `Replica.search`."""
 
+    rules: tuple[BlockRule, BlockRule]
     thrift: float = 0.0
     free: Mask | None = None
 
@@ -61,7 +63,11 @@ class Searched:
     @property
     def hidden(self) -> bool:
         """Whether so few came near that a better subset may have been missed."""
-        return self.n_near < _ENOUGH
+        return self.n_near < _FEW
+
+    @property
+    def settled(self) -> bool:
+        return not self.hidden and self.n_near >= _SHARE * len(self.ends)
 
 
 def regression_paths(target: Target) -> list[Mask]:
@@ -88,28 +94,30 @@ def search_modes(
 ) -> Searched:
     """Anneal every replica again and again, at least `searches` times, in turn by all kinds of search.
 
-    Two kinds move among all columns, one of them thriftily; two are held to the columns of a regression path, few
-    enough for a needle to be found among them, if it is there.
+    Two kinds move among all columns, one with blocks that follow the flips, one thriftily; two are held to the columns
+    of a regression path, few enough for a needle to be found among them, if it is there.
     """
     paths = regression_paths(target)
     guide = np.sum(paths, axis=0, dtype=float)
-    nothing = np.zeros((0, target.n_columns), bool)
-    proposals = Proposals(betas, block_rules(target, guide, block_size, guide), nothing)
-    kinds = [Kind(), Kind(_THRIFT), *(Kind(free=path) for path in paths)]
+    few, many = block_rules(target, guide, block_size, guide)
+    follow = few, many._replace(follows=True)
+    mixed = few, many
+    kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=path) for path in paths)]
     result = Searched(np.zeros(target.n_columns))
     for number in range(most_searches(searches)):
-        rounds = each(partial(_anneal, proposals, kinds[number % len(kinds)]))
+        rounds = each(partial(_anneal, betas, kinds[number % len(kinds)]))
         result.interest += np.sum([found.interest for found in rounds], axis=0)
         result.ends += [(replica.found.included.copy(), float(replica.found.log_posterior[0])) for replica in replicas]
         result.states += [(replica.included, replica.log_ratios) for replica in replicas]
-        if number + 1 >= searches and not result.hidden:
+        if number + 1 >= searches and result.settled:
             break
     result.interest /= len(result.ends)
     return result
 
 
-def _anneal(proposals: Proposals, kind: Kind, replica: Replica) -> Round:
-    return replica.search(proposals, _SWEEPS, kind.thrift, kind.free)
+def _anneal(betas: Floats, kind: Kind, replica: Replica) -> Round:
+    nothing = np.zeros((0, replica.target.n_columns), bool)
+    return replica.search(Proposals(betas, kind.rules, nothing), _SWEEPS, kind.thrift, kind.free)
 
 
 def leading_modes(found: list[tuple[Mask, float]]) -> tuple[Mask, Floats]:

@@ -60,7 +60,7 @@ class Tempering:
     temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
     steps : most sweeps kept per replica; "auto" is 3,000
     block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments)
-    searches : annealed searches per replica; up to four times as many until three have come near the best subset
+    searches : annealed searches per replica; up to four times as many until a quarter come near the best subset
     precision : target for the largest Monte-Carlo standard error of an inclusion probability
     agreement : target for the largest R̂ of an inclusion probability
     keep : how many leading subsets the result lists
@@ -100,7 +100,7 @@ class Tempering:
         n_rounds = max(1, -(-self._most_sweeps // _ROUND))
         stages = most_searches(self.searches) + len(_TUNING_SWEEPS)
         with ProgressBar("sampling subsets", (stages + n_rounds) * self.chains, options.progress) as bar:
-            crew = _Crew(target, replicas, options.n_jobs, bar)
+            crew = Crew(target, replicas, options.n_jobs, bar)
             proposals = self._warm_up(crew)
             found_by = [float(replica.best.log_posterior[0]) for replica in replicas]
             rounds, verdict = self._sample(crew, proposals, n_rounds)
@@ -130,7 +130,7 @@ class Tempering:
             raise ValueError("temperatures: inverse temperatures must ascend from above 0 to 1.")
         return betas
 
-    def _warm_up(self, crew: _Crew) -> Proposals:
+    def _warm_up(self, crew: Crew) -> Proposals:
         """Search, gather, tune. Nothing that is drawn here is kept."""
         target, size = crew.target, self.used_block_size(crew.target)
         betas = self.first_betas(target.n_rows)
@@ -151,7 +151,7 @@ class Tempering:
                     replica.place(replica.included[nearest], replica.log_ratios[nearest])
         return Proposals(betas, block_rules(target, interest, size, doubt), differences(crew.modes()[0]))
 
-    def _sample(self, crew: _Crew, proposals: Proposals, n_rounds: int) -> tuple[list[list[Round]], Agreement]:
+    def _sample(self, crew: Crew, proposals: Proposals, n_rounds: int) -> tuple[list[list[Round]], Agreement]:
         rounds: list[list[Round]] = [[] for _ in crew.replicas]
         length = min(_ROUND, self._most_sweeps)
         verdict: Agreement | None = None
@@ -170,7 +170,7 @@ class Tempering:
         self,
         conditional: Any,
         prior: BoundPrior,
-        crew: _Crew,
+        crew: Crew,
         proposals: Proposals,
         rounds: list[list[Round]],
         visited: Visited,
@@ -183,7 +183,7 @@ class Tempering:
         )
 
 
-class _Crew:
+class Crew:
     """The replicas of one run, worked on in threads, with what the progress bar tells about them."""
 
     def __init__(self, target: Target, replicas: list[Replica], n_jobs: int | None, bar: ProgressBar) -> None:
