@@ -209,6 +209,8 @@ def test_starting_points() -> None:
     warm = expit(Variational(initial=mask)._beginnings(model, prior, space, none)["initial"])
     assert warm[:3] == pytest.approx(0.9)
     assert warm[3:] == pytest.approx(0.01)
+    found = expit(Variational()._beginnings(model, prior, space, mask[None])["searched"])
+    np.testing.assert_array_equal(found, warm)
     named = expit(Variational(initial={"x5": 0.7})._beginnings(model, prior, space, none)["initial"])
     assert named[5] == pytest.approx(0.7)
 
@@ -221,7 +223,8 @@ def test_the_searched_screen_takes_the_best_subsets_in_turn() -> None:
     modes[0, [7, 8, 9]] = modes[1, [1, 8]] = modes[2, [0, 30]] = True
 
     def screened(modes: np.ndarray, **settings: int) -> list[int]:
-        start = expit(Variational(**settings)._beginnings(model, prior, space, modes)["informative"])
+        engine = Variational(starts=("uninformative", "informative"), **settings)
+        start = expit(engine._beginnings(model, prior, space, modes)["informative"])
         assert start[start < 0.5] == pytest.approx(1 / (start < 0.5).sum())
         return np.flatnonzero(np.isclose(start, 0.5)).tolist()
 
@@ -236,7 +239,7 @@ def test_the_searched_screen_takes_the_best_subsets_in_turn() -> None:
     [
         (Variational(iterations=0), "iterations=0 is too small"),
         (Variational(kl_analytic_probability=1.5), "kl_analytic_probability=1.5 is not a probability"),
-        (Variational(starts=("lucky",)), "use some of 'uninformative', 'informative'"),
+        (Variational(starts=("lucky",)), "use some of 'uninformative', 'informative', 'searched'"),
         (Variational(screen="ridge"), "screen='ridge' is not known: use 'search' or 'lasso'"),
         (Variational(components=0), "components=0 is not known: use 'auto'"),
         (Variational(infeasible="low"), "infeasible='low' is not known"),
@@ -249,11 +252,19 @@ def test_bad_settings(engine: Variational, phrase: str) -> None:
         fit(LinearGaussian(simulated(4)), UniformPrior(), engine)
 
 
+def test_forced_features_that_cannot_be_scored() -> None:
+    data = simulated(3, (20, 25), seed=5)
+    X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
+    model = LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    with pytest.raises(EngineError, match="Force fewer features in"):
+        fit(model, InclusionPrior({"x0": 1.0, "x1": 1.0, "x3": 1.0}))
+
+
 def test_only_the_lasso_screen_needs_rows() -> None:
     model = LinearGaussian(LinearGaussian(simulated(20, (40, 50))).moments)
     with pytest.raises(EngineError, match=r"Use Variational\(screen='search'\)"):
         fit(model, UniformPrior(5), Variational.simulation())
-    assert set(fit(model, UniformPrior(5)).trace["start"]) == {"uninformative", "informative"}
+    assert set(fit(model, UniformPrior(5)).trace["start"]) == {"uninformative", "informative", "searched"}
 
 
 def test_same_seed_same_answer_for_any_number_of_threads() -> None:
@@ -286,8 +297,8 @@ def test_posterior_of_a_run() -> None:
     expected = np.where(posterior.mode_mask, q, 1 - q).prod()
     assert posterior.probability(posterior.mode) == pytest.approx(expected, rel=1e-9)
     trace = posterior.trace
-    assert len(trace) == 4000
-    assert set(trace["start"]) == {"uninformative", "informative"}
+    assert len(trace) == 6000
+    assert set(trace["start"]) == {"uninformative", "informative", "searched"}
     assert (trace["error"] >= 0).all()
     assert posterior.diagnostics["seconds"] > 0
     again = VariationalPosterior.from_json(posterior.to_json())

@@ -11,6 +11,11 @@ from ..posterior import Posterior
 from ..priors import BoundPrior
 from ..progress import ProgressMode
 
+NOTHING_SCORED = (
+    "no subset in the prior's support can be scored: the features that are forced in are collinear, or one of them "
+    "determines the outcome exactly. Force fewer features in."
+)
+
 
 class EngineError(RuntimeError):
     """The engine cannot do this job; the message says what would."""

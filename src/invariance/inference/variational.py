@@ -18,7 +18,7 @@ from ..priors import BoundPrior
 from ..progress import ProgressBar
 from ..subsets import distinct
 from .ascent import Ascent, FreeSpace, run_ascent
-from .base import EngineError, RunOptions
+from .base import NOTHING_SCORED, EngineError, RunOptions
 from .importance import Reweighted, reweight
 from .mean_field import MeanField
 from .mixture import Mixture, fit_mixture
@@ -27,10 +27,10 @@ from .variational_posterior import Elbo, variational_posterior
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Start = Literal["uninformative", "informative"]
+Start = Literal["uninformative", "informative", "searched"]
 Initial = Mapping[str, float] | ArrayLike
 
-_STARTS = ("uninformative", "informative")
+_STARTS = ("uninformative", "informative", "searched")
 _SCREENS = ("search", "lasso")
 
 
@@ -38,18 +38,21 @@ _SCREENS = ("search", "lasso")
 class Variational:
     """Mean-field variational inference by stochastic gradient ascent with U2G gradients.
 
-    The defaults are the paper's simulation settings with three changes, where the published ones stall: how the
-    informative start screens features (`screen`), what it expects of the others (`rest`) and the value of draws outside
-    the prior's support (`infeasible`). `Variational.simulation()` and `Variational.genes()` are the published settings.
+    The defaults are the paper's simulation settings with four changes, where the published ones stall: how the
+    informative start screens features (`screen`), what it expects of the others (`rest`), a third start, and the value
+    of draws outside the prior's support (`infeasible`). `Variational.simulation()` and `Variational.genes()` are the
+    published settings.
 
     iterations, pairs : T gradient steps, each from M coupled pairs of draws
     schedule : learning rates for the objective divided by the number of rows
-    starts : "uninformative" (σ₀ = min(0.9·max_size/p, 0.4) everywhere, or `inclusion` when that is given) and
+    starts : "uninformative" (σ₀ = min(0.9·max_size/p, 0.4) everywhere, or `inclusion` when that is given),
         "informative" (0.5 on the screened features and `rest` elsewhere; "auto" is 0.1, or less so that one feature
-        outside the screen is expected). No start expects more than 0.9·max_size features. The best ELBO wins.
-    screen : "search" screens by invariance: the members of the most probable subsets that a short tempered search finds
-        (up to 16 features: that enumeration finds). "lasso" screens by prediction, as published: it loses true
-        features whose effect other features can stand in for, needs the rows, and often takes longer than the rest.
+        outside the screen is expected) and "searched" (0.9 on the most probable subset that short tempered searches
+        find; up to 16 features, that enumeration finds). No start expects more than 0.9·max_size features. The best
+        ELBO wins.
+    screen : "search" screens by invariance: the members of the most probable subsets that the searches find. "lasso"
+        screens by prediction, as published: it loses true features whose effect other features can stand in for, needs
+        the rows, and often takes longer than the rest.
     screened : number of features that pass the screen at most, if the best subset alone does not have more
     initial : starts from here instead: a mask, probabilities (p,), or {feature: probability}
     kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of the draws
@@ -65,7 +68,7 @@ class Variational:
     iterations: int = 2000
     pairs: int = 20
     schedule: Schedule = field(default_factory=Cyclical)
-    starts: tuple[Start, ...] = ("uninformative", "informative")
+    starts: tuple[Start, ...] = ("uninformative", "informative", "searched")
     screen: Literal["search", "lasso"] = "search"
     screened: int = 10
     initial: Initial | None = None
@@ -85,7 +88,8 @@ class Variational:
     @classmethod
     def simulation(cls, **changes: Any) -> Self:
         """The published settings of the simulation studies."""
-        published: dict[str, Any] = {"screen": "lasso", "infeasible": -1.0, "rest": 0.1}
+        starts = ("uninformative", "informative")
+        published: dict[str, Any] = {"starts": starts, "screen": "lasso", "infeasible": -1.0, "rest": 0.1}
         return cls(**(published | changes))
 
     @classmethod
@@ -136,16 +140,18 @@ class Variational:
 
     @property
     def _searches(self) -> bool:
-        return self.components != 1 or (
-            self.initial is None and "informative" in self.starts and self.screen == "search"
-        )
+        wanted = "searched" in self.starts or ("informative" in self.starts and self.screen == "search")
+        return self.components != 1 or (self.initial is None and wanted)
 
     def _modes(self, conditional: Any, prior: BoundPrior, space: FreeSpace, options: RunOptions) -> Mask:
         """(m, p) good subsets, best first, if any start needs them."""
         if not self._searches:
             return np.zeros((0, space.n_features), dtype=bool)
         if space.table.size:
-            return space.table_modes()
+            modes = space.table_modes()
+            if not len(modes):
+                raise EngineError(NOTHING_SCORED)
+            return modes
         from .modes import find_modes
 
         return find_modes(conditional, prior, options)
@@ -160,6 +166,8 @@ class Variational:
             if start == "uninformative":
                 share = min(room / max(f, 1), 0.4) if self.inclusion is None else self.inclusion
                 starts[start] = np.full(f, share)
+            elif start == "searched":
+                starts[start] = _near(modes[0, space.free])
             else:
                 by_search = self.screen == "search"
                 passed = _members_of(modes, self.screened) if by_search else self._lasso_screened(conditional)
