@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from types import TracebackType
@@ -30,19 +31,22 @@ class ProgressBar:
         self._bar: Any = None
         self._task: Any = None
         self._lock = threading.Lock()
-        self._waiting = threading.Timer(_WORTH_SHOWING, self._show_before_the_first_step)
-        self._waiting.daemon = True
+        self._waiting: threading.Timer | None = None
 
     def __enter__(self) -> Self:
         self._start = time.perf_counter()
-        if self.mode is not False:
+        # A thread costs as much as a small fit: only where somebody may be looking.
+        if self.mode is True or (self.mode == "auto" and (sys.stderr.isatty() or "ipykernel" in sys.modules)):
+            self._waiting = threading.Timer(_WORTH_SHOWING, self._show_before_the_first_step)
+            self._waiting.daemon = True
             self._waiting.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._waiting.cancel()
+        if self._waiting is not None:
+            self._waiting.cancel()
         with self._lock:
             self.mode = False
             if self.shown:
