@@ -9,25 +9,19 @@ from scipy.special import expit, logsumexp
 from invariance import BIP, BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, UniformPrior, Variational
 from invariance.data import MultiEnvironmentData
 from invariance.inference.ascent import FreeSpace
-from invariance.inference.base import EngineError, RunOptions
+from invariance.inference.base import RunOptions
 from invariance.inference.importance import pareto_smoothed, reweight
 from invariance.inference.mean_field import MeanField
 from invariance.inference.mixture import Mixture, fit_mixture
-from invariance.inference.schedules import Constant, Cyclical
 from invariance.inference.u2g import coupled_draws, u2g_estimates, u2g_gradient
 from invariance.inference.variational_posterior import ApproximationWarning, VariationalPosterior
 from invariance.kernels.mean_field import ascend
 from invariance.simulation import p10
 from reference_data import load_reference, reference_files
 from twins import all_masks, datasets, simulated
+from variational_fit import fit
 
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.inference.variational_posterior.ApproximationWarning")
-
-
-def fit(model: LinearGaussian, prior, engine: Variational | None = None, seed: int = 0, n_jobs=None):
-    bound = prior.bind(model.feature_names, model.largest_size)
-    options = RunOptions(n_jobs=n_jobs, rng=np.random.default_rng(seed))
-    return (engine or Variational()).run(model, bound, options)
 
 
 def product_probabilities(logits: np.ndarray) -> np.ndarray:
@@ -166,105 +160,6 @@ def test_mean_field_distribution() -> None:
     order = np.argsort(-np.where(inside, probabilities, 0.0), kind="stable")
     np.testing.assert_array_equal(best, masks[order[:3]])
     np.testing.assert_array_equal(q.mode, masks[order[0]])
-
-
-def test_schedules() -> None:
-    rates = Cyclical(base=0.5, maximum=10, steps_up=500).rates(2001)
-    assert rates[[0, 500, 1000, 1500, 2000]].tolist() == [0.5, 10.0, 0.5, 10.0, 0.5]
-    assert rates[250] == pytest.approx(5.25)
-    halved = Cyclical(base=0.5, maximum=10, steps_up=500, halve=True).rates(2500)
-    assert halved[[500, 1500, 2499]].tolist() == pytest.approx([10.0, 5.25, 0.5 + 9.5 * 0.25 * 499 / 500])
-    assert Constant(0.3).rates(2).tolist() == [0.3, 0.3]
-
-
-def test_presets_are_the_published_settings() -> None:
-    simulation, genes = Variational.simulation(), Variational.genes()
-    assert (simulation.iterations, simulation.pairs, simulation.infeasible) == (2000, 20, -1.0)
-    assert simulation.schedule == Cyclical(1.0, 10.0, 500, halve=False)
-    assert (simulation.kl_analytic_probability, simulation.rest) == (1.0, 0.1)
-    assert (simulation.starts, simulation.screen, simulation.screened) == (
-        ("uninformative", "informative"),
-        "lasso",
-        10,
-    )
-    assert simulation.components == genes.components == 1
-    assert (genes.iterations, genes.pairs, genes.inclusion, genes.infeasible) == (10_000, 10, 0.02, -1.0)
-    assert genes.schedule == Cyclical(0.5, 10.0, 500, halve=True)
-    assert (genes.kl_analytic_probability, genes.starts) == (0.5, ("uninformative",))
-    assert Variational.genes(iterations=5).iterations == 5
-
-
-def test_starting_points() -> None:
-    model = LinearGaussian(simulated(40, (60, 70), seed=43))
-    prior = UniformPrior(10).bind(model.feature_names)
-    space = FreeSpace.of(model, prior)
-    for engine in (Variational(), Variational.simulation()):
-        starts = engine._beginnings(model, prior, space, np.arange(40)[None] < 3)
-        assert expit(starts["uninformative"]) == pytest.approx(0.9 * 10 / 40)
-        informative = expit(starts["informative"])
-        assert 1 <= np.isclose(informative, 0.5).sum() <= 10
-        assert informative.sum() <= 0.9 * 10 + 1e-9
-    none = np.zeros((0, 40), dtype=bool)
-    mask = np.arange(40) < 3
-    warm = expit(Variational(initial=mask)._beginnings(model, prior, space, none)["initial"])
-    assert warm[:3] == pytest.approx(0.9)
-    assert warm[3:] == pytest.approx(0.01)
-    found = expit(Variational()._beginnings(model, prior, space, mask[None])["searched"])
-    np.testing.assert_array_equal(found, warm)
-    named = expit(Variational(initial={"x5": 0.7})._beginnings(model, prior, space, none)["initial"])
-    assert named[5] == pytest.approx(0.7)
-
-
-def test_the_searched_screen_takes_the_best_subsets_in_turn() -> None:
-    model = LinearGaussian(simulated(40, (60, 70), seed=43))
-    prior = UniformPrior(10).bind(model.feature_names)
-    space = FreeSpace.of(model, prior)
-    modes = np.zeros((3, 40), dtype=bool)
-    modes[0, [7, 8, 9]] = modes[1, [1, 8]] = modes[2, [0, 30]] = True
-
-    def screened(modes: np.ndarray, **settings: int) -> list[int]:
-        engine = Variational(starts=("uninformative", "informative"), **settings)
-        start = expit(engine._beginnings(model, prior, space, modes)["informative"])
-        assert start[start < 0.5] == pytest.approx(1 / (start < 0.5).sum())
-        return np.flatnonzero(np.isclose(start, 0.5)).tolist()
-
-    assert screened(modes) == [0, 1, 7, 8, 9, 30]
-    assert screened(modes, screened=4) == [1, 7, 8, 9]
-    assert screened(modes, screened=1) == [7, 8, 9]
-    assert screened(modes[:0]) == []
-
-
-@pytest.mark.parametrize(
-    ("engine", "phrase"),
-    [
-        (Variational(iterations=0), "iterations=0 is too small"),
-        (Variational(kl_analytic_probability=1.5), "kl_analytic_probability=1.5 is not a probability"),
-        (Variational(starts=("lucky",)), "use some of 'uninformative', 'informative', 'searched'"),
-        (Variational(screen="ridge"), "screen='ridge' is not known: use 'search' or 'lasso'"),
-        (Variational(components=0), "components=0 is not known: use 'auto'"),
-        (Variational(infeasible="low"), "infeasible='low' is not known"),
-        (Variational(initial={"z": 0.5}), "initial names a feature that is not there: 'z'"),
-        (Variational(initial=[0.5]), "initial must be a mask or 4 probabilities"),
-    ],
-)
-def test_bad_settings(engine: Variational, phrase: str) -> None:
-    with pytest.raises(ValueError, match=phrase):
-        fit(LinearGaussian(simulated(4)), UniformPrior(), engine)
-
-
-def test_forced_features_that_cannot_be_scored() -> None:
-    data = simulated(3, (20, 25), seed=5)
-    X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
-    model = LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
-    with pytest.raises(EngineError, match="Force fewer features in"):
-        fit(model, InclusionPrior({"x0": 1.0, "x1": 1.0, "x3": 1.0}))
-
-
-def test_only_the_lasso_screen_needs_rows() -> None:
-    model = LinearGaussian(LinearGaussian(simulated(20, (40, 50))).moments)
-    with pytest.raises(EngineError, match=r"Use Variational\(screen='search'\)"):
-        fit(model, UniformPrior(5), Variational.simulation())
-    assert set(fit(model, UniformPrior(5)).trace["start"]) == {"uninformative", "informative", "searched"}
 
 
 def test_same_seed_same_answer_for_any_number_of_threads() -> None:

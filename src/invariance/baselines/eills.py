@@ -25,6 +25,7 @@ _SECONDS_PER_LOSS = {"cholesky": 2e-6, "inverse": 2e-4}
 # A holds squares of second moments, so that legitimate designs have far smaller pivots than the moments themselves.
 _PIVOT_TOLERANCE = 1e-13
 _MOST_FEATURES = 300
+# Copies of a feature give losses that differ by 1e-13; where rounding chose another subset, by 1e-6 and more.
 _SAME_LOSS = 1e-9
 
 # losses (n,) of the subsets that (starts, members) list, and the minimiser of the last one

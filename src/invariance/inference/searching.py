@@ -18,9 +18,11 @@ Mask = NDArray[np.bool_]
 # Runs a search of every replica and returns what came of them, in their order.
 Each = Callable[[Callable[[Replica], Round]], list[Round]]
 
+# Sweeps at each temperature: more searches find more than longer ones.
 _SWEEPS = 20
 # One kind of search pays this many nats for each member while it is hot.
 _THRIFT = 3.0
+# Columns of a regression path: few enough to be searched thoroughly, a few times those that matter.
 _PATH = 30
 _MOST_MODES = 8
 _RELEVANT_NATS = 15.0
