@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.chain_moves import BlockRule
+from ..kernels.gram_rows import GramRows
 from ..kernels.pursuit import pursuit
 from .replicas import Proposals, Replica, Round, Target, block_rules
+from .together import Cliques, groupings
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -29,6 +31,8 @@ _RELEVANT_NATS = 15.0
 # Searching ends when this share of the searches has come this near to the best subset, in nats, or when this many times
 # the asked-for number of searches has been spent. With fewer than _FEW of them the best subset is in doubt.
 _SHARE, _NEAR, _PATIENCE, _FEW = 0.25, 3.0, 4, 3
+# Two subsets with the same log p(z)Λ(z), up to rounding.
+_SAME = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +48,13 @@ class Kind:
 class Searched:
     """What the searches found.
 
-    ends: the best subset (d,) of each search and its log p(z)Λ(z); states: what each search left at every temperature
+    ends: the best subset (d,) of each search and its log p(z)Λ(z); stepped: better ones to which a clique led; states: what each search left at every temperature
     (t, d) and its log Λ (t,); interest (d,): how often each column was worth including, at any temperature.
     """
 
     interest: Floats
     ends: list[tuple[Mask, float]] = field(default_factory=list)
+    stepped: list[tuple[Mask, float]] = field(default_factory=list)
     states: list[tuple[Mask, Floats]] = field(default_factory=list)
 
     @property
@@ -58,9 +63,14 @@ class Searched:
         return np.array([value for _, value in self.ends])
 
     @property
+    def best(self) -> tuple[Mask, float]:
+        """The best subset of all and its log p(z)Λ(z)."""
+        return max(self.ends + self.stepped, key=lambda found: found[1])
+
+    @property
     def n_near(self) -> int:
         """How many searches came near the best value of all."""
-        return int((self.values > self.values.max() - _NEAR).sum())
+        return int((self.values > self.best[1] - _NEAR).sum())
 
     @property
     def hidden(self) -> bool:
@@ -76,11 +86,10 @@ def regression_paths(target: Target) -> list[Mask]:
     """(d,) each: the columns that regressions of the outcome pick one after the other, within environments and over the
     pool. Columns that help only together may all look bad one by one; a regression still sees them.
     """
-    n_environments = len(target.scoring.weights) - 1
     paths = []
-    for groups in ((0, n_environments), (n_environments, n_environments + 1)):
+    for groups in groupings(target):
         path = np.empty(min(_PATH, target.n_free), np.int64)
-        found = pursuit(target.scoring, *groups, target.prior.free, path)
+        found = pursuit(target.scoring, target.scoring.outcome, *groups, target.prior.free, path, 0)
         chosen = np.zeros(target.n_columns, bool)
         chosen[path[:found]] = True
         paths.append(chosen)
@@ -96,25 +105,42 @@ def search_modes(
 ) -> Searched:
     """Anneal every replica again and again, at least `searches` times, in turn by all kinds of search.
 
-    Two kinds move among all columns, one with blocks that follow the flips, one thriftily; two are held to the columns
-    of a regression path, few enough for a needle to be found among them, if it is there.
+    Two kinds move among all columns, one with blocks that follow the flips, one thriftily; the others are held to a few
+    columns, among which a needle can be found: those of a regression path, and those that help only together. Before it
+    ends, every clique of columns is tried on the best subset; where that finds a better one, searching goes on.
     """
     paths = regression_paths(target)
-    guide = np.sum(paths, axis=0, dtype=float)
+    cliques = Cliques.of(target, _clique_starts(target, paths))
+    together = cliques.joint_columns(target)
+    guide = np.sum([*paths, together], axis=0, dtype=float)
     few, many = block_rules(target, guide, block_size, guide)
     follow = few, many._replace(follows=True)
     mixed = few, many
-    kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=path) for path in paths)]
+    kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=path | together) for path in paths)]
+    if together.any():
+        kinds.insert(1, Kind(mixed, free=together))
     result = Searched(np.zeros(target.n_columns))
-    for number in range(most_searches(searches)):
+    for number in range(max(most_searches(searches), len(kinds))):
         rounds = each(partial(_anneal, betas, kinds[number % len(kinds)]))
         result.interest += np.sum([found.interest for found in rounds], axis=0)
         result.ends += [(replica.found.included.copy(), float(replica.found.log_posterior[0])) for replica in replicas]
         result.states += [(replica.included, replica.log_ratios) for replica in replicas]
-        if number + 1 >= searches and result.settled:
-            break
+        if number + 1 >= max(searches, len(kinds)) and result.settled:
+            better = cliques.best_step(target, result.best[0])
+            if better[1] < result.best[1] + _SAME:
+                break
+            result.stepped.append(better)
+            columns = (better[0] | result.best[0] | together) & target.prior.free
+            kinds.append(Kind(mixed, free=columns))
     result.interest /= len(result.ends)
     return result
+
+
+def _clique_starts(target: Target, paths: list[Mask]) -> NDArray[np.int64]:
+    """The columns whose partners are looked for: all, or those on a path where second moments come on demand."""
+    on_demand = isinstance(target.scoring.scatter, GramRows)
+    starts = np.any(paths, axis=0) if on_demand else target.prior.free
+    return np.flatnonzero(starts & target.prior.free)
 
 
 def _anneal(betas: Floats, kind: Kind, replica: Replica) -> Round:

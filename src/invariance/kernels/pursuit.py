@@ -7,12 +7,13 @@ from .gram_rows import gram_row
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pursuit(scoring, first, last, free, path):
-    """Orthogonal matching pursuit of the outcome on the `free` (d,) columns; returns how many were found.
+def pursuit(scoring, target, first, last, free, path, given):
+    """Forward selection for the column `target` among the other `free` (d,) columns; returns how many were found.
 
+    The first `given` columns of `path` are there already: they enter before the search begins.
     The second moments are those of groups first..last-1 added up: the environments' own deviations for (0, E), the
-    pool's for (E, E+1). path (n,) receives columns in the order of entering: each has the largest covariance, per
-    standard deviation, with what the earlier ones leave of the outcome. Nearly dependent columns are passed over.
+    pool's for (E, E+1). path (n,) receives columns in the order of entering: each explains the most of what the
+    earlier ones leave of the target. Nearly dependent columns are passed over.
     """
     d = free.size
     scale = np.zeros(d)
@@ -26,17 +27,19 @@ def pursuit(scoring, first, last, free, path):
     remaining = np.ones(d)
     covariance = np.zeros(d)
     for g in range(first, last):
-        covariance += gram_row(scoring.scatter, g, scoring.outcome)
-    covariance *= scale * scale[scoring.outcome]
+        covariance += gram_row(scoring.scatter, g, target)
+    covariance *= scale * scale[target]
     open_ones = free & (scale > 0.0)
+    open_ones[target] = False
     for k in range(path.size):
-        top = -1
-        for j in range(d):
+        top = path[k] if k < given else -1
+        largest = -1.0
+        for j in range(d if k >= given else 0):
             if open_ones[j] and remaining[j] < scoring.tolerance:
                 open_ones[j] = False
-            if open_ones[j] and (top < 0 or abs(covariance[j]) > abs(covariance[top])):
-                top = j
-        if top < 0:
+            if open_ones[j] and covariance[j] ** 2 / remaining[j] > largest:
+                top, largest = j, covariance[j] ** 2 / remaining[j]
+        if top < 0 or remaining[top] < scoring.tolerance:
             return k
         open_ones[top] = False
         path[k] = top
@@ -48,5 +51,5 @@ def pursuit(scoring, first, last, free, path):
             new -= rows[m, top] * rows[m]
         new /= np.sqrt(new[top])
         remaining -= new * new
-        covariance -= new[scoring.outcome] * new
+        covariance -= new[target] * new
     return path.size

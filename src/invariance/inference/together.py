@@ -1,0 +1,93 @@
+"""Columns that help only together: where searches by single flips are blind, and what is done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.chain_moves import log_ratio_of
+from ..kernels.cliques import best_in_block, cliques, joined_block, scan_cliques, synergy
+from ..kernels.pursuit import pursuit
+from .replicas import Target
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# A column and at most this many partners.
+_PARTNERS = 5
+# Squared correlation from which on a partner counts as nearly a copy.
+_KIN = 0.6
+# So many columns follow a clique in a regression of the outcome.
+_FOLLOWING = 6
+# All subsets of a clique and of the subset it joins are scored, up to this many columns.
+_JOINED = 11
+# The cliques in which a search looks for a needle.
+_MOST_JOINT = 6
+# Synergies of unrelated columns stay below this many nats, times the logarithm of their number.
+_CHANCE = 4.0
+
+
+def groupings(target: Target) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Groups whose second moments are added up: first and one past the last, within environments and over the pool."""
+    n_environments = len(target.scoring.weights) - 1
+    return (0, n_environments), (n_environments, n_environments + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Cliques:
+    """Each column with its partners: members (s, k), of which the first sizes (s,) count; synergies (s,) in nats,
+    over the first `joint` (s,) of them."""
+
+    members: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    synergies: Floats
+    joint: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, target: Target, starts: NDArray[np.int64]) -> Self:
+        """Of the columns in `starts`, by second moments within environments and over the pool, with and without those
+        that are nearly copies."""
+        scoring, parts = target.scoring, []
+        for groups, closest in product(groupings(target), (1.0, _KIN)):
+            members = np.zeros((len(starts), 1 + min(_PARTNERS, target.n_free - 1)), np.int64)
+            sizes, synergies = np.zeros(len(starts), np.int64), np.zeros(len(starts))
+            joint = np.zeros(len(starts), np.int64)
+            cliques(scoring, *groups, target.prior.free, closest, starts, members, sizes)
+            for s, clique in enumerate(members):
+                synergies[s], joint[s] = synergy(scoring, *groups, clique[: sizes[s]])
+            parts.append((members, sizes, target.n_rows * synergies, joint))
+        return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def joint_columns(self, target: Target) -> Mask:
+        """(d,) the columns of the cliques that explain the outcome together and not one by one, and those that a
+        regression of the outcome adds to each: the originals of noisy copies, what else it depends on."""
+        chosen = np.zeros(target.n_columns, bool)
+        beyond_chance = self.synergies > _CHANCE * np.log(target.n_columns)
+        n_found = 0
+        for s in np.argsort(-self.synergies, kind="stable"):
+            if not beyond_chance[s] or n_found == _MOST_JOINT:
+                break
+            clique = self.members[s, : self.joint[s]]
+            n_found += not chosen[clique].all()
+            chosen[clique] = True
+            for groups in groupings(target):
+                path = np.zeros(min(len(clique) + _FOLLOWING, target.n_free), np.int64)
+                path[: len(clique)] = clique
+                found = pursuit(target.scoring, target.scoring.outcome, *groups, target.prior.free, path, len(clique))
+                chosen[path[:found]] = True
+        return chosen
+
+    def best_step(self, target: Target, included: Mask) -> tuple[Mask, float]:
+        """The best subset (d,), and its log p(z)Λ(z), when any one clique may change together with `included` (d,)."""
+        values = np.empty(len(self.sizes))
+        scan_cliques(target.scoring, target.prior, included, self.members, self.sizes, _JOINED, values)
+        top = int(np.argmax(values))
+        found = np.empty_like(included)
+        block = joined_block(target.prior, included, self.members[top, : self.sizes[top]], _JOINED)
+        best_in_block(target.scoring, target.prior, included, block, found)
+        log_ratio = np.array([log_ratio_of(target.scoring, found)])
+        return found, float(target.log_posterior(found[None], log_ratio)[0])
