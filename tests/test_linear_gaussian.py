@@ -237,38 +237,3 @@ def test_moments_alone_cannot_rescore() -> None:
 def test_bad_masks(masks: list, phrase: str) -> None:
     with pytest.raises(DataError, match=phrase):
         LinearGaussian(simulated(4)).log_ratio_many(masks)
-
-
-def test_judgement_of_the_best_subset() -> None:
-    """Nothing to say about an invariant subset; plain words when none is."""
-    rng = np.random.default_rng(0)
-    site = np.repeat([0, 1, 2], 100)
-    x = rng.normal(size=300) + site
-    invariant = MultiEnvironmentData.from_arrays(x[:, None], 2 * x + rng.normal(size=300), site)
-    model = LinearGaussian(invariant)
-    assert model.judgement([True], model.log_ratio([True])) is None
-    broken = MultiEnvironmentData.from_arrays(x[:, None], (1 + site) * x + rng.normal(size=300), site)
-    model = LinearGaussian(broken)
-    best = max(([True], [False]), key=model.log_ratio)
-    sentence = model.judgement(best, model.log_ratio(best))
-    assert "even the most probable subset is far from invariant" in sentence
-    assert f"{model.log_ratio(best):.1f}" in sentence
-    from invariance import BIP
-
-    assert sentence in BIP().fit_data(broken).posterior_.notes
-    assert BIP().fit_data(invariant).posterior_.notes == ()
-
-
-def test_expected_log_ratio_of_an_invariant_subset() -> None:
-    """400 data sets with an invariant subset in tiny environments: the mean is exact, the sentence never appears."""
-    rng = np.random.default_rng(1)
-    site = np.repeat(np.arange(5), 15)
-    everything = np.ones(8, dtype=bool)
-    values = []
-    for _ in range(400):
-        X = rng.normal(size=(75, 8)) * (1 + site[:, None]) + rng.normal(size=(5, 8))[site]
-        model = LinearGaussian(MultiEnvironmentData.from_arrays(X, X.sum(axis=1) + rng.normal(size=75), site))
-        values.append(model.log_ratio(everything))
-        assert model.judgement(everything, values[-1]) is None
-    assert np.mean(values) == pytest.approx(model.expected_log_ratio(8), abs=4 * np.std(values) / 20)
-    assert model.expected_log_ratio(8) == pytest.approx(-35, abs=1)

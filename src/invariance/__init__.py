@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .posterior import Posterior
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
     from .screening import LassoScreen, Screened
+    from .verdict import NotInvariantWarning
 
 _HOMES = {
     "BIP": "estimators",
@@ -36,6 +37,7 @@ _HOMES = {
     "MarginalSelection": "baselines",
     "Moments": "moments",
     "MultiEnvironmentData": "data",
+    "NotInvariantWarning": "verdict",
     "Oracle": "baselines",
     "PooledRegression": "baselines",
     "Posterior": "posterior",
@@ -62,6 +64,7 @@ __all__ = [
     "MarginalSelection",
     "Moments",
     "MultiEnvironmentData",
+    "NotInvariantWarning",
     "Oracle",
     "PooledRegression",
     "Posterior",

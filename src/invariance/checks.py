@@ -27,12 +27,12 @@ class DataWarning(UserWarning):
     """Something was left out of the data; the message names it."""
 
 
-def warn(message: str) -> None:
-    """Issue a DataWarning that points at the first caller outside this package."""
+def warn(message: str, category: type[Warning] = DataWarning) -> None:
+    """Issue a warning that points at the first caller outside this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("invariance."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, DataWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def listing(items: Iterable[str], limit: int = 8) -> str:

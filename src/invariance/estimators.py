@@ -86,9 +86,7 @@ class BIP(EnvironmentSelector):
         model.moments.check_max_size(prior.max_size)
         options = RunOptions(self.n_jobs, np.random.default_rng(self.random_state), self.progress)
         posterior = choose_engine(self.inference, model, prior, options).run(model, prior, options)
-        judgement = model.judgement(posterior.mode_mask, float(posterior.log_ratios[0]))
-        notes = data.losses + (() if judgement is None else (judgement,))
-        self.posterior_ = replace(posterior, notes=notes + posterior.notes) if notes else posterior
+        self.posterior_ = replace(posterior, notes=data.losses + posterior.notes) if data.losses else posterior
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         if self.select == "mode":
             return self.posterior_.mode_mask

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .layout import name_labels, shorten
 from .posterior import Posterior
 from .subsets import as_mask
-from .summary import format_probability, shorten
+from .summary import format_probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +64,7 @@ def plot_inclusion(
             fontsize="small",
         )
 
-    ax.set_yticks(positions, [shorten(posterior.feature_names[j], _LONGEST_NAME) for j in shown])
+    ax.set_yticks(positions, name_labels([posterior.feature_names[j] for j in shown], _LONGEST_NAME))
     for tick in ax.get_yticklabels():
         tick.set_parse_math(False)
     ax.tick_params(axis="y", length=0)
@@ -74,9 +75,8 @@ def plot_inclusion(
     ax.set_xlabel("posterior inclusion probability")
     cut = len(shown) < posterior.n_features
     ax.set_ylabel(f"feature ({len(shown)} of {posterior.n_features:,})" if cut else "feature")
-    n = posterior.n_environments
     ax.set_title(
-        f"Outcome {shorten(posterior.outcome_name, _LONGEST_NAME)}, {n} environment{'' if n == 1 else 's'}",
+        _title(posterior),
         loc="left",
         fontsize="medium",
         parse_math=False,
@@ -92,6 +92,13 @@ def plot_inclusion(
             borderpad=0.2,
         )
     return ax
+
+
+def _title(posterior: Posterior) -> str:
+    n, verdict = posterior.n_environments, posterior.verdict
+    outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
+    title = f"Outcome {outcome}, {n} environment{'' if n == 1 else 's'}"
+    return title if verdict is None else f"{verdict.headline[0].upper()}{verdict.headline[1:]}\n{title}"
 
 
 def save_inclusion(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .subsets import as_mask
+from .verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +69,7 @@ class Posterior:
     environments : E labels;  counts : (E,) rows in each
     notes : sentences about what happened on the way
     diagnostics : values that JSON can hold
+    verdict : where the most probable subset is far from invariant, how far; else None
     source : answers for subsets outside the table; kept by pickle, left out of JSON
     """
 
@@ -87,6 +89,7 @@ class Posterior:
     counts: NDArray[np.int64]
     notes: tuple[str, ...] = ()
     diagnostics: dict[str, Any] = field(default_factory=dict)
+    verdict: Verdict | None = None
     source: SubsetSource | None = None
 
     def __post_init__(self) -> None:
@@ -285,7 +288,8 @@ class Posterior:
         """The posterior in plain words.
 
         The words speak of several subsets instead of one whenever `is_spread` holds: the mode's
-        probability is below 0.5, or the second subset is more than half as probable as the mode.
+        probability is below 0.5, or the second subset is more than half as probable as the mode. Where there
+        is a `verdict`, it leads.
         """
         from .summary import reading
 
@@ -317,8 +321,9 @@ class Posterior:
     def __repr__(self) -> str:
         from .summary import format_probability, format_subset, shorten
 
+        verdict = "" if self.verdict is None else f"{self.verdict.headline}, "
         return (
-            f"<Posterior of {self.n_features} features for {shorten(self.outcome_name, 24)}: "
+            f"<Posterior of {self.n_features} features for {shorten(self.outcome_name, 24)}: {verdict}"
             f"mode {format_subset(self.mode, 60)}, probability {format_probability(self.mode_probability)}>"
         )
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from .verdict import Verdict
+
 if TYPE_CHECKING:
     from .posterior import Posterior
 
@@ -28,7 +30,10 @@ _TEXTS = ("engine", "prior", "outcome_name")
 _KEYS = (
     *("feature_names", "inclusion", "pairwise", "subsets", "log_ratios", "log_probabilities"),
     *("log_evidence", "entropy", "n_subsets", *_TEXTS, "environments", "counts", "notes", "diagnostics"),
+    "verdict",
 )
+# What a file holds that was written before there was such a key.
+_LATER_KEYS = {"verdict": None}
 
 
 def to_json(posterior: Posterior) -> str:
@@ -54,6 +59,7 @@ def to_json(posterior: Posterior) -> str:
         "counts": posterior.counts.tolist(),
         "notes": notes,
         "diagnostics": _encode(posterior.diagnostics, "diagnostics"),
+        "verdict": None if posterior.verdict is None else posterior.verdict.to_plain(),
     }
     lines = (f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
     return "{\n" + ",\n".join(lines) + "\n}"
@@ -77,6 +83,7 @@ def from_json(path_or_text: str | Path) -> dict[str, Any]:
             f"{origin} has the format {content['format']!r}, and this version reads {FORMAT!r}; "
             "read it with the version of invariance that wrote it"
         )
+    content = _LATER_KEYS | content
     missing = [key for key in _KEYS if key not in content]
     if missing:
         raise ValueError(f"{origin} is incomplete: it has no key {', '.join(map(repr, missing))}")
@@ -121,6 +128,7 @@ def to_datatree(posterior: Posterior) -> Any:
         "environments": [str(label) for label in posterior.environments],
         "counts": posterior.counts.tolist(),
         "notes": list(posterior.notes),
+        "verdict": "" if posterior.verdict is None else posterior.verdict.sentence,
     }
     tree = DataTree.from_dict({"posterior": Dataset(variables, coords=coords), "subsets": subsets})
     tree.attrs.update(attributes)
@@ -198,6 +206,8 @@ def _decode_field(key: str, content: dict[str, Any]) -> Any:
             if not isinstance(value, dict):
                 raise TypeError("an object is needed")
             return {name: _decode(item) for name, item in value.items()}
+        case "verdict":
+            return None if value is None else Verdict.from_plain(value)
         case _:
             return _text(value)
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .layout import COLUMNS, display_width, format_subset, name_labels, printable, shorten, subset_labels, wrap
+from .verdict import CAUSES
+
 if TYPE_CHECKING:
     from .posterior import Posterior
+    from .verdict import Verdict
 
-COLUMNS = 80
 MOST_FEATURES = 20
 MOST_ENVIRONMENTS = 6
 # Inclusion probabilities from here on (and below one minus this) are called decided.
 DECIDED = 0.95
+# Of a subset in a paragraph or on a page.
+_LABEL_WIDTH = 100
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -63,82 +67,6 @@ def bar(value: float, width: int) -> str:
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
-def printable(text: str) -> str:
-    """The text with every character that would disturb a line (newline, tab, escape, ...) spelled out."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def display_width(text: str) -> int:
-    """Terminal columns of printable text: two for wide characters, none for combining marks."""
-    if text.isascii():
-        return len(text)
-    return sum(_character_width(c) for c in text)
-
-
-def _character_width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _prefix(text: str, width: int) -> int:
-    """Number of leading characters of `text` that fit into `width` columns."""
-    used = 0
-    for i, character in enumerate(text):
-        used += _character_width(character)
-        if used > width:
-            return i
-    return len(text)
-
-
-def shorten(text: str, width: int) -> str:
-    """Printable text of at most `width` columns; what does not fit goes from the middle."""
-    text = printable(text)
-    if display_width(text) <= width:
-        return text
-    tail = (width - 1) // 2
-    kept = _prefix(text[::-1], tail)
-    return text[: _prefix(text, width - 1 - tail)] + "…" + (text[-kept:] if kept else "")
-
-
-def format_subset(names: Sequence[str], width: int | None = None, limit: int = 10) -> str:
-    """ "{a, b}", within `width` columns when given; "{a, b, … +3}" when three names had to be left out."""
-    shown = [printable(name) for name in names]
-    if width is None:
-        return _braces(shown, min(limit, len(shown)))
-    if display_width(_braces(shown, len(shown))) <= width:
-        return _braces(shown, len(shown))
-    shown = [shorten(name, 24) for name in names]
-    for count in range(min(len(shown), width), 0, -1):
-        if display_width(_braces(shown, count)) <= width:
-            return _braces(shown, count)
-    others = display_width(_braces(["", *shown[1:]], 1))
-    return _braces([shorten(shown[0], max(1, width - others)), *shown[1:]], 1)
-
-
-def _braces(names: Sequence[str], count: int) -> str:
-    more = [f"… +{len(names) - count}"] if count < len(names) else []
-    return "{" + ", ".join([*names[:count], *more]) + "}"
-
-
-def wrap(text: str, first: str = "", rest: str = "", width: int = COLUMNS) -> Iterator[str]:
-    """Lines of at most `width` columns, the first after `first`, the others after `rest`."""
-    line, empty = first, True
-    for word in text.split():
-        word = printable(word)
-        if not empty and display_width(line) + 1 + display_width(word) > width:
-            yield line
-            line, empty = rest, True
-        while display_width(line) + (not empty) + display_width(word) > width:
-            cut = max(1, _prefix(word, width - display_width(line)))
-            yield line + word[:cut]
-            line, word = rest, word[cut:]
-        line, empty = line + ("" if empty else " ") + word, False
-    yield line.rstrip()
-
-
 def reading(posterior: Posterior) -> str:
     """The posterior in plain words; see `Posterior.reading` for when it speaks of several subsets."""
     if posterior.n_environments == 1:
@@ -146,6 +74,8 @@ def reading(posterior: Posterior) -> str:
             "The posterior is the prior, because one environment cannot show invariance: every subset "
             "predicts the same way in all of it. Add rows from at least one other environment."
         )
+    if posterior.verdict is not None:
+        return " ".join(_failing_subsets(posterior, posterior.verdict))
     if not posterior.is_spread:
         return " ".join([_one_subset(posterior), *_features(posterior)])
     return " ".join([*_several_subsets(posterior), *_features(posterior)])
@@ -167,25 +97,41 @@ def _one_subset(posterior: Posterior) -> str:
     )
 
 
+def _failing_subsets(posterior: Posterior, verdict: Verdict) -> Iterator[str]:
+    yield verdict.sentence[0].upper() + verdict.sentence[1:]
+    yield CAUSES
+    if verdict.exception is None:
+        yield f"The probabilities only rank subsets that {'all ' if verdict.all_judged else ''}fail."
+    else:
+        yield "Its probability ranks it before others and does not make it invariant."
+    yield f"First in rank: {_leading(posterior, _n_close(posterior) if posterior.is_spread else 1)}."
+
+
+def _n_close(posterior: Posterior) -> int:
+    """Number of subsets more than half as probable as the mode, itself included."""
+    return int((posterior.log_probabilities > posterior.log_probabilities[0] + math.log(0.5)).sum())
+
+
 def _several_subsets(posterior: Posterior) -> Iterator[str]:
-    probabilities = np.exp(posterior.log_probabilities)
-    close = int((posterior.log_probabilities > posterior.log_probabilities[0] + math.log(0.5)).sum())
+    close = _n_close(posterior)
     if close > 1:
-        opening = "Several subsets explain the data about equally well"
-        shown = min(close, 5)
+        yield f"Several subsets explain the data about equally well: {_leading(posterior, close)}."
     else:
         opening = "Several subsets remain plausible, and none holds half of the probability"
-        shown = min(len(probabilities), 3)
-    listed = ", ".join(
-        f"{format_subset(_names(posterior, mask))} ({format_probability(probability)})"
-        for mask, probability in zip(posterior.masks[:shown], probabilities[:shown], strict=True)
-    )
-    open_ended = "at least " if close == len(probabilities) < posterior.n_subsets else ""
-    more = f", and {open_ended}{close - shown:,} more" if close > shown else ""
-    yield f"{opening}: {listed}{more}."
+        yield f"{opening}: {_leading(posterior, min(len(posterior.masks), 3))}."
     if posterior.entropy >= math.log(2.5):
         width = format_count(round(math.exp(posterior.entropy))) if posterior.entropy < 700 else "a huge number of"
         yield f"The posterior is as wide as {width} equally probable subsets."
+
+
+def _leading(posterior: Posterior, count: int) -> str:
+    """The first `count` subsets with their probabilities; from the sixth on only how many there are."""
+    shown = min(count, 5)
+    labels = subset_labels([_names(posterior, mask) for mask in posterior.masks[:shown]], _LABEL_WIDTH)
+    probabilities = np.exp(posterior.log_probabilities[:shown])
+    listed = ", ".join(f"{label} ({format_probability(q)})" for label, q in zip(labels, probabilities, strict=True))
+    open_ended = "at least " if count == len(posterior.masks) < posterior.n_subsets else ""
+    return listed + (f", and {open_ended}{count - shown:,} more" if count > shown else "")
 
 
 def _features(posterior: Posterior) -> Iterator[str]:
@@ -222,7 +168,9 @@ def _header(posterior: Posterior) -> list[tuple[str, str]]:
     if len(pairs) > MOST_ENVIRONMENTS:
         shown.append(f"and {len(pairs) - MOST_ENVIRONMENTS:,} more")
     rows = f"{int(posterior.counts.sum()):,} rows"
+    verdict = [] if posterior.verdict is None else [("verdict", posterior.verdict.headline)]
     return [
+        *verdict,
         ("outcome", posterior.outcome_name),
         ("features", f"{posterior.n_features:,}"),
         ("environments", f"{len(pairs):,} with {rows}: {', '.join(shown)}"),
@@ -249,7 +197,7 @@ def _text_lines(posterior: Posterior, top: int) -> Iterator[str]:
     yield from ("", "Inclusion probability")
     order = _by_inclusion(posterior.inclusion)
     shown = order[:MOST_FEATURES]
-    names = [shorten(posterior.feature_names[j], 38) for j in shown]
+    names = name_labels([posterior.feature_names[j] for j in shown], 38)
     column = max(display_width(name) for name in names)
     for j, name in zip(shown, names, strict=True):
         probability = float(posterior.inclusion[j])
@@ -262,12 +210,14 @@ def _text_lines(posterior: Posterior, top: int) -> Iterator[str]:
     yield from ("", "Most probable subsets", f"  {'prob.':>6}  {'sum':>6}  {'log ratio':>10}  subset")
     probabilities = np.exp(posterior.log_probabilities[:top])
     cumulative = np.cumsum(probabilities)
-    for row, mask in enumerate(posterior.masks[:top]):
-        numbers = (
-            f"  {format_probability(probabilities[row]):>6}  {format_probability(cumulative[row]):>6}"
-            f"  {format_log_ratio(posterior.log_ratios[row]):>10}  "
-        )
-        yield numbers + format_subset(_names(posterior, mask), COLUMNS - len(numbers))
+    numbers = [
+        f"  {format_probability(probabilities[row]):>6}  {format_probability(cumulative[row]):>6}"
+        f"  {format_log_ratio(posterior.log_ratios[row]):>10}  "
+        for row in range(len(probabilities))
+    ]
+    subsets = [_names(posterior, mask) for mask in posterior.masks[:top]]
+    labels = subset_labels(subsets, COLUMNS - max(map(len, numbers)))
+    yield from (row + label for row, label in zip(numbers, labels, strict=True))
 
     yield from ("", "Reading")
     yield from wrap(reading(posterior), "  ", "  ")
@@ -304,13 +254,12 @@ def _html(posterior: Posterior, top: int) -> str:
     faint = f"{_CELL};opacity:0.7"
     order = _by_inclusion(posterior.inclusion)
     features = []
-    for j in order[:MOST_FEATURES]:
-        name, value = posterior.feature_names[j], float(posterior.inclusion[j])
+    shown = [posterior.feature_names[j] for j in order[:MOST_FEATURES]]
+    for j, name, label in zip(order, shown, name_labels(shown, 48), strict=False):
+        value = float(posterior.inclusion[j])
         track = f'<span style="{_TRACK}"><span style="{_FILL};width:{100 * value:.1f}%"></span></span>'
         features.append(
-            cell(shorten(name, 48), title=name)
-            + cell(format_probability(value), _NUMBER)
-            + f'<td style="{_CELL}">{track}</td>'
+            cell(label, title=name) + cell(format_probability(value), _NUMBER) + f'<td style="{_CELL}">{track}</td>'
         )
     remaining = _remaining_features(posterior, order)
     if remaining is not None:
@@ -320,13 +269,13 @@ def _html(posterior: Posterior, top: int) -> str:
     subsets = [number_heads + cell("subset", faint)]
     probabilities = np.exp(posterior.log_probabilities[:top])
     cumulative = np.cumsum(probabilities)
-    for row, mask in enumerate(posterior.masks[:top]):
-        names = _names(posterior, mask)
+    members = [_names(posterior, mask) for mask in posterior.masks[:top]]
+    for row, (names, label) in enumerate(zip(members, subset_labels(members, _LABEL_WIDTH), strict=True)):
         subsets.append(
             cell(format_probability(probabilities[row]), _NUMBER)
             + cell(format_probability(cumulative[row]), _NUMBER)
             + cell(format_log_ratio(posterior.log_ratios[row]), _NUMBER)
-            + cell(format_subset(names, 100), title=format_subset(names, limit=100))
+            + cell(label, title=format_subset(names, limit=100))
         )
     parts = [
         title("Posterior over invariant subsets"),

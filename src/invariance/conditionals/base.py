@@ -16,6 +16,7 @@ class Conditional(Protocol):
 
     Log ratios are at most 0, and -inf outside the model's support. Beyond `log_ratio_many`, a model may offer
     `subset_blocks` (all subsets, block by block), `flip_neighbours` and `rescore`; an engine names what it needs.
+    Without `invariance_tails` (how low log Λ of an invariant subset may be) nobody is told when no subset is invariant.
     """
 
     @property
@@ -28,8 +29,6 @@ class Conditional(Protocol):
     def largest_size(self) -> int: ...
 
     def log_ratio_many(self, masks: ArrayLike) -> NDArray[np.float64]: ...
-
-    def judgement(self, mask: ArrayLike, log_ratio: float) -> str | None: ...
 
 
 def require_abilities(conditional: Any, abilities: Sequence[str], engine: str) -> None:

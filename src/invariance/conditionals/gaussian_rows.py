@@ -51,6 +51,7 @@ class LinearGaussianRows(GaussianConditional):
     """
 
     has_rows = True
+    data: MultiEnvironmentData
 
     def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
         self.data = data

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from ..checks import warn
 from ..posterior import Posterior
 from ..priors import BoundPrior
 from ..progress import ProgressMode
+from ..verdict import CAUSES, NotInvariantWarning, verdict_of
+
+AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
 
 NOTHING_SCORED = (
     "no subset in the prior's support can be scored: the features that are forced in are collinear, or one of them "
@@ -31,7 +35,7 @@ class RunOptions:
 
 
 class Engine(Protocol):
-    """prior × conditional model → posterior.
+    """prior × conditional model → posterior, which ends with `judged`.
 
     needs : the abilities of a conditional model without which the engine cannot work
     """
@@ -52,3 +56,12 @@ def described(conditional: Any, prior: BoundPrior) -> dict[str, Any]:
         "environments": moments.environments,
         "counts": moments.counts,
     }
+
+
+def judged(conditional: Any, posterior: AnyPosterior) -> AnyPosterior:
+    """The posterior, with a verdict and a warning where its most probable subset is far from invariant."""
+    verdict = verdict_of(conditional, posterior.masks, posterior.log_ratios, posterior.n_subsets)
+    if verdict is None:
+        return posterior
+    warn(f"{verdict.sentence} {CAUSES}", NotInvariantWarning)
+    return replace(posterior, verdict=verdict)

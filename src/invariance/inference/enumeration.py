@@ -19,7 +19,7 @@ from ..posterior import Posterior
 from ..priors import BoundPrior
 from ..progress import ProgressBar
 from ..wording import approximate_count, duration
-from .base import EngineError, RunOptions, described
+from .base import EngineError, RunOptions, described, judged
 from .rescoring import rescore_leading
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ class Enumeration:
                 "no subset in the prior's support can be scored: the features that are forced in are collinear, or "
                 "one of them determines the outcome exactly. Force fewer features in."
             )
-        return self._posterior(conditional, prior, space, sums, whole, started)
+        return judged(conditional, self._posterior(conditional, prior, space, sums, whole, started))
 
     def estimate_seconds(self, conditional: Any, prior: BoundPrior, n_jobs: int | None = None) -> float:
         """How long `run` would take here: by timing one block, or roughly when it is out of reach anyway."""

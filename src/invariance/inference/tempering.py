@@ -16,7 +16,7 @@ from ..posterior import Posterior
 from ..priors import BoundPrior
 from ..progress import ProgressBar
 from .agreement import Agreement, agreement_of
-from .base import RunOptions
+from .base import RunOptions, judged
 from .evidence import Evidence, by_revisits, by_stepping_stones
 from .replicas import Proposals, Replica, Round, Target, block_rules
 from .searching import Searched, leading_modes, most_searches, search_modes
@@ -108,9 +108,10 @@ class Tempering:
             evidence = self._evidence(conditional, prior, crew, proposals, rounds, visited)
         bests = crew.best, crew.searched, np.array(found_by)
         sampled = Sampled(target, proposals, rounds, visited, evidence, *bests, verdict)
-        return tempering_posterior(
+        posterior = tempering_posterior(
             conditional, prior, sampled, self.keep, self.rescore, self.precision, self.agreement, started
         )
+        return judged(conditional, posterior)
 
     @property
     def _most_sweeps(self) -> int:

@@ -18,7 +18,7 @@ from ..priors import BoundPrior
 from ..progress import ProgressBar
 from ..subsets import distinct
 from .ascent import Ascent, FreeSpace, run_ascent
-from .base import NOTHING_SCORED, EngineError, RunOptions
+from .base import NOTHING_SCORED, EngineError, RunOptions, judged
 from .importance import Reweighted, reweight
 from .mean_field import MeanField
 from .mixture import Mixture, fit_mixture
@@ -248,7 +248,8 @@ class Variational:
             q, elbo = mixture.mixture, Elbo(mixture.elbo, mixture.error)
         reweighted = self._reweighted(conditional, prior, q, rng)
         seconds = time.perf_counter() - started
-        return variational_posterior(conditional, prior, q, elbo, fits, chosen, reweighted, seconds)
+        posterior = variational_posterior(conditional, prior, q, elbo, fits, chosen, reweighted, seconds)
+        return judged(conditional, posterior)
 
     def _reweighted(
         self, conditional: Any, prior: BoundPrior, q: MeanField | Mixture, rng: np.random.Generator

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..posterior import Posterior
 from ..priors import BoundPrior
+from ..verdict import Verdict, verdict_of
 from .ascent import Ascent
 from .base import described
 from .importance import POOR_PARETO_K, Reweighted
@@ -76,6 +77,7 @@ class VariationalPosterior(Posterior):
             environments=self.environments,
             counts=self.counts,
             notes=self.notes,
+            verdict=None if stored.get("verdict") is None else Verdict.from_plain(stored["verdict"]),
         )
 
 
@@ -136,6 +138,7 @@ def variational_posterior(
             "Use inference='exact' where it is affordable."
         )
         warnings.warn(notes[-1], ApproximationWarning, stacklevel=2)
+    verdict = verdict_of(conditional, reweighted.masks, reweighted.log_ratios, prior.support_size())
     return VariationalPosterior(
         **described(conditional, prior),
         inclusion=q.inclusion,
@@ -173,6 +176,7 @@ def variational_posterior(
                 "log_ratios": reweighted.log_ratios.tolist(),
                 "log_probabilities": reweighted.log_probabilities.tolist(),
                 "log_evidence": reweighted.log_evidence,
+                "verdict": None if verdict is None else verdict.to_plain(),
             },
         },
         source=ApproximateSource(q),

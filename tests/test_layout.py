@@ -1,0 +1,129 @@
+"""Labels that fit a width and stay different."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariance.layout import display_width, name_labels, subset_labels
+from invariance.plots import plot_inclusion
+from invariance.posterior import Posterior
+from posteriors import random_posterior
+
+odd_names = st.lists(
+    st.one_of(st.text(max_size=40), st.integers(0, 60).map(lambda j: f"gene_with_a_long_name_{j}_of_the_chip")),
+    min_size=1,
+    max_size=40,
+    unique=True,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(names=odd_names, width=st.integers(24, 100), seed=st.integers(0, 10**6), flips=st.integers(1, 20))
+def test_distinct_subsets_have_distinct_labels_within_the_width(
+    names: list[str], width: int, seed: int, flips: int
+) -> None:
+    """Neighbours of one random subset, `flips` features away from it."""
+    rng = np.random.default_rng(seed)
+    first = rng.random(len(names)) < 0.6
+    changed = [first ^ (rng.random(len(names)) < flips / len(names)) for _ in range(12)]
+    masks = {tuple(mask): None for mask in [first, *changed]}
+    subsets = [[name for name, inside in zip(names, mask, strict=True) if inside] for mask in masks]
+    labels = subset_labels(subsets, width)
+    assert len(set(labels)) == len(labels) == len(subsets)
+    for label in labels:
+        assert label.isprintable()
+        assert display_width(label) <= width
+
+
+@settings(max_examples=150, deadline=None)
+@given(names=odd_names, width=st.integers(16, 48))
+def test_distinct_names_have_distinct_labels_within_the_width(names: list[str], width: int) -> None:
+    labels = name_labels(names, width)
+    assert len(set(labels)) == len(labels) == len(names)
+    for label in labels:
+        assert label.isprintable()
+        assert display_width(label) <= width
+
+
+def test_a_subset_that_does_not_fit_is_told_by_what_differs() -> None:
+    first = [f"x{j}" for j in range(10, 30)]
+    swapped = [*first[:18], "x7", "x29"]
+    assert subset_labels([first, swapped, first[1:], ["x1"]], 30) == [
+        "{x10, x11, x12, x13, … +16}",
+        "the first + x7 − x28",
+        "the first − x10",
+        "{x1}",
+    ]
+
+
+def test_more_differences_than_fit() -> None:
+    """Cut where that tells them apart, else as many differences as fit, else a number."""
+    first = [f"x{j}" for j in range(10, 30)]
+    others = [[*first[:4], *(f"{letter}{j}" for j in range(16))] for letter in "ab"]
+    assert subset_labels([first, *others], 30) == [
+        "{x10, x11, x12, x13, … +16}",
+        "the first + a0 + a1, … 30 more",
+        "the first + b0 + b1, … 30 more",
+    ]
+    long = [f"x{j}" for j in range(40)]
+    far = [[*long[:10], *(f"b{j}" for j in range(20)), f"c{k}"] for k in range(3)]
+    assert subset_labels([long[5:], *far], 30)[1:] == [
+        "{x0, x1, x2, x3, x4, … +26}",
+        "the first + x0 + x1, … 54 more",
+        "no. 4: {x0, x1, x2, x3, … +27}",
+    ]
+
+
+def test_names_that_would_be_cut_alike() -> None:
+    first, second = (f"expression_of_{gene}_in_liver_tissue" for gene in ("BRCA1", "BRCA2"))
+    assert name_labels([first, second, "age"], 20) == ["expression…er_tissue", "…2_in_liver_tissue", "age"]
+    assert name_labels(["a\nb", "a\\nb"], 20) == ["a\\nb", "no. 2: a\\nb"]
+
+
+def wide_posterior() -> Posterior:
+    """Subsets of 30 of 60 features with long names, neighbours of the first."""
+    names = tuple(f"expression_of_gene_{j:02}_measured_in_the_liver_tissue" for j in range(60))
+    masks = np.zeros((6, 60), dtype=bool)
+    masks[:, :30] = True
+    for row in range(1, 6):
+        masks[row, 29 - row] = False
+        masks[row, 29 + row] = row % 2 == 0
+    return replace(
+        random_posterior(0, p=2, pairwise=None),
+        feature_names=names,
+        inclusion=np.linspace(1, 0, 60),
+        masks=masks,
+        log_ratios=-np.arange(6.0),
+        log_probabilities=np.log([0.3, 0.25, 0.2, 0.1, 0.1, 0.05]),
+        n_subsets=2**60,
+    )
+
+
+def test_a_table_never_shows_two_subsets_alike() -> None:
+    """In the summary, on the page and in the reading."""
+    posterior = wide_posterior()
+    lines = str(posterior.summary()).splitlines()
+    start = lines.index("Most probable subsets") + 2
+    labels = [line[30:] for line in lines[start : start + 6]]
+    assert len(set(labels)) == 6
+    assert labels[1] == "the first − …28_measured_in_the_live"
+    assert labels[2] == "the first + …31_measured_in_the_live, … 1 more"
+    assert max(map(display_width, lines)) <= 80
+    page = re.findall(r">(the first[^<]*)<", posterior._repr_html_())
+    assert len(set(page)) == len(page) == 5
+    reading = re.findall(r"(the first[^(]*) \(", posterior.reading())
+    assert len(set(reading)) == len(reading) == 2
+
+
+def test_features_that_would_be_cut_alike_are_told_apart() -> None:
+    posterior = wide_posterior()
+    lines = str(posterior.summary()).splitlines()
+    start = lines.index("Inclusion probability") + 1
+    assert len({line[:40] for line in lines[start : start + 20]}) == 20
+    ticks = [tick.get_text() for tick in plot_inclusion(posterior).get_yticklabels()]
+    assert len(set(ticks)) == len(ticks) == 30

@@ -1,0 +1,374 @@
+"""When the most probable subset is far from invariant, and that everybody is told first."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import gamma
+
+from cli_runner import run
+from invariance import (
+    BIP,
+    DataWarning,
+    Enumeration,
+    InclusionPrior,
+    LinearGaussian,
+    Moments,
+    MultiEnvironmentData,
+    NotInvariantWarning,
+    Posterior,
+    Tempering,
+    UniformPrior,
+    Variational,
+)
+from invariance.conditionals.gaussian import deviance_moments
+from invariance.inference.base import RunOptions, judged
+from invariance.plots import plot_inclusion
+from invariance.verdict import Verdict, verdict_of
+from posteriors import cut, enumerate_posterior, from_probabilities, random_posterior
+from twins import log_ratio
+
+ENGINES = (Enumeration(), Tempering(steps=50), Variational())
+FAILING = Verdict(-2174.2, -52.3, 0.0, n_judged=8, all_judged=True, n_exceptions=0, exception=None)
+
+
+def broken(p: int = 3, rows: int = 100, seed: int = 0) -> MultiEnvironmentData:
+    """No subset is invariant: the first coefficient and the variance differ by environment."""
+    rng = np.random.default_rng(seed)
+    site = np.repeat([0, 1, 2], rows)
+    X = rng.normal(size=(3 * rows, p)) + site[:, None]
+    y = (1 + site) * X[:, 0] + (1 + site) * rng.normal(size=3 * rows)
+    return MultiEnvironmentData.from_arrays(X, y, site, feature_names=[f"x{j}" for j in range(p)])
+
+
+def invariant(constant: np.ndarray, rows: int, rng: np.random.Generator) -> MultiEnvironmentData:
+    """y is the sum of all features; `constant` (E, p) says where one does not vary."""
+    n_environments, p = constant.shape
+    site = np.repeat(np.arange(n_environments), rows)
+    X = rng.normal(size=(len(site), p)) * (1 + site[:, None])
+    X = np.where(constant[site], rng.normal(size=(n_environments, p))[site], X)
+    return MultiEnvironmentData.from_arrays(X, X.sum(axis=1) + rng.normal(size=len(site)), site)
+
+
+# ---------------------------------------------------------------- the law of an invariant subset
+
+
+@pytest.mark.parametrize("rows", [15, 50])
+@pytest.mark.parametrize("constants", ["none", "everywhere", "in one"])
+def test_law_of_an_invariant_subset(rows: int, constants: str) -> None:
+    """400 invariant subsets: mean and spread of log Λ are those of the law, and its tails hold what they say."""
+    rng = np.random.default_rng(1)
+    constant = np.zeros((5, 8), dtype=bool)
+    constant[:, :2] = constants == "everywhere"
+    constant[0, :6] |= constants == "in one"
+    everything = np.ones((1, 8), dtype=bool)
+    values, chances = np.empty((2, 400))
+    for i in range(400):
+        model = LinearGaussian(invariant(constant, rows, rng))
+        values[i] = model.log_ratio_many(everything)[0]
+        tails = model.invariance_tails(everything, values[i : i + 1])
+        chances[i] = tails.probability[0]
+    assert values.mean() == pytest.approx(tails.expected[0], abs=4 * values.std() / 20)
+    _, variance = deviance_moments(model.moments.group_counts, model.ranks(everything))
+    assert values.std() == pytest.approx(np.sqrt(variance[0]) / 2, rel=0.15)
+    for level in (0.05, 0.5):
+        assert np.mean(chances <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 400))
+
+
+def test_expectation_at_small_environments() -> None:
+    """About −35 where the large-sample formula says −20."""
+    model = LinearGaussian(invariant(np.zeros((5, 8), dtype=bool), 15, np.random.default_rng(0)))
+    assert model.invariance_tails(np.ones(8, dtype=bool), [-20.0]).expected[0] == pytest.approx(-35, abs=1)
+
+
+def test_tails_are_those_of_a_gamma_law() -> None:
+    rng = np.random.default_rng(3)
+    data = invariant(rng.random((3, 4)) < 0.3, 20, rng)
+    model = LinearGaussian(data)
+    masks = rng.random((30, 4)) < 0.5
+    log_ratios = np.array([log_ratio(data, mask) for mask in masks])
+    tails = model.invariance_tails(masks, log_ratios)
+    mean, variance = deviance_moments(model.moments.group_counts, model.ranks(masks))
+    np.testing.assert_allclose(tails.expected, -mean / 2)
+    expected = gamma.sf(-2 * log_ratios, mean**2 / variance, scale=variance / mean)
+    np.testing.assert_allclose(tails.probability, expected, rtol=1e-9)
+
+
+def test_features_constant_inside_small_environments_are_not_counted_there() -> None:
+    """12 rows and 13 features, of which 8 vary in each environment: the size alone leaves no degree of freedom."""
+    rng = np.random.default_rng(5)
+    constant = (np.arange(13) + np.arange(6)[:, None]) % 13 < 5
+    for _ in range(20):
+        data = invariant(constant, 12, rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            posterior = BIP(prior=InclusionPrior(1.0), inference="exact").fit_data(data).posterior_
+        assert posterior.verdict is None
+        assert "nan" not in str(posterior.summary())
+    model = LinearGaussian(data)
+    assert model.ranks(np.ones((1, 13), dtype=bool)).tolist() == [[8] * 6 + [13]]
+    assert np.isfinite(model.invariance_tails(posterior.masks, posterior.log_ratios).expected).all()
+
+
+def test_settings_that_only_differ_between_environments() -> None:
+    """Five settings in two environments are one difference, whether counted or fitted."""
+    constant = np.ones((2, 6), dtype=bool)
+    constant[:, 5] = False
+    model = LinearGaussian(invariant(constant, 20, np.random.default_rng(2)))
+    masks = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1], [0] * 6], dtype=bool)
+    assert model.ranks(masks).tolist() == [[1, 1, 2], [1, 1, 2], [1, 1, 1], [0, 0, 0]]
+    np.testing.assert_array_equal(model.fitted_ranks(masks), model.ranks(masks))
+
+
+def test_rank_of_a_collinear_subset_is_that_of_its_fit() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 3))
+    X = np.column_stack([X, X @ rng.normal(size=(3, 5))])
+    data = MultiEnvironmentData.from_arrays(X, X.sum(axis=1) + rng.normal(size=60), np.repeat([0, 1, 2], 20))
+    model, everything = LinearGaussian(data), np.ones((1, 8), dtype=bool)
+    assert model.fitted_ranks(everything).tolist() == [[3, 3, 3, 3]]
+    three = np.array([[True] * 3 + [False] * 5])
+    together = model.invariance_tails(everything, [-9.0])
+    np.testing.assert_array_equal(together, model.invariance_tails(three, [-9.0]))
+    assert together.expected[0] > LinearGaussian(model.moments).invariance_tails(everything, [-9.0]).expected[0]
+
+
+def test_nothing_is_said_where_no_degree_of_freedom_is_left() -> None:
+    model = LinearGaussian(Moments.from_data(broken(p=3, rows=4)))
+    expected, probability = model.invariance_tails([[1, 1, 1], [1, 0, 0]], [-1e6, -1e6])
+    assert (expected[0], probability[0]) == (-np.inf, 1.0)
+    assert np.isfinite(expected[1])
+    assert probability[1] < 1e-9
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+@pytest.mark.parametrize("chance", [1.01e-9, 0.99e-9])
+def test_far_begins_at_one_in_a_thousand_million(chance: float) -> None:
+    """The log ratio whose tail probability under the gamma law lies just on either side."""
+    model = LinearGaussian(broken())
+    mask = np.array([[True, False, True]])
+    mean, variance = deviance_moments(model.moments.group_counts, model.ranks(mask))
+    log_ratios = -gamma.isf(chance, mean**2 / variance, scale=variance / mean) / 2
+    verdict = verdict_of(model, mask, log_ratios, 8)
+    assert (verdict is None) == (chance > 1e-9)
+    if verdict is not None:
+        assert verdict.tail_probability == pytest.approx(chance, rel=1e-6)
+        assert "(tail probability 1e-09)" in verdict.sentence
+
+
+def test_subsets_that_cannot_be_scored_are_not_judged() -> None:
+    model = LinearGaussian(broken())
+    masks = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=bool)
+    assert verdict_of(model, masks, np.array([-np.inf, -1e3, -1e3]), 8) is None
+    verdict = verdict_of(model, masks, np.array([-1e3, -1e3, -np.inf]), 3)
+    assert verdict is not None
+    assert (verdict.n_judged, verdict.all_judged) == (2, False)
+
+
+def test_a_model_without_a_law_gives_no_verdict() -> None:
+    assert verdict_of(object(), np.array([[True]]), np.array([-1e9]), 2) is None
+
+
+def test_one_environment_has_no_verdict() -> None:
+    for n in range(8, 60):
+        x = np.arange(float(n))
+        model = LinearGaussian(MultiEnvironmentData.from_arrays(x[:, None], x**2))
+        assert verdict_of(model, np.array([[True]]), np.array([0.0]), 2) is None
+        assert model.invariance_tails([[True]], [0.0]).probability.tolist() == [1.0]
+
+
+# ---------------------------------------------------------------- every route
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
+@pytest.mark.parametrize("rows", [True, False], ids=["rows", "moments"])
+def test_every_engine_gives_a_verdict_and_a_warning(engine: Any, rows: bool) -> None:
+    data = broken()
+    model = LinearGaussian(data if rows else Moments.from_data(data))
+    prior = UniformPrior().bind(model.feature_names, model.largest_size)
+    with pytest.warns(NotInvariantWarning) as caught:
+        posterior = engine.run(model, prior, RunOptions(rng=np.random.default_rng(0)))
+    (warning,) = (w for w in caught if w.category is NotInvariantWarning)
+    assert Path(warning.filename) == Path(__file__)
+    verdict = posterior.verdict
+    assert verdict is not None
+    assert str(warning.message).startswith(verdict.sentence)
+    assert verdict.log_ratio == posterior.log_ratios[0]
+    assert verdict.log_ratio == pytest.approx(log_ratio(data, posterior.mode_mask), rel=1e-9)
+    assert verdict.n_judged == len(posterior.masks)
+    assert verdict.all_judged == (len(posterior.masks) == 8)
+    assert verdict.n_exceptions == 0
+    assert verdict.tail_probability < 1e-9
+    if isinstance(engine, Variational):
+        reweighted = posterior.reweighted
+        assert reweighted.verdict is not None
+        assert reweighted.verdict.log_ratio == reweighted.log_ratios[0]
+        assert reweighted.verdict.n_judged == len(reweighted.masks)
+
+
+@pytest.mark.parametrize("inference", ["exact", "tempering", "vi"])
+def test_fit_warns(inference: str) -> None:
+    data = broken()
+    model = BIP(inference=inference, random_state=0)
+    with pytest.warns(NotInvariantWarning, match="looks invariant: the most probable one has log ratio"):
+        model.fit(data.X, data.y, environments=data.environment_index)
+    assert model.posterior_.verdict is not None
+    with pytest.warns(NotInvariantWarning, match="an environment may act on the outcome itself"):
+        model.fit_data(data)
+
+
+def test_the_verdict_survives_what_was_left_out_of_the_data() -> None:
+    data = broken()
+    X = np.column_stack([data.X, np.ones(len(data.X))])
+    with pytest.warns(DataWarning, match="constant"), pytest.warns(NotInvariantWarning):
+        posterior = BIP().fit(X, data.y, environments=data.environment_index).posterior_
+    assert posterior.verdict is not None
+    assert len(posterior.notes) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
+def test_no_verdict_on_an_invariant_subset(engine: Any) -> None:
+    data = invariant(np.zeros((3, 2), dtype=bool), 60, np.random.default_rng(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotInvariantWarning)
+        posterior = BIP(inference=engine, random_state=0).fit_data(data).posterior_
+    assert posterior.verdict is None
+    assert "predicts y in the same way in all 3 environments" in posterior.reading()
+
+
+def test_subsets_that_may_be_invariant_are_excepted() -> None:
+    """A prior that forbids nearly everything puts the empty subset first, although {x0, x1} is invariant."""
+    data = invariant(np.zeros((3, 2), dtype=bool), 200, np.random.default_rng(0))
+    with pytest.warns(NotInvariantWarning, match="One other of the 4 subsets may be invariant: {x0, x1}"):
+        posterior = BIP(prior=InclusionPrior(1e-60)).fit_data(data).posterior_
+    assert posterior.mode == ()
+    verdict = posterior.verdict
+    assert verdict is not None
+    assert (verdict.n_judged, verdict.n_exceptions, verdict.exception) == (4, 1, ("x0", "x1"))
+    reading = posterior.reading()
+    assert reading.startswith("The most probable subset does not look invariant: it has log ratio")
+    assert "all fail" not in reading
+    assert "does not make it invariant. First in rank: {} (>0.999)." in reading
+
+
+def test_many_listed_subsets_are_judged() -> None:
+    """Beyond the few whose ranks are fitted, too: all but the invariant one fail, wherever it stands."""
+    data = invariant(np.zeros((3, 6), dtype=bool), 200, np.random.default_rng(1))
+    with pytest.warns(NotInvariantWarning):
+        verdict = BIP(prior=InclusionPrior(1e-250)).fit_data(data).posterior_.verdict
+    assert verdict is not None
+    assert (verdict.n_judged, verdict.n_exceptions) == (64, 1)
+    assert verdict.exception == tuple(f"x{j}" for j in range(6))
+
+
+def test_only_a_judged_posterior_is_changed() -> None:
+    posterior = random_posterior(0)
+    assert judged(object(), posterior) is posterior
+
+
+# ---------------------------------------------------------------- faces
+
+
+@pytest.mark.parametrize("table", [{(0, 1): 0.96, (0,): 0.04}, {(0, 1): 0.41, (0,): 0.38, (1,): 0.21}])
+def test_the_verdict_leads(table: dict[tuple[int, ...], float]) -> None:
+    posterior = from_probabilities(table, verdict=FAILING)
+    reading = posterior.reading()
+    assert reading.startswith(
+        "None of the 8 subsets looks invariant: the most probable one has log ratio -2174.2, where about -52.3 is "
+        "expected of an invariant subset (tail probability below 1e-300)."
+    )
+    assert reading.index("only rank subsets that all fail.") < reading.index("First in rank: {x0, x1} (0.")
+    assert "same way" not in reading
+    assert "equally well" not in reading
+    assert ("{x0} (0.380)" in reading) == posterior.is_spread
+    assert str(posterior.summary()).splitlines()[:3] == [
+        "Posterior over invariant subsets",
+        "  verdict       none of the 8 subsets looks invariant",
+        "  outcome       y",
+    ]
+    assert repr(posterior).startswith("<Posterior of 3 features for y: none of the 8 subsets looks invariant, mode {x0")
+    html = posterior._repr_html_()
+    assert html.index("none of the 8 subsets looks invariant") < html.index("outcome") < html.index("Inclusion")
+    title = plot_inclusion(posterior).get_title(loc="left")
+    assert title == "None of the 8 subsets looks invariant\nOutcome y, 3 environments"
+
+
+def test_what_was_not_judged_is_not_said_to_fail() -> None:
+    verdict = Verdict(-99.0, -5.0, 3e-31, n_judged=4096, all_judged=False, n_exceptions=0, exception=None)
+    assert verdict.sentence == (
+        "none of the 4,096 most probable subsets looks invariant: the most probable one has log ratio -99.0, where "
+        "about -5.0 is expected of an invariant subset (tail probability 3e-31)."
+    )
+    assert "only rank subsets that fail." in enumerate_posterior(-np.arange(8.0), verdict=verdict).reading()
+    alone = Verdict(-99.0, -5.0, 0.0, n_judged=1, all_judged=False, n_exceptions=0, exception=None)
+    assert alone.sentence.startswith("the most probable subset does not look invariant: it has log ratio -99.0")
+    several = Verdict(-99.0, -5.0, 0.0, n_judged=9, all_judged=True, n_exceptions=3, exception=("a", "b"))
+    assert several.sentence.endswith(
+        "3 others of the 9 subsets may be invariant; {a, b} is the most probable of these."
+    )
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [FAILING, Verdict(-1.5, -0.25, 1e-12, 3, False, 2, ("x0",)), Verdict(-1.5, -0.25, 1e-12, 3, False, 1, ())],
+)
+def test_json_and_datatree_keep_the_verdict(verdict: Verdict) -> None:
+    posterior = random_posterior(0, verdict=verdict)
+    again = Posterior.from_json(posterior.to_json())
+    assert again.verdict == verdict
+    assert again.reading() == posterior.reading()
+    assert posterior.to_datatree().attrs["verdict"] == verdict.sentence
+    assert random_posterior(0).to_datatree().attrs["verdict"] == ""
+
+
+def test_json_from_before_there_was_a_verdict() -> None:
+    content = json.loads(random_posterior(0).to_json())
+    assert content.pop("verdict") is None
+    assert Posterior.from_json(json.dumps(content)).verdict is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda v: v.pop("expected"), "damaged at key 'verdict': the verdict has no 'expected'"),
+        (lambda v: v.update(n_judged="many"), "damaged at key 'verdict': invalid literal"),
+    ],
+)
+def test_a_damaged_verdict_is_explained(damage: Any, message: str) -> None:
+    content = json.loads(random_posterior(0, verdict=FAILING).to_json())
+    damage(content["verdict"])
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 the text is checked literally
+        Posterior.from_json(json.dumps(content))
+    assert message in str(caught.value)
+
+
+def test_a_reweighted_verdict_survives_json() -> None:
+    with pytest.warns(NotInvariantWarning):
+        posterior = BIP(inference="vi", random_state=0).fit_data(broken()).posterior_
+    again = type(posterior).from_json(posterior.to_json())
+    assert again.reweighted.verdict == posterior.reweighted.verdict is not None
+
+
+def test_a_shorter_table_keeps_the_verdict() -> None:
+    assert cut(random_posterior(0, verdict=FAILING), 3).verdict == FAILING
+
+
+def test_the_command_line_says_it_once_in_one_line(workdir: Path) -> None:
+    broken().to_frame().to_csv("table.csv", index=False)
+    result = run("fit", "table.csv", "--outcome", "y", "--environment", "environment", "--plot", "a.png")
+    assert result.exit_code == 0
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("warning: none of the 8 subsets looks invariant: the most probable one has log")
+    assert ".py" not in result.stderr
+    assert "NotInvariantWarning" not in result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[1] == "  verdict       none of the 8 subsets looks invariant"
+    assert lines[lines.index("Reading") + 1].startswith("  None of the 8 subsets looks invariant")
+    assert max(map(len, lines)) <= 80
