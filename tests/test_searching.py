@@ -23,15 +23,16 @@ from invariance.simulation import p450
 from twins import simulated
 
 
-def matching_pursuit(X: np.ndarray, y: np.ndarray, n: int) -> list[int]:
-    """Plain twin of `pursuit`: residuals of least squares on centred rows."""
-    X = X / np.linalg.norm(X, axis=0)
-    path, residual = [], y
-    for _ in range(n):
-        score = np.abs(X.T @ residual)
-        score[path] = -1.0
-        path.append(int(score.argmax()))
-        residual = y - X[:, path] @ np.linalg.lstsq(X[:, path], y, rcond=None)[0]
+def forward_selection(X: np.ndarray, y: np.ndarray, n: int, given: tuple[int, ...] = ()) -> list[int]:
+    """Plain twin of `pursuit`: least squares on centred rows with every column that could come next."""
+
+    def left(columns: list[int]) -> float:
+        return float(np.sum((y - X[:, columns] @ np.linalg.lstsq(X[:, columns], y, rcond=None)[0]) ** 2))
+
+    path = list(given)
+    while len(path) < n:
+        outside = [j for j in range(X.shape[1]) if j not in path]
+        path.append(min(outside, key=lambda j: left([*path, j])))
     return path
 
 
@@ -52,8 +53,16 @@ def test_pursuit_equals_its_twin(conditional: type, within: bool) -> None:
     scoring = Scoring(*conditional(data).scoring_arrays)
     free = np.append(np.ones(12, bool), False)
     path = np.empty(6, np.int64)
-    assert pursuit(scoring, *((0, 3) if within else (3, 4)), free, path) == 6
-    assert path.tolist() == matching_pursuit(*deviations(data, within), 6)
+    groups = (0, 3) if within else (3, 4)
+    X, y = deviations(data, within)
+    assert pursuit(scoring, 12, *groups, free, path, 0) == 6
+    assert path.tolist() == forward_selection(X, y, 6)
+    path[:2] = 9, 4
+    assert pursuit(scoring, 12, *groups, free, path, 2) == 6
+    assert path.tolist() == forward_selection(X, y, 6, given=(9, 4))
+    others = [*range(5), *range(6, 12)]
+    assert pursuit(scoring, 5, *groups, free, path, 0) == 6
+    assert path.tolist() == [others[j] for j in forward_selection(X[:, others], X[:, 5], 6)]
 
 
 def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
@@ -62,12 +71,12 @@ def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
     model = LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
     path = np.empty(6, np.int64)
     free = np.append(np.ones(6, bool), False)
-    found = pursuit(Scoring(*model.scoring_arrays), 0, 2, free, path)
+    found = pursuit(Scoring(*model.scoring_arrays), 6, 0, 2, free, path, 0)
     assert found == 4
     assert 5 not in path[:found]
     assert not {0, 1, 4} <= set(path[:found].tolist())
     free[2] = False
-    assert pursuit(Scoring(*model.scoring_arrays), 0, 2, free, path) == 3
+    assert pursuit(Scoring(*model.scoring_arrays), 6, 0, 2, free, path, 0) == 3
 
 
 def test_regression_paths_hold_free_features_only() -> None:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from .estimators import BIP
     from .inference.enumeration import Enumeration
     from .inference.tempering import Tempering
+    from .inference.tempering_posterior import MixingWarning
     from .inference.variational import Variational
+    from .inference.variational_posterior import ApproximationWarning
     from .moments import Moments
     from .posterior import Posterior
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from .verdict import NotInvariantWarning
 
 _HOMES = {
+    "ApproximationWarning": "inference.variational_posterior",
     "BIP": "estimators",
     "BetaBinomialPrior": "priors",
     "DataError": "data",
@@ -35,6 +38,7 @@ _HOMES = {
     "LassoSelection": "baselines",
     "LinearGaussian": "conditionals.linear_gaussian",
     "MarginalSelection": "baselines",
+    "MixingWarning": "inference.tempering_posterior",
     "Moments": "moments",
     "MultiEnvironmentData": "data",
     "NotInvariantWarning": "verdict",
@@ -52,6 +56,7 @@ __all__ = [
     "BIP",
     "EILLS",
     "ICP",
+    "ApproximationWarning",
     "BetaBinomialPrior",
     "DataError",
     "DataWarning",
@@ -62,6 +67,7 @@ __all__ = [
     "LassoSelection",
     "LinearGaussian",
     "MarginalSelection",
+    "MixingWarning",
     "Moments",
     "MultiEnvironmentData",
     "NotInvariantWarning",

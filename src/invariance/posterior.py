@@ -124,7 +124,7 @@ class Posterior:
             raise ValueError(f"counts: shape {counts.shape} does not match {len(environments)} environments")
         if np.isnan(self.log_evidence) or np.isnan(self.entropy):
             raise ValueError("log_evidence and entropy must not be NaN")
-        order = _table_order(masks, log_probabilities)
+        order = table_order(masks, log_probabilities)
         values = {
             "feature_names": names,
             "inclusion": np.clip(inclusion, 0.0, 1.0),
@@ -226,7 +226,7 @@ class Posterior:
         if self.table_mass < level - LEVEL_TOLERANCE and self.source is not None:
             more = self.source.leading(level)
             if more is not None and np.exp(more[2]).sum() > self.table_mass:
-                order = _table_order(more[0], more[2])
+                order = table_order(more[0], more[2])
                 table = (more[0][order], more[1][order], more[2][order])
         cumulative = np.cumsum(np.exp(table[2]))
         needed = int(np.searchsorted(cumulative, level - LEVEL_TOLERANCE)) + 1
@@ -358,7 +358,7 @@ def _floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.
     return array
 
 
-def _table_order(masks: NDArray[np.bool_], log_probabilities: NDArray[np.float64]) -> NDArray[np.intp]:
+def table_order(masks: NDArray[np.bool_], log_probabilities: NDArray[np.float64]) -> NDArray[np.intp]:
     """Order (k,) by probability (largest first), then size, then positions of the features."""
     # A zero bit marks a member, so that of two subsets of one size the one with the earlier feature
     # sorts first; byte strings of one length compare like the bits they hold.

@@ -36,7 +36,8 @@ def by_revisits(log_joint: Floats, visits: NDArray[np.int64]) -> Evidence | None
 
     log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m).
     For any set S of subsets P(z in S) = Σ_S p(z)Λ(z) / Z. For each segment, S is what the other segments visited, and
-    the probability of S is the segment's own share of draws there.
+    the probability of S is the segment's own share of draws there. A subset that two segments visit counts in both, so
+    that the segments' estimates are not independent: the variance is twice that of independent ones.
     """
     lowest = float(logsumexp(log_joint))
     visits = visits[visits.sum(axis=1) > 0]
@@ -50,7 +51,7 @@ def by_revisits(log_joint: Floats, visits: NDArray[np.int64]) -> Evidence | None
     if len(inverses) < 2 or np.mean(shares) < ENOUGH_REVISITS:
         return None
     inverse = np.array(inverses)
-    error = max(inverse.std(ddof=1) / np.sqrt(len(inverse)) / inverse.mean(), 1.0 / visits.sum())
+    error = max(inverse.std(ddof=1) * np.sqrt(2.0 / len(inverse)) / inverse.mean(), 1.0 / visits.sum())
     return Evidence(max(lowest, lowest - float(np.log(inverse.mean()))), float(error), "revisits")
 
 

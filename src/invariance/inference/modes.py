@@ -23,4 +23,4 @@ def find_modes(conditional: Any, prior: BoundPrior, options: RunOptions) -> NDAr
     with ProgressBar("searching subsets", most_searches(engine.searches) * engine.chains, options.progress) as bar:
         crew = Crew(target, replicas, options.n_jobs, bar)
         searched = search_modes(target, replicas, betas, block_size, crew.each, engine.searches)
-    return leading_modes(searched.ends)[0][:, target.features]
+    return leading_modes(searched.ends + searched.stepped)[0][:, target.features]

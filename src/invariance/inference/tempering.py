@@ -218,7 +218,7 @@ class Crew:
         bests = [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in self.replicas]
         coldest = [(included[-1], values[-1:]) for included, values in self.searched.states]
         ends = [(mask, float(self.target.log_posterior(mask[None], value)[0])) for mask, value in coldest]
-        return leading_modes(self.searched.ends + ends + bests)
+        return leading_modes(self.searched.ends + self.searched.stepped + ends + bests)
 
 
 def _redistribute(

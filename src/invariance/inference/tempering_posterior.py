@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from ..posterior import Posterior
+from ..posterior import Posterior, table_order
 from ..priors import BoundPrior
 from .agreement import Agreement
 from .base import described
@@ -27,10 +27,12 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _COMPARED = 500
+_SHOWN = 20
 _SAME = 1e-6
 # A subset this probable should have been visited.
 _NOTABLE = 0.05
-_NEARLY_ALL = 0.95
+# A subset whose log ratio is so low for an invariant one may well be the best of those that are not.
+_IMPLAUSIBLE = 1e-3
 # The estimate of the evidence is nearer than this, in nats, unless a mode is missing.
 _EXCESS = 1.0
 
@@ -78,8 +80,8 @@ class DrawnSource:
         if excess > _EXCESS:
             warnings.warn(
                 f"a subset that you ask for has {np.exp(min(excess, 700.0)):.3g} times the probability of all that the "
-                "sampler has seen: it missed that mode, and all its probabilities are wrong. Search longer, for "
-                "example with Tempering(searches=20).",
+                "sampler has seen: it missed that mode, and all its probabilities are wrong. Search longer: "
+                "inference=Tempering(searches=20).",
                 MixingWarning,
                 stacklevel=4,
             )
@@ -123,20 +125,24 @@ class Visited:
         log_joint = target.log_posterior(included, ratios[first])
         return cls(included[:, target.features], ratios[first], log_joint, visits)
 
-    @property
-    def share(self) -> Floats:
-        """(m,) share of all draws"""
-        total = self.visits.sum(axis=0)
-        return total / total.sum()
-
     def entropy(self, log_evidence: float) -> float:
-        """From the probabilities of the visited subsets when these hold nearly all mass, else from the draws."""
-        log_probabilities = self.log_joint - log_evidence
-        probabilities = np.exp(log_probabilities)
-        mass = probabilities.sum()
-        if mass > _NEARLY_ALL:
-            return max(0.0, float(np.log(mass) - probabilities @ log_probabilities / mass))
-        return max(0.0, float(-(self.share @ log_probabilities)))
+        """Of each segment: −p log p summed over what the others visited, and the mean of −log p of its own draws elsewhere.
+
+        What the others visited does not depend on the segment's draws, so that nothing is counted twice or left out.
+        """
+        surprise = log_evidence - self.log_joint
+        terms = np.exp(-surprise) * surprise
+        estimates = []
+        for own in self.visits[self.visits.sum(axis=1) > 0]:
+            elsewhere = self.visits.sum(axis=0) > own
+            estimates.append(terms[elsewhere].sum() + own[~elsewhere] @ surprise[~elsewhere] / own.sum())
+        return max(0.0, float(np.mean(estimates)))
+
+    def shares_of(self, masks: Mask) -> list[float]:
+        """Share of all draws of each of the subsets (k, p), 0 for those that were not visited."""
+        total = self.visits.sum(axis=0)
+        known = dict(zip((mask.tobytes() for mask in self.masks), total / total.sum(), strict=True))
+        return [float(known.get(mask.tobytes(), 0.0)) for mask in masks]
 
     def n_modes(self) -> int:
         """Leading subsets from which no other leading one, a single flip away, is more probable."""
@@ -188,9 +194,11 @@ def tempering_posterior(
     missed = unvisited and best_log_probability > np.log(_NOTABLE)
     reached = verdict.reached(precision, agreement)
     n_sweeps = sum(len(part.draws) for part in sampled.rounds[0])
+    mode = int(np.argmax(log_joint))
+    tail = float(conditional.invariance_tails(masks[mode][None], check.log_ratios[mode : mode + 1]).probability[0])
+    problem = _problem(sampled, best_log_probability if missed else None, agreement, tail)
     notes = [] if check.note is None else [check.note]
-    notes.append(_verdict_note(sampled, reached, precision, agreement, n_sweeps))
-    problem = _problem(sampled, best_log_probability if missed else None, agreement)
+    notes.append(_verdict_note(sampled, reached, problem is None, precision, agreement, n_sweeps))
     if problem is not None:
         notes.append(problem)
         warnings.warn(problem, MixingWarning, stacklevel=3)
@@ -198,7 +206,7 @@ def tempering_posterior(
     included = np.unpackbits(draws, axis=1, count=target.n_columns)[:, target.features]
     log_ratio_draws = np.concatenate([part.log_ratios for parts in sampled.rounds for part in parts])
     rejected = np.mean([part.rejected for parts in sampled.rounds for part in parts], axis=0)
-    share = visited.share[np.argsort(-visited.log_joint, kind="stable")[: min(keep, 20)]]
+    order = table_order(masks, log_joint)[:_SHOWN]
     return TemperingPosterior(
         **described(conditional, prior),
         inclusion=np.clip(verdict.inclusion[target.features], 0.0, 1.0),
@@ -212,7 +220,7 @@ def tempering_posterior(
         notes=tuple(notes),
         diagnostics={
             "seconds": time.perf_counter() - started,
-            "converged": bool(reached),
+            "converged": bool(reached and problem is None),
             "sweeps": n_sweeps,
             "replicas": len(sampled.rounds),
             "inclusion_errors": verdict.standard_error[target.features].tolist(),
@@ -223,7 +231,7 @@ def tempering_posterior(
             "inverse_temperatures": sampled.proposals.betas.tolist(),
             "swap_rates": (1.0 - rejected).tolist(),
             "visited_subsets": len(visited.masks),
-            "visit_shares": share.tolist(),
+            "visit_shares": visited.shares_of(masks[order]),
             "distinct_modes": visited.n_modes(),
             "replicas_that_found_the_best": n_found,
             "searches": len(sampled.searched.ends),
@@ -236,9 +244,10 @@ def tempering_posterior(
     )
 
 
-def _problem(sampled: Sampled, missed_log_probability: float | None, agreement: float) -> str | None:
+def _problem(sampled: Sampled, missed_log_probability: float | None, agreement: float, tail: float) -> str | None:
     """What stands against relying on the run, and what to do; None where nothing does."""
-    more_steps = "Use more steps or chains: Tempering(chains=8, steps=20_000)."
+    more_steps = "Use more steps or chains: inference=Tempering(chains=8, steps=20_000)."
+    longer = "Search longer: inference=Tempering(searches=20)."
     verdict, searched = sampled.verdict, sampled.searched
     if missed_log_probability is not None:
         return (
@@ -251,7 +260,12 @@ def _problem(sampled: Sampled, missed_log_probability: float | None, agreement: 
     if searched.hidden:
         return (
             f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset: a better one may be "
-            "hidden. Search longer, for example with Tempering(searches=20)."
+            f"hidden. {longer}"
+        )
+    if tail < _IMPLAUSIBLE:
+        return (
+            f"the most probable subset that was found does not look invariant (an invariant one has so low a log ratio "
+            f"with probability {tail:.0e}): either no subset of these features is, or a better one is hidden. {longer}"
         )
     return None
 
@@ -268,11 +282,15 @@ def _leading(visited: Visited, sampled: Sampled, keep: int) -> tuple[Mask, Float
     return np.concatenate([best[None], masks])[:keep], np.concatenate([[log_ratio], log_ratios])[:keep]
 
 
-def _verdict_note(sampled: Sampled, reached: bool, precision: float, agreement: float, n_sweeps: int) -> str:
+def _verdict_note(
+    sampled: Sampled, reached: bool, undoubted: bool, precision: float, agreement: float, n_sweeps: int
+) -> str:
     verdict = sampled.verdict
     figures = f"standard errors of inclusion up to {verdict.largest_error:.4f}, R̂ up to {verdict.largest_r_hat:.3f}"
-    if reached:
+    if reached and undoubted:
         return f"{len(sampled.rounds)} replicas agree after {n_sweeps:,} sweeps: {figures}."
+    if reached:
+        return f"after {n_sweeps:,} sweeps the {len(sampled.rounds)} replicas have {figures}; but see the next note."
     return (
         f"the budget of {n_sweeps:,} sweeps ended before the target (standard errors {precision:g}, R̂ {agreement:g}) "
         f"was reached: {figures}."

@@ -27,7 +27,7 @@ _FOLLOWING = 6
 _JOINED = 11
 # The cliques in which a search looks for a needle.
 _MOST_JOINT = 6
-# Synergies of unrelated columns stay below this many nats, times the logarithm of their number.
+# Synergies of unrelated columns, times the number of rows, stay below this times the logarithm of their number.
 _CHANCE = 4.0
 
 
@@ -39,8 +39,8 @@ def groupings(target: Target) -> tuple[tuple[int, int], tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class Cliques:
-    """Each column with its partners: members (s, k), of which the first sizes (s,) count; synergies (s,) in nats,
-    over the first `joint` (s,) of them."""
+    """Each column with its partners: members (s, k), of which the first sizes (s,) count; synergies (s,), times the
+    number of rows, of the first `joint` (s,) of them."""
 
     members: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -83,6 +83,8 @@ class Cliques:
 
     def best_step(self, target: Target, included: Mask) -> tuple[Mask, float]:
         """The best subset (d,), and its log p(z)Λ(z), when any one clique may change together with `included` (d,)."""
+        if not len(self.sizes):
+            return included, -np.inf
         values = np.empty(len(self.sizes))
         scan_cliques(target.scoring, target.prior, included, self.members, self.sizes, _JOINED, values)
         top = int(np.argmax(values))

@@ -39,8 +39,8 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
 def synergy(scoring, first, last, clique):
     """How much more the columns of `clique` explain of the outcome together than one by one, and how many of them do.
 
-    In nats per row: −½ log(1 − R²) of its first k columns less the sum of the same for each alone, at its largest over
-    k. Second moments of groups first..last-1 added up. Stops at a column that nearly depends on those before it.
+    R² of its first k columns less the sum of R² of each alone, at its largest over k. Second moments of groups
+    first..last-1 added up. Stops at a column that nearly depends on those before it.
     """
     k = clique.size
     columns = np.append(clique, scoring.outcome)
@@ -53,13 +53,13 @@ def synergy(scoring, first, last, clique):
     for i in range(k + 1):
         for j in range(i, k + 1):
             matrix[i, j] *= scale[i] * scale[j]
-    alone = -0.5 * np.log(np.maximum(1.0 - matrix[:k, k] ** 2, scoring.tolerance))
+    alone = matrix[:k, k] ** 2
     best, best_size = 0.0, 0
     for i in range(k):
         if not matrix[i, i] >= scoring.tolerance:
             break
         sweep_in_place(matrix, i, k, 1.0 / matrix[i, i])
-        value = -0.5 * np.log(max(matrix[k, k], scoring.tolerance)) - alone[: i + 1].sum()
+        value = 1.0 - matrix[k, k] - alone[: i + 1].sum()
         if value > best:
             best, best_size = value, i + 1
     return best, best_size

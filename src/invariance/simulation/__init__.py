@@ -1,10 +1,12 @@
 """Simulated multi-environment data whose invariant features are known: the paper's synthetic studies."""
 
 from .examples import example_1, example_2, example_3
+from .hidden_sums import HIDDEN_SUMS, hidden_sums
 from .presets import P10, P450, THEORY, CoefficientBound, SimulationParameters, p10, p450, random_model, theory
 from .structural import StructuralModel
 
 __all__ = [
+    "HIDDEN_SUMS",
     "P10",
     "P450",
     "THEORY",
@@ -14,6 +16,7 @@ __all__ = [
     "example_1",
     "example_2",
     "example_3",
+    "hidden_sums",
     "p10",
     "p450",
     "random_model",
