@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-# Up to this many subsets are ranked by fits to the rows, as many as engines score again from them.
+# Up to this many subsets are fitted to the rows, as many as engines score again from them.
 _MOST_FITTED = 20
+# Smallest eigenvalue of scaled second moments from which on rounding cannot hide a dependence.
+_INDEPENDENT = 1e-9
 
 
 class Tails(NamedTuple):
@@ -57,8 +59,7 @@ class GaussianConditional:
         """
         chosen = as_masks(masks, self.n_features)
         deviance = -2.0 * np.asarray(log_ratios, dtype=float)
-        few = self.data is not None and len(chosen) <= _MOST_FITTED
-        mean, variance = deviance_moments(self.moments.group_counts, (self.fitted_ranks if few else self.ranks)(chosen))
+        mean, variance = deviance_moments(self.moments.group_counts, self.ranks(chosen))
         known = variance > 0.0
         probability = np.ones(len(chosen))
         mean_known, variance_known = mean[known], variance[known]
@@ -67,27 +68,40 @@ class GaussianConditional:
         return Tails(np.where(known, -0.5 * mean, -np.inf), probability)
 
     def ranks(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """(S, E + 1) features that vary in each environment and in the pool: the ranks of the fits of every subset that
-        second moments can decide.
+        """(S, E + 1) ranks of the fits in each environment and in the pool.
 
-        Features that are constant in every environment differ between E points only, and have rank E − 1 at most.
+        They are the numbers of features that vary there, as in every subset that second moments can decide. Features
+        that are constant in every environment differ between E points only, and have rank E − 1 at most. A few subsets
+        with other dependences are fitted to the rows where these are at hand.
         """
         constant = ~self.moments.varies[:, self.moments.features]
-        partly = np.flatnonzero(constant.any(axis=0))
+        partly = np.flatnonzero(constant.any(axis=0) & masks.any(axis=0))
         settings = constant[:-1].all(axis=0)
         ranks = masks.sum(axis=1)[:, None] - masks[:, partly].astype(np.int64) @ constant[:, partly].T
         ranks[:, -1] -= np.maximum(masks[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
+        if self.data is not None and len(masks) <= _MOST_FITTED:
+            for row, mask in enumerate(masks):
+                if self._may_be_dependent(mask):
+                    ranks[row] = _fitted_ranks(self.data, mask)
         return ranks
 
-    def fitted_ranks(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """(S, E + 1) ranks of the fits to the rows of each environment and of the pool."""
-        data = self.data
-        assert data is not None
-        groups = [*(data.rows(e) for e in range(data.n_environments)), np.arange(data.n_rows)]
-        return np.array(
-            [[least_squares(data.X[np.ix_(rows, mask)], data.y[rows]).rank for rows in groups] for mask in masks],
-            dtype=np.int64,
-        ).reshape(len(masks), len(groups))
+    def _may_be_dependent(self, mask: NDArray[np.bool_]) -> bool:
+        """Whether second moments leave it open that features of a subset (p,) depend on each other in some group."""
+        if not self.moments.scatter.size:
+            return True
+        columns = self.moments.features[mask]
+        grams = self.moments.scatter[:, columns[:, None], columns]
+        scales = np.sqrt(np.einsum("gjj->gj", grams))
+        absent = ~self.moments.varies[:, columns]
+        scales[absent] = np.inf
+        scaled = grams / (scales[:, :, None] * scales[:, None, :]) + absent[:, :, None] * np.eye(len(columns))
+        return bool(np.linalg.eigvalsh(scaled).min(initial=1.0) < _INDEPENDENT)
+
+
+def _fitted_ranks(data: MultiEnvironmentData, mask: NDArray[np.bool_]) -> list[int]:
+    """Ranks of the features of a subset (p,) in the rows of each environment and of the pool."""
+    groups = [*(data.rows(e) for e in range(data.n_environments)), np.arange(data.n_rows)]
+    return [least_squares(data.X[np.ix_(rows, mask)], data.y[rows]).rank for rows in groups]
 
 
 def deviance_moments(counts: Floats, ranks: NDArray[np.int64]) -> tuple[Floats, Floats]:
