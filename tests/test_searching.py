@@ -13,26 +13,27 @@ import pytest
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.conditionals.gaussian_rows import LinearGaussianRows
 from invariance.inference.base import RunOptions
+from invariance.inference.regression_paths import groupings, regression_path
 from invariance.inference.replicas import Target
-from invariance.inference.searching import Searched, leading_modes, regression_paths
+from invariance.inference.searching import Searched, leading_modes
 from invariance.inference.tempering import Tempering
 from invariance.inference.tempering_posterior import MixingWarning, TemperingPosterior
 from invariance.kernels.active_set import Scoring
-from invariance.kernels.pursuit import pursuit
+from invariance.kernels.pursuit import FORWARD, MATCHING, pursuit
 from invariance.simulation import p450
 from twins import simulated
 
 
-def forward_selection(X: np.ndarray, y: np.ndarray, n: int, given: tuple[int, ...] = ()) -> list[int]:
-    """Plain twin of `pursuit`: least squares on centred rows with every column that could come next."""
-
-    def left(columns: list[int]) -> float:
-        return float(np.sum((y - X[:, columns] @ np.linalg.lstsq(X[:, columns], y, rcond=None)[0]) ** 2))
-
+def picked(X: np.ndarray, y: np.ndarray, n: int, damping: float, given: tuple[int, ...] = ()) -> list[int]:
+    """Plain twin of `pursuit`: residuals of least squares on centred rows of unit length."""
+    X = X / np.linalg.norm(X, axis=0)
     path = list(given)
     while len(path) < n:
-        outside = [j for j in range(X.shape[1]) if j not in path]
-        path.append(min(outside, key=lambda j: left([*path, j])))
+        rest = np.column_stack([X, y])
+        rest = rest - X[:, path] @ np.linalg.lstsq(X[:, path], rest, rcond=None)[0]
+        gain = (rest[:, :-1].T @ rest[:, -1]) ** 2 / ((rest[:, :-1] ** 2).sum(axis=0) + damping)
+        gain[path] = -1.0
+        path.append(int(gain.argmax()))
     return path
 
 
@@ -46,23 +47,38 @@ def deviations(data: MultiEnvironmentData, within: bool) -> tuple[np.ndarray, np
     return columns[:, :-1], columns[:, -1]
 
 
+@pytest.mark.parametrize("damping", [FORWARD, MATCHING])
 @pytest.mark.parametrize("within", [True, False])
 @pytest.mark.parametrize("conditional", [LinearGaussian, LinearGaussianRows])
-def test_pursuit_equals_its_twin(conditional: type, within: bool) -> None:
+def test_pursuit_equals_its_twin(conditional: type, within: bool, damping: float) -> None:
     data = simulated(12, (40, 60, 50), seed=70, scale=100.0)
     scoring = Scoring(*conditional(data).scoring_arrays)
     free = np.append(np.ones(12, bool), False)
     path = np.empty(6, np.int64)
     groups = (0, 3) if within else (3, 4)
     X, y = deviations(data, within)
-    assert pursuit(scoring, 12, *groups, free, path, 0) == 6
-    assert path.tolist() == forward_selection(X, y, 6)
+    assert pursuit(scoring, 12, *groups, free, damping, path, 0) == 6
+    assert path.tolist() == picked(X, y, 6, damping)
     path[:2] = 9, 4
-    assert pursuit(scoring, 12, *groups, free, path, 2) == 6
-    assert path.tolist() == forward_selection(X, y, 6, given=(9, 4))
+    assert pursuit(scoring, 12, *groups, free, damping, path, 2) == 6
+    assert path.tolist() == picked(X, y, 6, damping, given=(9, 4))
     others = [*range(5), *range(6, 12)]
-    assert pursuit(scoring, 5, *groups, free, path, 0) == 6
-    assert path.tolist() == [others[j] for j in forward_selection(X[:, others], X[:, 5], 6)]
+    assert pursuit(scoring, 5, *groups, free, damping, path, 0) == 6
+    assert path.tolist() == [others[j] for j in picked(X[:, others], X[:, 5], 6, damping)]
+
+
+def test_the_two_pursuits_differ() -> None:
+    """Given two of three parts of a sum the third has little left, which explains all of the outcome."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 8))
+    hidden = rng.normal(size=200)
+    X[:, :2] *= 10.0
+    X[:, 2] = hidden - X[:, 0] - X[:, 1]
+    data = MultiEnvironmentData.from_arrays(X, hidden + 0.1 * rng.normal(size=200), np.repeat([0, 1], 100))
+    target = Target.of(LinearGaussian(data), UniformPrior().bind(8))
+    given = np.array([0, 1])
+    assert regression_path(target, groupings(target)[0], FORWARD, 3, given)[2]
+    assert not regression_path(target, groupings(target)[0], MATCHING, 3, given)[2]
 
 
 def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
@@ -71,20 +87,22 @@ def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
     model = LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
     path = np.empty(6, np.int64)
     free = np.append(np.ones(6, bool), False)
-    found = pursuit(Scoring(*model.scoring_arrays), 6, 0, 2, free, path, 0)
+    found = pursuit(Scoring(*model.scoring_arrays), 6, 0, 2, free, MATCHING, path, 0)
     assert found == 4
     assert 5 not in path[:found]
     assert not {0, 1, 4} <= set(path[:found].tolist())
     free[2] = False
-    assert pursuit(Scoring(*model.scoring_arrays), 6, 0, 2, free, path, 0) == 3
+    assert pursuit(Scoring(*model.scoring_arrays), 6, 0, 2, free, MATCHING, path, 0) == 3
 
 
 def test_regression_paths_hold_free_features_only() -> None:
-    small = LinearGaussian(simulated(20, (60, 70), seed=72))
-    assert [path.sum() for path in regression_paths(Target.of(small, UniformPrior().bind(20)))] == [20, 20]
+    small = Target.of(LinearGaussian(simulated(20, (60, 70), seed=72)), UniformPrior().bind(20))
+    assert [regression_path(small, groups, MATCHING, 30).sum() for groups in groupings(small)] == [20, 20]
     model = LinearGaussian(simulated(45, (60, 70), seed=73))
     prior = InclusionPrior({"x1": 1.0, "x2": 0.0}, max_size=5).bind(model.feature_names)
-    for path in regression_paths(Target.of(model, prior)):
+    target = Target.of(model, prior)
+    for groups in groupings(target):
+        path = regression_path(target, groups, MATCHING, 30)
         assert path.sum() == 30
         assert not path[[1, 2, 45]].any()
 

@@ -12,13 +12,15 @@ from invariance import BIP, BetaBinomialPrior, InclusionPrior, LinearGaussian, M
 from invariance.conditionals.gaussian_rows import LinearGaussianRows
 from invariance.inference import searching
 from invariance.inference.base import RunOptions
+from invariance.inference.regression_paths import groupings
 from invariance.inference.replicas import Target
 from invariance.inference.tempering import Tempering
 from invariance.inference.tempering_posterior import MixingWarning, TemperingPosterior
-from invariance.inference.together import Cliques, groupings
+from invariance.inference.together import Cliques
 from invariance.kernels.cliques import best_in_block, cliques, joined_block, scan_cliques, synergy
+from invariance.kernels.pursuit import FORWARD
 from invariance.simulation import HIDDEN_SUMS, hidden_sums
-from test_searching import deviations, forward_selection
+from test_searching import deviations, picked
 from twins import simulated
 
 
@@ -61,7 +63,7 @@ def test_cliques_equal_their_twin(conditional: type, within: bool) -> None:
         for start, clique, size in zip(starts, members, sizes, strict=True):
             squared = (X.T @ X[:, start]) ** 2 / ((X**2).sum(axis=0) * (X[:, start] @ X[:, start]))
             allowed = [j for j in range(9) if j != start and squared[j] <= closest]
-            expected = forward_selection(X[:, allowed], X[:, start], min(3, len(allowed)))
+            expected = picked(X[:, allowed], X[:, start], min(3, len(allowed)), FORWARD)
             assert clique[:size].tolist() == [start, *(allowed[j] for j in expected)]
 
 

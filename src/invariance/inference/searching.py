@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from ..kernels.chain_moves import BlockRule
 from ..kernels.gram_rows import GramRows
-from ..kernels.pursuit import pursuit
+from ..kernels.pursuit import MATCHING
+from .regression_paths import groupings, regression_path
 from .replicas import Proposals, Replica, Round, Target, block_rules
-from .together import Cliques, groupings
+from .together import Cliques
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -82,20 +83,6 @@ class Searched:
         return not self.hidden and self.n_near >= _SHARE * len(self.ends)
 
 
-def regression_paths(target: Target) -> list[Mask]:
-    """(d,) each: the columns that regressions of the outcome pick one after the other, within environments and over the
-    pool. Columns that help only together may all look bad one by one; a regression still sees them.
-    """
-    paths = []
-    for groups in groupings(target):
-        path = np.empty(min(_PATH, target.n_free), np.int64)
-        found = pursuit(target.scoring, target.scoring.outcome, *groups, target.prior.free, path, 0)
-        chosen = np.zeros(target.n_columns, bool)
-        chosen[path[:found]] = True
-        paths.append(chosen)
-    return paths
-
-
 def most_searches(searches: int) -> int:
     return _PATIENCE * searches
 
@@ -109,16 +96,16 @@ def search_modes(
     columns, among which a needle can be found: those of a regression path, and those that help only together. Before it
     ends, every clique of columns is tried on the best subset; where that finds a better one, searching goes on.
     """
-    paths = regression_paths(target)
+    paths = [regression_path(target, groups, MATCHING, _PATH) for groups in groupings(target)]
     cliques = Cliques.of(target, _clique_starts(target, paths))
     together = cliques.joint_columns(target)
     guide = np.sum([*paths, together], axis=0, dtype=float)
     few, many = block_rules(target, guide, block_size, guide)
     follow = few, many._replace(follows=True)
     mixed = few, many
-    kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=path | together) for path in paths)]
+    kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=path) for path in paths)]
     if together.any():
-        kinds.insert(1, Kind(mixed, free=together))
+        kinds.append(Kind(mixed, free=together))
     result = Searched(np.zeros(target.n_columns))
     for number in range(max(most_searches(searches), len(kinds))):
         rounds = each(partial(_anneal, betas, kinds[number % len(kinds)]))

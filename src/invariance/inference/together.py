@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..kernels.chain_moves import log_ratio_of
 from ..kernels.cliques import best_in_block, cliques, joined_block, scan_cliques, synergy
-from ..kernels.pursuit import pursuit
+from ..kernels.pursuit import FORWARD
+from .regression_paths import groupings, regression_path
 from .replicas import Target
 
 Floats = NDArray[np.float64]
@@ -29,12 +30,6 @@ _JOINED = 11
 _MOST_JOINT = 6
 # Synergies of unrelated columns, times the number of rows, stay below this times the logarithm of their number.
 _CHANCE = 4.0
-
-
-def groupings(target: Target) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Groups whose second moments are added up: first and one past the last, within environments and over the pool."""
-    n_environments = len(target.scoring.weights) - 1
-    return (0, n_environments), (n_environments, n_environments + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +70,7 @@ class Cliques:
             n_found += not chosen[clique].all()
             chosen[clique] = True
             for groups in groupings(target):
-                path = np.zeros(min(len(clique) + _FOLLOWING, target.n_free), np.int64)
-                path[: len(clique)] = clique
-                found = pursuit(target.scoring, target.scoring.outcome, *groups, target.prior.free, path, len(clique))
-                chosen[path[:found]] = True
+                chosen |= regression_path(target, groups, FORWARD, len(clique) + _FOLLOWING, clique)
         return chosen
 
     def best_step(self, target: Target, included: Mask) -> tuple[Mask, float]:

@@ -9,7 +9,7 @@ from numba import njit
 from .block_gibbs import block_log_ratios, block_terms
 from .chain_moves import members_of
 from .gram_rows import gram_entry, gram_row
-from .pursuit import pursuit
+from .pursuit import FORWARD, pursuit
 from .subset_tree import sweep_in_place
 
 
@@ -32,7 +32,7 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
             covariance += gram_row(scoring.scatter, g, start)
         partners = free & (covariance**2 <= closest * squares[start] * squares)
         members[s, 0] = start
-        sizes[s] = 1 + pursuit(scoring, start, first, last, partners, members[s, 1:], 0)
+        sizes[s] = 1 + pursuit(scoring, start, first, last, partners, FORWARD, members[s, 1:], 0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

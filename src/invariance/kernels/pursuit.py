@@ -5,15 +5,21 @@ from numba import njit
 
 from .gram_rows import gram_row
 
+# Forward selection, except that a column of which little is left must explain much more to enter.
+FORWARD = 0.01
+# Matching pursuit: whatever is left of a column, its covariance with what is left of the target counts.
+MATCHING = 1e9
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pursuit(scoring, target, first, last, free, path, given):
-    """Forward selection for the column `target` among the other `free` (d,) columns; returns how many were found.
+def pursuit(scoring, target, first, last, free, damping, path, given):
+    """The columns out of the `free` (d,) that a regression of the column `target` picks; returns how many were found.
 
     The first `given` columns of `path` are there already: they enter before the search begins.
     The second moments are those of groups first..last-1 added up: the environments' own deviations for (0, E), the
-    pool's for (E, E+1). path (n,) receives columns in the order of entering: each explains the most of what the
-    earlier ones leave of the target. Nearly dependent columns are passed over.
+    pool's for (E, E+1). path (n,) receives columns in the order of entering: each has the largest c²/(r + damping),
+    where r is the share of the column that the earlier ones leave and c its covariance, per standard deviations, with
+    what they leave of the target. Columns that nearly depend on the earlier ones are passed over.
     """
     d = free.size
     scale = np.zeros(d)
@@ -37,8 +43,9 @@ def pursuit(scoring, target, first, last, free, path, given):
         for j in range(d if k >= given else 0):
             if open_ones[j] and remaining[j] < scoring.tolerance:
                 open_ones[j] = False
-            if open_ones[j] and covariance[j] ** 2 / remaining[j] > largest:
-                top, largest = j, covariance[j] ** 2 / remaining[j]
+            gain = covariance[j] ** 2 / (remaining[j] + damping)
+            if open_ones[j] and gain > largest:
+                top, largest = j, gain
         if top < 0 or remaining[top] < scoring.tolerance:
             return k
         open_ones[top] = False

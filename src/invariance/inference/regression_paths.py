@@ -1,0 +1,30 @@
+"""Which columns regressions of the outcome pick: where a search can look, when every single flip looks bad."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.pursuit import pursuit
+from .replicas import Target
+
+Groups = tuple[int, int]
+
+
+def groupings(target: Target) -> tuple[Groups, Groups]:
+    """Groups whose second moments are added up: first and one past the last, within environments and over the pool."""
+    n_environments = len(target.scoring.weights) - 1
+    return (0, n_environments), (n_environments, n_environments + 1)
+
+
+def regression_path(
+    target: Target, groups: Groups, damping: float, length: int, given: NDArray[np.int64] | None = None
+) -> NDArray[np.bool_]:
+    """(d,) at most `length` columns that a regression of the outcome picks, after those that are given; see `pursuit`."""
+    given = np.empty(0, np.int64) if given is None else given
+    path = np.empty(min(length, target.n_free), np.int64)
+    path[: len(given)] = given[: len(path)]
+    n = pursuit(target.scoring, target.scoring.outcome, *groups, target.prior.free, damping, path, len(given))
+    chosen = np.zeros(target.n_columns, bool)
+    chosen[path[:n]] = True
+    return chosen
