@@ -76,9 +76,7 @@ def main() -> None:
             print(f"missed: number {number} ({HIDDEN_SUMS[number % len(HIDDEN_SUMS)]}), {outcomes[-1]}", flush=True)
     missed = [one for one in outcomes if one.gap > MISS]
     seconds = [one.seconds for one in outcomes]
-    print(
-        f"{'sets':>5} {'found':>6} {'exact':>6} {'warned':>7} {'missed':>7} {'silent':>7} {'median s':>9} {'max s':>6}"
-    )
+    print(" sets  found  exact  warned  missed  silent  median s  max s")
     print(
         f"{len(outcomes):>5} {1 - len(missed) / len(outcomes):>6.3f} {np.mean([one.exact for one in outcomes]):>6.2f} "
         f"{sum(one.warned for one in outcomes):>7} {len(missed):>7} {sum(not one.warned for one in missed):>7} "

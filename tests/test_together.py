@@ -56,7 +56,7 @@ def test_cliques_equal_their_twin(conditional: type, within: bool) -> None:
     data = simulated(9, (40, 60, 50), seed=81, scale=30.0)
     target = target_of(data, conditional=conditional)
     groups = groupings(target)[0 if within else 1]
-    X, y = deviations(data, within)
+    X, _ = deviations(data, within)
     starts, members, sizes = np.array([4, 0]), np.zeros((2, 4), np.int64), np.zeros(2, np.int64)
     for closest in (1.0, 0.05):
         cliques(target.scoring, *groups, target.prior.free, closest, starts, members, sizes)

@@ -20,7 +20,7 @@ def groupings(target: Target) -> tuple[Groups, Groups]:
 def regression_path(
     target: Target, groups: Groups, damping: float, length: int, given: NDArray[np.int64] | None = None
 ) -> NDArray[np.bool_]:
-    """(d,) at most `length` columns that a regression of the outcome picks, after those that are given; see `pursuit`."""
+    """(d,) at most `length` columns: those that are given, and what a regression of the outcome adds; see `pursuit`."""
     given = np.empty(0, np.int64) if given is None else given
     path = np.empty(min(length, target.n_free), np.int64)
     path[: len(given)] = given[: len(path)]

@@ -49,8 +49,8 @@ class Kind:
 class Searched:
     """What the searches found.
 
-    ends: the best subset (d,) of each search and its log p(z)Λ(z); stepped: better ones to which a clique led; states: what each search left at every temperature
-    (t, d) and its log Λ (t,); interest (d,): how often each column was worth including, at any temperature.
+    ends: the best subset (d,) of each search and its log p(z)Λ(z); stepped: better ones to which a clique led;
+    states: what each search left at every temperature (t, d) and its log Λ (t,); interest (d,): how often each column was worth including, at any temperature.
     """
 
     interest: Floats

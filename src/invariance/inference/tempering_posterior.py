@@ -126,7 +126,7 @@ class Visited:
         return cls(included[:, target.features], ratios[first], log_joint, visits)
 
     def entropy(self, log_evidence: float) -> float:
-        """Of each segment: −p log p summed over what the others visited, and the mean of −log p of its own draws elsewhere.
+        """Of each segment: Σ −p log p over what the others visited, and the mean of −log p of its own draws elsewhere.
 
         What the others visited does not depend on the segment's draws, so that nothing is counted twice or left out.
         """

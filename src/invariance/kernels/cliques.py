@@ -111,7 +111,7 @@ def best_in_block(scoring, prior, included, block, found):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def scan_cliques(scoring, prior, included, members, sizes, largest, values):
-    """values (s,) = best log p(z)Λ(z) when the columns of each clique, and members of `included`, may change together."""
+    """values (s,) = best log p(z)Λ(z) when the columns of each clique and members of `included` may change together."""
     found = np.empty(included.size, np.bool_)
     for s in range(sizes.size):
         block = joined_block(prior, included, members[s, : sizes[s]], largest)
