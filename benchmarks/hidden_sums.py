@@ -55,7 +55,7 @@ def fit(number: int, prior: Prior) -> Outcome:
         gap=float(truth - found),
         exact=bool((posterior.mode_mask == data.truth).all()),
         warned=any(issubclass(warning.category, MixingWarning) for warning in caught),
-        agree=any("agree" in note for note in posterior.notes),
+        agree=any("replicas agree" in note for note in posterior.notes),
         seconds=seconds,
     )
 

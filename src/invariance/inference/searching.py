@@ -50,7 +50,8 @@ class Searched:
     """What the searches found.
 
     ends: the best subset (d,) of each search and its log p(z)Λ(z); stepped: better ones to which a clique led;
-    states: what each search left at every temperature (t, d) and its log Λ (t,); interest (d,): how often each column was worth including, at any temperature.
+    states: what each search left at every temperature (t, d) and its log Λ (t,); interest (d,): how often each column
+    was worth including, at any temperature.
     """
 
     interest: Floats
@@ -105,7 +106,7 @@ def search_modes(
     mixed = few, many
     kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=path) for path in paths)]
     if together.any():
-        kinds.append(Kind(mixed, free=together))
+        kinds += [Kind(mixed, free=together), Kind(mixed, free=together | paths[0] | paths[1])]
     result = Searched(np.zeros(target.n_columns))
     for number in range(max(most_searches(searches), len(kinds))):
         rounds = each(partial(_anneal, betas, kinds[number % len(kinds)]))

@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _COMPARED = 500
+_FEWEST_SEGMENTS = 4
 _SHOWN = 20
 _SAME = 1e-6
 # A subset this probable should have been visited.
@@ -100,8 +101,8 @@ class DrawnSource:
 class Visited:
     """Distinct subsets of the coldest chains.
 
-    masks (m, p); log_ratios, log_joint (m,): log Λ and log p(z)Λ(z); visits (segments, m): how often each half of
-    each replica was there.
+    masks (m, p); log_ratios, log_joint (m,): log Λ and log p(z)Λ(z); visits (segments, m): how often each half (of few
+    replicas, each smaller part) of each replica was there.
     """
 
     masks: Mask
@@ -112,15 +113,16 @@ class Visited:
     @classmethod
     def of(cls, target: Target, rounds: list[list[Round]]) -> Visited:
         packed, values, segment = [], [], []
+        per_replica = max(2, -(-_FEWEST_SEGMENTS // len(rounds)))
         for r, parts in enumerate(rounds):
             for i, part in enumerate(parts):
                 packed.append(part.draws)
                 values.append(part.log_ratios)
-                segment.append(np.full(len(part.draws), 2 * r + (2 * i >= len(parts))))
+                segment.append(np.full(len(part.draws), per_replica * r + per_replica * i // len(parts)))
         rows, ratios, segments = np.concatenate(packed), np.concatenate(values), np.concatenate(segment)
         distinct, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         included = np.unpackbits(distinct, axis=1, count=target.n_columns).astype(bool)
-        visits = np.zeros((2 * len(rounds), len(distinct)), np.int64)
+        visits = np.zeros((per_replica * len(rounds), len(distinct)), np.int64)
         np.add.at(visits, (segments, group.ravel()), 1)
         log_joint = target.log_posterior(included, ratios[first])
         return cls(included[:, target.features], ratios[first], log_joint, visits)
