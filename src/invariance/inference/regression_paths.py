@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ..kernels.pursuit import pursuit
 from .replicas import Target
 
+Mask = NDArray[np.bool_]
 Groups = tuple[int, int]
 
 
@@ -18,13 +19,22 @@ def groupings(target: Target) -> tuple[Groups, Groups]:
 
 
 def regression_path(
-    target: Target, groups: Groups, damping: float, length: int, given: NDArray[np.int64] | None = None
-) -> NDArray[np.bool_]:
-    """(d,) at most `length` columns: those that are given, and what a regression of the outcome adds; see `pursuit`."""
+    target: Target,
+    groups: Groups,
+    damping: float,
+    length: int,
+    given: NDArray[np.int64] | None = None,
+    without: Mask | None = None,
+) -> Mask:
+    """(d,) at most `length` columns: those that are given, and what a regression of the outcome adds; see `pursuit`.
+
+    Columns of `without` (d,) may not be added.
+    """
     given = np.empty(0, np.int64) if given is None else given
+    free = target.prior.free if without is None else target.prior.free & ~without
     path = np.empty(min(length, target.n_free), np.int64)
     path[: len(given)] = given[: len(path)]
-    n = pursuit(target.scoring, target.scoring.outcome, *groups, target.prior.free, damping, path, len(given))
+    n = pursuit(target.scoring, target.scoring.outcome, *groups, free, damping, path, len(given))
     chosen = np.zeros(target.n_columns, bool)
     chosen[path[:n]] = True
     return chosen

@@ -82,6 +82,11 @@ class Target:
         sizes = included.sum(axis=1)
         return included @ self.prior.log_odds + self.prior.by_size[sizes] + self.prior.constant + log_ratios
 
+    def value_of(self, included: Mask, scoring: Scoring | None = None) -> float:
+        """log p(z)Λ(z) of one subset (d,); -inf where it is undecidable."""
+        log_ratio = log_ratio_of(self.scoring if scoring is None else scoring, included)
+        return -np.inf if np.isnan(log_ratio) else float(self.log_posterior(included[None], np.array([log_ratio]))[0])
+
 
 @dataclass(frozen=True, eq=False)
 class Proposals:
@@ -205,8 +210,7 @@ class Replica:
         return Best(self.target.start.copy(), np.array([-np.inf]))
 
     def _note(self, included: Mask) -> None:
-        log_ratio = np.array([log_ratio_of(self._scoring, included)])
-        value = self.target.log_posterior(included[None], log_ratio)[0]
+        value = self.target.value_of(included, self._scoring)
         for record in (self.found, self.best):
             if value > record.log_posterior[0]:
                 record.included[:] = included

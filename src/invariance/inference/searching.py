@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..kernels.chain_moves import BlockRule
 from ..kernels.gram_rows import GramRows
-from ..kernels.pursuit import MATCHING
+from ..kernels.pursuit import FORWARD, MATCHING
 from .regression_paths import groupings, regression_path
 from .replicas import Proposals, Replica, Round, Target, block_rules
 from .together import Cliques
@@ -94,20 +94,22 @@ def search_modes(
     """Anneal every replica again and again, at least `searches` times, in turn by all kinds of search.
 
     Two kinds move among all columns, one with blocks that follow the flips, one thriftily; the others are held to a few
-    columns, among which a needle can be found: those of a regression path, and those that help only together. Before it
-    ends, every clique of columns is tried on the best subset; where that finds a better one, searching goes on.
+    columns, among which a needle can be found: two to those of a regression path, one to the columns that help only
+    together and to what a regression adds to these when it may not use the paths, which the outcome's own effects fill.
+    Before it ends, every clique of columns is tried on the best subset; where that finds a better one, it goes on.
     """
     paths = [regression_path(target, groups, MATCHING, _PATH) for groups in groupings(target)]
     cliques = Cliques.of(target, _clique_starts(target, paths))
-    together = cliques.joint_columns(target)
+    climbed = cliques.climbed(target)
+    first = next(iter(cliques.synergic(target.n_columns)), None)
+    aside = regression_path(target, groupings(target)[0], FORWARD, _PATH, first, np.any(paths, axis=0))
+    together = np.any([cliques.joint_columns(target), aside, *(mask for mask, _ in climbed)], axis=0)
     guide = np.sum([*paths, together], axis=0, dtype=float)
     few, many = block_rules(target, guide, block_size, guide)
     follow = few, many._replace(follows=True)
     mixed = few, many
-    kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=path) for path in paths)]
-    if together.any():
-        kinds += [Kind(mixed, free=together), Kind(mixed, free=together | paths[0] | paths[1])]
-    result = Searched(np.zeros(target.n_columns))
+    kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=path) for path in (*paths, together))]
+    result = Searched(np.zeros(target.n_columns), stepped=climbed)
     for number in range(max(most_searches(searches), len(kinds))):
         rounds = each(partial(_anneal, betas, kinds[number % len(kinds)]))
         result.interest += np.sum([found.interest for found in rounds], axis=0)

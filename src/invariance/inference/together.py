@@ -9,7 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.chain_moves import log_ratio_of
+from ..kernels.active_set import active_set
+from ..kernels.climbing import climb
 from ..kernels.cliques import best_in_block, cliques, joined_block, scan_cliques, synergy
 from ..kernels.pursuit import FORWARD
 from .regression_paths import groupings, regression_path
@@ -28,6 +29,8 @@ _FOLLOWING = 6
 _JOINED = 11
 # The cliques in which a search looks for a needle.
 _MOST_JOINT = 6
+# Steepest ascent from a clique ends well before.
+_MOST_STEPS = 200
 # Synergies of unrelated columns, times the number of rows, stay below this times the logarithm of their number.
 _CHANCE = 4.0
 
@@ -57,21 +60,38 @@ class Cliques:
             parts.append((members, sizes, target.n_rows * synergies, joint))
         return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def joint_columns(self, target: Target) -> Mask:
-        """(d,) the columns of the cliques that explain the outcome together and not one by one, and those that a
-        regression of the outcome adds to each: the originals of noisy copies, what else it depends on."""
-        chosen = np.zeros(target.n_columns, bool)
-        beyond_chance = self.synergies > _CHANCE * np.log(target.n_columns)
-        n_found = 0
+    def synergic(self, n_columns: int) -> list[NDArray[np.int64]]:
+        """The cliques that explain the outcome together and not one by one, beyond chance, the strongest first."""
+        found: list[NDArray[np.int64]] = []
+        known: set[frozenset[int]] = set()
         for s in np.argsort(-self.synergies, kind="stable"):
-            if not beyond_chance[s] or n_found == _MOST_JOINT:
+            if self.synergies[s] <= _CHANCE * np.log(n_columns) or len(found) == _MOST_JOINT:
                 break
             clique = self.members[s, : self.joint[s]]
-            n_found += not chosen[clique].all()
-            chosen[clique] = True
+            if frozenset(clique.tolist()) not in known:
+                known.add(frozenset(clique.tolist()))
+                found.append(clique)
+        return found
+
+    def joint_columns(self, target: Target) -> Mask:
+        """(d,) the columns of the synergic cliques, and those that a regression of the outcome adds to each: the
+        originals of noisy copies, what else it depends on."""
+        chosen = np.zeros(target.n_columns, bool)
+        for clique in self.synergic(target.n_columns):
             for groups in groupings(target):
                 chosen |= regression_path(target, groups, FORWARD, len(clique) + _FOLLOWING, clique)
         return chosen
+
+    def climbed(self, target: Target) -> list[tuple[Mask, float]]:
+        """The subsets (d,) to which steepest ascent leads from each synergic clique, and their log p(z)Λ(z)."""
+        ends = []
+        state = active_set(len(target.scoring.weights), target.n_columns, target.capacity + 1)
+        for clique in self.synergic(target.n_columns):
+            included = target.start.copy()
+            included[clique[: target.capacity - int(target.start.sum())]] = True
+            climb(target.scoring, target.prior, included, state, _MOST_STEPS)
+            ends.append((included, target.value_of(included)))
+        return ends
 
     def best_step(self, target: Target, included: Mask) -> tuple[Mask, float]:
         """The best subset (d,), and its log p(z)Λ(z), when any one clique may change together with `included` (d,)."""
@@ -83,5 +103,4 @@ class Cliques:
         found = np.empty_like(included)
         block = joined_block(target.prior, included, self.members[top, : self.sizes[top]], _JOINED)
         best_in_block(target.scoring, target.prior, included, block, found)
-        log_ratio = np.array([log_ratio_of(target.scoring, found)])
-        return found, float(target.log_posterior(found[None], log_ratio)[0])
+        return found, target.value_of(found)
