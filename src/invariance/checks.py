@@ -261,16 +261,22 @@ def check_whole(
             f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs at "
             "least 3 rows: leave them out, merge them with similar ones or add rows."
         )
+    check_outcome(environments, n_rows, low, high, outcome_name)
+
+
+def check_outcome(
+    environments: Sequence[Hashable], counts: ArrayLike, minimum: ArrayLike, maximum: ArrayLike, name: str
+) -> None:
+    """Raise when the outcome is constant, over all rows or inside an environment; counts and its range are (E,)."""
+    n_rows, low, high = np.asarray(counts), np.asarray(minimum), np.asarray(maximum)
     if low.min() == high.max():
-        raise DataError(
-            f"outcome {outcome_name!r} is constant: every row is {low[0]:g}. Choose an outcome that varies."
-        )
+        raise DataError(f"outcome {name!r} is constant: every row is {low[0]:g}. Choose an outcome that varies.")
     flat = low == high
     if flat.any():
         raise DataError(
-            f"outcome {outcome_name!r} is constant inside environment "
-            f"{with_counts(environments, np.where(flat, n_rows, 0))}, so no model can be fitted there: "
-            "leave that environment out or merge it with another."
+            f"outcome {name!r} is constant inside environment {with_counts(environments, np.where(flat, n_rows, 0))}, "
+            "so no model can be fitted there: leave that environment out or merge it with another. Or choose another "
+            "outcome."
         )
 
 

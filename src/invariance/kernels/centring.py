@@ -39,3 +39,15 @@ def centred_rows(X, y, rows, origin, shift, minimum, maximum):
     for j in range(p + 1):
         shift[j] = (mean[j] - origin[j]) + correction[j]
     return centred
+
+
+@njit(cache=True, nogil=True)
+def count_equal(X, y, rows, values):
+    """(p + 1,) how many of the rows of [X, y] hold exactly values[j] in column j."""
+    p = X.shape[1]
+    counts = np.zeros(p + 1, np.int64)
+    for i in range(rows.size):
+        for j in range(p):
+            counts[j] += X[rows[i], j] == values[j]
+        counts[p] += y[rows[i]] == values[p]
+    return counts
