@@ -142,12 +142,19 @@ def test_an_error_clears_the_display(cell: Cell) -> None:
     assert cell.shown[-1] == ""
 
 
-def test_a_shell_without_a_kernel_is_no_notebook(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.filterwarnings("error")
+def test_a_shell_without_a_kernel_is_no_notebook(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(ZMQInteractiveShell, "kernel", None)
     with ProgressBar("counting", 100, "auto") as bar:
         time.sleep(0.05)
         bar.advance()
         assert not bar.shown
+    with ProgressBar("counting", 100, True) as bar:
+        time.sleep(0.05)
+        bar.advance()
+    assert "counting" in capfd.readouterr().err
     assert cell.n_displays == 0
 
 
