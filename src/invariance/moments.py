@@ -22,7 +22,7 @@ from .checks import (
     quoted,
 )
 from .data import MultiEnvironmentData
-from .kernels.centring import centred_rows, count_equal
+from .kernels.centring import centred_rows
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -285,8 +285,8 @@ def _of_rows(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats)
 
 def _of_block(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats) -> _Part:
     n, (shift, minimum, maximum) = len(rows), np.empty((3, data.n_features + 1))
-    centred = centred_rows(data.X, data.y, rows, origin, shift, minimum, maximum)
-    at_ends = np.stack([count_equal(data.X, data.y, rows, end) for end in (minimum, maximum)])
+    at_ends = np.empty((2, data.n_features + 1), np.int64)
+    centred = centred_rows(data.X, data.y, rows, origin, shift, minimum, maximum, at_ends)
     scatter = centred.T @ centred
     return _Part(n, shift, minimum, maximum, at_ends, _EPSILON * np.sqrt(n) * np.diagonal(scatter), scatter)
 
