@@ -11,8 +11,22 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from invariance import BIP, BetaBinomialPrior, DataError, DataWarning, Enumeration, InclusionPrior, UniformPrior
+from invariance import (
+    BIP,
+    BetaBinomialPrior,
+    DataError,
+    DataWarning,
+    Enumeration,
+    InclusionPrior,
+    LinearGaussian,
+    Posterior,
+    Tempering,
+    UniformPrior,
+)
+from invariance.conditionals.gaussian_rows import LinearGaussianRows
 from invariance.datasets import make_example
+from invariance.inference.base import RunOptions
+from invariance.priors import BoundPrior
 from invariance.selector import SingleEnvironmentWarning
 from twins import simulated
 
@@ -199,11 +213,20 @@ def test_dropped_rows_are_noted() -> None:
 
 
 def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which model goes to which engine. Sampling with it, whose kernels compile anew, is tested beside the engine."""
     monkeypatch.setattr("invariance.conditionals.gaussian_rows.free_bytes", lambda: 1000)
+    given = []
+
+    def run(self: Tempering, model: LinearGaussianRows, prior: BoundPrior, options: RunOptions) -> Posterior:
+        given.append(model)
+        return Enumeration().run(LinearGaussian(model.data), prior, options)
+
+    monkeypatch.setattr(Tempering, "run", run)
     with pytest.warns(
         DataWarning, match=r"second moments of 8 features take 0\.0 GB, more than is free, and are computed"
     ):
         model = BIP(random_state=0).fit_data(EXAMPLE)
+    assert [type(one) for one in given] == [LinearGaussianRows]
     np.testing.assert_array_equal(model.support_, EXAMPLE.truth)
     exact = pytest.raises(
         DataError, match="use inference='tempering', which computes them on demand, or fewer features"

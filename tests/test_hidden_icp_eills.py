@@ -80,6 +80,17 @@ def test_hidden_icp_with_an_intercept_does_not_depend_on_where_zero_is() -> None
     assert not np.allclose(raw.effects_, HiddenICP().fit(X, y, env).effects_, rtol=0.1)
 
 
+@pytest.mark.parametrize("mean", [1e6, 1e9])
+def test_hidden_icp_with_an_intercept_is_safe_against_large_means(mean: float) -> None:
+    """Adding the mean rounds the data; it is compared with the rounded data at zero."""
+    X, y, env = simulated()
+    far, y_far = X + mean, y - mean
+    shifted, plain = (HiddenICP(intercept=True).fit(*data, env) for data in ((far, y_far), (far - mean, y_far + mean)))
+    np.testing.assert_allclose(shifted.effects_, plain.effects_, rtol=1e-9)
+    np.testing.assert_allclose(shifted.p_values_, plain.p_values_, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(shifted.confidence_intervals_, plain.confidence_intervals_, rtol=1e-9)
+
+
 def test_hidden_icp_names_collinear_features() -> None:
     X, y, env = simulated()
     with pytest.raises(DataError, match="'x2', 'x5'"):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from invariance.conditionals.linear_gaussian import LinearGaussian
 from invariance.data import DataError, DataWarning, MultiEnvironmentData, read_chunks
 from invariance.moments import Moments
+from invariance.simulation import example_1
 from twins import datasets, simulated
 
 
@@ -100,6 +103,108 @@ def test_removing_the_only_different_row_leaves_a_constant() -> None:
     assert (removed.scatter[0, 1] == 0).all()
 
 
+def with_outlier(size: float, n: int = 100, first: bool = False) -> tuple[MultiEnvironmentData, int]:
+    """One value of x0 at `size` standard deviations, and its row."""
+    data = simulated(3, (n, n), seed=5)
+    X, row = data.X.copy(), 0 if first else 7
+    X[row, 0] = size
+    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index), row
+
+
+def removed_and_expected(data: MultiEnvironmentData, row: int) -> tuple[Moments, Moments]:
+    removed = Moments.from_data(data).without_row(0, np.append(data.X[row], data.y[row]))
+    return removed, Moments.from_data(subset_of_rows(data, np.delete(np.arange(data.n_rows), row)))
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("size", [10.0, 1e2, 1e3])
+def test_removing_an_outlier_is_right_to_nine_digits(size: float, first: bool) -> None:
+    removed, expected = removed_and_expected(*with_outlier(size, first=first))
+    scale = np.sqrt(np.einsum("gjj->gj", expected.scatter))
+    np.testing.assert_array_equal(removed.varies, expected.varies)
+    error = np.abs(removed.scatter - expected.scatter) / (scale[:, :, None] * scale[:, None, :])
+    assert error.max() < 1e-9
+    assert np.abs(removed.means - expected.means).max() < 1e-9
+
+
+@pytest.mark.parametrize("size", [1e5, 1e7, 1e12])
+def test_removing_an_outlier_that_drowned_the_others_is_refused(size: float) -> None:
+    data, row = with_outlier(size)
+    with pytest.raises(DataError, match="too little is left of the scatter of 'x0' in environment 0") as caught:
+        Moments.from_data(data).without_row(0, np.append(data.X[row], data.y[row]))
+    assert "with Moments.from_data or Moments.from_chunks" in str(caught.value)
+
+
+def test_the_refusal_begins_where_nine_digits_end() -> None:
+    """Whatever is not refused is right, and an outlier of a thousand standard deviations is not refused."""
+    refused = []
+    for size in np.geomspace(1e2, 1e8, 60):
+        try:
+            removed, expected = removed_and_expected(*with_outlier(size))
+        except DataError:
+            refused.append(size)
+            continue
+        assert removed.scatter[0, 0, 0] == pytest.approx(expected.scatter[0, 0, 0], rel=1e-9)
+    assert 1e3 < min(refused) < 1e5
+
+
+def test_errors_of_removal_after_removal_add_up() -> None:
+    """Each outlier leaves enough digits of what is left; one after the other they do not."""
+    data = simulated(3, (100, 100), seed=5)
+    X = data.X.copy()
+    X[3:6, 0] = 1e7, 2e4, 50.0
+    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    rows = np.column_stack([data.X, data.y])
+    once = Moments.from_data(data).without_row(0, rows[3])
+    fresh = Moments.from_data(subset_of_rows(data, np.delete(np.arange(200), 3)))
+    np.testing.assert_allclose(once.scatter[0, 0, 0], fresh.scatter[0, 0, 0], rtol=1e-9)
+    fresh.without_row(0, rows[4])
+    with pytest.raises(DataError, match="too little is left of the scatter of 'x0'"):
+        once.without_row(0, rows[4])
+
+
+def test_a_dummy_can_lose_all_its_ones() -> None:
+    data = simulated(3, (20, 20), seed=6)
+    X = data.X.copy()
+    X[:20, 1] = np.arange(20) < 3
+    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    moments = Moments.from_data(data)
+    for row in range(3):
+        assert moments.varies[0, 1]
+        moments = moments.without_row(0, np.append(X[row], data.y[row]))
+    assert moments.varies[:, 1].tolist() == [False, True, True]
+    assert moments.maximum[0, 1] == moments.means[0, 1] == 0.0
+    with pytest.raises(DataError, match="its 'x1' is outside the range"):
+        moments.without_row(0, np.append(X[0], data.y[0]))
+
+
+def test_a_row_at_the_end_of_a_range_leaves_once() -> None:
+    data = simulated(2, (20, 20), seed=7)
+    row = int(np.argmax(data.X[:20, 0]))
+    values = np.append(data.X[row], data.y[row])
+    moments = Moments.from_data(data).without_row(0, values)
+    with pytest.raises(DataError, match="its 'x0' is outside the range"):
+        moments.without_row(0, values)
+
+
+def test_ends_are_counted_as_numpy_does() -> None:
+    rng = np.random.default_rng(8)
+    X, y = rng.integers(0, 3, (50, 4)).astype(float), rng.integers(0, 9, 50).astype(float)
+    data = MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 25))
+    table = np.column_stack([X, y])
+    halves = [Moments.from_data(subset_of_rows(data, np.arange(start, 50, 2))) for start in (0, 1)]
+    for moments in (Moments.from_data(data), halves[0].merge(halves[1])):
+        for e, rows in enumerate((table[:25], table[25:])):
+            expected = [(rows == rows.min(axis=0)).sum(axis=0), (rows == rows.max(axis=0)).sum(axis=0)]
+            np.testing.assert_array_equal(moments.at_ends[e], expected)
+
+
+def test_moments_without_rows_cannot_lose_one() -> None:
+    moments = example_1().population_moments()
+    with pytest.raises(DataError, match="not computed from rows"):
+        moments.without_row(moments.environments[0], np.zeros(len(moments.columns)))
+
+
 def test_row_errors_name_the_problem() -> None:
     moments = Moments.from_data(simulated(2, (5, 6)))
     with pytest.raises(DataError, match=r"there is no environment 'x'; the environments are \[0, 1\]"):
@@ -127,6 +232,18 @@ def test_another_outcome_shares_the_memory() -> None:
     )
     with pytest.raises(DataError, match="did you mean 'x2'"):
         moments.with_outcome("X2")
+
+
+def test_a_column_constant_in_an_environment_cannot_be_the_outcome() -> None:
+    data = simulated(4, (20, 25), seed=3)
+    X = data.X.copy()
+    X[:20, 2] = 4.0
+    moments = Moments.from_data(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    with pytest.raises(DataError, match=r"outcome 'x2' is constant inside environment 0 \(20 rows\), so no model"):
+        moments.with_outcome("x2")
+    unchecked = replace(moments, outcome=2)
+    with pytest.raises(DataError, match="outcome 'x2' is constant inside environment 0"):
+        LinearGaussian(unchecked)
 
 
 def test_chunks_of_a_file_equal_the_whole(tmp_path) -> None:

@@ -167,8 +167,6 @@ def test_support_size_of_the_gene_study() -> None:
     count = bound.support_size()
     assert isinstance(count, int)
     assert count == sum(math.comb(6169, k) for k in range(201))
-    assert len(str(count)) - 1 in (381, 382)
-    assert math.log(count) == pytest.approx(382 * math.log(10), rel=2e-3)
     assert bound.log_normalizer == pytest.approx(math.log(count), rel=1e-13)
     with_hard = InclusionPrior({"x3": 1.0, "x5": 0.0}, 200).bind(6169)
     assert with_hard.support_size() == sum(math.comb(6167, k) for k in range(200))

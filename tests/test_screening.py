@@ -103,10 +103,14 @@ def test_coefficient_p_values_are_those_of_least_squares() -> None:
     np.testing.assert_allclose(coefficient_p_values(data.X, data.y), wanted, rtol=1e-6, atol=1e-300)
 
 
-def test_pooled_regression_selects_by_significance() -> None:
+@pytest.mark.parametrize("alpha", [0.05, 1e-12])
+def test_pooled_regression_selects_by_significance(alpha: float) -> None:
+    sm = pytest.importorskip("statsmodels.api")
     data = make_example()
-    model = PooledRegression().fit_data(data)
-    np.testing.assert_array_equal(model.support_, model.p_values_ < 0.05)
+    model = PooledRegression(alpha).fit_data(data)
+    wanted = sm.OLS(data.y, sm.add_constant(data.X)).fit().pvalues[1:] < alpha
+    assert 0 < wanted.sum() < 8
+    np.testing.assert_array_equal(model.support_, wanted)
     assert not model.used_lasso_
 
 

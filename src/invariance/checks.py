@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+import unicodedata
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
@@ -132,6 +133,12 @@ def resolve_columns(
     return outcome, environment, tuple(chosen)
 
 
+def check_lengths(lengths: Mapping[str, int]) -> None:
+    if len(set(lengths.values())) > 1:
+        found = listing(f"{what} has {rows_text(length)}" for what, length in lengths.items())
+        raise DataError(f"lengths differ: {found}. Pass one entry per row in each.")
+
+
 def check_missing_argument(missing: object) -> None:
     if missing not in ("error", "drop"):
         raise DataError(f"missing={missing!r} is not known: pass missing='error' or missing='drop'.")
@@ -253,6 +260,7 @@ def check_whole(
             f"{labels_of}: all {rows_text(int(n_rows[0]))} have the same label {environments[0]!r}. "
             "At least two environments are needed: choose a column whose values differ."
         )
+    check_distinct_labels(environments, labels_of)
     small = n_rows < SMALLEST_ENVIRONMENT
     if small.any() and single_allowed and len(environments) == 1:
         raise DataError(f"the data has only {rows_text(int(n_rows[0]))}; at least 3 rows are needed.")
@@ -261,16 +269,35 @@ def check_whole(
             f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs at "
             "least 3 rows: leave them out, merge them with similar ones or add rows."
         )
+    check_outcome(environments, n_rows, low, high, outcome_name)
+
+
+def check_distinct_labels(environments: Sequence[Hashable], labels_of: str) -> None:
+    """Raise when two labels would look alike in print: they differ in white space or in how they are stored."""
+    seen: dict[str, Hashable] = {}
+    for label in environments:
+        shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
+        other = seen.setdefault(" ".join(unicodedata.normalize("NFC", shown).split()), label)
+        if other is not label:
+            raise DataError(
+                f"{labels_of}: the labels {other!a} and {label!a} count as two environments but look alike. "
+                "Write them in the same way if they are one environment, and give them different names if they are two."
+            )
+
+
+def check_outcome(
+    environments: Sequence[Hashable], counts: ArrayLike, minimum: ArrayLike, maximum: ArrayLike, name: str
+) -> None:
+    """Raise when the outcome is constant, over all rows or inside an environment; counts and its range are (E,)."""
+    n_rows, low, high = np.asarray(counts), np.asarray(minimum), np.asarray(maximum)
     if low.min() == high.max():
-        raise DataError(
-            f"outcome {outcome_name!r} is constant: every row is {low[0]:g}. Choose an outcome that varies."
-        )
+        raise DataError(f"outcome {name!r} is constant: every row is {low[0]:g}. Choose an outcome that varies.")
     flat = low == high
     if flat.any():
         raise DataError(
-            f"outcome {outcome_name!r} is constant inside environment "
-            f"{with_counts(environments, np.where(flat, n_rows, 0))}, so no model can be fitted there: "
-            "leave that environment out or merge it with another."
+            f"outcome {name!r} is constant inside environment {with_counts(environments, np.where(flat, n_rows, 0))}, "
+            "so no model can be fitted there: leave that environment out or merge it with another. Or choose another "
+            "outcome."
         )
 
 

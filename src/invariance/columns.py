@@ -159,3 +159,21 @@ def label_list(labels: Any) -> list[Hashable]:
         raise DataError(
             f"environments of type {type(labels).__name__} is not a sequence: pass one label per row."
         ) from None
+
+
+def free_name(default: str, taken: Sequence[str]) -> str:
+    """A default name gives way to columns that have it."""
+    while default in taken:
+        default += "_"
+    return default
+
+
+def checked_names(feature_names: Sequence[str], p: int) -> list[str]:
+    """Names for the p columns of an array, checked."""
+    if isinstance(feature_names, str):
+        raise DataError(f"feature_names={feature_names!r} is a single string: pass a list of {p} names.")
+    names = [str(name) for name in feature_names]
+    if len(names) != p:
+        raise DataError(f"feature_names has {len(names)} names but X has {p} columns: pass one per column.")
+    check_unique(names, "feature_names")
+    return names

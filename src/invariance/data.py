@@ -16,6 +16,7 @@ from invariance.checks import (
     DataWarning,
     all_missing,
     announce_constant,
+    check_lengths,
     check_max_size,
     check_missing_argument,
     check_scale,
@@ -25,7 +26,6 @@ from invariance.checks import (
     dropped_message,
     encode_labels,
     largest_size,
-    listing,
     located,
     quoted,
     resolve_columns,
@@ -37,8 +37,10 @@ from invariance.columns import (
     array_values,
     as_frame,
     as_series,
+    checked_names,
     frame_names,
     frame_values,
+    free_name,
     label_list,
     series_values,
 )
@@ -81,6 +83,10 @@ class MultiEnvironmentData:
     dropped_features: tuple[str, ...] = ()  # constant over all rows
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)  # None: rows without a label
     truth: NDArray[np.bool_] | None = None  # (p,), the invariant features where they are known
+    original_features: tuple[str, ...] = ()  # of the user's own table, before any was dropped or screened out
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "original_features", self.original_features or self.feature_names)
 
     @property
     def n_rows(self) -> int:
@@ -115,12 +121,18 @@ class MultiEnvironmentData:
         return np.flatnonzero(self.environment_index == e)
 
     def to_frame(self) -> pd.DataFrame:
-        """One table again: the features, the outcome and the environment labels."""
+        """One table again: the features, the outcome and the environment labels.
+
+        Labels that came without a name are in the column "environment", or "environment_" if that name is taken.
+        """
         import pandas as pd
 
+        columns = (*self.feature_names, self.outcome_name)
+        labels = free_name("environment", columns) if self.environment_name is None else self.environment_name
+        check_unique((*columns, labels), "the table")
         table = pd.DataFrame(self.X, columns=list(self.feature_names))
         table[self.outcome_name] = self.y
-        table[self.environment_name or "environment"] = [self.environments[e] for e in self.environment_index]
+        table[labels] = [self.environments[e] for e in self.environment_index]
         return table
 
     def __repr__(self) -> str:
@@ -187,7 +199,7 @@ class MultiEnvironmentData:
         else:
             values = frame_values(as_frame(X, "X"), names)
         if feature_names is not None:
-            names = _given_names(feature_names, values.shape[1])
+            names = checked_names(feature_names, values.shape[1])
         if not names:
             raise DataError(f"X has no features, shape {values.shape}: it needs at least one column.")
         outcome_values = _outcome_array(y)
@@ -195,27 +207,15 @@ class MultiEnvironmentData:
         lengths = {"X": len(values), "y": len(outcome_values)}
         if labels is not None:
             lengths["environments"] = len(labels)
-        if len(set(lengths.values())) > 1:
-            found = listing(f"{what} has {rows_text(length)}" for what, length in lengths.items())
-            raise DataError(f"lengths differ: {found}. Pass one entry per row in each.")
-        while outcome_name == "y" + "_" * (len(outcome_name) - 1) and outcome_name in names:
-            outcome_name += "_"  # the default name gives way to a feature called y
+        check_lengths(lengths)
+        if outcome_name == "y":
+            outcome_name = free_name(outcome_name, names)
         if outcome_name in names:
             raise DataError(f"outcome_name={outcome_name!r} is also a feature name: choose another.")
         if len(values) == 0:
             raise DataError(NO_ROWS)
         screened = _screen(values, outcome_values, labels, tuple(names), outcome_name, None, missing)
         return _whole(screened, single_allowed=environments is None)
-
-
-def _given_names(feature_names: Sequence[str], p: int) -> list[str]:
-    if isinstance(feature_names, str):
-        raise DataError(f"feature_names={feature_names!r} is a single string: pass a list of {p} names.")
-    names = [str(name) for name in feature_names]
-    if len(names) != p:
-        raise DataError(f"feature_names has {len(names)} names but X has {p} columns: pass one per column.")
-    check_unique(names, "feature_names")
-    return names
 
 
 def _outcome_array(y: Any) -> Floats:

@@ -82,7 +82,8 @@ class BIP(EnvironmentSelector):
     def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
         self._check_choices()
         model = self._model(data)
-        prior = (UniformPrior() if self.prior is None else self.prior).bind(data.feature_names, model.largest_size)
+        belief = UniformPrior() if self.prior is None else self.prior
+        prior = belief.bind(data.feature_names, model.largest_size, data.original_features)
         model.moments.check_max_size(prior.max_size)
         options = RunOptions(self.n_jobs, np.random.default_rng(self.random_state), self.progress)
         posterior = choose_engine(self.inference, model, prior, options).run(model, prior, options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,19 +14,22 @@ from .checks import (
     DataError,
     announce_constant,
     check_max_size,
+    check_outcome,
     check_spread,
     check_whole,
     largest_size,
     nearest,
+    quoted,
 )
 from .data import MultiEnvironmentData
 from .kernels.centring import centred_rows
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
-# A column whose scatter falls by this factor when one row is removed was constant in the other rows:
-# what is left is rounding.
-_VANISHED = 1e-12
+_EPSILON = float(np.finfo(float).eps)
+# What is left of a column's scatter when a row is removed must be known to this relative accuracy.
+_RESOLVED = 1e-9
 _ROWS_PER_BLOCK = 65_536
 
 
@@ -36,8 +40,13 @@ class Moments:
     columns : d names; outcome : index of the column that is predicted
     environments : E labels; counts : (E,) rows of each
     origin : (d,) a value of each column; shifts : (E, d) means measured from it, so that a large mean costs no digits
-    minimum, maximum : (E, d), equal exactly where a column is constant inside an environment
+    minimum, maximum : (E, d), equal exactly where a column is constant inside an environment; bounds that no row
+        need attain once rows were removed
     scatter : (E + 1, d, d) centred sums of products; the last one is over the pooled rows
+    at_ends : (E, 2, d) how many rows attain the minimum and the maximum
+    rounding : (E, d) error to expect in the diagonal of the scatter
+
+    The last two are what `without_row` decides by. Moments that were not computed from rows have none.
     """
 
     columns: tuple[str, ...]
@@ -49,6 +58,8 @@ class Moments:
     minimum: Floats
     maximum: Floats
     scatter: Floats
+    at_ends: Counts | None = None
+    rounding: Floats | None = None
 
     @property
     def n_environments(self) -> int:
@@ -149,8 +160,8 @@ class Moments:
         constant = lowest == highest
         if not constant.any():
             return self
-        announce_constant([self.columns[j] for j in np.flatnonzero(constant)], self.n_features)
-        return self._reordered(tuple(name for name, flat in zip(self.columns, constant, strict=True) if not flat))
+        announce_constant(self._names(constant), self.n_features)
+        return self._reordered(tuple(self._names(~constant)))
 
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983)."""
@@ -162,48 +173,59 @@ class Moments:
             raise DataError(f"cannot merge moments of different columns; they differ in {difference}.")
         other = other._reordered(self.columns)._measured_from(self.origin)
         environments = tuple(dict.fromkeys(self.environments + other.environments))
-        parts = (_merged(self._part(label), other._part(label)) for label in environments)
+        parts = (_merged(self._part_of(label), other._part_of(label)) for label in environments)
         return _assembled(self.columns, self.outcome, environments, self.origin, parts)
 
     def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
-        """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment."""
+        """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.
+
+        Right to nine digits, or refused: a row that made up nearly all of a column's scatter leaves too few digits of
+        the other rows behind.
+        """
         e = self._environment_index(environment)
         values = np.asarray(row, dtype=float)
         if values.shape != (len(self.columns),):
             raise DataError(f"a row has {len(self.columns)} values ({self.columns[0]!r}, …), not {values.shape}.")
-        n = self.counts[e]
-        if n < 2:
-            raise DataError(f"environment {environment!r} has {n} row; the last row cannot be removed.")
-        outside = (values < self.minimum[e]) | (values > self.maximum[e])
+        if self.rounding is None:
+            raise DataError("these moments were not computed from rows, so that none can be removed.")
+        part = self._part(e)
+        if part.n_rows < 2:
+            raise DataError(f"environment {environment!r} has {part.n_rows} row; the last row cannot be removed.")
+        beyond = np.stack([values <= part.minimum, values >= part.maximum]) & (part.at_ends == 0)
+        outside = (values < part.minimum) | (values > part.maximum) | beyond.any(axis=0)
         if outside.any():
             name = self.columns[int(np.argmax(outside))]
             raise DataError(f"this row is not in environment {environment!r}: its {name!r} is outside the range there.")
-        counts, shifts, scatter = self.counts.copy(), self.shifts.copy(), self.scatter.copy()
-        deviation = (values - self.origin) - shifts[e]
-        before = np.diagonal(scatter[e]).copy()
-        counts[e] = n - 1
-        shifts[e] -= deviation / (n - 1)
-        scatter[e] -= (n / (n - 1)) * np.outer(deviation, deviation)
-        constant = np.diagonal(scatter[e]) <= _VANISHED * before
-        scatter[e][constant, :] = 0.0
-        scatter[e][:, constant] = 0.0
-        remaining = np.where(values == self.maximum[e], self.minimum[e], self.maximum[e])
-        minimum, maximum = self.minimum.copy(), self.maximum.copy()
-        minimum[e] = np.where(constant, remaining, minimum[e])
-        maximum[e] = np.where(constant, remaining, maximum[e])
-        _fill_pool(counts, shifts, scatter)
-        return replace(self, counts=counts, shifts=shifts, minimum=minimum, maximum=maximum, scatter=scatter)
+        left, unresolved = _removed(part, values, self.origin)
+        if unresolved.any():
+            raise DataError(
+                f"without this row too little is left of the scatter of {quoted(self._names(unresolved))} in "
+                f"environment {environment!r} to be known to nine digits: the row is far from the others there. "
+                "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
+            )
+        parts = (left if label == environment else self._part(i) for i, label in enumerate(self.environments))
+        return _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
         if name not in self.columns:
             raise DataError(f"column {name!r} is not in the data; {nearest(name, self.columns)}")
-        return replace(self, outcome=self.columns.index(name))
+        turned = replace(self, outcome=self.columns.index(name))
+        turned.check_outcome()
+        return turned
+
+    def check_outcome(self) -> None:
+        """Raise when the outcome is constant inside an environment, where no model can be fitted."""
+        low, high = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
+        check_outcome(self.environments, self.counts, low, high, self.outcome_name)
 
     def _environment_index(self, environment: Hashable) -> int:
         if environment not in self.environments:
             raise DataError(f"there is no environment {environment!r}; the environments are {list(self.environments)}.")
         return self.environments.index(environment)
+
+    def _names(self, chosen: NDArray[np.bool_]) -> list[str]:
+        return [self.columns[j] for j in np.flatnonzero(chosen)]
 
     def _reordered(self, columns: tuple[str, ...]) -> Moments:
         if columns == self.columns:
@@ -218,19 +240,39 @@ class Moments:
             minimum=self.minimum[:, order],
             maximum=self.maximum[:, order],
             scatter=self.scatter[:, order][:, :, order],
+            at_ends=None if self.at_ends is None else self.at_ends[:, :, order],
+            rounding=None if self.rounding is None else self.rounding[:, order],
         )
 
     def _measured_from(self, origin: Floats) -> Moments:
         return replace(self, origin=origin, shifts=self.shifts + (self.origin - origin))
 
-    def _part(self, environment: Hashable) -> _Part | None:
-        if environment not in self.environments:
-            return None
-        e = self.environments.index(environment)
-        return (int(self.counts[e]), self.shifts[e], self.minimum[e], self.maximum[e], self.scatter[e])
+    def _part_of(self, environment: Hashable) -> _Part | None:
+        return self._part(self.environments.index(environment)) if environment in self.environments else None
+
+    def _part(self, e: int) -> _Part:
+        d = len(self.columns)
+        return _Part(
+            n_rows=int(self.counts[e]),
+            shift=self.shifts[e],
+            minimum=self.minimum[e],
+            maximum=self.maximum[e],
+            at_ends=np.zeros((2, d), np.int64) if self.at_ends is None else self.at_ends[e],
+            rounding=np.full(d, np.inf) if self.rounding is None else self.rounding[e],
+            scatter=self.scatter[e],
+        )
 
 
-_Part = tuple[int, Floats, Floats, Floats, Floats]
+class _Part(NamedTuple):
+    """The moments of one environment's rows, or of some of them."""
+
+    n_rows: int
+    shift: Floats
+    minimum: Floats
+    maximum: Floats
+    at_ends: Counts
+    rounding: Floats
+    scatter: Floats
 
 
 def _of_rows(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats) -> _Part:
@@ -242,9 +284,11 @@ def _of_rows(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats)
 
 
 def _of_block(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats) -> _Part:
-    shift, minimum, maximum = np.empty((3, data.n_features + 1))
-    centred = centred_rows(data.X, data.y, rows, origin, shift, minimum, maximum)
-    return len(rows), shift, minimum, maximum, centred.T @ centred
+    n, (shift, minimum, maximum) = len(rows), np.empty((3, data.n_features + 1))
+    at_ends = np.empty((2, data.n_features + 1), np.int64)
+    centred = centred_rows(data.X, data.y, rows, origin, shift, minimum, maximum, at_ends)
+    scatter = centred.T @ centred
+    return _Part(n, shift, minimum, maximum, at_ends, _EPSILON * np.sqrt(n) * np.diagonal(scatter), scatter)
 
 
 def _merged(a: _Part | None, b: _Part | None) -> _Part:
@@ -252,12 +296,40 @@ def _merged(a: _Part | None, b: _Part | None) -> _Part:
         only = a or b
         assert only is not None
         return only
-    (n_a, shift_a, min_a, max_a, scatter_a), (n_b, shift_b, min_b, max_b, scatter_b) = a, b
-    n = n_a + n_b
-    minimum, maximum = np.minimum(min_a, min_b), np.maximum(max_a, max_b)
-    gap = np.where(minimum == maximum, 0.0, shift_b - shift_a)
-    scatter = scatter_a + scatter_b + (n_a * n_b / n) * np.outer(gap, gap)
-    return n, shift_a + gap * (n_b / n), minimum, maximum, scatter
+    n, share = a.n_rows + b.n_rows, a.n_rows * b.n_rows / (a.n_rows + b.n_rows)
+    minimum, maximum = np.minimum(a.minimum, b.minimum), np.maximum(a.maximum, b.maximum)
+    gap = np.where(minimum == maximum, 0.0, b.shift - a.shift)
+    scatter = a.scatter + b.scatter + share * np.outer(gap, gap)
+    at_ends = np.zeros_like(a.at_ends)
+    for part in (a, b):
+        at_ends += np.where([part.minimum == minimum, part.maximum == maximum], part.at_ends, 0)
+    blurred = 2.0 * share * np.abs(gap) * (np.abs(a.shift) + np.abs(b.shift)) + np.diagonal(scatter)
+    rounding = a.rounding + b.rounding + _EPSILON * blurred
+    return _Part(n, a.shift + gap * (b.n_rows / n), minimum, maximum, at_ends, rounding, scatter)
+
+
+def _removed(part: _Part, values: Floats, origin: Floats) -> tuple[_Part, NDArray[np.bool_]]:
+    """The part without the row of `values`, and (d,) the columns whose scatter is then not known to `_RESOLVED`.
+
+    Counts at the ends, not rounded sums, tell a column that is constant in the remaining rows.
+    """
+    n = part.n_rows - 1
+    measured = values - origin
+    deviation = measured - part.shift
+    scatter = part.scatter - (part.n_rows / n) * np.outer(deviation, deviation)
+    ends = np.stack([part.minimum, part.maximum])
+    at_ends = part.at_ends - (ends == values)
+    constant = (at_ends == n).any(axis=0)
+    scatter[constant, :] = 0.0
+    scatter[:, constant] = 0.0
+    only = np.where(at_ends[0] == n, part.minimum, part.maximum)
+    minimum, maximum = np.where(constant, only, ends)
+    at_ends[:, constant] = n
+    blurred = 4.0 * np.abs(deviation) * (np.abs(measured) + np.abs(part.shift)) + np.diagonal(part.scatter)
+    rounding = np.where(constant, 0.0, part.rounding + _EPSILON * blurred)
+    unresolved = ~(rounding <= _RESOLVED * np.diagonal(scatter))
+    shift = np.where(constant, only - origin, part.shift - deviation / n)
+    return _Part(n, shift, minimum, maximum, at_ends, rounding, scatter), unresolved
 
 
 def _assembled(
@@ -269,12 +341,13 @@ def _assembled(
 ) -> Moments:
     d, n_environments = len(columns), len(environments)
     counts = np.empty(n_environments, np.int64)
-    shifts, minimum, maximum = (np.empty((n_environments, d)) for _ in range(3))
+    shifts, minimum, maximum, rounding = (np.empty((n_environments, d)) for _ in range(4))
+    at_ends = np.empty((n_environments, 2, d), np.int64)
     scatter = np.empty((n_environments + 1, d, d))
     for e, part in enumerate(parts):
-        counts[e], shifts[e], minimum[e], maximum[e], scatter[e] = part
+        counts[e], shifts[e], minimum[e], maximum[e], at_ends[e], rounding[e], scatter[e] = part
     _fill_pool(counts, shifts, scatter)
-    return Moments(columns, outcome, environments, counts, origin, shifts, minimum, maximum, scatter)
+    return Moments(columns, outcome, environments, counts, origin, shifts, minimum, maximum, scatter, at_ends, rounding)
 
 
 def _fill_pool(counts: NDArray[np.int64], shifts: Floats, scatter: Floats) -> None:

@@ -68,7 +68,7 @@ class LassoScreen(BaseEstimator):
 
 
 class Screened(EnvironmentSelector):
-    """A method that sees only the features that pass a screen.
+    """A method that sees only the features that pass a screen, and those that its prior includes for certain.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Screened(EnvironmentSelector):
     def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
         given = getattr(self, "_given", None)
         screening = self.used_screen.screen(data) if given is None else given
-        kept = screening.kept
+        kept = screening.kept | self._forced(data)
         names = tuple(np.array(data.feature_names, dtype=object)[kept])
         reduced = replace(
             data,
@@ -132,6 +132,12 @@ class Screened(EnvironmentSelector):
             if hasattr(self.estimator_, name):
                 setattr(self, name, self._expand(_unfold(getattr(self.estimator_, name), kept, np.nan), np.nan))
         return _unfold(self.estimator_.support_, kept, False)
+
+    def _forced(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+        """(p,) what the method's prior includes for certain, whatever the screen thinks of it."""
+        prior = getattr(self.estimator, "prior", None)
+        names = set() if prior is None else set(prior.forced(data.original_features))
+        return np.array([name in names for name in data.feature_names])
 
     def _coefficients(self, data: MultiEnvironmentData, selected: NDArray[np.bool_]) -> tuple[Floats, float]:
         return _unfold(self.estimator_.coef_, self.screened_[self._kept], 0.0), self.estimator_.intercept_

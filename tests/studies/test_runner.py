@@ -19,6 +19,7 @@ import pytest
 from invariance.files import OutputError
 from invariance.studies import make_study
 from invariance.studies.base import Cell, StudyError, grid, seed_sequence
+from invariance.studies.output import cost_sentences
 from invariance.studies.runner import run_study
 from invariance.studies.store import ROWS, SETTINGS, Store
 from invariance.studies.theory import Theory
@@ -107,6 +108,25 @@ def test_a_finished_study_is_not_run_again_and_can_be_extended(tmp_path: Path, m
     same(more.results, run_study(small(5), tmp_path / "fresh").results)
 
 
+def test_the_cost_leaves_out_what_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a minute of compiling in the first replicate, a hundredth of a second for each."""
+    clock = [0.0]
+    original = Theory.replicate
+
+    def replicate(self: Theory, cell: Cell, number: int) -> list[dict]:
+        clock[0] += 30.01 if clock[0] == 0.0 else 0.01
+        return original(self, cell, number)
+
+    monkeypatch.setattr(Theory, "replicate", replicate)
+    monkeypatch.setattr("invariance.studies.runner.time.perf_counter", lambda: clock[0])
+    for replicates in (1, 2, 5):
+        clock[0] = 0.0
+        run = run_study(small(replicates), tmp_path / str(replicates))
+        assert sum(run.seconds_each) > 30
+        assert run.cost == pytest.approx(0.01)
+        assert "One replicate costs 10 milliseconds on one core" in cost_sentences(run)[0]
+
+
 @pytest.mark.parametrize("damage", ["torn", "unreadable", "not a replicate"])
 def test_a_damaged_line_is_done_again(tmp_path: Path, damage: str) -> None:
     whole = run_study(small(), tmp_path / "whole")
@@ -182,6 +202,7 @@ def test_an_error_in_a_replicate_keeps_what_was_finished(tmp_path: Path, monkeyp
 
 CRASH = """
 import sys
+from invariance.studies.output import cost_sentences
 from invariance.studies.runner import run_study
 from invariance.studies.theory import Theory
 Theory.per_task = 2

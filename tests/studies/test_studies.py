@@ -145,7 +145,6 @@ def test_every_method_is_scored() -> None:
         assert row["outcome"] in ("selected", "empty", "rejected")
         assert row["exact"] <= row["covered"]
         assert np.isnan(row["posterior"]) == (not name.startswith("BIP"))
-        assert row["seconds"] > 0
         if name in ("Oracle", "BIP", "ICP", "BIP-screen", "ICP-screen"):
             assert row["exact"], name
     # With ten features everything passes the screen.
@@ -240,7 +239,9 @@ def test_cost_table(runs: dict[str, StudyRun]) -> None:
     run = runs["cost"]
     table = run.study.table(run.results)
     assert run.workers == "1 process"
-    assert (table["seconds"] > 0).all()
+    for line in table.itertuples():
+        chosen = run.results[(run.results["method"] == line.method) & (run.results["n"] == line.n)]
+        assert line.seconds == chosen["seconds"].median()
     line = table[(table["method"] == "ICP") & (table["n"] == 200)].iloc[0]
     assert line["paper"] == 2.60
     assert all(len(values) == len(POINTS) for values in PAPER.values())

@@ -84,9 +84,11 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
     p, n_environments = data.n_features, data.n_environments
     if n_environments == 1:
         return HiddenEffects(np.ones(p), np.full(p, np.nan), np.tile([-np.inf, np.inf], (p, 1)))
-    scale = np.abs(data.X).max(axis=0)  # the equations are equivariant: unit scale keeps the solve well conditioned
-    X = data.X / scale
-    names: tuple[str, ...] = data.feature_names
+    X, y, names = data.X, data.y, data.feature_names
+    if intercept:  # only the intercept depends on where zero is, and a large mean would cost the slopes their digits
+        X, y = X - X.mean(axis=0), y - y.mean()
+    scale = np.abs(X).max(axis=0)  # the equations are equivariant: unit scale keeps the solve well conditioned
+    X = X / scale
     if intercept:
         X = np.column_stack([np.ones(data.n_rows), X])
         names = ("(intercept)", *names)
@@ -101,7 +103,7 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
     effects, p_values = np.zeros(X.shape[1]), np.ones(X.shape[1])
     lower, upper = np.full(X.shape[1], -np.inf), np.full(X.shape[1], np.inf)
     for e in range(n_contrasts):
-        beta, error = _contrast(X, data.y, data.environment_index == e, names, data.environments[e])
+        beta, error = _contrast(X, y, data.environment_index == e, names, data.environments[e])
         effects += beta / n_contrasts
         tail = stdtr(data.n_rows - 1.0, -np.abs(beta) / error)
         p_values = np.minimum(p_values, 2.0 * n_environments * tail)

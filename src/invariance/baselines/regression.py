@@ -25,26 +25,45 @@ Mask = NDArray[np.bool_]
 def coefficient_p_values(X: Floats, y: Floats) -> Floats:
     """(k,) two-sided t-tests of the coefficients of X (n, k) in least squares with an intercept.
 
-    NaN for a column that is a combination of those before it. Needs n >= k + 2.
+    NaN for a column that is a combination of those before it. Needs n >= k + 2. Where the columns determine y exactly,
+    those that do have 0 and the others 1.
     """
+    return _t_tests(X, y)[0]
+
+
+def _t_tests(X: Floats, y: Floats) -> tuple[Floats, bool]:
+    """The p-values (k,), and whether the columns of X determine y up to rounding, which then is no noise to test by."""
     n, k = X.shape
     unit, _, _ = unit_rows(np.column_stack([X, y]))
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
     kept = np.flatnonzero(independent[:k])
     inverse = np.linalg.inv(triangle[np.ix_(kept, kept)])
     df = n - len(kept) - 1.0
-    errors = abs(triangle[k, k]) / np.sqrt(df) * np.sqrt(np.sum(inverse**2, axis=1))
+    coefficients, lengths = inverse @ triangle[kept, k], np.sqrt(np.sum(inverse**2, axis=1))
     p_values = np.full(k, np.nan)
-    with np.errstate(divide="ignore"):
-        p_values[kept] = 2.0 * stdtr(df, -np.abs(inverse @ triangle[kept, k]) / errors)
-    return p_values
+    exact = not independent[k]
+    if exact:
+        p_values[kept] = np.where(np.abs(coefficients) > np.sqrt(DEPENDENT) * lengths, 0.0, 1.0)
+    else:
+        errors = triangle[k, k] / np.sqrt(df) * lengths
+        p_values[kept] = 2.0 * stdtr(df, -np.abs(coefficients) / errors)
+    return p_values, exact
 
 
-def _significant(p_values: Floats, alpha: float, names: Iterable[str]) -> Mask:
-    redundant = [name for name, value in zip(names, p_values, strict=True) if np.isnan(value)]
-    if redundant:
+def _tested(X: Floats, alpha: float, names: Iterable[str], data: MultiEnvironmentData) -> tuple[Floats, Mask]:
+    """p-values of the columns of X and which are significant; says what makes them other than they seem."""
+    p_values, exact = _t_tests(X, data.y)
+    columns = np.array(list(names), dtype=object)
+    redundant, selected = columns[np.isnan(p_values)], p_values < alpha
+    if len(redundant):
         warn(f"features that are combinations of those before them are not selected: {quoted(redundant)}")
-    return p_values < alpha
+    if exact:
+        exactly = quoted(columns[selected])
+        warn(
+            f"the outcome {data.outcome_name!r} is an exact linear function of {exactly} (a copy of it?), beside which "
+            f"nothing can be significant: fit without {exactly} to see what the other features say"
+        )
+    return p_values, selected
 
 
 class _Pooled(EnvironmentSelector):
@@ -84,9 +103,9 @@ class PooledRegression(_Pooled):
             self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
             folds = min(10, data.n_rows // 2)
             return cross_validated_lasso(data, folds, random_state=self.random_state).coefficients != 0.0
-        p_values = coefficient_p_values(data.X, data.y)
+        p_values, selected = _tested(data.X, self.alpha, data.feature_names, data)
         self.p_values_ = self._expand(p_values, 1.0)
-        return _significant(p_values, self.alpha, data.feature_names)
+        return selected
 
 
 class LassoSelection(_Pooled):
@@ -185,10 +204,10 @@ class Oracle(_Pooled):
         if data.n_rows < true.sum() + 2:
             raise DataError(f"{data.n_rows} rows cannot fit the {true.sum()} true features and leave residuals.")
         p_values = np.full(data.n_features, np.nan)
-        p_values[true] = coefficient_p_values(data.X[:, true], data.y)
-        self.p_values_ = self._expand(p_values, np.nan)
         selected = np.zeros(data.n_features, dtype=bool)
-        selected[true] = _significant(p_values[true], self.alpha, np.array(data.feature_names, dtype=object)[true])
+        names = np.array(data.feature_names, dtype=object)[true]
+        p_values[true], selected[true] = _tested(data.X[:, true], self.alpha, names, data)
+        self.p_values_ = self._expand(p_values, np.nan)
         return selected
 
     def _true_features(self, data: MultiEnvironmentData) -> Mask:

@@ -28,6 +28,8 @@ _LOW_FEATURES = 14
 _LARGEST_LISTED_BLOCK = 1 << 20
 # Walking all 2**f subsets is so much cheaper per subset that it wins unless the size limit leaves few of them.
 _DENSE_ADVANTAGE = 16
+# What a block of listed subsets costs beside them, for each pair of features: its sums over all pairs.
+_STEPS_PER_PAIR = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,11 +230,29 @@ def subset_blocks(moments: GroupMoments, prior: PriorTerms) -> DenseBlocks | Lis
     return ListedBlocks(moments, prior)
 
 
-def _partition(n_features: int, max_size: int) -> tuple[list[tuple[int, ...]], list[int]]:
-    """Prefixes, and the size limit under each, that together reach every subset once in blocks of bounded size."""
+def count_steps(n_features: int, max_size: int, n_subsets: int, n_groups: int) -> int:
+    """Work of scoring the n_subsets subsets of at most max_size features, in subsets × groups of the dense walk."""
+    listed = _DENSE_ADVANTAGE * n_subsets
+    if 1 << n_features <= listed:
+        return n_groups << n_features
+    if n_subsets > 1 << 64:  # nobody will wait for these: there is no need to know the number of blocks
+        return n_groups * listed
+    depth = _prefix_length(n_features, max_size)
+    n_blocks = comb(n_features, depth) + (depth > 0)
+    return n_groups * listed + _STEPS_PER_PAIR * n_blocks * n_features**2
+
+
+def _prefix_length(n_features: int, max_size: int) -> int:
+    """How many features a prefix must fix for the subsets that extend it to make a block of bounded size."""
     depth = 0
     while depth < max_size and count_subsets(n_features - depth, max_size - depth) > _LARGEST_LISTED_BLOCK:
         depth += 1
+    return depth
+
+
+def _partition(n_features: int, max_size: int) -> tuple[list[tuple[int, ...]], list[int]]:
+    """Prefixes, and the size limit under each, that together reach every subset once in blocks of bounded size."""
+    depth = _prefix_length(n_features, max_size)
     if depth == 0:
         return [()], [max_size]
     prefixes = list(combinations(range(n_features), depth))

@@ -83,6 +83,7 @@ class LinearGaussian(GaussianConditional):
     def __init__(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> None:
         self.data = data if isinstance(data, MultiEnvironmentData) else None
         self.moments = Moments.from_data(data) if isinstance(data, MultiEnvironmentData) else data
+        self.moments.check_outcome()
         self.n_jobs = n_jobs
 
     @property

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ..checks import quoted
 from ..conditionals.base import require_abilities
-from ..conditionals.blocks import PriorTerms, ScoredBlock, SubsetBlocks, count_subsets
+from ..conditionals.blocks import PriorTerms, ScoredBlock, SubsetBlocks, count_steps
 from ..kernels.elementary import exp_shifted
 from ..kernels.reductions import weighted_sum
-from ..parallel import n_workers, ordered_map
+from ..parallel import ordered_map
 from ..posterior import Posterior
 from ..priors import BoundPrior
 from ..progress import ProgressBar
@@ -25,9 +25,8 @@ from .rescoring import rescore_leading
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Subsets per second and core that no machine here exceeds much: enough to refuse without trying.
-_DENSE_RATE, _LISTED_RATE = 1e8, 1e7
-_OUT_OF_REACH = 7200.0
+# Subsets × groups that a core scores in a second.
+_STEPS_PER_SECOND = 150_000_000
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,8 @@ class Enumeration:
     keep : how many leading subsets the result lists
     rescore : how many of them are scored again from the rows
     in_memory : up to this many subsets the whole log posterior is kept
-    time_limit : refuse work that is estimated to take longer than this many seconds (None: never refuse)
+    time_limit : refuse work that would take one core longer than this many seconds (None: never refuse). Work is
+        counted, not timed, so that the answer is the same on every machine, under any load.
     """
 
     keep: int = 4096
@@ -50,7 +50,7 @@ class Enumeration:
     def run(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> Posterior:
         require_abilities(conditional, self.needs, "exact enumeration")
         started = time.perf_counter()
-        self._refuse_hours(conditional, prior, options)
+        self._refuse_hours(conditional, prior)
         space = SubsetSpace.of(conditional, prior)
         blocks = space.blocks
         whole = np.empty(blocks.n_positions) if blocks.n_positions <= self.in_memory else None
@@ -74,32 +74,16 @@ class Enumeration:
             )
         return judged(conditional, self._posterior(conditional, prior, space, sums, whole, started))
 
-    def estimate_seconds(self, conditional: Any, prior: BoundPrior, n_jobs: int | None = None) -> float:
-        """How long `run` would take here: by timing one block, or roughly when it is out of reach anyway."""
-        free = int((~prior.forced_in & ~prior.forced_out).sum())
-        room = prior.max_size - int(prior.forced_in.sum())
-        rough = _rough_seconds(free, room) / n_workers(n_jobs)
-        if rough < 0.1 or rough > _OUT_OF_REACH:
-            return rough
-        blocks = SubsetSpace.of(conditional, prior).blocks
-        probe = min(1, blocks.n_blocks - 1)  # the largest block, where they differ
-        _BlockSums.of(blocks.scored(probe), 0, 1, np.inf)  # compiles
-        started = time.perf_counter()
-        scored = blocks.scored(probe)
-        _BlockSums.of(scored, 0, 1, np.inf)
-        per_subset = (time.perf_counter() - started) / len(scored.log_ratio)
-        return per_subset * blocks.n_positions / n_workers(n_jobs)
-
-    def _refuse_hours(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> None:
-        if self.time_limit is None:
+    def _refuse_hours(self, conditional: Any, prior: BoundPrior) -> None:
+        steps = enumeration_steps(conditional, prior)
+        if self.time_limit is None or steps <= self.time_limit * _STEPS_PER_SECOND:
             return
-        seconds = self.estimate_seconds(conditional, prior, options.n_jobs)
-        if seconds > self.time_limit:
-            raise EngineError(
-                f"scoring all {approximate_count(prior.support_size())} subsets would take about "
-                f"{duration(seconds)}. Lower max_size, use fewer features, or insist with "
-                "inference=Enumeration(time_limit=None)."
-            )
+        seconds = steps // _STEPS_PER_SECOND
+        wait = f"about {duration(seconds)}" if seconds < 1e18 else "longer than anybody can wait"
+        raise EngineError(
+            f"on one core, scoring all {approximate_count(prior.support_size())} subsets would take {wait}. Lower "
+            "max_size, use fewer features, or insist with inference=Enumeration(time_limit=None)."
+        )
 
     def _posterior(
         self,
@@ -324,11 +308,7 @@ class ExactSource:
         return masks, log_probability + self.log_evidence - self.prior.log_prob(masks), log_probability
 
 
-def _rough_seconds(n_features: int, max_size: int) -> float:
-    """At least this long on one core; infinite when not even the count fits a float."""
-    try:
-        dense = 2.0**n_features / _DENSE_RATE
-    except OverflowError:
-        dense = np.inf
-    listed = count_subsets(n_features, max_size)
-    return min(dense, listed / _LISTED_RATE if listed < 1e300 else np.inf)
+def enumeration_steps(conditional: Any, prior: BoundPrior) -> int:
+    """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the dense walk."""
+    room = prior.max_size - int(prior.forced_in.sum())
+    return count_steps(len(prior.free), room, prior.support_size(), conditional.moments.n_environments + 1)

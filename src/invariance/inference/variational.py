@@ -181,15 +181,16 @@ class Variational:
         return {name: logit(np.clip(inclusion, 1e-4, 1.0 - 1e-4)) for name, inclusion in starts.items()}
 
     def _initial_inclusion(self, prior: BoundPrior) -> Floats:
-        names = prior.feature_names
+        names = prior.original_features
         if isinstance(self.initial, Mapping):
             unknown = [name for name in self.initial if name not in names]
             if unknown:
                 raise ValueError(f"initial names a feature that is not there: {unknown[0]!r}.")
-            return np.array([float(self.initial.get(name, 0.01)) for name in names])
+            return np.array([float(self.initial.get(name, 0.01)) for name in prior.feature_names])
         values = np.asarray(self.initial, dtype=float)
         if values.shape != (len(names),) or not ((values >= 0) & (values <= 1)).all():
             raise ValueError(f"initial must be a mask or {len(names)} probabilities, one for each feature.")
+        values = values[prior.kept]
         return _near(values > 0) if np.isin(values, (0, 1)).all() else values
 
     def _lasso_screened(self, conditional: Any) -> NDArray[np.intp]:

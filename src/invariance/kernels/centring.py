@@ -5,11 +5,12 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def centred_rows(X, y, rows, origin, shift, minimum, maximum):
+def centred_rows(X, y, rows, origin, shift, minimum, maximum, at_ends=None):
     """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills shift, minimum, maximum (p + 1,).
 
     `shift` is the mean measured from `origin`: the rounding of the first mean is found in the deviations and kept.
-    A constant column deviates by exactly 0.
+    A constant column deviates by exactly 0. `at_ends` (2, p + 1), where given: how many rows hold the minimum and the
+    maximum exactly.
     """
     n, p = rows.size, X.shape[1]
     centred = np.empty((n, p + 1))
@@ -25,6 +26,13 @@ def centred_rows(X, y, rows, origin, shift, minimum, maximum):
             mean[j] += value
             minimum[j] = min(minimum[j], value)
             maximum[j] = max(maximum[j], value)
+    if at_ends is not None:
+        at_ends[:] = 0
+        for i in range(n):
+            row = centred[i]
+            for j in range(p + 1):
+                at_ends[0, j] += row[j] == minimum[j]
+                at_ends[1, j] += row[j] == maximum[j]
     for j in range(p + 1):
         mean[j] = minimum[j] if minimum[j] == maximum[j] else mean[j] / n
     correction = np.zeros(p + 1)

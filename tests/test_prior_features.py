@@ -1,0 +1,156 @@
+"""A prior speaks about the features that the user gave, whichever of them are dropped on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+
+from cli_runner import run
+from invariance import BIP, InclusionPrior, MultiEnvironmentData, UniformPrior, Variational
+from invariance.data import DataWarning
+from invariance.priors import BetaBinomialPrior, Prior
+from invariance.screening import LassoScreen, Screened
+from twins import simulated
+
+NAMES = ["a", "flat", "b", "c"]
+BY_NAME = {"a": 0.9, "flat": 0.2, "c": 0.1}
+STATED: list[Any] = [BY_NAME, [0.9, 0.2, 0.5, 0.1], pd.Series(BY_NAME)]
+DATA = simulated(3, (40, 50, 45), seed=60)
+TABLE = pd.DataFrame(np.insert(DATA.X, 1, 3.3, axis=1), columns=NAMES)
+
+constant = pytest.mark.filterwarnings("ignore:dropped features that are constant")
+
+
+@pytest.fixture(scope="module")
+def expected() -> np.ndarray:
+    """Inclusion probabilities of a, b and c where nobody gave a constant feature."""
+    prior = InclusionPrior([0.9, 0.5, 0.1])
+    return BIP(prior=prior).fit(DATA.X, DATA.y, DATA.environment_index).inclusion_probabilities_
+
+
+@constant
+@pytest.mark.parametrize("stated", STATED, ids=["by name", "per feature", "series"])
+def test_fit_with_a_constant_feature(stated: Any, expected: np.ndarray) -> None:
+    model = BIP(prior=InclusionPrior(stated)).fit(TABLE, DATA.y, environments=DATA.environment_index)
+    np.testing.assert_allclose(model.inclusion_probabilities_, np.insert(expected, 1, 0.0), rtol=1e-12)
+
+
+@constant
+@pytest.mark.parametrize("stated", STATED, ids=["by name", "per feature", "series"])
+def test_fit_data_with_a_constant_feature(stated: Any, expected: np.ndarray) -> None:
+    table = TABLE.assign(y=DATA.y, site=DATA.environment_index)
+    data = MultiEnvironmentData.from_table(table, "y", "site")
+    model = BIP(prior=InclusionPrior(stated)).fit_data(data)
+    np.testing.assert_allclose(model.posterior_.inclusion, expected, rtol=1e-12)
+
+
+def folds_with_a_constant() -> tuple[np.ndarray, KFold]:
+    """Feature 1 differs from 0 in the last rows only, so that it is constant without the last fold."""
+    X = TABLE.to_numpy().copy()
+    X[:, 1] = 0.0
+    X[-20:, 1] = np.arange(20.0)
+    return X, KFold(5)
+
+
+@constant
+@pytest.mark.filterwarnings("error::sklearn.exceptions.FitFailedWarning")
+@pytest.mark.parametrize("stated", [{"x0": 0.9, "x1": 0.2}, [0.9, 0.2, 0.5, 0.1]])
+def test_folds_may_drop_features(stated: Any) -> None:
+    X, folds = folds_with_a_constant()
+    given = {"environments": DATA.environment_index}
+    prior = InclusionPrior(stated)
+    scores = cross_validate(BIP(prior=prior), X, DATA.y, cv=folds, params=given, error_score="raise")
+    assert np.isfinite(scores["test_score"]).all()
+    search = GridSearchCV(BIP(), {"prior": [UniformPrior(), prior]}, cv=folds, error_score="raise")
+    assert np.isfinite(search.fit(X, DATA.y, **given).best_score_)
+
+
+@constant
+def test_a_certain_feature_that_is_constant_is_announced() -> None:
+    prior = InclusionPrior({"flat": 1.0, "b": 1.0})
+    with pytest.warns(DataWarning, match="the prior includes 'flat' for certain, but the data dropped it"):
+        model = BIP(prior=prior).fit(TABLE, DATA.y, environments=DATA.environment_index)
+    assert model.inclusion_probabilities_[[1, 2]].tolist() == [0.0, 1.0]
+
+
+@constant
+@pytest.mark.parametrize(
+    ("stated", "phrase"),
+    [
+        ({"flatt": 0.2}, "unknown feature 'flatt'; did you mean 'flat'"),
+        ([0.5] * 3, "got 3 for 4 features: a, flat, b, c"),
+    ],
+)
+def test_what_the_user_did_not_give_is_still_unknown(stated: Any, phrase: str) -> None:
+    with pytest.raises(ValueError, match=phrase):
+        BIP(prior=InclusionPrior(stated)).fit(TABLE, DATA.y, environments=DATA.environment_index)
+
+
+def wide() -> MultiEnvironmentData:
+    """Features 3 and 7 of 40 cause y."""
+    rng = np.random.default_rng(0)
+    env = np.repeat(np.arange(3), 60)
+    X = rng.normal(size=(180, 40)) * (1 + 0.5 * env[:, None])
+    return MultiEnvironmentData.from_arrays(X, 2 * X[:, 3] - 1.5 * X[:, 7] + rng.normal(size=180), env)
+
+
+@pytest.mark.parametrize("stated", [{"x3": 0.9, "x20": 0.2}, np.where(np.arange(40) == 3, 0.9, 0.3)])
+def test_a_screen_may_drop_features(stated: Any) -> None:
+    data = wide()
+    model = Screened(BIP(prior=InclusionPrior(stated)), LassoScreen(k=4)).fit_data(data)
+    kept = np.flatnonzero(model.screened_)
+    assert 2 <= len(kept) <= 4
+    values = InclusionPrior(stated)._values(data.feature_names)[kept]
+    alone = BIP(prior=InclusionPrior(values)).fit(data.X[:, kept], data.y, data.environment_index)
+    np.testing.assert_allclose(model.inclusion_probabilities_[kept], alone.inclusion_probabilities_, rtol=1e-12)
+
+
+def test_a_screen_keeps_what_the_prior_includes_for_certain() -> None:
+    data = wide()
+    screen = LassoScreen(k=2)
+    assert not screen.screen(data).kept[20]
+    model = Screened(BIP(prior=InclusionPrior({"x20": 1.0})), screen).fit_data(data)
+    assert model.screened_features_ == ("x3", "x7", "x20")
+    assert model.inclusion_probabilities_[20] == 1.0
+    assert model.support_[20]
+
+
+@constant
+def test_a_screen_after_a_constant_feature() -> None:
+    prior = InclusionPrior([0.9, 1.0, 0.5, 1.0])
+    with pytest.warns(DataWarning, match="includes 'flat' for certain"):
+        model = Screened(BIP(prior=prior), LassoScreen(k=1)).fit(TABLE, DATA.y, DATA.environment_index)
+    assert model.screened_[3]
+    assert model.inclusion_probabilities_[3] == 1.0
+
+
+@constant
+@pytest.mark.parametrize("initial", [{"a": 0.8, "flat": 0.8}, [0.8, 0.8, 0.01, 0.01], [True, True, False, False]])
+def test_a_variational_start_speaks_of_the_same_features(initial: Any) -> None:
+    engine = Variational(initial=initial, iterations=50)
+    model = BIP(inference=engine, random_state=0).fit(TABLE, DATA.y, environments=DATA.environment_index)
+    assert model.inclusion_probabilities_.shape == (4,)
+    bound = UniformPrior().bind(["a", "b", "c"], original_features=NAMES)
+    start = engine._initial_inclusion(bound)
+    assert start.shape == (3,)
+    assert start[0] >= 0.8
+    assert (start[1:] < 0.1).all()
+
+
+@pytest.mark.parametrize("prior", [UniformPrior(), BetaBinomialPrior(1, 3, max_size=2), InclusionPrior(0.2)])
+def test_a_prior_that_names_nobody_is_that_of_the_features_left(prior: Prior) -> None:
+    left, alone = prior.bind(["a", "b", "c"], original_features=NAMES), prior.bind(["a", "b", "c"])
+    masks = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
+    np.testing.assert_array_equal(left.log_prob(masks), alone.log_prob(masks))
+    assert left.original_features == tuple(NAMES)
+    assert left.kept.tolist() == [0, 2, 3]
+
+
+def test_the_command_line(workdir: Any) -> None:
+    TABLE.assign(y=DATA.y, site=DATA.environment_index).to_csv("t.csv", index=False)
+    done = run("fit", "t.csv", "--outcome", "y", "--environment", "site", "--prior", "inclusion(0.2)")
+    assert done.exit_code == 0, done.output
