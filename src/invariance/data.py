@@ -79,6 +79,7 @@ class MultiEnvironmentData:
     outcome_name: str = "y"
     environment_name: str | None = None
     dropped_features: tuple[str, ...] = ()  # constant over all rows
+    dropped_positions: tuple[int, ...] = ()  # where these were among the features as given
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)  # None: rows without a label
     truth: NDArray[np.bool_] | None = None  # (p,), the invariant features where they are known
 
@@ -98,6 +99,18 @@ class MultiEnvironmentData:
     def counts(self) -> NDArray[np.int64]:
         """Rows per environment (E,)."""
         return np.bincount(self.environment_index, minlength=self.n_environments).astype(np.int64)
+
+    @property
+    def given_names(self) -> tuple[str, ...]:
+        """The features as given, those that were dropped among them."""
+        names = list(self.feature_names)
+        for position, name in zip(self.dropped_positions, self.dropped_features, strict=True):
+            names.insert(position, name)
+        return tuple(names)
+
+    def without_losses(self) -> MultiEnvironmentData:
+        """The same data as if nothing had been left out of them."""
+        return replace(self, dropped_features=(), dropped_positions=(), dropped_rows={})
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -185,7 +198,7 @@ class MultiEnvironmentData:
                 raise DataError(f"X has {values.ndim} dimensions: reshape it to (rows, features).")
             names = [f"x{j}" for j in range(values.shape[1])]
         else:
-            values = frame_values(as_frame(X, "X"), names)
+            values = frame_values(as_frame(X, "X"), names, "column of X")
         if feature_names is not None:
             names = _given_names(feature_names, values.shape[1])
         if not names:
@@ -223,7 +236,7 @@ def _outcome_array(y: Any) -> Floats:
     if series is not None:
         return series_values(series, str(series.name or "y"), "outcome")
     names = None if isinstance(y, np.ndarray) else frame_names(y)
-    values = array_values(y, "y") if names is None else frame_values(as_frame(y, "y"), names)
+    values = array_values(y, "y") if names is None else frame_values(as_frame(y, "y"), names, "outcome")
     if values.ndim == 2 and values.shape[1] == 1:
         return values[:, 0]
     if values.ndim != 1:
@@ -338,6 +351,7 @@ def _whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnv
         X=np.ascontiguousarray(data.X[:, ~constant]),
         feature_names=tuple(names[~constant]),
         dropped_features=dropped,
+        dropped_positions=tuple(np.flatnonzero(constant).tolist()),
     )
 
 
