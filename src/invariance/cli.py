@@ -220,8 +220,9 @@ def compare(
 ) -> None:
     """Run several methods on one table and show their selections side by side.
 
-    BIP as `invariance fit` runs it, with the same options; ICP, Hidden-ICP and EILLS, which beyond 16 features see only
-    the ten that a Lasso screens in; Regression, Lasso and Marginal, which do not ask for invariance.
+    BIP as `invariance fit` runs it: --max-size, --prior, --inference, --jobs and --seed are its options. ICP,
+    Hidden-ICP and EILLS, which beyond 16 features see only the ten that a Lasso screens in. Regression, Lasso and
+    Marginal, which do not ask for invariance.
     """
     with plain_speech():
         outputs = _checked_outputs(json, plot, source=file)
