@@ -7,7 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +208,7 @@ def compare(
     screenings: dict[str, Screening] = {}
     models = named_methods(methods, data.n_features, bip)
     # Constant features are no method's business: all results are over the features that vary.
-    varying = data.without_losses()
+    varying = replace(data, dropped_features=(), dropped_positions=())
     results = tuple(_fit(name, model, varying, screenings) for name, model in models)
     return Comparison(data.feature_names, data.outcome_name, data.environments, data.n_rows, results)
 

@@ -101,18 +101,6 @@ class MultiEnvironmentData:
         return np.bincount(self.environment_index, minlength=self.n_environments).astype(np.int64)
 
     @property
-    def given_names(self) -> tuple[str, ...]:
-        """The features as given, those that were dropped among them."""
-        names = list(self.feature_names)
-        for position, name in zip(self.dropped_positions, self.dropped_features, strict=True):
-            names.insert(position, name)
-        return tuple(names)
-
-    def without_losses(self) -> MultiEnvironmentData:
-        """The same data as if nothing had been left out of them."""
-        return replace(self, dropped_features=(), dropped_positions=(), dropped_rows={})
-
-    @property
     def losses(self) -> tuple[str, ...]:
         """Sentences about what was left out of the data as given; empty when nothing was."""
         sentences = []

@@ -77,7 +77,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         The features are those of the table as given, constant ones too. `predict` and `transform` find them by name
         in any table that has them.
         """
-        names = list(data.given_names)
+        names = _names_as_given(data)
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(names, dtype=object)
         self._by_name = True
@@ -191,6 +191,14 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         # fit(X, y) alone has no environments to learn from: a selector may then select nothing and predict the mean.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _names_as_given(data: MultiEnvironmentData) -> list[str]:
+    """The features with those that were dropped, each where it was."""
+    names = list(data.feature_names)
+    for position, name in zip(data.dropped_positions, data.dropped_features, strict=True):
+        names.insert(position, name)
+    return names
 
 
 def _name_the_column(X: Any) -> None:
