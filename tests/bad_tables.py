@@ -37,7 +37,7 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         table(a=[0.5, "", -1, "", 0.25, 3], b=[1, 0, 2, "NA", 4, 3]),
         COLUMNS,
         "missing values (NaN) in 'a' (2 rows), 'b' (1 row); in environment 'north' (1 row), 'south' (1 row). "
-        "Pass missing='drop' (--missing drop on the command line) to leave those rows out, "
+        "Pass missing='drop' to leave those rows out, "
         "or impute them first.",
     ),
     (
@@ -50,9 +50,8 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         "missing environment label",
         table(site=["north", "", "north", "south", "", "south"]),
         COLUMNS,
-        "environment column 'site' has no label in 2 rows. Pass missing='drop' (--missing "
-        "drop on the command "
-        "line) to leave those rows out, or fill in the labels.",
+        "environment column 'site' has no label in 2 rows. Pass missing='drop' to leave those rows "
+        "out, or fill in the labels.",
     ),
     (
         "infinite feature value",
@@ -65,9 +64,8 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         "text feature",
         table(b=["red", "blue", "red", "red", "blue", "red"]),
         COLUMNS,
-        "column 'b' is not numeric (dtype str, for example 'red'): encode it as numbers or "
-        "leave it out through "
-        "features=.",
+        "column 'b' is not numeric (dtype str, for example 'red'): encode it as numbers or leave it out, "
+        "features=[...] being the columns to use.",
     ),
     (
         "one cell that is not a number",

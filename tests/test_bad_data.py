@@ -164,7 +164,9 @@ def frame_with(**columns: Any) -> pd.DataFrame:
         pytest.param(lambda: X, {}, "got ndarray: for arrays use MultiEnvironmentData.from_arrays", id="array"),
         pytest.param(lambda: {"u": [1]}, {}, "must be a pandas or polars DataFrame or the path", id="dict"),
         pytest.param(lambda: "nowhere.csv", {}, "file not found: 'nowhere.csv'. Check the path", id="no file"),
-        pytest.param(lambda: Path(__file__), {}, "suffix: use .csv, .csv.gz, .tsv, .tsv.gz or .parquet", id="suffix"),
+        pytest.param(
+            lambda: Path(__file__), {}, "suffix: save it as .csv, .csv.gz, .tsv, .tsv.gz or .parquet", id="suffix"
+        ),
         pytest.param(lambda: Path(__file__).parent, {}, "is a directory: pass the path of one", id="directory"),
     ],
 )

@@ -15,6 +15,7 @@ from typer.testing import Result
 from bad_tables import BAD_TABLES, table
 from cli_runner import fails, run
 from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior, __version__
+from invariance.advice import for_command_line
 from invariance.datasets import make_example
 from invariance.inference.base import EngineError
 from invariance.posterior import PosteriorError
@@ -37,7 +38,7 @@ def test_bad_table(workdir: Path, text: str, arguments: dict[str, Any], phrase: 
     columns = ["--outcome", arguments["outcome"], "--environment", arguments["environment"]]
     if arguments["features"] is not None:
         columns += ["--features", ",".join(arguments["features"])]
-    assert phrase in fails("fit", "table.csv", *columns)
+    assert for_command_line(phrase) in fails("fit", "table.csv", *columns)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +52,17 @@ def test_bad_table(workdir: Path, text: str, arguments: dict[str, Any], phrase: 
         pytest.param(["good.csv", "--prior", "beta-binomial(0,1)"], "must be positive and finite", id="beta"),
         pytest.param(
             ["good.csv", "--prior", "inclusion(1)", "--max-size", "1"],
-            "2 features have inclusion probability 1 but max_size is 1",
+            "2 features have inclusion probability 1 but --max-size is 1",
             id="forced",
         ),
         pytest.param(
             ["good.csv", "--prior", "inclusion(1)"], "but the largest size the data allow is 1", id="forced by rows"
         ),
-        pytest.param(["good.csv", "--max-size", "2"], "max_size=2 needs 4 rows in environment 'north'", id="max size"),
+        pytest.param(
+            ["good.csv", "--max-size", "2"],
+            "--max-size 2 needs 4 rows in environment 'north', which has 3. Use --max-size 1,",
+            id="max size",
+        ),
         pytest.param(["good.csv", "--max-size", "-1"], "Invalid value for '--max-size'", id="negative size"),
         pytest.param(["good.csv", "--max-size", "two"], "Invalid value for '--max-size'", id="size in words"),
         pytest.param(["good.csv", "--top", "0"], "Invalid value for '--top'", id="top"),

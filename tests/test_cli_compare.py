@@ -7,6 +7,7 @@ import pytest
 
 from bad_tables import BAD_TABLES
 from cli_runner import fails, run
+from invariance.advice import for_command_line
 from invariance.comparison import METHODS
 
 COLUMNS = ("--outcome", "blood_pressure", "--environment", "hospital")
@@ -35,6 +36,14 @@ def test_chosen_methods_and_features(example: Path) -> None:
     assert "ICP" not in result.stdout
 
 
+def test_bip_is_that_of_fit(example: Path) -> None:
+    options = ("--inference", "tempering(chains=2, steps=50)", "--prior", "inclusion(0.2)", "--seed", "3")
+    assert compare_example("--methods", "BIP", "--json", "c.json", *options).exit_code == 0
+    assert run("fit", "example.csv", *COLUMNS, "--json", "f.json", *options).exit_code == 0
+    compared = json.loads(Path("c.json").read_text())["methods"][0]["inclusion_probabilities"]
+    assert compared == json.loads(Path("f.json").read_text())["inclusion"]
+
+
 def test_unknown_method_is_named(example: Path) -> None:
     message = fails("compare", "example.csv", *COLUMNS, "--methods", "BIB")
     assert "no method is named 'BIB'; did you mean 'BIP'?" in message
@@ -46,4 +55,4 @@ def test_bad_tables_are_refused_as_by_fit(workdir: Path, text: str, arguments: d
     Path("table.csv").write_text(text)
     options = [item for key in ("outcome", "environment") for item in (f"--{key}", arguments[key])]
     features = ["--features", ",".join(arguments["features"])] if arguments.get("features") else []
-    assert phrase in fails("compare", "table.csv", *options, *features)
+    assert for_command_line(phrase) in fails("compare", "table.csv", *options, *features)

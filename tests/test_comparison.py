@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from invariance import BIP
 from invariance.baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
 from invariance.comparison import METHODS, compare
 from invariance.comparison_plot import plot_comparison, save_comparison
 from invariance.comparison_text import comparison_summary
-from invariance.data import MultiEnvironmentData
+from invariance.data import DataWarning, MultiEnvironmentData
 from invariance.datasets import make_example
 from invariance.screening import LassoScreen, Screened
 from invariance.summary import display_width
@@ -69,6 +72,121 @@ def test_many_features_are_screened_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(np.array_equal(m.seen, first) for m in result.methods[:3])
     assert 1 <= result.methods[3].seen.sum() <= 3
     np.testing.assert_array_equal(result.methods[1].selected, Screened(ICP()).fit_data(wide()).support_)
+
+
+def test_bip_is_the_bip_of_fit() -> None:
+    """The screen prefers effects of the outcome that differ between environments; the posterior knows better."""
+    rng = np.random.default_rng(2)
+    env = np.repeat([0, 1, 2, 3], 100)
+    X = rng.normal(size=(400, 20)) * (1 + 0.5 * env[:, None])
+    y = X[:, 0] + X[:, 1] + rng.normal(size=400)
+    X[:, 5:16] = y[:, None] * rng.uniform(0.5, 2, size=(4, 11))[env] + 0.3 * rng.normal(size=(400, 11))
+    data = MultiEnvironmentData.from_arrays(X, y, env)
+    result = compare(data)
+    assert [m.name for m in result.methods] == [
+        *("BIP", "ICP-screen", "Hidden-ICP-screen", "EILLS-screen", "Regression", "Lasso", "Marginal")
+    ]
+    alone = BIP().fit_data(data)
+    np.testing.assert_array_equal(result.methods[0].inclusion, alone.inclusion_probabilities_)
+    assert np.flatnonzero(result.methods[0].selected).tolist() == [0, 1]
+    screened = compare(data, ["BIP-screen"]).methods[0]
+    assert (screened.status == "screened out").sum() == 10
+    limited = compare(data, ["BIP"], bip=BIP(select="threshold", threshold=1.0))
+    assert not limited.methods[0].selected.any()
+
+
+def rejected_and_screened() -> MultiEnvironmentData:
+    """ICP rejects every subset, the screen leaves features out, and a copied feature makes Hidden-ICP fail."""
+    data = wide(20)
+    y = data.y * (1 + 9 * data.environment_index)
+    return MultiEnvironmentData.from_arrays(np.column_stack([data.X, data.X[:, 0]]), y, data.environment_index)
+
+
+def test_what_was_said_of_a_feature_looks_different() -> None:
+    result = compare(rejected_and_screened(), ["ICP-screen", "Marginal", "Hidden-ICP"])
+    icp, marginal, hidden = result.methods
+    assert icp.status.tolist() == np.where(icp.seen, "rejected", "screened out").tolist()
+    assert 0 < icp.seen.sum() < 21
+    assert marginal.status.tolist() == np.where(marginal.selected, "selected", "not selected").tolist()
+    assert set(hidden.status) == {"failed"}
+    np.testing.assert_array_equal(result.table["status"], np.concatenate([m.status for m in result.methods]))
+    stored = json.loads(result.to_json())["methods"]
+    assert [m["status"] for m in stored] == [m.status.tolist() for m in result.methods]
+    marks = {line.split()[0]: line.split()[1] for line in str(result).splitlines() if line.startswith("x")}
+    shown = {"rejected": "×", "screened out": "–"}
+    assert marks == {
+        name: shown[status] for name, status in zip(result.feature_names, icp.status, strict=True) if name in marks
+    }
+    text = " ".join(str(result).split())
+    assert "– left out by the screen, not looked at; × model rejected: no subset was accepted" in text
+    looks = squares(result)
+    assert len({looks[0, j] for j in np.flatnonzero(icp.seen)}) == 1
+    kinds = {looks[i, j]: m.status[j] for i, m in enumerate(result.methods) for j in range(21)}
+    assert sorted(kinds.values()) == sorted(set(result.table["status"]))
+    legend = [text.get_text() for text in plot_comparison(result).get_legend().get_texts()]
+    assert legend == ["selected", "not selected", "screened out,\nnot looked at", "model rejected", "failed"]
+
+
+def squares(result) -> dict[tuple[int, int], tuple]:
+    patches = list(plot_comparison(result).patches)
+    looks = [(patch.get_facecolor(), patch.get_hatch()) for patch in patches]
+    p = len(result.feature_names)
+    return {(i, j): looks[i * p + j] for i in range(len(result.methods)) for j in range(p)}
+
+
+def test_no_p_values_where_the_model_is_rejected() -> None:
+    result = compare(rejected_and_screened(), ["ICP-screen", "ICP(max_size=1)"])
+    assert result.table["p_value"].isna().all()
+    for method in json.loads(result.to_json())["methods"]:
+        assert method["outcome"] == "rejected"
+        assert method["p_values"] == [None] * 21
+    assert "p-value" not in str(result)
+
+
+def test_features_of_few_choices_come_before_those_of_many() -> None:
+    """The many that one method selects must not push out the few of another."""
+    data = wide(60)
+    first = compare(data, ["BIP-screen"]).methods[0]
+    few = replace(first, selected=np.arange(60) >= 58, seen=np.ones(60, bool))
+    many = [replace(first, name=name, selected=np.arange(60) < 55, seen=np.ones(60, bool)) for name in "AB"]
+    result = replace(compare(data, ["Marginal"]), methods=(*many, few))
+    assert all(f"\n{name} " in str(result) for name in ("x58", "x59"))
+    assert "40 features that at most 2 methods selected are not shown." in str(result)
+
+
+def test_the_verdict_stands_with_its_method() -> None:
+    class Doubtful(BIP):
+        def _select(self, data):
+            selected = super()._select(data)
+            self.posterior_ = SimpleNamespace(verdict=SimpleNamespace(sentence="Even the best subset is bad."))
+            return selected
+
+    result = compare(make_example(), {"BIP": Doubtful(), "ICP": ICP()})
+    lines = str(result).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("BIP"))
+    assert lines[at + 1].strip() == "Even the best subset is bad."
+    assert [m["verdict"] for m in json.loads(result.to_json())["methods"]] == ["Even the best subset is bad.", None]
+    title = plot_comparison(result).get_title()
+    assert title.splitlines()[0] == "BIP: even the most probable subset is far from invariant"
+
+
+def test_settings_of_methods() -> None:
+    result = compare(make_example(), "ICP(max_size=2), EILLS(gamma=1e-3), ICP-screen(k=3)")
+    assert [m.name for m in result.methods] == ["ICP(max_size=2)", "EILLS(gamma=1e-3)", "ICP-screen(k=3)"]
+    np.testing.assert_array_equal(result.methods[0].selected, ICP(max_size=2).fit_data(make_example()).support_)
+    assert result.methods[2].seen.sum() == 3
+    with pytest.raises(ValueError, match="Invalid parameter 'maxsize'"):
+        compare(make_example(), "ICP(maxsize=2)")
+
+
+def test_constant_features_are_left_out() -> None:
+    data = make_example()
+    X = np.column_stack([np.ones(len(data.y)), data.X])
+    with pytest.warns(DataWarning, match="constant"):
+        constant = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    result = compare(constant, ["BIP", "ICP-screen", "Oracle"])
+    assert result.selected.shape == (3, 8)
+    np.testing.assert_array_equal(result.methods[0].selected, data.truth)
 
 
 def test_a_method_that_fails_is_reported_and_the_rest_go_on() -> None:

@@ -318,9 +318,7 @@ def test_check_max_size_names_environment_and_the_size_that_works() -> None:
     counts, varying, labels = [100, 7, 5], [10, 10, 2], ("a", "b", "c")
     assert largest_size(counts, varying, 10) == 5
     check_max_size(5, counts, varying, labels)
-    with failing(
-        "max_size=6 needs 8 rows in environment 'b', which has 7. The largest max_size that works is 5: use that"
-    ):
+    with failing("max_size=6 needs 8 rows in environment 'b', which has 7. Use max_size=5, the largest that works"):
         check_max_size(6, counts, varying, labels)
 
 

@@ -41,7 +41,7 @@ def frame(with_site: bool = True) -> tuple[pd.DataFrame, pd.Series]:
 
 
 @pytest.mark.filterwarnings("ignore::invariance.selector.SingleEnvironmentWarning")
-@pytest.mark.filterwarnings("ignore:No features were selected:UserWarning")
+@pytest.mark.filterwarnings("ignore::invariance.selector.EmptySelectionWarning")
 @pytest.mark.filterwarnings("ignore::invariance.data.DataWarning")
 @parametrize_with_checks([BIP()])
 def test_scikit_learn_conventions(estimator, check) -> None:
@@ -145,7 +145,7 @@ def test_bad_parameters(parameters: dict, phrase: str) -> None:
 
 def test_environments_too_small_for_max_size() -> None:
     data = simulated(6, (6, 30, 30), seed=30)
-    with pytest.raises(DataError, match=r"max_size=6 needs 8 rows in environment 0, which has 6\. The largest"):
+    with pytest.raises(DataError, match=r"max_size=6 needs 8 rows in environment 0, which has 6\. Use max_size=4,"):
         BIP(prior=UniformPrior(max_size=6)).fit_data(data)
     assert BIP().fit_data(data).posterior_.masks.sum(axis=1).max() == 4
 

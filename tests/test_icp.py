@@ -102,6 +102,8 @@ def test_three_outcomes() -> None:
     assert (rejected.outcome_, rejected.model_rejected_, rejected.accepted_) == ("rejected", True, [])
     assert not rejected.support_.any()
     assert np.isnan(rejected.confidence_intervals_).all()
+    assert np.isnan(rejected.p_values_).all()
+    assert (rejected.subset_p_values_ <= 0.05).all()
 
 
 def test_early_stop_gives_the_same_empty_answer_from_fewer_tests() -> None:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
 SMALLEST_ENVIRONMENT = 3
-DROP_HINT = "Pass missing='drop' (--missing drop on the command line) to leave those rows out"
+DROP_HINT = "Pass missing='drop' to leave those rows out"
 
 
 class DataError(ValueError):
@@ -120,7 +120,7 @@ def resolve_columns(
         raise DataError(f"features={features!r} is not a list of column names: pass features=['name', ...].")
     chosen = [str(name) for name in features]
     if not chosen:
-        raise DataError("features is an empty list: name at least one column, or pass None to use all others.")
+        raise DataError("features is an empty list: name at least one column, or pass features=None to use all others.")
     for name in chosen:
         if name not in available:
             raise DataError(f"feature column {name!r} is not in {where}; {nearest(name, available)}")
@@ -223,7 +223,7 @@ def check_scale(names: Sequence[str], minimum: NDArray[np.float64], maximum: NDA
     for column in np.flatnonzero(large > LARGEST).tolist():
         raise DataError(
             f"column {names[column]!r} has values up to {large[column]:.3g}, beyond 1e100, whose squares "
-            "overflow: rescale it, for example divide it by its standard deviation."
+            "overflow: rescale it, for example divide it by its largest absolute value."
         )
 
 
@@ -233,7 +233,7 @@ def check_spread(names: Sequence[str], minimum: NDArray[np.float64], maximum: ND
     for column in np.flatnonzero((spread > 0) & (spread < SMALLEST_SPREAD)).tolist():
         raise DataError(
             f"column {names[column]!r} varies by only {spread[column]:.3g}, below 1e-100, whose square "
-            "underflows: rescale it, for example divide it by its standard deviation."
+            "underflows: rescale it, for example divide it by its range."
         )
 
 
@@ -325,6 +325,6 @@ def check_max_size(max_size: int, counts: ArrayLike, n_varying: ArrayLike, envir
         worst = int(np.argmin(np.where(short, n_rows, np.iinfo(np.int64).max)))
         raise DataError(
             f"max_size={max_size} needs {needed[worst]} rows in environment {environments[worst]!r}, which "
-            f"has {n_rows[worst]}. The largest max_size that works is "
-            f"{largest_size(counts, n_varying, max_size)}: use that, or leave the environment out."
+            f"has {n_rows[worst]}. Use max_size={largest_size(counts, n_varying, max_size)}, the largest that works, "
+            "or leave the environment out."
         )

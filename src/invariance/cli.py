@@ -16,22 +16,17 @@ import typer
 from typer.core import TyperGroup
 
 from ._version import __version__
+from .advice import comparison_for_command_line, posterior_for_command_line
 from .cli_studies import register
 from .console import plain_speech, say, show
 from .files import OutputError, check_writable, replacing
 
 if TYPE_CHECKING:
     from .data import MultiEnvironmentData
+    from .estimators import BIP
     from .posterior import Posterior
 
 _PICTURES = (".png", ".pdf", ".svg")
-
-
-class Inference(StrEnum):
-    auto = "auto"
-    exact = "exact"
-    tempering = "tempering"
-    vi = "vi"
 
 
 class Missing(StrEnum):
@@ -148,6 +143,23 @@ FeaturesOption = Annotated[
     str | None, typer.Option(metavar="A,B,C", help="Columns to choose from.", show_default="all others")
 ]
 MissingOption = Annotated[Missing, typer.Option(help="Rows with missing values: stop, or leave them out.")]
+MaxSizeOption = Annotated[
+    int | None,
+    typer.Option(metavar="K", min=0, help="Most features in a subset.", show_default="what the data allow"),
+]
+PriorOption = Annotated[
+    str, typer.Option(metavar="PRIOR", help="uniform, beta-binomial(A,B) or inclusion(Q); numbers for A, B, Q.")
+]
+InferenceOption = Annotated[
+    str,
+    typer.Option(
+        metavar="ENGINE",
+        help="exact scores all subsets, tempering samples, vi approximates; auto: exact while quick. "
+        'With settings: "tempering(chains=8, steps=20000)".',
+    ),
+]
+JobsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default="all cores")]
+SeedOption = Annotated[int, typer.Option(metavar="N", min=0, help="For engines that draw; exact does not.")]
 
 
 @app.command(epilog=_FIT_EXAMPLES)
@@ -156,24 +168,15 @@ def fit(
     outcome: OutcomeOption,
     environment: EnvironmentOption,
     features: FeaturesOption = None,
-    max_size: Annotated[
-        int | None,
-        typer.Option(metavar="K", min=0, help="Most features in a subset.", show_default="what the data allow"),
-    ] = None,
-    prior: Annotated[
-        str,
-        typer.Option(metavar="PRIOR", help="uniform, beta-binomial(A,B) or inclusion(Q); numbers for A, B, Q."),
-    ] = "uniform",
-    inference: Annotated[
-        Inference,
-        typer.Option(help="exact scores all subsets, tempering samples, vi approximates; auto: exact while quick."),
-    ] = Inference.auto,
+    max_size: MaxSizeOption = None,
+    prior: PriorOption = "uniform",
+    inference: InferenceOption = "auto",
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many subsets to list.")] = 10,
     missing: MissingOption = Missing.error,
     json: JsonOption = None,
     plot: PlotOption = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default="all cores")] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="For engines that draw; exact does not.")] = 0,
+    jobs: JobsOption = None,
+    seed: SeedOption = 0,
 ) -> None:
     """Fit the posterior over invariant subsets to a table.
 
@@ -182,16 +185,9 @@ def fit(
     """
     with plain_speech():
         outputs = _checked_outputs(json, plot, source=file)
-
-        from .priors import parse_prior
-
-        belief = parse_prior(prior, max_size)
+        model = _bip(prior, max_size, inference, jobs, seed)
         data = _table(file, outcome, environment, features, missing)
-
-        from .estimators import BIP
-
-        model = BIP(prior=belief, inference=inference.value, n_jobs=jobs or -1, random_state=seed).fit_data(data)
-        _deliver(model.posterior_, top, outputs)
+        _deliver(model.fit_data(data).posterior_, top, outputs)
 
 
 @app.command(epilog=_COMPARE_EXAMPLES)
@@ -202,8 +198,15 @@ def compare(
     features: FeaturesOption = None,
     methods: Annotated[
         str | None,
-        typer.Option(metavar="A,B,C", help="Methods to run; a name with -screen screens first.", show_default="all"),
+        typer.Option(
+            metavar="A,B,C",
+            help='Methods to run; a name with -screen screens first. With settings: "ICP(max_size=3),Lasso".',
+            show_default="all",
+        ),
     ] = None,
+    max_size: MaxSizeOption = None,
+    prior: PriorOption = "uniform",
+    inference: InferenceOption = "auto",
     missing: MissingOption = Missing.error,
     json: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Save the comparison as JSON.", show_default=False)
@@ -212,19 +215,23 @@ def compare(
         Path | None,
         typer.Option("--plot", metavar="PNG", help="Save a picture, methods by features.", show_default=False),
     ] = None,
+    jobs: JobsOption = None,
+    seed: SeedOption = 0,
 ) -> None:
     """Run several methods on one table and show their selections side by side.
 
-    BIP, ICP, Hidden-ICP, EILLS, Regression, Lasso and Marginal; beyond 16 features the first four see the ten that a
-    Lasso screens in.
+    BIP as `invariance fit` runs it: --max-size, --prior, --inference, --jobs and --seed are its options. ICP,
+    Hidden-ICP and EILLS, which beyond 16 features see only the ten that a Lasso screens in. Regression, Lasso and
+    Marginal, which do not ask for invariance.
     """
     with plain_speech():
         outputs = _checked_outputs(json, plot, source=file)
+        bip = _bip(prior, max_size, inference, jobs, seed)
         data = _table(file, outcome, environment, features, missing)
 
         from .comparison import compare as run_methods
 
-        result = run_methods(data, methods)
+        result = run_methods(data, methods, bip)
         saved = []
         try:
             if outputs.json is not None:
@@ -236,9 +243,18 @@ def compare(
                 _save(outputs.plot, lambda path: save_comparison(result, path))
                 saved.append(f"Saved the picture to {outputs.plot}")
         finally:
-            show(str(result))
+            show(str(comparison_for_command_line(result)))
         if saved:
             show("\n" + "\n".join(saved))
+
+
+def _bip(prior: str, max_size: int | None, inference: str, jobs: int | None, seed: int) -> BIP:
+    from .estimators import BIP
+    from .inference.parsing import parse_inference
+    from .priors import parse_prior
+
+    belief, engine = parse_prior(prior, max_size), parse_inference(inference)
+    return BIP(prior=belief, inference=engine, n_jobs=jobs or -1, random_state=seed)
 
 
 def _table(file: Path, outcome: str, environment: str, features: str | None, missing: Missing) -> MultiEnvironmentData:
@@ -332,7 +348,7 @@ def _deliver(
             _save(outputs.csv, lambda path: data.to_frame().to_csv(path, index=False))
             saved.append(f"Saved the data to {outputs.csv}")
     finally:
-        show(posterior.summary(top))
+        show(posterior_for_command_line(posterior).summary(top))
     for paragraph in (closing, "\n".join(saved)):
         if paragraph:
             show(f"\n{paragraph}")

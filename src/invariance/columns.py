@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from invariance.checks import DataError, check_unique
 
 ADVICE = {
-    "feature": "encode it as numbers or leave it out through features=",
+    "feature": "encode it as numbers or leave it out, features=[...] being the columns to use",
+    "column of X": "encode it as numbers or leave it out of X",
     "outcome": "the outcome must be numeric, so encode it as numbers or choose another column",
 }
 
@@ -85,7 +86,7 @@ def series_values(series: Any, name: str, role: str = "feature") -> NDArray[np.f
     if example is None:
         raise DataError(
             f"column {name!r} holds numbers stored as dtype {dtype_name} (for example {present[0]!r}): "
-            "convert it with .astype(float)."
+            f"convert it with {'.astype' if hasattr(native, 'astype') else '.cast'}(float)."
         )
     raise DataError(f"column {name!r} is not numeric (dtype {dtype_name}, for example {example!r}): {ADVICE[role]}.")
 
@@ -100,11 +101,11 @@ def _reads_as_number(value: Any) -> bool:
     return False
 
 
-def frame_values(frame: Any, names: Sequence[str]) -> NDArray[np.float64]:
+def frame_values(frame: Any, names: Sequence[str], role: str = "feature") -> NDArray[np.float64]:
     """Columns of a narwhals DataFrame as float64 (N, p) in C order."""
     values = np.empty((len(frame), len(names)), dtype=np.float64)
     for position, name in enumerate(names):
-        values[:, position] = series_values(frame[name], name)
+        values[:, position] = series_values(frame[name], name, role)
     return values
 
 

@@ -7,7 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,9 @@ from .data import MultiEnvironmentData
 from .estimators import BIP
 from .files import write_text
 from .inference.base import EngineError
-from .screening import Screened, Screening
+from .screening import LassoScreen, Screened, Screening
 from .selector import EnvironmentSelector
+from .settings import Value, read_call, split_outside_brackets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,18 +46,25 @@ METHODS: dict[str, Callable[[], EnvironmentSelector]] = {
     "Hidden-ICP-screen": lambda: Screened(HiddenICP()),
     "EILLS-screen": lambda: Screened(EILLS()),
 }
+_SCREENABLE = ("ICP", "Hidden-ICP", "EILLS")
 _POOLED = ("Regression", "Lasso", "Marginal")
-# Beyond this many features the methods that visit every subset take their screened form by default.
+_POOLED_METHODS = (PooledRegression, LassoSelection, MarginalSelection)
+# Beyond this many features those that need few take their screened form by default. BIP needs no screen.
 _MOST_UNSCREENED = 16
+
+
+STATUSES = ("selected", "not selected", "screened out", "rejected", "failed")
 
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
     """What one method said.
 
-    selected (p,); inclusion, p_values (p,) or None where the method has none, NaN for screened-out features;
-    coefficients (p,): the features' weights in its predictions; seen (p,): passed the screen.
-    outcome: "selected", "empty", "rejected" (ICP accepted no subset) or "failed", and then `notes` says why.
+    selected (p,); inclusion, p_values (p,) or None where the method has none, NaN for screened-out features and, with
+    ICP, where the model is rejected; coefficients (p,): the features' weights in its predictions; seen (p,): passed
+    the screen. outcome: "selected", "empty", "rejected" (ICP accepted no subset) or "failed", as `notes` explains.
+    verdict: that even the most probable subset is far from invariant, where BIP says so. pooled: the method asks what
+    predicts on all rows together, not what is invariant.
     """
 
     name: str
@@ -68,13 +76,24 @@ class MethodResult:
     seen: NDArray[np.bool_]
     seconds: float
     notes: tuple[str, ...] = ()
+    verdict: str | None = None
+    pooled: bool = False
 
     @property
     def evidence(self) -> tuple[str, Floats] | None:
-        """What the method attaches to each feature: its kind and (p,) values."""
-        if self.inclusion is not None:
-            return "inclusion probability", self.inclusion
-        return None if self.p_values is None else ("p-value", self.p_values)
+        """What the method attaches to each feature: its kind and (p,) values; None where it has no value at all."""
+        for kind, values in (("inclusion probability", self.inclusion), ("p-value", self.p_values)):
+            if values is not None and not np.isnan(values).all():
+                return kind, values
+        return None
+
+    @property
+    def status(self) -> NDArray[np.str_]:
+        """(p,) one of STATUSES: what the method said of each feature, if anything."""
+        if self.outcome == "failed":
+            return np.full(self.seen.shape, "failed")
+        inside = np.where(self.selected, "selected", "rejected" if self.outcome == "rejected" else "not selected")
+        return np.where(self.seen, inside, "screened out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +108,11 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per method and feature: selected, inclusion_probability, p_value, coefficient, seconds."""
+        """One row per method and feature: status, selected, inclusion_probability, p_value, coefficient, seconds.
+
+        status is "selected", "not selected", "screened out" (the method never saw the feature), "rejected" (ICP
+        accepted no subset, so nothing was selected from any) or "failed".
+        """
         missing = np.full(len(self.feature_names), np.nan)
         return pd.concat(
             [
@@ -97,6 +120,7 @@ class Comparison:
                     {
                         "method": m.name,
                         "feature": list(self.feature_names),
+                        "status": m.status,
                         "selected": m.selected,
                         "inclusion_probability": missing if m.inclusion is None else m.inclusion,
                         "p_value": missing if m.p_values is None else m.p_values,
@@ -131,6 +155,8 @@ class Comparison:
                 {
                     "name": m.name,
                     "outcome": m.outcome,
+                    "verdict": m.verdict,
+                    "status": m.status.tolist(),
                     "selected": [name for name, flag in zip(self.feature_names, m.selected, strict=True) if flag],
                     "inclusion_probabilities": _numbers(m.inclusion),
                     "p_values": _numbers(m.p_values),
@@ -161,13 +187,16 @@ class Comparison:
 def compare(
     data: MultiEnvironmentData,
     methods: Iterable[str | EnvironmentSelector] | Mapping[str, EnvironmentSelector] | None = None,
+    bip: BIP | None = None,
 ) -> Comparison:
     """Fit several methods to one data set.
 
-    methods : names out of `invariance.comparison.METHODS`, estimators, or a mapping from names to estimators; None is
-        BIP, ICP, Hidden-ICP, EILLS and the three pooled selections, the first four behind a screen when there are more
-        than 16 features. Screened methods with equal screens share one cross-validated path, which is timed apart and
-        counted in the first of them.
+    methods : names out of `invariance.comparison.METHODS`, also with settings ("ICP(max_size=3)"; those of a name with
+        -screen are the screen's), estimators, or a mapping from names to estimators; None is BIP, ICP, Hidden-ICP,
+        EILLS and the three pooled selections. With more than 16 features ICP, Hidden-ICP and EILLS are behind a screen;
+        BIP never is, unless BIP-screen is asked for. Screened methods with equal screens share one cross-validated
+        path, which is timed apart and counted in the first of them.
+    bip : what the names BIP and BIP-screen stand for; None is BIP() with its defaults
 
     A method that cannot handle the data is reported as failed, with its reason, and the others go on.
     """
@@ -177,21 +206,24 @@ def compare(
             "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
         )
     screenings: dict[str, Screening] = {}
-    results = tuple(_fit(name, model, data, screenings) for name, model in named_methods(methods, data.n_features))
+    models = named_methods(methods, data.n_features, bip)
+    # Constant features are no method's business: all results are over the features that vary.
+    varying = replace(data, dropped_features=(), dropped_positions=())
+    results = tuple(_fit(name, model, varying, screenings) for name, model in models)
     return Comparison(data.feature_names, data.outcome_name, data.environments, data.n_rows, results)
 
 
-def named_methods(methods: Any, n_features: int) -> list[tuple[str, EnvironmentSelector]]:
+def named_methods(methods: Any, n_features: int, bip: BIP | None = None) -> list[tuple[str, EnvironmentSelector]]:
     """(name, unfitted estimator) pairs with distinct names."""
     if methods is None:
         suffix = "-screen" if n_features > _MOST_UNSCREENED else ""
-        methods = [*(name + suffix for name in ("BIP", "ICP", "Hidden-ICP", "EILLS")), *_POOLED]
+        methods = ["BIP", *(name + suffix for name in _SCREENABLE), *_POOLED]
     if isinstance(methods, str):
-        methods = [part.strip() for part in methods.split(",")]
+        methods = split_outside_brackets(methods)
     if isinstance(methods, Mapping):
         pairs = [(str(name), model) for name, model in methods.items()]
     else:
-        pairs = [_known(m) if isinstance(m, str) else (_name_of(m), m) for m in methods]
+        pairs = [_known(m, bip) if isinstance(m, str) else (_name_of(m), m) for m in methods]
     if not pairs:
         raise ValueError(f"no methods to compare: name some of {', '.join(METHODS)}.")
     for name, model in pairs:
@@ -205,13 +237,26 @@ def named_methods(methods: Any, n_features: int) -> list[tuple[str, EnvironmentS
     return distinct
 
 
-def _known(name: str) -> tuple[str, EnvironmentSelector]:
+def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
+    name, settings = read_call(text)
     folded = {known.casefold(): known for known in METHODS}
     if name.casefold() not in folded:
         hint = did_you_mean(name, list(METHODS))
         raise ValueError(f"no method is named {name!r}{hint or ';'} Known are {', '.join(METHODS)}.")
     found = folded[name.casefold()]
-    return found, METHODS[found]()
+    model = METHODS[found]()
+    if bip is not None and found in ("BIP", "BIP-screen"):
+        model = clone(bip) if found == "BIP" else Screened(clone(bip))
+    return text.strip() if settings else found, _configured(model, settings)
+
+
+def _configured(model: EnvironmentSelector, settings: dict[str, Value]) -> EnvironmentSelector:
+    try:
+        if isinstance(model, Screened):
+            return model.set_params(screen=LassoScreen().set_params(**settings)) if settings else model
+        return model.set_params(**settings)
+    except ValueError as error:
+        raise ValueError(str(error)) from None
 
 
 def _name_of(model: Any) -> str:
@@ -253,8 +298,10 @@ def _fit(
     inner: Any = model
     if isinstance(model, Screened):
         passed = f"{len(model.screened_features_)} of {data.n_features} features passed the screen"
-        notes.append(passed + (" by correlation: the Lasso kept none" if model.used_fallback_ else ""))
+        by_correlation = " by correlation, because the Lasso kept none" if model.used_fallback_ else ""
+        notes.append(f"{passed}{by_correlation}; the others were not looked at")
         inner = model.estimator_
+    verdict = getattr(getattr(inner, "posterior_", None), "verdict", None)
     default = "selected" if model.support_.any() else "empty"
     return MethodResult(
         name,
@@ -266,6 +313,8 @@ def _fit(
         model.screened_ if isinstance(model, Screened) else np.ones(data.n_features, dtype=bool),
         seconds,
         tuple(notes),
+        None if verdict is None else str(verdict.sentence),
+        isinstance(inner, _POOLED_METHODS),
     )
 
 

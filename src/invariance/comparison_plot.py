@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
     from .comparison import Comparison
 
-_SELECTED, _TRUE, _EDGE = "#3f8fd2", "#2a9d5c", "0.8"
+_TRUE, _EDGE = "#2a9d5c", "0.8"
+# Face and hatch: told apart without colour too.
+_LOOKS = {
+    "selected": ("#3f8fd2", None),
+    "not selected": ("white", None),
+    "screened out": ("0.88", None),
+    "rejected": ("#f9ddc7", "xxx"),
+    "failed": ("white", "////"),
+}
+_LABELS = {"screened out": "screened out,\nnot looked at", "rejected": "model rejected"}
 _LONGEST_NAME = 24
 
 
@@ -28,10 +37,10 @@ def plot_comparison(
     top: int = 40,
     truth: Iterable[str] | ArrayLike | None = None,
 ) -> Axes:
-    """One row per method, one column per feature: a filled square where the method selected it.
+    """One row per method, one column per feature: a square for what the method said of it, which the legend explains.
 
-    Shows up to `top` features, those selected most often. `truth` (names or a mask (p,)) marks the features that are
-    truly invariant. Methods that failed have a hatched row.
+    Shows up to `top` features, those that `leading_features` finds. `truth` (names or a mask (p,)) marks the features
+    that are truly invariant.
     """
     true = None if truth is None else as_mask(truth, comparison.feature_names)
     shown = leading_features(comparison, top)
@@ -40,25 +49,25 @@ def plot_comparison(
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(2.5 + 0.32 * max(k, 6), 1.8 + 0.32 * n), layout="constrained")
+        figure = Figure(figsize=(4.6 + 0.32 * max(k, 6), 1.8 + 0.32 * max(n, 4)), layout="constrained")
         FigureCanvasAgg(figure)
         ax = figure.add_subplot()
-    from matplotlib.patches import Rectangle
+    from matplotlib.patches import Patch, Rectangle
 
-    for row, method in enumerate(comparison.methods):
-        failed = method.outcome == "failed"
-        for column, j in enumerate(shown):
-            color = _SELECTED if method.selected[j] else "white"
-            ax.add_patch(
-                Rectangle(
-                    (column - 0.45, row - 0.45),
-                    0.9,
-                    0.9,
-                    facecolor=color,
-                    edgecolor=_EDGE,
-                    hatch="////" if failed else None,
-                )
-            )
+    statuses = [[str(status) for status in method.status[shown]] for method in comparison.methods]
+    looks: dict[str, dict[str, Any]] = {
+        status: {"facecolor": face, "edgecolor": _EDGE if hatch is None else "0.55", "hatch": hatch}
+        for status, (face, hatch) in _LOOKS.items()
+    }
+    for row, named in enumerate(statuses):
+        for column, status in enumerate(named):
+            ax.add_patch(Rectangle((column - 0.45, row - 0.45), 0.9, 0.9, **looks[status]))
+    occurring = [status for status in _LOOKS if any(status in named for named in statuses)]
+    if occurring:
+        handles = [Patch(**looks[status], label=_LABELS.get(status, status)) for status in occurring]
+        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
+    else:
+        ax.text(0.5, 0.5, "no method selected a feature", transform=ax.transAxes, ha="center", va="center")
     ax.set_xlim(-0.6, max(k, 1) - 0.4)
     ax.set_ylim(n - 0.4, -0.6)
     ax.set_aspect("equal")
@@ -78,7 +87,9 @@ def plot_comparison(
     ax.set_xlabel(f"feature ({k} of {len(comparison.feature_names):,})" if cut else "feature")
     ax.set_ylabel("method")
     title = f"Selected for {shorten(comparison.outcome_name, _LONGEST_NAME)}"
-    ax.set_title(title + ("; true features in green" if true is not None else ""), fontsize="medium", parse_math=False)
+    title += "; true features in green" if true is not None else ""
+    doubts = [f"{m.name}: even the most probable subset is far from invariant" for m in comparison.methods if m.verdict]
+    ax.set_title("\n".join([*doubts, title]), fontsize="medium", parse_math=False)
     return ax
 
 

@@ -14,7 +14,13 @@ from .wording import duration
 if TYPE_CHECKING:
     from .comparison import Comparison, MethodResult
 
-SELECTED, LEFT, UNSEEN = "●", "·", "–"
+MARKS = {"selected": "●", "not selected": "·", "screened out": "–", "rejected": "×"}
+_MEANINGS = {
+    "selected": "selected",
+    "not selected": "not selected",
+    "screened out": "left out by the screen, not looked at",
+    "rejected": "model rejected: no subset was accepted, so the feature was not judged",
+}
 _NAME_WIDTH = 18
 _CELL_WIDTH = 8
 _OUTCOMES = {
@@ -30,12 +36,15 @@ def comparison_summary(comparison: Comparison) -> str:
 
 
 def leading_features(comparison: Comparison, limit: int) -> NDArray[np.intp]:
-    """All features while they are few; else those selected most often, in the order of the data."""
-    votes = np.sum([m.selected for m in comparison.methods], axis=0)
-    if len(votes) <= limit:
-        return np.arange(len(votes))
-    order = np.argsort(-votes, kind="stable")[:limit]
-    return np.sort(order[votes[order] > 0])
+    """All features while they are few; else those that weigh most, in the order of the data.
+
+    Every method has one vote, which the features that it selected share: who selects nearly all says little of each.
+    """
+    if len(comparison.feature_names) <= limit:
+        return np.arange(len(comparison.feature_names))
+    weight = np.sum([m.selected / max(m.selected.sum(), 1) for m in comparison.methods], axis=0)
+    order = np.argsort(-weight, kind="stable")[:limit]
+    return np.sort(order[weight[order] > 0])
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
@@ -49,18 +58,35 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     shown = leading_features(comparison, MOST_FEATURES)
     if fitted and len(shown):
         yield from _grid(comparison, fitted, shown)
-    hidden = len(comparison.feature_names) - len(shown)
-    if hidden:
-        yield f"{hidden:,} features that are selected least often, or never, are not shown."
+    hidden = np.delete(np.sum([m.selected for m in comparison.methods], axis=0), shown)
+    if len(hidden):
+        most = int(hidden.max())
+        by = "no method" if most == 0 else "at most one method" if most == 1 else f"at most {most} methods"
+        what = "1 feature" if len(hidden) == 1 else f"{len(hidden):,} features"
+        yield f"{what} that {by} selected {'is' if len(hidden) == 1 else 'are'} not shown."
         yield ""
     yield f"{'method':<{_NAME_WIDTH}} {'features':<18} {'value':<22} {'time':>12}"
     for method in comparison.methods:
         yield from _method_lines(method)
     yield ""
-    yield from wrap(
-        f"{SELECTED} selected, {LEFT} not selected, {UNSEEN} left out by the screen. Inclusion probabilities near 1, "
-        "but p-values near 0, speak for a feature."
-    )
+    yield from wrap(_legend(fitted))
+
+
+def _legend(fitted: list[MethodResult]) -> str:
+    """What the marks and the values of these methods mean."""
+    seen = {str(status) for m in fitted for status in m.status}
+    sentences = ["; ".join(f"{mark} {_MEANINGS[status]}" for status, mark in MARKS.items() if status in seen)]
+    kinds = {m.evidence[0] for m in fitted if m.evidence is not None}
+    near = {"inclusion probability": "an inclusion probability near 1", "p-value": "a p-value near 0"}
+    if kinds:
+        which = " or ".join(near[kind] for kind in near if kind in kinds)
+        sentences.append(f"{which[0].upper()}{which[1:]} speaks for a feature")
+    pooled = [m.name for m in fitted if m.pooled]
+    if pooled:
+        verb = "asks" if len(pooled) == 1 else "ask"
+        who = " and ".join(filter(None, (", ".join(pooled[:-1]), pooled[-1])))
+        sentences.append(f"{who} {verb} what predicts on all rows together, not what is invariant")
+    return " ".join(f"{sentence}." for sentence in sentences if sentence)
 
 
 def _grid(comparison: Comparison, fitted: list[MethodResult], shown: NDArray[np.intp]) -> Iterator[str]:
@@ -82,9 +108,7 @@ def _grid(comparison: Comparison, fitted: list[MethodResult], shown: NDArray[np.
 
 
 def _cell(method: MethodResult, j: int) -> str:
-    if not method.seen[j]:
-        return UNSEEN
-    mark = SELECTED if method.selected[j] else LEFT
+    mark = MARKS[str(method.status[j])]
     value = np.nan if method.evidence is None else float(method.evidence[1][j])
     return mark if np.isnan(value) else f"{mark} {format_probability(value)}"
 
@@ -95,7 +119,7 @@ def _method_lines(method: MethodResult) -> Iterator[str]:
     kind = "" if method.evidence is None else method.evidence[0]
     seconds = f"{1000 * method.seconds:.1f} ms" if method.seconds < 1.0 else duration(method.seconds)
     yield f"{_padded(shorten(method.name, _NAME_WIDTH), _NAME_WIDTH)} {what:<18} {kind:<22} {seconds:>12}"
-    for note in method.notes:
+    for note in (*(() if method.verdict is None else (method.verdict,)), *method.notes):
         yield from wrap(note, "    ", "    ")
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from .advice import for_command_line
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -17,7 +19,18 @@ if TYPE_CHECKING:
 _ONE_LINE = 1_000_000
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 # Where the package itself raises a plain ValueError about what was asked for; from anywhere else it is a bug.
-_COMPLAINING = ("invariance.priors", "invariance.estimators", "invariance.comparison", "invariance.inference.choice")
+_COMPLAINING = tuple(
+    f"invariance.{module}"
+    for module in (
+        "priors",
+        "estimators",
+        "comparison",
+        "settings",
+        "inference.choice",
+        "inference.parsing",
+        "inference.variational",
+    )
+)
 
 
 def say(kind: str, message: str) -> None:
@@ -77,7 +90,7 @@ def plain_speech() -> Iterator[None]:
     except Exception as error:
         if not _is_complaint(error):
             raise
-        say("error", str(error))
+        say("error", for_command_line(str(error)))
         raise typer.Exit(2) from None
 
 
@@ -102,7 +115,7 @@ def _warnings_as_lines() -> Iterator[None]:
     def say_once(message: Warning | str, *details: Any, **more: Any) -> None:
         if str(message) not in said:
             said.add(str(message))
-            say("warning", str(message))
+            say("warning", for_command_line(str(message)))
 
     with warnings.catch_warnings():
         for category in (UserWarning, RuntimeWarning):

@@ -81,6 +81,7 @@ class MultiEnvironmentData:
     outcome_name: str = "y"
     environment_name: str | None = None
     dropped_features: tuple[str, ...] = ()  # constant over all rows
+    dropped_positions: tuple[int, ...] = ()  # where these were among the features as given
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)  # None: rows without a label
     truth: NDArray[np.bool_] | None = None  # (p,), the invariant features where they are known
     original_features: tuple[str, ...] = ()  # of the user's own table, before any was dropped or screened out
@@ -197,7 +198,7 @@ class MultiEnvironmentData:
                 raise DataError(f"X has {values.ndim} dimensions: reshape it to (rows, features).")
             names = [f"x{j}" for j in range(values.shape[1])]
         else:
-            values = frame_values(as_frame(X, "X"), names)
+            values = frame_values(as_frame(X, "X"), names, "column of X")
         if feature_names is not None:
             names = checked_names(feature_names, values.shape[1])
         if not names:
@@ -223,7 +224,7 @@ def _outcome_array(y: Any) -> Floats:
     if series is not None:
         return series_values(series, str(series.name or "y"), "outcome")
     names = None if isinstance(y, np.ndarray) else frame_names(y)
-    values = array_values(y, "y") if names is None else frame_values(as_frame(y, "y"), names)
+    values = array_values(y, "y") if names is None else frame_values(as_frame(y, "y"), names, "outcome")
     if values.ndim == 2 and values.shape[1] == 1:
         return values[:, 0]
     if values.ndim != 1:
@@ -338,6 +339,7 @@ def _whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnv
         X=np.ascontiguousarray(data.X[:, ~constant]),
         feature_names=tuple(names[~constant]),
         dropped_features=dropped,
+        dropped_positions=tuple(np.flatnonzero(constant).tolist()),
     )
 
 

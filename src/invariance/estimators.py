@@ -93,6 +93,13 @@ class BIP(EnvironmentSelector):
             return self.posterior_.mode_mask
         return self.posterior_.inclusion >= self.threshold
 
+    def _way_out(self) -> str:
+        if self.select == "mode" and self.inclusion_probabilities_.any():
+            # Low enough for the most probable feature to pass after rounding to two digits, which moves it by up to 5%.
+            threshold = f"{0.95 * self.inclusion_probabilities_.max():.2g}"
+            return f"BIP(select='threshold', threshold={threshold}) selects the most probable features"
+        return "Use another prior or other features"
+
     def _check_choices(self) -> None:
         if self.select not in ("mode", "threshold"):
             raise ValueError(f"select={self.select!r} is not known: use 'mode' or 'threshold'.")

@@ -103,8 +103,7 @@ def _locate(path: PathLike) -> tuple[Path, str]:
         raise DataError(f"{str(path)!r} is a directory: pass the path of one table file.")
     if kind is None:
         raise DataError(
-            f"cannot tell the format of {file.name!r} from its suffix: use "
-            f"{', '.join(SEPARATORS)} or .parquet, or load it into a DataFrame first."
+            f"cannot tell the format of {file.name!r} from its suffix: save it as {', '.join(SEPARATORS)} or .parquet."
         )
     return file, kind
 
@@ -161,10 +160,12 @@ def _header(file: Path, separator: str) -> list[str]:
     if len(header) == 1:
         for other in {*SEPARATOR_NAMES} - {separator}:
             if other in header[0]:
+                fitting = [suffix for suffix in SEPARATORS if SEPARATORS[suffix] == other and suffix.count(".") == 1]
+                rename = f", or rename it to end in {fitting[0]}" if fitting else ""
                 raise DataError(
                     f"{file.name} has a single column {header[0]!r}: its cells seem to be separated by "
                     f"{SEPARATOR_NAMES[other]}, not {SEPARATOR_NAMES[separator]}. Save it with "
-                    f"{SEPARATOR_NAMES[separator]}, or use the suffix that fits (.csv commas, .tsv tabs)."
+                    f"{SEPARATOR_NAMES[separator]}{rename}."
                 )
     check_unique([name for name in header if name], file.name)
     return header

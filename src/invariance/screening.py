@@ -122,6 +122,7 @@ class Screened(EnvironmentSelector):
             X=np.ascontiguousarray(data.X[:, kept]),
             feature_names=names,
             dropped_features=(),
+            dropped_positions=(),
             truth=None if data.truth is None else data.truth[kept],
         )
         self.estimator_ = clone(self.estimator).fit_data(reduced)

@@ -12,12 +12,18 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .checks import DROP_HINT, warn
+from .columns import as_frame, frame_names, frame_values
 from .data import DataError, MultiEnvironmentData
 from .least_squares import least_squares
 
 
 class SingleEnvironmentWarning(UserWarning):
     """One environment says nothing about invariance."""
+
+
+class EmptySelectionWarning(UserWarning):
+    """Nothing was selected, so that `transform` returns a table without columns."""
 
 
 class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
@@ -45,22 +51,37 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
 
         Labels come from `environments`, or from the column of X that the constructor's `environment` names.
         """
+        given, labels = X, environments
         X, environments = self._split_environment(X, environments)
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=3, ensure_all_finite=False
-        )
+        try:
+            values, y = validate_data(
+                self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=3, ensure_all_finite=False
+            )
+        except ValueError:
+            _name_the_column(X)
+            raise
         names = list(getattr(self, "feature_names_in_", [])) or None
-        data = MultiEnvironmentData.from_arrays(X, y, environments, feature_names=names)
+        try:
+            data = MultiEnvironmentData.from_arrays(values, y, environments, feature_names=names)
+        except DataError as error:
+            raise DataError(str(error).replace(DROP_HINT, self._drop_hint(given, labels))) from None
         if data.n_environments == 1:
             warnings.warn(self._single_environment_message, SingleEnvironmentWarning, stacklevel=2)
-        self._fit_checked(data, names or [f"x{j}" for j in range(X.shape[1])])
+        self._by_name = False
+        self._fit_checked(data, names or [f"x{j}" for j in range(values.shape[1])])
         return self
 
     def fit_data(self, data: MultiEnvironmentData) -> Self:
-        """Fit to a data set that is already checked; keeps its names and labels."""
-        self.n_features_in_ = data.n_features
-        self.feature_names_in_ = np.array(data.feature_names, dtype=object)
-        self._fit_checked(data, list(data.feature_names))
+        """Fit to a data set that is already checked; keeps its names and labels.
+
+        The features are those of the table as given, constant ones too. `predict` and `transform` find them by name
+        in any table that has them.
+        """
+        names = _names_as_given(data)
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self._by_name = True
+        self._fit_checked(data, names)
         return self
 
     def _fit_checked(self, data: MultiEnvironmentData, names_in: list[str]) -> None:
@@ -91,12 +112,25 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Pooled least squares on the selected features."""
         check_is_fitted(self)
-        X = validate_data(self, self._without_environment(X), dtype=np.float64, reset=False)
+        X = validate_data(self, self._features_of(X), dtype=np.float64, reset=False)
         return X @ self.coef_ + self.intercept_
 
     def transform(self, X: Any) -> Any:
         """X with the selected features only; the environment column, if there is one, is left out."""
-        return super().transform(self._without_environment(X))
+        if self._get_support_mask().any():
+            return super().transform(self._features_of(X))
+        warn(
+            "no feature was selected, so transform() returns a table without columns, which the next step of a "
+            f"pipeline refuses. {self._way_out()}, or make this the last step: its predict() then gives the mean.",
+            EmptySelectionWarning,
+        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="No features were selected")
+            return super().transform(self._features_of(X))
+
+    def _way_out(self) -> str:
+        """What may lead to a selection that is not empty; the beginning of a sentence."""
+        return "Fit it to other features"
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
@@ -123,8 +157,31 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         frame = nw.from_native(X, eager_only=True)
         return nw.to_native(frame.drop(self.environment)), frame[self.environment].to_list()
 
-    def _without_environment(self, X: Any) -> Any:
-        return self._split_environment(X, None)[0] if self._has_environment_column(X) else X
+    def _features_of(self, X: Any) -> Any:
+        """The features of X: all columns but the environment's; after fit_data, those that it named."""
+        if self._has_environment_column(X):
+            X = self._split_environment(X, None)[0]
+        if not self._by_name:
+            return X
+        names = frame_names(X)
+        if names is None:
+            # The data set's own X lacks the constant features.
+            return self._expand(X.T, 0.0).T if np.shape(X)[1:] == (self._kept.sum(),) else X
+        if not set(self.feature_names_in_) <= set(names):
+            return X
+        import narwhals as nw
+
+        return nw.to_native(as_frame(X, "X").select(list(self.feature_names_in_)))
+
+    def _drop_hint(self, X: Any, environments: Any) -> str:
+        """How rows with gaps are left out of what was given to `fit`, which has no option for it."""
+        if self.environment is not None:
+            name = repr(self.environment)
+            without = f"X.drop(columns={name})" if hasattr(X, "iloc") else f"X.drop({name})"
+            arguments = f"{without}, y, X[{name}]"
+        else:
+            arguments = "X, y" if environments is None else "X, y, environments"
+        return f"fit_data(MultiEnvironmentData.from_arrays({arguments}, missing='drop')) leaves those rows out"
 
     def _has_environment_column(self, X: Any) -> bool:
         return self.environment is not None and self.environment in list(getattr(X, "columns", []))
@@ -134,3 +191,18 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         # fit(X, y) alone has no environments to learn from: a selector may then select nothing and predict the mean.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _names_as_given(data: MultiEnvironmentData) -> list[str]:
+    """The features with those that were dropped, each where it was."""
+    names = list(data.feature_names)
+    for position, name in zip(data.dropped_positions, data.dropped_features, strict=True):
+        names.insert(position, name)
+    return names
+
+
+def _name_the_column(X: Any) -> None:
+    """Raise a DataError that names the first column of a data frame that does not hold numbers, if there is one."""
+    names = frame_names(X)
+    if names is not None:
+        frame_values(as_frame(X, "X"), names, "column of X")

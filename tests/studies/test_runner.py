@@ -147,7 +147,7 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     for other, phrase in ((small(2, seed=7), "seed: 0 there, 7 now"), (small(2, sizes=(10,)), "sizes: ")):
         with pytest.raises(StudyError, match=phrase) as caught:
             run_study(other, tmp_path)
-        assert "Name another folder with --out, or delete this one." in str(caught.value)
+        assert "Name another folder, or delete this one." in str(caught.value)
     with pytest.raises(StudyError, match="study: theory there, identifiability now"):
         run_study(make_study("identifiability", replicates=1), tmp_path)
     assert lines(tmp_path) == before

@@ -95,6 +95,7 @@ class EILLS(EnvironmentSelector):
             raise ValueError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
         if self.solver not in _SECONDS_PER_LOSS:
             raise ValueError(f"solver={self.solver!r} is not known: use 'cholesky' or 'inverse'.")
+        _check_number(data.n_features)
         max_size = resolve_max_size(self.max_size, data.n_features)
         refuse_too_many("EILLS", data.n_features, max_size, _SECONDS_PER_LOSS[self.solver])
         space = subset_space(data.n_features, max_size)
@@ -108,7 +109,7 @@ class EILLS(EnvironmentSelector):
             warn(
                 f"{self.n_unscored_:,} of {space.n_subsets:,} subsets are left out: their features are too collinear "
                 f"(involved: {quoted(LinearGaussian(data).dependent_features(last) or names[last[0]])}). "
-                "Leave one of them out to have all subsets scored."
+                "Leave some of them out to have all subsets scored."
             )
         smallest = int(np.nanargmin(exact))
         if self.solver == "inverse":
@@ -144,13 +145,16 @@ class EILLS(EnvironmentSelector):
         return beta, float(data.y.mean() - data.X.mean(axis=0) @ beta) if self.center else 0.0
 
 
-def _second_moments(data: MultiEnvironmentData, center: bool) -> tuple[Floats, Floats]:
-    """Σ_e = X'X/n (E, p, p) and c_e = X'y/n (E, p)."""
-    if data.n_features > _MOST_FEATURES:
+def _check_number(n_features: int) -> None:
+    if n_features > _MOST_FEATURES:
         raise DataError(
-            f"EILLS works with up to {_MOST_FEATURES} features, and there are {data.n_features:,}: screen them first "
+            f"EILLS works with up to {_MOST_FEATURES} features, and there are {n_features:,}: screen them first "
             "with Screened(EILLS())."
         )
+
+
+def _second_moments(data: MultiEnvironmentData, center: bool) -> tuple[Floats, Floats]:
+    """Σ_e = X'X/n (E, p, p) and c_e = X'y/n (E, p)."""
     X = data.X - data.X.mean(axis=0) if center else data.X
     y = data.y - data.y.mean() if center else data.y
     largest = float(np.abs(X).max())

@@ -82,7 +82,8 @@ class ICP(EnvironmentSelector):
     outcome_ : "selected" (the accepted subsets share features), "empty" (some were accepted, they share none) or
         "rejected" (none was accepted: no linear model with these features is invariant)
     accepted_ : list of tuples of names, smallest subsets first
-    p_values_ : (n_features_in_,) largest p-value of a tested subset without the feature
+    p_values_ : (n_features_in_,) largest p-value of a tested subset without the feature; NaN when the model is
+        rejected, where small p-values would only repeat that every subset was
     confidence_intervals_ : (n_features_in_, 2) hull over the accepted subsets; NaN when the model is rejected
     subset_p_values_ : (n,) p-value of each subset; without max_size indexed by bit pattern
     subsets_ : SubsetPValues, which tells the subset at each position
@@ -133,7 +134,9 @@ class ICP(EnvironmentSelector):
     def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
         check_level(self.alpha)
         max_size = resolve_max_size(self.max_size, data.n_features)
-        refuse_too_many("ICP", data.n_features, max_size, _SECONDS_PER_TEST * data.n_environments)
+        refuse_too_many(
+            "ICP", data.n_features, max_size, _SECONDS_PER_TEST * data.n_environments, largest_fit=data.n_rows - 2
+        )
         _check_rows(data, max_size)
         tests = ResidualTests(data)
         space = subset_space(data.n_features, max_size)
@@ -141,14 +144,15 @@ class ICP(EnvironmentSelector):
         self.subset_p_values_ = run.p_values
         self.subsets_ = SubsetPValues(run.p_values, space, data.feature_names)
         self.stopped_early_ = run.stopped
-        self.p_values_ = self._expand(run.outside, 1.0)
         accepted = np.flatnonzero(run.p_values > self.alpha)
         self.model_rejected_ = len(accepted) == 0
         if self.model_rejected_:
             self.outcome_ = "rejected"
+            self.p_values_ = np.full(len(self._kept), np.nan)
             intervals = np.full((data.n_features, 2), np.nan)
         else:
             self.outcome_ = "selected" if run.common.any() else "empty"
+            self.p_values_ = self._expand(run.outside, 1.0)
             intervals = tests.confidence_intervals(space.lists(accepted), self.alpha)
         self.confidence_intervals_ = self._expand(intervals, 0.0)
         return run.common & (not self.model_rejected_)
@@ -203,5 +207,5 @@ def _check_rows(data: MultiEnvironmentData, max_size: int | None) -> None:
     if data.n_rows < largest + 2:
         raise DataError(
             f"{rows_text(data.n_rows)} cannot fit subsets of {largest} features and leave residuals to test. Use "
-            f"max_size={data.n_rows - 2} or less, fewer features, or more rows."
+            f"ICP(max_size={data.n_rows - 2}), fewer features, or more rows."
         )

@@ -90,15 +90,22 @@ def resolve_max_size(max_size: int | None, n_features: int) -> int | None:
     return None if max_size >= n_features else int(max_size)
 
 
-def refuse_too_many(method: str, n_features: int, max_size: int | None, seconds_per_subset: float) -> None:
-    """Raise when there are more subsets than one run can hold; says how long it would take and what works."""
+def refuse_too_many(
+    method: str, n_features: int, max_size: int | None, seconds_per_subset: float, largest_fit: int | None = None
+) -> None:
+    """Raise when there are more subsets than one run can hold; says how long it would take and what works.
+
+    largest_fit : the most features that the rows can fit, where that matters.
+    """
     count = count_subsets(n_features, n_features if max_size is None else max_size)
     if count <= MOST_SUBSETS:
         return
-    largest = max(k for k in range(n_features) if count_subsets(n_features, k) <= MOST_SUBSETS)
+    sizes = range(n_features if largest_fit is None else min(n_features, largest_fit + 1))
+    largest = max(k for k in sizes if count_subsets(n_features, k) <= MOST_SUBSETS)
     seconds = count * seconds_per_subset if count < 1e300 else float("inf")
     estimate = f", which would take about {duration(seconds)}" if seconds < 1e300 else ""
     raise DataError(
         f"{method} tests every subset: {approximate_count(count)} of {n_features} features{estimate}. It takes on up "
-        f"to {MOST_SUBSETS:,}. Use max_size={largest} or less, or screen the features first with Screened({method}())."
+        f"to {MOST_SUBSETS:,}. Use {method}(max_size={largest}), or screen the features first with "
+        f"Screened({method}())."
     )

@@ -144,7 +144,7 @@ def _workers(study: Study, tasks: list[Task], jobs: int | None, dask: str | None
 
     if dask is not None:
         if study.measures_time:
-            raise StudyError(f"the study {study.name!r} measures seconds on this machine: run it without --dask.")
+            raise StudyError(f"the study {study.name!r} measures seconds on this machine: run it without dask=.")
         return "a Dask cluster", _on_dask(study, tasks, dask)
     processes = 1 if study.measures_time else min(n_workers(jobs), max(len(tasks), 1))
     if processes == 1:
@@ -169,8 +169,8 @@ def _on_processes(study: Study, tasks: list[Task], processes: int) -> Batches:
         yield from pool(delayed(_run_in_worker)(study, task, __version__) for task in tasks)
     except TerminatedWorkerError as error:
         raise StudyError(
-            "a worker process was killed, perhaps for want of memory. Finished replicates are kept: run the same "
-            "command again, with fewer --jobs, to continue."
+            "a worker process was killed, perhaps for want of memory. Finished replicates are kept: run it "
+            "again, with fewer jobs, to continue."
         ) from error
 
 
@@ -178,12 +178,9 @@ def _on_dask(study: Study, tasks: list[Task], address: str) -> Batches:
     try:
         from distributed import Client, KilledWorker, as_completed
     except ImportError:
-        raise StudyError("--dask needs Dask: install it with pip install 'invariance[dask]'.") from None
-    try:
-        client = Client(address, timeout=_CONNECTION_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise StudyError(f"no Dask scheduler answers at {address!r}: check the address ({error}).") from error
-    with client:
+        raise StudyError("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
+    _await_answer(address)
+    with Client(address, timeout=_CONNECTION_SECONDS, set_as_default=False) as client:
         waiting = iter(tasks)
 
         def submit(count: int) -> list[Any]:
@@ -201,5 +198,33 @@ def _on_dask(study: Study, tasks: list[Task], address: str) -> Batches:
         except KilledWorker as error:
             raise StudyError(
                 "the Dask workers died again and again on one task, perhaps for want of memory. Finished replicates "
-                "are kept: run the same command again to continue."
+                "are kept: run it again to continue."
+            ) from error
+
+
+def _await_answer(address: str) -> None:
+    """Raise unless a scheduler answers there soon.
+
+    A Client that cannot connect would say so late or, where the other side keeps silent, never.
+    """
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    from distributed import Security
+    from distributed.comm import connect
+
+    async def greet() -> None:
+        options = Security().get_connection_args("client")
+        comm = await asyncio.wait_for(connect(address, timeout=_CONNECTION_SECONDS, **options), _CONNECTION_SECONDS)
+        await comm.close()
+
+    # A thread of its own: in a notebook this one already has an event loop.
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            thread.submit(lambda: asyncio.run(greet())).result()
+        except (OSError, ValueError, TypeError) as error:
+            reason = str(error) or f"no greeting within {_CONNECTION_SECONDS} s"
+            raise StudyError(
+                f"no Dask scheduler answers at {address!r} ({reason}). Start one with `dask scheduler` and give the "
+                "address that it prints, such as tcp://10.0.0.1:8786, or run it without dask=."
             ) from error

@@ -98,13 +98,13 @@ class Store:
             if differing:
                 listed = "; ".join(f"{name}: {there.get(name)} there, {identity.get(name)} now" for name in differing)
                 raise StudyError(
-                    f"the folder {str(self.folder)!r} holds results of other settings ({listed}). Name another folder "
-                    "with --out, or delete this one."
+                    f"the folder {str(self.folder)!r} holds results of other settings ({listed}). Name another folder, "
+                    "or delete this one."
                 )
         elif (self.folder / ROWS).exists():
             raise StudyError(
                 f"the folder {str(self.folder)!r} holds {ROWS} but no {SETTINGS} that says what made them. Name "
-                "another folder with --out, or delete this one."
+                "another folder, or delete this one."
             )
         else:
             write_text(path, json.dumps(identity, indent=1) + "\n")
@@ -143,7 +143,7 @@ def _hold(lock: Any, folder: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise StudyError(
-            f"another process is writing into {str(folder)!r}: wait for it, or name another folder with --out."
+            f"another process is writing into {str(folder)!r}: wait for it, or name another folder."
         ) from None
     except OSError:
         return  # a file system without locks

@@ -1,0 +1,48 @@
+"""From text to an engine: the forms that the command line accepts."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from ..checks import did_you_mean
+from ..settings import Value, read_call
+from .base import Engine
+from .choice import ENGINES
+
+
+def parse_inference(text: str) -> str | Engine:
+    """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8, steps=20000)."""
+    name, settings = read_call(text)
+    name = name.lower()
+    if name != "auto" and name not in ENGINES:
+        known = ", ".join(map(repr, ("auto", *ENGINES)))
+        raise ValueError(f"inference: {name!r} is not one of {known}.")
+    if not settings:
+        return name
+    if name == "auto":
+        raise ValueError(f"inference: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
+    engine: Any = ENGINES[name]
+    known_settings = {field.name: str(field.type) for field in fields(engine)}
+    for key, value in settings.items():
+        if key not in known_settings:
+            hint = did_you_mean(key, list(known_settings)) or ";"
+            raise ValueError(f"{name} has no setting {key!r}{hint} It has {', '.join(known_settings)}.")
+        if not _is_a(value, known_settings[key]):
+            raise ValueError(f"{text}: {key} cannot be {value!r}, it is of the kind {known_settings[key]}.")
+    try:
+        built: Engine = engine(**settings)
+    except ValueError as error:
+        raise ValueError(f"{text}: {error}") from None
+    return built
+
+
+def _is_a(value: Value, annotation: str) -> bool:
+    """Whether a value that was read from text can be meant by a field's annotation."""
+    if value is None:
+        return "None" in annotation
+    if isinstance(value, bool | list):
+        return isinstance(value, bool) and "bool" in annotation
+    if isinstance(value, str):
+        return "Literal" in annotation
+    return "float" in annotation or (isinstance(value, int) and "int" in annotation)

@@ -1,0 +1,64 @@
+"""Addresses at which no Dask scheduler answers."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli_runner import fails
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(autouse=True)
+def short_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A Client must not be made for such an address: it lingers, and ends in a traceback."""
+
+    def client(*arguments: object, **options: object) -> None:
+        raise AssertionError("a client was made")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("distributed.Client", client)
+    monkeypatch.setattr("invariance.studies.runner._CONNECTION_SECONDS", 0.5)
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Somebody takes calls there, and never says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def closed_port(silent_port: int) -> int:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        return int(other.getsockname()[1])
+
+
+def refused(address: str) -> str:
+    message = fails("study", "theory", "--replicates", 1, "--dask", address)
+    assert f"no Dask scheduler answers at {address!r} (" in message
+    assert message.endswith(
+        "Start one with `dask scheduler` and give the address that it prints, such as tcp://10.0.0.1:8786, or run it "
+        "without --dask."
+    )
+    return message
+
+
+@pytest.mark.parametrize("address", ["nonsense", "", "foo://127.0.0.1:1", "127.0.0.1:99999", "tls://127.0.0.1:1"])
+def test_bad_addresses(address: str) -> None:
+    refused(address)
+
+
+def test_nobody_there(closed_port: int) -> None:
+    assert "Timed out trying to connect" in refused(f"tcp://127.0.0.1:{closed_port}")
+
+
+def test_somebody_else_there(silent_port: int) -> None:
+    assert "no greeting within 0.5 s" in refused(f"tcp://127.0.0.1:{silent_port}")
