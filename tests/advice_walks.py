@@ -269,7 +269,7 @@ FROM_THE_SOURCE = (
     Walk("poor vi", "the mean-field approximation is poor", r"inference='\w+'", "BIP(REMEDY).fit_data(data)"),
     Walk("long states", "Set a smaller max_size", r"UniformPrior\(.*?\)", "BIP(prior=REMEDY).fit_data(data)"),
     Walk("rounding", "rounding decided", r"solver='\w+'", "EILLS(REMEDY).fit_data(data)"),
-    Walk("hidden modes", "a better one may be hidden", r"Tempering\(.*?\)", "BIP(inference=REMEDY).fit_data(data)"),
+    Walk("hidden modes", "Search longer: inference", r"Tempering\(.*?\)", "BIP(inference=REMEDY).fit_data(data)"),
 )
 
 # Advice in words, or about an argument's form: nothing to be typed as it stands. Beginnings or parts of the messages.

@@ -52,7 +52,7 @@ def by_revisits(log_joint: Floats, visits: NDArray[np.int64]) -> Evidence | None
         return None
     errors = []
     for one, other in ((visits[:half], visits[half:]), (visits[half:], visits[:half])):
-        values = _revisits(log_joint, one, other.any(axis=0))[1]
+        values = _revisits(log_joint, one, other.sum(axis=0) > 0)[1]
         errors.append(values.std(ddof=1) / np.sqrt(len(values)) / inverses.mean())
     lowest = float(logsumexp(log_joint))
     estimate = max(lowest, lowest - float(np.log(inverses.mean())))
