@@ -13,6 +13,7 @@ from ..kernels.active_set import Scoring
 from ..kernels.block_gibbs import subset_log_ratio
 from ..kernels.centring import centred_rows
 from ..kernels.gram_rows import GramRows, gram_rows
+from ..kernels.group_rows import GroupRows
 from ..moments import Moments
 from ..subsets import as_masks
 from .gaussian import GaussianConditional
@@ -82,7 +83,7 @@ class LinearGaussianRows(GaussianConditional):
         return gram_rows(self._centred, self._bounds, self._gaps, kept)
 
     @property
-    def scoring_arrays(self) -> tuple[GramRows, Floats, int, Floats, float, float]:
+    def scoring_arrays(self) -> tuple[GramRows, Floats, int, Floats, float, float, GroupRows]:
         """As `LinearGaussian.scoring_arrays`, with second moments on demand instead of all of them."""
         varies, y = self.moments.varies, self.moments.outcome
         diagonal = self._diagonal
@@ -91,16 +92,16 @@ class LinearGaussianRows(GaussianConditional):
         signs = np.append(np.ones(self.moments.n_environments), -1.0)
         weights = 0.5 * counts * signs if self.moments.n_environments > 1 else np.zeros(2)
         offset = float(weights @ np.log(diagonal[:, y] / counts))
-        return self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE
+        starts, stops = np.append(self._bounds[:-1], 0), np.append(self._bounds[1:], self._bounds[-1])
+        rows = GroupRows(self._centred, starts, stops, counts, self._gaps)
+        return self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE, rows
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         """(S,) log Λ of the subsets in masks (S, p); -inf outside the support."""
         chosen = as_masks(masks, self.n_features)
         scoring = Scoring(*self.scoring_arrays)
         values = np.array([subset_log_ratio(scoring, np.flatnonzero(mask)) for mask in chosen])
-        varies = self.moments.varies[:, self.moments.features].astype(float)
-        too_large = (chosen.astype(float) @ varies.T + 2 > self.moments.group_counts).any(axis=1)
-        values[too_large | np.isnan(values)] = -np.inf
+        values[np.isnan(values)] = -np.inf
         return values
 
     def rescore(self, masks: ArrayLike) -> Floats:
