@@ -110,6 +110,10 @@ class ScoredBlock(Protocol):
         """Sum of weights (n,), and (f, f) sums over the subsets that hold features i and j. May overwrite weights."""
         ...
 
+    def masks(self, positions: Positions) -> Mask:
+        """(len(positions), f), positions in the block"""
+        ...
+
 
 class SubsetBlocks(Protocol):
     """n_positions positions in n_blocks blocks; block b begins at position start(b)."""
@@ -202,6 +206,9 @@ class DenseBlock:
         pairs[np.ix_(high, high)] = total
         return total, pairs
 
+    def masks(self, positions: Positions) -> Mask:
+        return self.parent.masks(self.parent.start(self.block) + positions)
+
 
 class ListedBlocks:
     """All subsets of at most `prior.max_size` features; block = choice of the first few included ones."""
@@ -246,8 +253,7 @@ class ListedBlocks:
         block = np.searchsorted(self._starts, positions, side="right") - 1
         for b in np.unique(block):
             rows = np.flatnonzero(block == b)
-            members = self.scored(int(b)).members[positions[rows] - self.start(int(b))]
-            masks[rows] = _as_masks(members, self.n_features)
+            masks[rows] = self.scored(int(b)).masks(positions[rows] - self.start(int(b)))
         return masks
 
 
@@ -263,6 +269,9 @@ class ListedBlock:
         upper = np.zeros((self.n_features, self.n_features))
         total = float(listed_inclusion(weights, self.members, upper))
         return total, upper + np.triu(upper, 1).T
+
+    def masks(self, positions: Positions) -> Mask:
+        return _as_masks(self.members[positions], self.n_features)
 
 
 def _as_masks(members: NDArray[np.int32], n_features: int) -> Mask:

@@ -18,6 +18,7 @@ from ..moments import Moments
 from ..subsets import as_masks
 from .gaussian import GaussianConditional
 from .linear_gaussian import PIVOT_TOLERANCE, LinearGaussian
+from .support import Unsupported
 
 Floats = NDArray[np.float64]
 
@@ -104,15 +105,33 @@ class LinearGaussianRows(GaussianConditional):
         values[np.isnan(values)] = -np.inf
         return values
 
+    def nearly_outcome(self) -> NDArray[np.bool_]:
+        """As `LinearGaussian.nearly_outcome`."""
+        y, diagonal = self.moments.outcome, self._diagonal
+        starts, stops = self._bounds[:-1], self._bounds[1:]
+        local = [self._centred[:, a:b] @ self._centred[y, a:b] for a, b in zip(starts, stops, strict=True)]
+        products = np.vstack([local, np.sum(local, axis=0) + self._gaps[:, y] @ self._gaps])
+        nearly = products**2 > (1.0 - PIVOT_TOLERANCE) * diagonal * diagonal[:, y, None]
+        return np.any((nearly & self.moments.varies)[:, self.moments.features], axis=0)
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        """Which of the subsets are outside the support, and why."""
+        chosen = as_masks(masks, self.n_features)
+        part, used = self._narrowed(chosen)
+        return part.unsupported(chosen[:, used])
+
     def rescore(self, masks: ArrayLike) -> Floats:
         """(S,) log Λ by orthogonalising the centred, scaled rows, from the features that the subsets hold."""
         chosen = as_masks(masks, self.n_features)
+        part, used = self._narrowed(chosen)
+        return part.rescore(chosen[:, used])
+
+    def _narrowed(self, chosen: NDArray[np.bool_]) -> tuple[LinearGaussian, NDArray[np.intp]]:
+        """A model of the features that the subsets hold (one, if they hold none), and which these are."""
         used = np.flatnonzero(chosen.any(axis=0))
         if not len(used):
             used = np.array([0])
         names = [self.feature_names[j] for j in used]
-        # Labels as codes: the order of first appearance is that of the data.
-        part = MultiEnvironmentData.from_arrays(
-            self.data.X[:, used], self.data.y, self.data.environment_index, feature_names=names
-        )
-        return LinearGaussian(part).rescore(chosen[:, used])
+        labels = [self.data.environments[e] for e in self.data.environment_index]
+        part = MultiEnvironmentData.from_arrays(self.data.X[:, used], self.data.y, labels, feature_names=names)
+        return LinearGaussian(part), used

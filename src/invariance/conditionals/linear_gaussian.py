@@ -167,6 +167,12 @@ class LinearGaussian(GaussianConditional):
                 shares.append(max(share, 0.0))
         return tuple(groups), tuple(shares)
 
+    def nearly_outcome(self) -> Mask:
+        """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
+        y, scale = self.moments.outcome, self._inverse_scale
+        correlations = self.moments.scatter[:, y] * scale * scale[:, y, None]
+        return np.any(correlations[:, self.moments.features] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
+
     def dependent_features(self, masks: Mask) -> tuple[str, ...]:
         """Features that are, in some environment or in the pool, nearly a combination of others in the same subset."""
         involved = np.zeros(self.n_features, dtype=bool)

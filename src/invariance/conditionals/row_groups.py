@@ -24,11 +24,12 @@ def compressed_rows(data: MultiEnvironmentData, moments: Moments) -> GroupRows:
     triangular factor of them: any of its columns leave the same residuals as the rows.
     """
     columns = np.column_stack([data.X, data.y])
-    groups = [*(data.rows(e) for e in range(data.n_environments)), slice(None)]
-    parts = []
-    for rows in groups:
+    parts: list[Floats] = []
+    for rows in [*(data.rows(e) for e in range(data.n_environments)), np.arange(data.n_rows)]:
         unit, _, _ = unit_rows(columns[rows])
-        parts.append(np.linalg.qr(unit.T, mode="r").T if unit.shape[1] > len(unit) else unit)
+        if unit.shape[1] > len(unit):
+            unit = np.asarray(np.linalg.qr(unit.T, mode="r")).T
+        parts.append(unit)
     ends = np.cumsum([0, *(part.shape[1] for part in parts)]).astype(np.int64)
     no_gaps = np.empty((0, columns.shape[1]))
     return GroupRows(np.concatenate(parts, axis=1), ends[:-1], ends[1:], moments.group_counts, no_gaps)

@@ -14,8 +14,8 @@ from ..moments import Moments
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Subsets that are looked at for causes.
-EXAMPLES = 64
+# Subsets that are looked at for causes, the smallest first.
+_EXAMPLES = 64
 _MOST_SENTENCES = 3
 _FROM_ROWS = "more than second moments can resolve: build LinearGaussian from the data, not from its moments"
 
@@ -59,7 +59,7 @@ def find_causes(
     """The smallest undecidable subsets inside some of the undecidable `masks` (S, p), small ones first."""
     causes: list[Cause] = []
     smallest_first = np.argsort(masks.sum(axis=1), kind="stable")
-    for mask in masks[smallest_first[:EXAMPLES]]:
+    for mask in masks[smallest_first[:_EXAMPLES]]:
         if any((mask & cause.features).sum() == cause.features.sum() for cause in causes):
             continue
         smallest = mask.copy()
