@@ -237,6 +237,8 @@ def test_a_copy_of_the_outcome_has_its_own_message() -> None:
     bound = UniformPrior().bind(model.feature_names, model.largest_size)
     assert support_note(model, bound) == f"Some subsets are outside the support: {COPY}."
     assert support_note(LinearGaussianRows(copied()), bound) == support_note(model, bound)
+    for engine in (Tempering(), Variational()):
+        assert support_note(model, bound) in run(model, None, engine).notes
     assert support_note(LinearGaussian(intervened(1e6)), UniformPrior().bind(5)) is None
 
 

@@ -237,15 +237,14 @@ class ListedBlocks:
         prefix = np.array(self._prefixes[block], dtype=np.int64)
         limit = self._limits[block]
         score_extensions(m.grams, m.absent, m.weights, m.offset, m.tolerance, prefix, limit, members, log_ratio)
-        sizes = (members >= 0).sum(axis=1)
         unknown = np.flatnonzero(np.isnan(log_ratio))
-        unknown = unknown[prior.log_size_weight[sizes[unknown]] > -np.inf]
+        unknown = unknown[prior.log_size_weight[_sizes(members[unknown])] > -np.inf]
         if len(unknown) and m.rows is not None:
             log_ratio[unknown] = m.rows.listed(_as_masks(members[unknown], self.n_features))
             unknown = unknown[np.isnan(log_ratio[unknown])]
         log_posterior = np.empty(n)
         add_listed_prior(prior.log_odds, prior.constant, prior.log_size_weight, members, log_ratio, log_posterior)
-        undecidable = unknown[np.argsort(sizes[unknown], kind="stable")]
+        undecidable = unknown[np.argsort(_sizes(members[unknown]), kind="stable")]
         return ListedBlock(members, log_ratio, log_posterior, undecidable, self.n_features)
 
     def masks(self, positions: Positions) -> Mask:
@@ -272,6 +271,10 @@ class ListedBlock:
 
     def masks(self, positions: Positions) -> Mask:
         return _as_masks(self.members[positions], self.n_features)
+
+
+def _sizes(members: NDArray[np.int32]) -> Positions:
+    return (members >= 0).sum(axis=1)
 
 
 def _as_masks(members: NDArray[np.int32], n_features: int) -> Mask:
