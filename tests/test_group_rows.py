@@ -21,7 +21,7 @@ from invariance.conditionals.gaussian_rows import LinearGaussianRows
 from invariance.conditionals.row_groups import no_rows
 from invariance.inference.base import EngineError, RunOptions
 from invariance.inference.rescoring import support_note
-from invariance.kernels.active_set import Scoring, active_set, flip_scores, load
+from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.block_gibbs import block_log_ratios, subset_log_ratio
 from invariance.kernels.group_rows import fill_shares_from_rows, share_from_rows
 from invariance.moments import Moments
@@ -315,8 +315,3 @@ def test_an_environment_that_is_too_small_is_not_called_collinear(with_rows: boo
         "22 of 64 subsets are outside the support: environment 0 has 5 rows, too few to fit more than 3 features that "
         "vary there."
     )
-
-
-def test_scoring_has_the_fields_that_it_names() -> None:
-    model = LinearGaussian(intervened(1e5))
-    assert Scoring(*model.scoring_arrays).rows is model.scoring.rows
