@@ -23,7 +23,7 @@ from invariance.inference.base import EngineError, RunOptions
 from invariance.inference.rescoring import support_note
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.block_gibbs import block_log_ratios, subset_log_ratio
-from invariance.kernels.group_rows import fill_shares_from_rows, share_from_rows
+from invariance.kernels.group_rows import _supported, fill_shares_from_rows, share_from_rows
 from invariance.moments import Moments
 from twins import all_masks, simulated
 
@@ -142,7 +142,9 @@ def test_shares_of_dependent_columns_and_of_groups_with_few_rows() -> None:
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
     rows = LinearGaussian(data).scoring.rows
     assert rows.stops[0] - rows.starts[0] == 6
-    assert rows.stops[1] - rows.starts[1] == 7
+    assert rows.stops[1] - rows.starts[1] == 7  # a triangular factor of 30 rows
+    assert np.isnan(_supported(0.5, 5, 4))
+    assert _supported(0.5, 6, 4) == 0.5
     block = np.array([0, 1, 2, 3, 4, 5])
     for g, group in enumerate((data.rows(0), data.rows(1))):
         shares = np.full(64, np.nan)

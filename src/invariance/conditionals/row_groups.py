@@ -12,6 +12,9 @@ from ..moments import Moments
 
 Floats = NDArray[np.float64]
 
+# With fewer rows to a column than this, a triangular factor saves less than it costs.
+_WORTHWHILE = 2
+
 
 def no_rows(moments: Moments) -> GroupRows:
     counts = moments.group_counts
@@ -20,14 +23,14 @@ def no_rows(moments: Moments) -> GroupRows:
 
 
 def compressed_rows(data: MultiEnvironmentData, moments: Moments) -> GroupRows:
-    """Unit columns in every environment and the pool, or, where these have more rows than there are columns, the
-    triangular factor of them: any of its columns leave the same residuals as the rows.
+    """Unit columns in every environment and the pool, or, where these have many rows, the triangular factor of them:
+    any of its columns leave the same residuals as the rows.
     """
     columns = np.column_stack([data.X, data.y])
     parts: list[Floats] = []
     for rows in [*(data.rows(e) for e in range(data.n_environments)), np.arange(data.n_rows)]:
         unit, _, _ = unit_rows(columns[rows])
-        if unit.shape[1] > len(unit):
+        if unit.shape[1] > _WORTHWHILE * len(unit):
             unit = np.asarray(np.linalg.qr(unit.T, mode="r")).T
         parts.append(unit)
     ends = np.cumsum([0, *(part.shape[1] for part in parts)]).astype(np.int64)
