@@ -15,6 +15,7 @@ from invariance.kernels.block_gibbs import (
     normalised,
     subset_log_ratio,
 )
+from invariance.moments import Moments
 from twins import all_masks, datasets, log_ratio, simulated
 
 
@@ -86,7 +87,8 @@ def test_factors_are_those_of_a_fresh_start() -> None:
 def test_collinear_columns_are_undecidable() -> None:
     data = simulated(3, (20, 25), 5)
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
-    scoring = scoring_of(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    scoring = Scoring(*LinearGaussian(Moments.from_data(data)).scoring_arrays)
     state, included = room_for(scoring), np.array([True, True, False, False, False])
     assert load(scoring, state, included)
     change = np.empty(5)
@@ -97,6 +99,8 @@ def test_collinear_columns_are_undecidable() -> None:
     included[3] = True
     assert not load(scoring, state, included)
     assert np.isnan(subset_log_ratio(scoring, np.array([0, 1, 3])))
+    with_rows = scoring_of(data)
+    assert subset_log_ratio(with_rows, np.array([0, 1, 3])) == pytest.approx(log_ratio(data, included[:-1]), abs=1e-8)
 
 
 @settings(max_examples=25, deadline=None)

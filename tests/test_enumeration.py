@@ -15,6 +15,7 @@ from invariance.data import MultiEnvironmentData
 from invariance.inference.base import EngineError, RunOptions
 from invariance.inference.choice import choose_engine
 from invariance.inference.rescoring import NumericalWarning
+from invariance.moments import Moments
 from reference_data import load_reference, reference_files
 from twins import all_masks, datasets, simulated
 
@@ -116,13 +117,16 @@ def test_collinear_subsets_are_reported() -> None:
     data = simulated(4, (20, 25), seed=24)
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=list("abcde"))
-    posterior = run(LinearGaussian(data), UniformPrior())
+    posterior = run(LinearGaussian(Moments.from_data(data)), UniformPrior())
     assert posterior.diagnostics["subsets_undecidable"] == 4
     assert posterior.notes == (
-        "4 of 32 subsets are outside the support: their features are too collinear for second moments "
-        "(involved: 'a', 'b', 'e').",
+        "4 of 32 subsets are outside the support: 'a', 'b', 'e' are too collinear in environments 0, 1, more than "
+        "second moments can resolve: build LinearGaussian from the data, not from its moments.",
     )
     assert posterior.probability(["a", "b", "e"]) == 0.0
+    by_rows = run(LinearGaussian(data), UniformPrior())
+    assert by_rows.notes == ()
+    assert by_rows.probability(["a", "b", "e"]) == pytest.approx(by_rows.probability(["a", "b"]), rel=1e-8)
 
 
 def test_disagreement_with_the_rows_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,8 +181,10 @@ def test_forcing_collinear_features_in_is_an_error() -> None:
     data = simulated(3, (20, 25), seed=27)
     X = np.column_stack([data.X, data.X[:, 0]])
     model = LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
-    with pytest.raises(EngineError, match="the features that are forced in are collinear"):
-        run(model, InclusionPrior({"x0": 1, "x3": 1}))
+    with pytest.raises(EngineError, match=r"'x0', 'x3' are too collinear .* All subsets hold 'x0', 'x3': force"):
+        run(LinearGaussian(model.moments), InclusionPrior({"x0": 1, "x3": 1}))
+    both, one = (run(model, InclusionPrior({"x0": 1, "x3": value})) for value in (1, 0))
+    np.testing.assert_allclose(both.inclusion[:3], one.inclusion[:3], atol=1e-9)
 
 
 @pytest.mark.parametrize("name", reference_files())

@@ -11,7 +11,7 @@ from invariance.data import DataError, MultiEnvironmentData
 from invariance.least_squares import least_squares
 from invariance.moments import Moments
 from reference_data import load_reference, reference_files
-from twins import all_log_ratios, all_masks, datasets, half_n_log_variance, log_ratio, simulated
+from twins import all_log_ratios, all_masks, datasets, half_n_log_variance, simulated
 
 
 def close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
@@ -107,9 +107,9 @@ def with_copy(noise: float = 0.0) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=["a", "b", "c", "copy"])
 
 
-def test_collinear_subsets_are_left_out_and_named() -> None:
+def test_moments_alone_leave_collinear_subsets_out_and_name_them() -> None:
     data = with_copy()
-    model = LinearGaussian(data)
+    model = LinearGaussian(Moments.from_data(data))
     masks = all_masks(4)
     both = masks[:, 0] & masks[:, 3]
     values = model.log_ratio_many(masks)
@@ -119,28 +119,41 @@ def test_collinear_subsets_are_left_out_and_named() -> None:
     assert reason.count == both.sum()
     assert reason.features == ("a", "copy")
     assert str(reason) == (
-        "4 subsets outside the support: 4 hold features too collinear for second moments ('a', 'copy')"
+        "4 subsets outside the support: 'a', 'copy' are too collinear in environments 0, 1, 2, more than second "
+        "moments can resolve: build LinearGaussian from the data, not from its moments"
     )
-    # The rows decide: the copy adds nothing.
-    expected = np.array([log_ratio(data, mask) for mask in masks[both]])
-    assert close(model.rescore(masks[both]), expected, 1e-8)
-    assert model.log_ratio(["a", "copy"]) == pytest.approx(model.log_ratio(["a"]), rel=1e-9)
-    assert LinearGaussian(model.moments).log_ratio(["a", "copy"]) == -np.inf
     flips = model.flip_neighbours([True, False, False, False])
     assert flips[3] == -np.inf
     assert np.isfinite(flips[:3]).all()
-    with pytest.raises(DataError, match="the subset to start from is not supported: 1 subsets outside the support"):
+    with pytest.raises(DataError, match="the subset to start from is not supported: 1 subset outside the support"):
         model.flip_neighbours([True, False, False, True])
+
+
+def test_rows_decide_collinear_subsets() -> None:
+    """A copy adds nothing."""
+    data = with_copy()
+    model = LinearGaussian(data)
+    expected = all_log_ratios(data)
+    assert close(model.log_ratio_many(all_masks(4)), expected, 1e-8)
+    assert close(model.log_ratio_all().log_ratio, expected, 1e-8)
+    assert close(model.rescore(all_masks(4)), expected, 1e-8)
+    assert model.log_ratio(["a", "copy"]) == pytest.approx(model.log_ratio(["a"]), rel=1e-9)
+    assert model.unsupported(all_masks(4)).count == 0
+    mask = np.array([True, False, False, True])
+    flipped = (mask ^ np.eye(4, dtype=bool)) @ (1 << np.arange(4))
+    np.testing.assert_allclose(model.flip_neighbours(mask), expected[flipped] - expected[9], atol=1e-8)
 
 
 def test_rows_decide_between_nearly_collinear_features() -> None:
     data = with_copy(noise=1e-7)
     model = LinearGaussian(data)
     mask = np.array([True, False, False, True])
-    assert model.log_ratio_many(mask)[0] == -np.inf
+    assert LinearGaussian(model.moments).log_ratio_many(mask)[0] == -np.inf
     equivalent = data.X[:, [0, 1]]
     same_span = MultiEnvironmentData.from_arrays(equivalent, data.y, data.environment_index)
-    assert model.rescore(mask)[0] == pytest.approx(LinearGaussian(same_span).rescore([[1, 1]])[0], rel=1e-6)
+    expected = pytest.approx(LinearGaussian(same_span).rescore([[1, 1]])[0], rel=1e-6)
+    assert model.rescore(mask)[0] == expected
+    assert model.log_ratio_many(mask)[0] == expected
 
 
 def test_subsets_too_large_for_an_environment() -> None:
@@ -153,7 +166,9 @@ def test_subsets_too_large_for_an_environment() -> None:
     assert np.isfinite(values[~large]).all()
     assert (model.rescore(masks[large]) == -np.inf).all()
     assert model.largest_size == 3
-    assert "6 have more features than some environment's rows can fit" in str(model.unsupported(masks))
+    assert str(model.unsupported(masks)) == (
+        "6 subsets outside the support: environment 0 has 5 rows, too few to fit more than 3 features that vary there"
+    )
     assert np.isfinite(model.log_ratio_all().log_ratio).sum() == (~large).sum()
     with pytest.raises(DataError, match="max_size=4 needs 6 rows in environment 0, which has 5"):
         model.log_ratio_all(max_size=4)
@@ -165,6 +180,7 @@ def test_outcome_determined_exactly_is_outside_the_support() -> None:
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
     values = LinearGaussian(data).log_ratio_many(all_masks(4))
     assert (values[8:] == -np.inf).all()
+    assert np.isfinite(values[:8]).all()
     assert (LinearGaussian(data).rescore(all_masks(4)[8:]) == -np.inf).all()
 
 
@@ -197,7 +213,8 @@ def test_reference_with_features_up_to_1e30(name: str) -> None:
     assert close(rescored[decidable_from_rows], expected[decidable_from_rows], 1e-4)
     assert (values <= 0).all()
     assert (rescored <= 0).all()
-    assert (values[pivot < 1e-10] == -np.inf).all()
+    assert close(values[decidable_from_rows], expected[decidable_from_rows], 1e-4)
+    assert (LinearGaussian(model.moments).log_ratio_many(masks)[pivot < 1e-10] == -np.inf).all()
 
 
 def test_longley_certified_coefficients() -> None:

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels.orthogonal import triangular_factor
+from .kernels.orthogonal import DEPENDENT, triangular_factor
 
 Floats = NDArray[np.float64]
-
-# Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those before it.
-DEPENDENT = 1e-26
 
 
 @dataclass(frozen=True, eq=False)

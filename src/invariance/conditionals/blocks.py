@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.block_gibbs import block_log_ratios
 from ..kernels.combinations import score_extensions
 from ..kernels.reductions import add_dense_prior, add_listed_prior, fold_inclusion, listed_inclusion
+from ..kernels.subset_cholesky import score_subsets
 from ..kernels.subset_tree import score_block
+from ..subsets import as_lists
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -33,10 +36,38 @@ _STEPS_PER_PAIR = 2
 
 
 @dataclass(frozen=True, eq=False)
+class RowScores:
+    """Scores from the rows what second moments cannot decide.
+
+    conditional: a model with `scoring`; forced (k,): columns that are always in; free (f,): those of the features.
+    """
+
+    conditional: Any
+    forced: Positions
+    free: Positions
+
+    def dense(self, n_low: int, high: Positions) -> Floats:
+        """(2**n_low,) log Λ of the features `high` joined by all subsets of the first n_low."""
+        log_ratio = np.empty(1 << n_low)
+        fixed = np.sort(np.concatenate([self.forced, self.free[high]]))
+        block_log_ratios(self.conditional.scoring, fixed, self.free[:n_low], log_ratio)
+        return log_ratio
+
+    def listed(self, masks: Mask) -> Floats:
+        """(n,) log Λ of masks (n, f)"""
+        columns = np.concatenate([self.forced, self.free])
+        starts, members = as_lists(np.column_stack([np.ones((len(masks), len(self.forced)), bool), masks]))
+        log_ratio = np.empty(len(masks))
+        score_subsets(self.conditional.scoring, np.nan, starts, columns[members], log_ratio)
+        return log_ratio
+
+
+@dataclass(frozen=True, eq=False)
 class GroupMoments:
     """Scaled second moments of f features and the outcome (last) in E environments and the pool.
 
     grams (G, f+1, f+1); absent (G, f+1): constant in that group; log Λ = offset + Σ_g weights[g]·log pivot_g.
+    rows: what decides below the tolerance, if there is anything.
     """
 
     grams: Floats
@@ -44,6 +75,7 @@ class GroupMoments:
     weights: Floats
     offset: float
     tolerance: float
+    rows: RowScores | None = None
 
     @property
     def n_features(self) -> int:
@@ -67,13 +99,21 @@ class PriorTerms:
 
 
 class ScoredBlock(Protocol):
-    """log_ratio (n,): NaN where second moments cannot decide. log_posterior (n,): plus log prior, -inf where NaN."""
+    """log_ratio (n,): NaN where undecidable. log_posterior (n,): plus log prior, -inf where NaN.
+
+    undecidable: positions in the block of such subsets inside the prior's support, small subsets first.
+    """
 
     log_ratio: Floats
     log_posterior: Floats
+    undecidable: Positions
 
     def inclusion(self, weights: Floats) -> tuple[float, Floats]:
         """Sum of weights (n,), and (f, f) sums over the subsets that hold features i and j. May overwrite weights."""
+        ...
+
+    def masks(self, positions: Positions) -> Mask:
+        """(len(positions), f), positions in the block"""
         ...
 
 
@@ -112,6 +152,11 @@ class DenseBlocks:
         log_ratio = np.empty(1 << self.n_low)
         score_block(m.grams, m.absent, m.weights, m.offset, m.tolerance, block, self.n_low, log_ratio)
         high = self.high_features(block)
+        unknown = np.flatnonzero(np.isnan(log_ratio))
+        unknown = unknown[prior.log_size_weight[len(high) + self._low_sizes[unknown]] > -np.inf]
+        if len(unknown) and m.rows is not None:
+            log_ratio[unknown] = m.rows.dense(self.n_low, high)[unknown]
+            unknown = unknown[np.isnan(log_ratio[unknown])]
         constant = prior.constant + float(prior.log_odds[high].sum())
         log_posterior = np.empty_like(log_ratio)
         add_dense_prior(
@@ -122,7 +167,8 @@ class DenseBlocks:
             log_ratio,
             log_posterior,
         )
-        return DenseBlock(self, block, log_ratio, log_posterior)
+        undecidable = unknown[np.argsort(self._low_sizes[unknown], kind="stable")]
+        return DenseBlock(self, block, log_ratio, log_posterior, undecidable)
 
     def masks(self, positions: Positions) -> Mask:
         return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
@@ -149,6 +195,7 @@ class DenseBlock:
     block: int
     log_ratio: Floats
     log_posterior: Floats
+    undecidable: Positions
 
     def inclusion(self, weights: Floats) -> tuple[float, Floats]:
         f, n_low = self.parent.n_features, self.parent.n_low
@@ -160,6 +207,9 @@ class DenseBlock:
         pairs[np.ix_(low, high)] = singles[:, None]
         pairs[np.ix_(high, high)] = total
         return total, pairs
+
+    def masks(self, positions: Positions) -> Mask:
+        return self.parent.masks(self.parent.start(self.block) + positions)
 
 
 class ListedBlocks:
@@ -189,19 +239,23 @@ class ListedBlocks:
         prefix = np.array(self._prefixes[block], dtype=np.int64)
         limit = self._limits[block]
         score_extensions(m.grams, m.absent, m.weights, m.offset, m.tolerance, prefix, limit, members, log_ratio)
+        unknown = np.flatnonzero(np.isnan(log_ratio))
+        unknown = unknown[prior.log_size_weight[_sizes(members[unknown])] > -np.inf]
+        if len(unknown) and m.rows is not None:
+            log_ratio[unknown] = m.rows.listed(_as_masks(members[unknown], self.n_features))
+            unknown = unknown[np.isnan(log_ratio[unknown])]
         log_posterior = np.empty(n)
         add_listed_prior(prior.log_odds, prior.constant, prior.log_size_weight, members, log_ratio, log_posterior)
-        return ListedBlock(members, log_ratio, log_posterior, self.n_features)
+        undecidable = unknown[np.argsort(_sizes(members[unknown]), kind="stable")]
+        return ListedBlock(members, log_ratio, log_posterior, undecidable, self.n_features)
 
     def masks(self, positions: Positions) -> Mask:
-        # -1 pads the members: it lands in an extra last column that is cut off.
-        masks = np.zeros((len(positions), self.n_features + 1), dtype=bool)
+        masks = np.zeros((len(positions), self.n_features), dtype=bool)
         block = np.searchsorted(self._starts, positions, side="right") - 1
         for b in np.unique(block):
             rows = np.flatnonzero(block == b)
-            members = self.scored(int(b)).members[positions[rows] - self.start(int(b))]
-            masks[rows[:, None], members] = True
-        return masks[:, :-1]
+            masks[rows] = self.scored(int(b)).masks(positions[rows] - self.start(int(b)))
+        return masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,12 +263,27 @@ class ListedBlock:
     members: NDArray[np.int32]
     log_ratio: Floats
     log_posterior: Floats
+    undecidable: Positions
     n_features: int
 
     def inclusion(self, weights: Floats) -> tuple[float, Floats]:
         upper = np.zeros((self.n_features, self.n_features))
         total = float(listed_inclusion(weights, self.members, upper))
         return total, upper + np.triu(upper, 1).T
+
+    def masks(self, positions: Positions) -> Mask:
+        return _as_masks(self.members[positions], self.n_features)
+
+
+def _sizes(members: NDArray[np.int32]) -> Positions:
+    return (members >= 0).sum(axis=1)
+
+
+def _as_masks(members: NDArray[np.int32], n_features: int) -> Mask:
+    """(n, f) of the members (n, k), -1 beyond the last: it lands in an extra last column that is cut off."""
+    masks = np.zeros((len(members), n_features + 1), dtype=bool)
+    masks[np.arange(len(members))[:, None], members] = True
+    return masks[:, :-1]
 
 
 def count_subsets(n_features: int, max_size: int) -> int:

@@ -13,10 +13,12 @@ from ..kernels.active_set import Scoring
 from ..kernels.block_gibbs import subset_log_ratio
 from ..kernels.centring import centred_rows
 from ..kernels.gram_rows import GramRows, gram_rows
+from ..kernels.group_rows import GroupRows
 from ..moments import Moments
 from ..subsets import as_masks
 from .gaussian import GaussianConditional
 from .linear_gaussian import PIVOT_TOLERANCE, LinearGaussian
+from .support import Unsupported
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +85,7 @@ class LinearGaussianRows(GaussianConditional):
         return gram_rows(self._centred, self._bounds, self._gaps, kept)
 
     @property
-    def scoring_arrays(self) -> tuple[GramRows, Floats, int, Floats, float, float]:
+    def scoring_arrays(self) -> tuple[GramRows, Floats, int, Floats, float, float, GroupRows]:
         """As `LinearGaussian.scoring_arrays`, with second moments on demand instead of all of them."""
         varies, y = self.moments.varies, self.moments.outcome
         diagonal = self._diagonal
@@ -92,27 +94,45 @@ class LinearGaussianRows(GaussianConditional):
         signs = np.append(np.ones(self.moments.n_environments), -1.0)
         weights = 0.5 * counts * signs if self.moments.n_environments > 1 else np.zeros(2)
         offset = float(weights @ np.log(diagonal[:, y] / counts))
-        return self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE
+        starts, stops = np.append(self._bounds[:-1], 0), np.append(self._bounds[1:], self._bounds[-1])
+        rows = GroupRows(self._centred, starts, stops, counts, self._gaps)
+        return self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE, rows
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         """(S,) log Λ of the subsets in masks (S, p); -inf outside the support."""
         chosen = as_masks(masks, self.n_features)
         scoring = Scoring(*self.scoring_arrays)
         values = np.array([subset_log_ratio(scoring, np.flatnonzero(mask)) for mask in chosen])
-        varies = self.moments.varies[:, self.moments.features].astype(float)
-        too_large = (chosen.astype(float) @ varies.T + 2 > self.moments.group_counts).any(axis=1)
-        values[too_large | np.isnan(values)] = -np.inf
+        values[np.isnan(values)] = -np.inf
         return values
+
+    def nearly_outcome(self) -> NDArray[np.bool_]:
+        """As `LinearGaussian.nearly_outcome`."""
+        y, diagonal = self.moments.outcome, self._diagonal
+        starts, stops = self._bounds[:-1], self._bounds[1:]
+        local = [self._centred[:, a:b] @ self._centred[y, a:b] for a, b in zip(starts, stops, strict=True)]
+        products = np.vstack([local, np.sum(local, axis=0) + self._gaps[:, y] @ self._gaps])
+        nearly = products**2 > (1.0 - PIVOT_TOLERANCE) * diagonal * diagonal[:, y, None]
+        return np.any((nearly & self.moments.varies)[:, self.moments.features], axis=0)
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        """Which of the subsets are outside the support, and why."""
+        chosen = as_masks(masks, self.n_features)
+        part, used = self._narrowed(chosen)
+        return part.unsupported(chosen[:, used])
 
     def rescore(self, masks: ArrayLike) -> Floats:
         """(S,) log Λ by orthogonalising the centred, scaled rows, from the features that the subsets hold."""
         chosen = as_masks(masks, self.n_features)
+        part, used = self._narrowed(chosen)
+        return part.rescore(chosen[:, used])
+
+    def _narrowed(self, chosen: NDArray[np.bool_]) -> tuple[LinearGaussian, NDArray[np.intp]]:
+        """A model of the features that the subsets hold (one, if they hold none), and which these are."""
         used = np.flatnonzero(chosen.any(axis=0))
         if not len(used):
             used = np.array([0])
         names = [self.feature_names[j] for j in used]
-        # Labels as codes: the order of first appearance is that of the data.
-        part = MultiEnvironmentData.from_arrays(
-            self.data.X[:, used], self.data.y, self.data.environment_index, feature_names=names
-        )
-        return LinearGaussian(part).rescore(chosen[:, used])
+        labels = [self.data.environments[e] for e in self.data.environment_index]
+        part = MultiEnvironmentData.from_arrays(self.data.X[:, used], self.data.y, labels, feature_names=names)
+        return LinearGaussian(part), used

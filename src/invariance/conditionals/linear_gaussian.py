@@ -8,8 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import DataError, quoted
+from ..checks import DataError
 from ..data import MultiEnvironmentData
+from ..kernels.active_set import Scoring
+from ..kernels.group_rows import GroupRows, share_from_rows
 from ..kernels.neighbours import flip_changes
 from ..kernels.orthogonal import relative_residuals
 from ..kernels.subset_cholesky import score_subsets
@@ -18,8 +20,10 @@ from ..least_squares import DEPENDENT, unit_rows
 from ..moments import Moments
 from ..parallel import n_workers, ordered_map
 from ..subsets import Subset, as_lists, as_mask, as_masks
-from .blocks import DenseBlocks, GroupMoments, ListedBlocks, PriorTerms, subset_blocks
+from .blocks import DenseBlocks, GroupMoments, ListedBlocks, PriorTerms, RowScores, subset_blocks
 from .gaussian import GaussianConditional
+from .row_groups import always_decidable, compressed_rows, no_rows
+from .support import Unsupported, find_causes, reasons_of, too_few_rows
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -50,34 +54,11 @@ class SubsetScores:
         return self.blocks.masks(wanted)
 
 
-@dataclass(frozen=True, eq=False)
-class Unsupported:
-    """Why given subsets have log ratio -inf. too_large, undecidable (S,): bool; features: the names involved."""
-
-    too_large: Mask
-    undecidable: Mask
-    features: tuple[str, ...]
-
-    @property
-    def count(self) -> int:
-        return int((self.too_large | self.undecidable).sum())
-
-    def __str__(self) -> str:
-        large, undecidable = int(self.too_large.sum()), int(self.undecidable.sum())
-        reasons = []
-        if large:
-            reasons.append(f"{large} have more features than some environment's rows can fit")
-        if undecidable:
-            reasons.append(f"{undecidable} hold features too collinear for second moments ({quoted(self.features)})")
-        return f"{self.count} subsets outside the support" + (": " + "; ".join(reasons) if reasons else "")
-
-
 class LinearGaussian(GaussianConditional):
     """Outcome ~ Normal(intercept + coefficients · features in z, variance), by maximum likelihood.
 
-    Built on moments alone, or on data, whose rows then serve `rescore`. A subset that second moments in float64
-    cannot decide (smallest scaled pivot under 1e-9) has log ratio -inf in `log_ratio_many` and `log_ratio_all`;
-    `log_ratio` of a single subset turns to the rows.
+    Built on data, or on moments alone. A subset that second moments in float64 cannot decide (smallest scaled pivot
+    under 1e-9) is decided by the rows where these are at hand; with moments alone its log ratio is -inf.
     """
 
     def __init__(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> None:
@@ -94,23 +75,23 @@ class LinearGaussian(GaussianConditional):
     def log_ratio(self, subset: Subset) -> float:
         """log Λ of one subset, given by names or as a mask."""
         mask = as_mask(subset, self.feature_names)[None]
-        value = self.log_ratio_many(mask)[0]
-        if value == -np.inf and self.has_rows:
-            value = self.rescore(mask)[0]
-        return float(value)
+        return float(self.log_ratio_many(mask)[0])
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         """(S,) log Λ of the subsets in masks (S, p); -inf outside the support."""
         return self._supported(masks, np.nan)
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
-        """As log_ratio_many, but a collinear subset counts as its decidable part, at a cost: for searching only."""
+        """As log_ratio_many, but with moments alone a collinear subset counts as its decidable part, at a cost: for
+        searching only.
+        """
         return self._supported(masks, COLLINEARITY_PENALTY)
 
     def _supported(self, masks: ArrayLike, penalty: float) -> Floats:
         chosen = as_masks(masks, self.n_features)
         values = self._score(chosen, penalty)
-        values[self._too_large(chosen) | np.isnan(values)] = -np.inf
+        outside = np.isnan(values) if self.has_rows else np.isnan(values) | self._too_large(chosen)
+        values[outside] = -np.inf
         return values
 
     def log_ratio_all(self, max_size: int | None = None) -> SubsetScores:
@@ -128,12 +109,12 @@ class LinearGaussian(GaussianConditional):
         members = self.moments.features[chosen[0]]
         arguments = (self.moments.scatter, self._inverse_scale, self.moments.outcome)
         flip_changes(*arguments, self._weights, PIVOT_TOLERANCE, members.astype(np.int64), change)
-        if np.isnan(change).all() or self._too_large(chosen)[0]:
+        now = self.log_ratio_many(chosen)[0]
+        if now == -np.inf:
             raise DataError(f"the subset to start from is not supported: {self.unsupported(chosen)}.")
         change = change[self.moments.features]
-        change[np.isnan(change)] = -np.inf
-        flipped = chosen ^ np.eye(self.n_features, dtype=bool)
-        change[self._too_large(flipped)] = -np.inf
+        unknown = np.flatnonzero(np.isnan(change))
+        change[unknown] = self.log_ratio_many(chosen ^ np.eye(self.n_features, dtype=bool)[unknown]) - now
         return change
 
     def rescore(self, masks: ArrayLike) -> Floats:
@@ -161,12 +142,37 @@ class LinearGaussian(GaussianConditional):
         return total
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
-        """Which of the subsets are outside the support of the second-moment computations, and why."""
+        """Which of the subsets are outside the support, and why."""
         chosen = as_masks(masks, self.n_features)
-        too_large = self._too_large(chosen)
-        undecidable = np.isnan(self._score(chosen)) & ~too_large
-        names = self.dependent_features(chosen[undecidable]) if undecidable.any() else ()
-        return Unsupported(too_large, undecidable, names)
+        outside = np.isnan(self._score(chosen))
+        too_large = self._too_large(chosen) & outside
+        undecidable = outside & ~too_large
+        causes = find_causes(chosen[undecidable], lambda mask: ~np.isnan(self._score(mask)), self._places)
+        reasons = too_few_rows(self.moments, chosen[too_large]) + reasons_of(causes, self.moments, self.has_rows)
+        involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
+        names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
+        return Unsupported(too_large, undecidable, names, tuple(reasons))
+
+    def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Groups where an undecidable subset (p,) is so, and what it leaves of the outcome there; NaN if collinear."""
+        columns = self.moments.features[mask]
+        groups, shares = [], []
+        for g in range(self.moments.n_environments + 1):
+            if self.has_rows:
+                share = share_from_rows(self.scoring.rows, g, columns.astype(np.int64), self.moments.outcome)
+                share = 0.0 if np.isnan(share) else 1.0
+            else:
+                share = _outcome_share(self._gram(g, np.append(columns, self.moments.outcome)))
+            if not share >= PIVOT_TOLERANCE:
+                groups.append(g)
+                shares.append(max(share, 0.0))
+        return tuple(groups), tuple(shares)
+
+    def nearly_outcome(self) -> Mask:
+        """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
+        y, scale = self.moments.outcome, self._inverse_scale
+        correlations = self.moments.scatter[:, y] * scale * scale[:, y, None]
+        return np.any(correlations[:, self.moments.features] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
 
     def dependent_features(self, masks: Mask) -> tuple[str, ...]:
         """Features that are, in some environment or in the pool, nearly a combination of others in the same subset."""
@@ -198,14 +204,27 @@ class LinearGaussian(GaussianConditional):
             self._weights,
             self._offset,
             PIVOT_TOLERANCE,
+            RowScores(self, *(self.moments.features[part].astype(np.int64) for part in (forced, free)))
+            if self.has_rows
+            else None,
         )
         return subset_blocks(reduced, prior)
 
+    @property
+    def scoring_arrays(self) -> tuple[Floats, Floats, int, Floats, float, float, GroupRows]:
+        """scatter, inverse scale, outcome column, weights, offset, tolerance, rows: what kernels need to score."""
+        moments, scale = self.moments, self._inverse_scale
+        return moments.scatter, scale, moments.outcome, self._weights, self._offset, PIVOT_TOLERANCE, self._rows
+
     @cached_property
-    def scoring_arrays(self) -> tuple[Floats, Floats, int, Floats, float, float]:
-        """scatter, inverse scale, outcome column, weights, offset, tolerance: what a kernel needs to score subsets."""
-        moments = self.moments
-        return moments.scatter, self._inverse_scale, moments.outcome, self._weights, self._offset, PIVOT_TOLERANCE
+    def scoring(self) -> Scoring:
+        return Scoring(*self.scoring_arrays)
+
+    @cached_property
+    def _rows(self) -> GroupRows:
+        if self.data is None or always_decidable(self.moments, self._inverse_scale, PIVOT_TOLERANCE):
+            return no_rows(self.moments)
+        return compressed_rows(self.data, self.moments)
 
     @cached_property
     def _inverse_scale(self) -> Floats:
@@ -243,11 +262,23 @@ class LinearGaussian(GaussianConditional):
             rows = slice(bounds[piece], bounds[piece + 1])
             starts, members = as_lists(masks[rows])
             columns = self.moments.features[members].astype(np.int64)
-            score_subsets(*self.scoring_arrays, penalty, starts, columns, out[rows])
+            score_subsets(self.scoring, penalty, starts, columns, out[rows])
 
         for _ in ordered_map(score, range(pieces), pieces):
             pass
         return out
+
+
+def _outcome_share(gram: Floats) -> float:
+    """What the other columns of `gram` leave of the last one; NaN where they are too collinear to tell."""
+    reduced = gram.copy()
+    for j in range(len(gram) - 1):
+        if gram[j, j] == 0.0:
+            continue
+        if reduced[j, j] < PIVOT_TOLERANCE:
+            return np.nan
+        reduced[j + 1 :, j + 1 :] -= np.outer(reduced[j + 1 :, j], reduced[j, j + 1 :]) / reduced[j, j]
+    return float(reduced[-1, -1])
 
 
 def _nearly_dependent(gram: Floats) -> Mask:

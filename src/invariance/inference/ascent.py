@@ -13,6 +13,7 @@ from scipy.special import expit, xlogy
 
 from ..conditionals.blocks import DenseBlocks, PriorTerms
 from ..conditionals.linear_gaussian import COLLINEARITY_PENALTY
+from ..kernels.active_set import Scoring
 from ..kernels.mean_field import ascend, score_draws
 from ..priors import BoundPrior
 from .schedules import Schedule
@@ -106,7 +107,7 @@ class FreeSpace:
         room = len(self.forced) + self.max_size + 1
         return (
             self._search_table if searching else self.table,
-            *self.conditional.scoring_arrays,
+            Scoring(*self.conditional.scoring_arrays),
             COLLINEARITY_PENALTY if searching else np.nan,
             moments.features[self.free].astype(np.int64),
             words,

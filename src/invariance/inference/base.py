@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from ..checks import warn
+from ..checks import quoted, warn
 from ..posterior import Posterior
 from ..priors import BoundPrior
 from ..progress import ProgressMode
@@ -15,14 +15,19 @@ from ..verdict import NotInvariantWarning, verdict_of
 
 AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
 
-NOTHING_SCORED = (
-    "no subset in the prior's support can be scored: the features that are forced in are collinear, or one of them "
-    "determines the outcome exactly. Force fewer features in."
-)
-
 
 class EngineError(RuntimeError):
     """The engine cannot do this job; the message says what would."""
+
+
+def nothing_scored(conditional: Any, prior: BoundPrior) -> EngineError:
+    """The error when not even the features that are forced in can be scored, with the reason."""
+    forced = [name for name, flag in zip(prior.feature_names, prior.forced_in, strict=True) if flag]
+    reasons = "; ".join(conditional.unsupported(prior.forced_in[None]).reasons)
+    return EngineError(
+        f"no subset in the prior's support can be scored{': ' if reasons else ''}{reasons}. "
+        + (f"All subsets hold {quoted(forced)}: force fewer features in." if forced else "Use other features or rows.")
+    )
 
 
 @dataclass(frozen=True)

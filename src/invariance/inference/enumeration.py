@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import quoted
 from ..conditionals.base import require_abilities
 from ..conditionals.blocks import PriorTerms, ScoredBlock, SubsetBlocks, count_steps
 from ..kernels.elementary import exp_shifted
@@ -19,7 +18,7 @@ from ..posterior import Posterior
 from ..priors import BoundPrior
 from ..progress import ProgressBar
 from ..wording import approximate_count, duration
-from .base import EngineError, RunOptions, described, judged
+from .base import EngineError, RunOptions, described, judged, nothing_scored
 from .rescoring import rescore_leading
 
 Floats = NDArray[np.float64]
@@ -27,6 +26,8 @@ Mask = NDArray[np.bool_]
 
 # Subsets × groups that a core scores in a second.
 _STEPS_PER_SECOND = 150_000_000
+# Subsets outside the support that are looked at for the reason.
+_EXAMPLES = 64
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,7 @@ class Enumeration:
                 sums.add(part)
                 bar.advance()
         if sums.log_total == -np.inf:
-            raise EngineError(
-                "no subset in the prior's support can be scored: the features that are forced in are collinear, or "
-                "one of them determines the outcome exactly. Force fewer features in."
-            )
+            raise nothing_scored(conditional, prior)
         return judged(conditional, self._posterior(conditional, prior, space, sums, whole, started))
 
     def _refuse_hours(self, conditional: Any, prior: BoundPrior) -> None:
@@ -105,10 +103,10 @@ class Enumeration:
             whole -= sums.log_total
         notes = [] if check.note is None else [check.note]
         if sums.n_undecidable:
-            names = conditional.dependent_features((~prior.forced_out)[None])
+            reasons = conditional.unsupported(space.expand(sums.undecidable)).reasons
             notes.append(
-                f"{sums.n_undecidable:,} of {prior.support_size():,} subsets are outside the support: their features "
-                f"are too collinear for second moments (involved: {quoted(names)})."
+                f"{sums.n_undecidable:,} of {prior.support_size():,} subsets are outside the support: "
+                f"{'; '.join(reasons)}."
             )
         pairwise = space.expand_pairs(sums.pairs)
         return Posterior(
@@ -173,13 +171,17 @@ class SubsetSpace:
 
 @dataclass(frozen=True, eq=False)
 class _BlockSums:
-    """What is kept of one block. pairs (f, f) and weighted are relative to exp(log_maximum)."""
+    """What is kept of one block. pairs (f, f) and weighted are relative to exp(log_maximum).
+
+    n_undecidable: subsets inside the prior's support that cannot be scored; undecidable (m, f): the smallest of them.
+    """
 
     log_maximum: float
     total: float
     pairs: Floats
     weighted: float
     n_undecidable: int
+    undecidable: Mask
     positions: NDArray[np.int64]
     log_posterior: Floats
     log_ratio: Floats
@@ -195,9 +197,9 @@ class _BlockSums:
         if len(best) > keep:
             best = best[np.lexsort((best, -log_posterior[best]))[:keep]]
         top, top_ratio = log_posterior[best], scored.log_ratio[best]
-        n_undecidable = int(np.isnan(scored.log_ratio).sum())
+        n_undecidable, examples = len(scored.undecidable), scored.masks(scored.undecidable[:_EXAMPLES])
         total, pairs = scored.inclusion(weights)
-        return cls(log_maximum, total, pairs, weighted, n_undecidable, start + best, top, top_ratio)
+        return cls(log_maximum, total, pairs, weighted, n_undecidable, examples, start + best, top, top_ratio)
 
 
 class _Sums:
@@ -207,6 +209,7 @@ class _Sums:
         self.keep = keep
         self.threshold = -np.inf
         self.n_undecidable = 0
+        self.undecidable = np.zeros((0, n_features), dtype=bool)
         self.block_log_mass = np.full(n_blocks, -np.inf)
         self._n_added = 0
         self._scale = -np.inf
@@ -219,6 +222,9 @@ class _Sums:
 
     def add(self, part: _BlockSums) -> None:
         self.n_undecidable += part.n_undecidable
+        if len(part.undecidable):
+            examples = np.concatenate([self.undecidable, part.undecidable])
+            self.undecidable = examples[np.argsort(examples.sum(axis=1), kind="stable")[:_EXAMPLES]]
         if part.total > 0.0:
             self.block_log_mass[self._n_added] = part.log_maximum + np.log(part.total)
             scale = max(self._scale, part.log_maximum)

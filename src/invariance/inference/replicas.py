@@ -13,7 +13,7 @@ from ..kernels.chain_moves import Best, BlockRule, SubsetPrior, log_ratio_of
 from ..kernels.gram_rows import GramRows, gram_rows
 from ..kernels.ladder import Effort, sweeps
 from ..priors import BoundPrior
-from .base import NOTHING_SCORED, EngineError
+from .base import EngineError, nothing_scored
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -51,7 +51,7 @@ class Target:
         scoring = Scoring(*conditional.scoring_arrays)
         value = float(log_ratio_of(scoring, start))
         if np.isnan(value):
-            raise EngineError(NOTHING_SCORED)
+            raise nothing_scored(conditional, prior)
         capacity = max(1, min(prior.max_size, int(free.sum() + start.sum())))
         size = 8.0 * capacity * d * len(scoring.weights)
         if size > _MOST_FACTOR_BYTES:

@@ -9,11 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..priors import BoundPrior
+
 AGREEMENT = 1e-6
 
 
 class NumericalWarning(RuntimeWarning):
     """Second moments and rows disagreed; the rows' value was taken."""
+
+
+def support_note(conditional: Any, prior: BoundPrior) -> str | None:
+    """A sentence when single features, or all that may enter together, put subsets outside the support."""
+    allowed = ~prior.forced_out
+    alone = np.eye(len(allowed), dtype=bool)[allowed & conditional.nearly_outcome()]
+    together = allowed[None] if allowed.sum() <= prior.max_size else alone[:0]
+    reasons = conditional.unsupported(np.concatenate([alone, together])).reasons
+    return f"Some subsets are outside the support: {'; '.join(reasons)}." if reasons else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +48,7 @@ def rescore_leading(conditional: Any, masks: NDArray[np.bool_], log_ratios: NDAr
         return Rescoring(log_ratios, largest, None)
     note = (
         f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: second moments were off by up "
-        f"to {largest:.1e} (nearly collinear features)."
+        f"to {largest:.1e} (nearly collinear features, or hardly anything left of the outcome)."
     )
     warnings.warn(note, NumericalWarning, stacklevel=2)
     repaired = log_ratios.copy()

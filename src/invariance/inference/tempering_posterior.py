@@ -17,7 +17,7 @@ from .agreement import Agreement
 from .base import described
 from .evidence import Evidence
 from .replicas import Proposals, Round, Target
-from .rescoring import rescore_leading
+from .rescoring import rescore_leading, support_note
 from .searching import Searched
 
 if TYPE_CHECKING:
@@ -201,6 +201,9 @@ def tempering_posterior(
     problem = _problem(sampled, best_log_probability if missed else None, agreement, tail)
     notes = [] if check.note is None else [check.note]
     notes.append(_verdict_note(sampled, reached, problem is None, precision, agreement, n_sweeps))
+    left_out = support_note(conditional, prior)
+    if left_out is not None:
+        notes.append(left_out)
     if problem is not None:
         notes.append(problem)
         warnings.warn(problem, MixingWarning, stacklevel=3)

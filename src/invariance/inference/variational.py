@@ -18,7 +18,7 @@ from ..priors import BoundPrior
 from ..progress import ProgressBar
 from ..subsets import distinct
 from .ascent import Ascent, FreeSpace, run_ascent
-from .base import NOTHING_SCORED, EngineError, RunOptions, judged
+from .base import EngineError, RunOptions, judged, nothing_scored
 from .importance import Reweighted, reweight
 from .mean_field import MeanField
 from .mixture import Mixture, fit_mixture
@@ -150,7 +150,7 @@ class Variational:
         if space.table.size:
             modes = space.table_modes()
             if not len(modes):
-                raise EngineError(NOTHING_SCORED)
+                raise nothing_scored(conditional, prior)
             return modes
         from .modes import find_modes
 

@@ -17,7 +17,7 @@ from .base import described
 from .importance import POOR_PARETO_K, Reweighted
 from .mean_field import MeanField
 from .mixture import Mixture
-from .rescoring import rescore_leading
+from .rescoring import rescore_leading, support_note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,6 +131,9 @@ def variational_posterior(
     ]
     if check.note is not None:
         notes.append(check.note)
+    left_out = support_note(conditional, prior)
+    if left_out is not None:
+        notes.append(left_out)
     if reweighted.poor:
         notes.append(
             f"the mean-field approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} the "

@@ -12,6 +12,8 @@ from numba import njit
 
 from .elementary import add_weighted_log
 from .gram_rows import gram_row
+from .group_rows import GroupRows, column_deviations, rows_at_hand, subtract, unit_column
+from .orthogonal import DEPENDENT, dot
 
 _STRIP = 256
 
@@ -21,7 +23,8 @@ class Scoring(NamedTuple):
 
     scatter (G, d, d), or a `GramRows`; inverse_scale (G, d): 0 where a column does not vary in the group;
     outcome: its column;
-    weights (G,), offset: log Λ = offset + Σ_g weight·log(residual share); tolerance: smallest decidable pivot.
+    weights (G,), offset: log Λ = offset + Σ_g weight·log(residual share); tolerance: smallest decidable pivot;
+    rows: what decides below it.
     """
 
     scatter: Any
@@ -30,6 +33,7 @@ class Scoring(NamedTuple):
     weights: np.ndarray
     offset: float
     tolerance: float
+    rows: GroupRows
 
 
 class ActiveSet(NamedTuple):
@@ -246,10 +250,37 @@ def _invert_factor(rows, active, k, inverse):
         row[i] = reciprocal
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _outcome_from_rows(scoring, state, g):
+    """Give group g of the state the factor, the outcome's residual and its covariances that the rows have."""
+    rows, y, k = scoring.rows, scoring.outcome, state.size[g]
+    factor, active = state.rows[g], state.active[g]
+    basis = np.empty((k + 1, rows.stops[g] - rows.starts[g]))
+    for i in range(k + 1):
+        v, column = basis[i], active[i] if i < k else y
+        unit_column(rows, g, column, v)
+        for m in range(i):
+            factor[m, column] = dot(basis[m], v)
+            subtract(v, factor[m, column], basis[m])
+        if i < k:
+            factor[i, column] = np.sqrt(dot(v, v))
+            v *= 1.0 / factor[i, column]
+    residual = basis[k]
+    state.remaining[g, y] = dot(residual, residual)
+    work = np.empty(residual.size)
+    for j in range(state.covariance.shape[1]):
+        other = column_deviations(rows, g, j, work)
+        squares = dot(other, other)
+        state.covariance[g, j] = dot(other, residual) / np.sqrt(squares) if squares > 0.0 else 0.0
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def flip_scores(scoring, state, change):
     """change[j] = log Λ with column j flipped minus log Λ now; NaN where undecidable. The outcome's entry is NaN.
 
+    Where the active columns leave less of the outcome than second moments can tell, the rows say what they leave; then
+    a flip is decidable when it changes that by a factor within 1/tolerance and does not bring it back to where second
+    moments decide: the way there and the way back are decidable together.
     False, with all of `change` NaN, when the outcome is determined by the active columns.
     """
     n_groups, d = scoring.inverse_scale.shape
@@ -259,14 +290,19 @@ def flip_scores(scoring, state, change):
     for g in range(n_groups):
         scale = scoring.inverse_scale[g]
         remaining, covariance = state.remaining[g], state.covariance[g]
+        smallest, highest = tolerance, np.inf
+        if not remaining[y] >= tolerance and rows_at_hand(scoring.rows):
+            _outcome_from_rows(scoring, state, g)
+            smallest = max(DEPENDENT, tolerance * remaining[y])
+            highest = min(1.0 / tolerance, tolerance / remaining[y])
         residual = remaining[y]
-        if not residual >= tolerance:
+        if not residual >= smallest:
             change[:] = np.nan
             return False
         over_residual = 1.0 / residual
         for j in range(d):
             after = residual - covariance[j] * covariance[j] / remaining[j]
-            decidable = remaining[j] >= tolerance and after >= tolerance
+            decidable = remaining[j] >= tolerance and after >= smallest
             value = after * over_residual if decidable else np.nan
             ratio[j] = value if scale[j] > 0.0 else 1.0
         k, rows, active = state.size[g], state.rows[g], state.active[g]
@@ -281,7 +317,8 @@ def flip_scores(scoring, state, change):
                 coefficient[j] += row[j] * with_outcome
                 variance[j] += row[j] * row[j]
         for j in range(k):
-            ratio[active[j]] = 1.0 + coefficient[j] * coefficient[j] / (variance[j] * residual)
+            value = 1.0 + coefficient[j] * coefficient[j] / (variance[j] * residual)
+            ratio[active[j]] = value if value < highest else np.nan
         ratio[y] = 1.0
         add_weighted_log(change, scoring.weights[g], ratio)
     change[y] = np.nan

@@ -3,75 +3,114 @@
 import numpy as np
 from numba import njit
 
-from .elementary import exp_shifted
+from .elementary import add_weighted_log, exp_shifted
 from .gram_rows import gram_entry
-from .subset_tree import score_block, settled, sweep_in_place
+from .group_rows import fill_shares_from_rows, rows_at_hand, share_from_rows
+from .subset_tree import outcome_shares, settled, sweep_in_place, tree_work
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def reduce_to_block(scoring, fixed, block, reduced, absent):
-    """Second moments of [block, outcome] after regression on the columns in `fixed`, in every group.
+def reduce_to_block(scoring, g, fixed, block, reduced, absent):
+    """Second moments of [block, outcome] in group g after regression on the columns in `fixed`.
 
-    fixed (m,), block (b,): ascending columns. reduced (G, b+1, b+1): upper triangle; absent (G, b+1).
+    fixed (m,), block (b,): ascending columns. reduced (b+1, b+1): upper triangle; absent (b+1,).
     False when `fixed` itself is undecidable.
     """
     m, b = fixed.size, block.size
     columns = np.empty(m + b + 1, np.int64)
     matrix = np.empty((m + b + 1, m + b + 1))
-    for g in range(scoring.weights.size):
-        scale = scoring.inverse_scale[g]
-        k = 0
-        for column in fixed:
-            if scale[column] > 0.0:
-                columns[k] = column
-                k += 1
-        for i in range(b):
-            columns[k + i] = block[i]
-        columns[k + b] = scoring.outcome
-        last = k + b
-        for i in range(last + 1):
-            one = columns[i]
-            for j in range(i, last + 1):
-                other = columns[j]
-                matrix[i, j] = gram_entry(scoring.scatter, g, one, other) * scale[one] * scale[other]
-        for i in range(k):
-            if not matrix[i, i] >= scoring.tolerance:
-                return False
-            sweep_in_place(matrix, i, last, 1.0 / matrix[i, i])
-        for i in range(b + 1):
-            absent[g, i] = scale[columns[k + i]] == 0.0
-            for j in range(i, b + 1):
-                reduced[g, i, j] = matrix[k + i, k + j]
+    scale = scoring.inverse_scale[g]
+    k = 0
+    for column in fixed:
+        if scale[column] > 0.0:
+            columns[k] = column
+            k += 1
+    for i in range(b):
+        columns[k + i] = block[i]
+    columns[k + b] = scoring.outcome
+    last = k + b
+    for i in range(last + 1):
+        one = columns[i]
+        for j in range(i, last + 1):
+            other = columns[j]
+            matrix[i, j] = gram_entry(scoring.scatter, g, one, other) * scale[one] * scale[other]
+    for i in range(k):
+        if not matrix[i, i] >= scoring.tolerance:
+            return False
+        sweep_in_place(matrix, i, last, 1.0 / matrix[i, i])
+    for i in range(b + 1):
+        absent[i] = scale[columns[k + i]] == 0.0
+        for j in range(i, b + 1):
+            reduced[i, j] = matrix[k + i, k + j]
     return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _outcome_share(scoring, g, members):
+    """What `members` leave of the outcome in group g, from second moments or, where these cannot tell, from rows."""
+    residual, absent = np.empty((1, 1)), np.empty(1, np.bool_)
+    if reduce_to_block(scoring, g, members, members[:0], residual, absent) and residual[0, 0] >= scoring.tolerance:
+        return residual[0, 0]
+    return share_from_rows(scoring.rows, g, members, scoring.outcome)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_ratio_from_rows(scoring, members):
+    total = scoring.offset
+    for g in range(scoring.weights.size):
+        total += scoring.weights[g] * np.log(share_from_rows(scoring.rows, g, members, scoring.outcome))
+    return settled(total, scoring.weights)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def subset_log_ratio(scoring, members):
     """log Λ of the columns `members`, ascending: the same arithmetic as `score_subsets`; NaN where undecidable."""
-    n_groups = scoring.weights.size
-    residual = np.empty((n_groups, 1, 1))
-    absent = np.empty((n_groups, 1), np.bool_)
-    if not reduce_to_block(scoring, members, np.empty(0, np.int64), residual, absent):
-        return np.nan
     total = scoring.offset
-    for g in range(n_groups):
-        if not residual[g, 0, 0] >= scoring.tolerance:
+    for g in range(scoring.weights.size):
+        share = _outcome_share(scoring, g, members)
+        if share != share:
             return np.nan
-        total += scoring.weights[g] * np.log(residual[g, 0, 0])
-    return settled(total, scoring.weights)
+        total += scoring.weights[g] * np.log(share)
+    value = settled(total, scoring.weights)
+    return value if value == value else _log_ratio_from_rows(scoring, members)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def block_log_ratios(scoring, fixed, block, out):
     """out (2**b,) = log Λ of `fixed` joined by each subset of `block` (bit i = block[i]); NaN where undecidable."""
     b = block.size
-    n_groups = scoring.weights.size
-    reduced = np.empty((n_groups, b + 1, b + 1))
-    absent = np.empty((n_groups, b + 1), np.bool_)
-    if reduce_to_block(scoring, fixed, block, reduced, absent):
-        score_block(reduced, absent, scoring.weights, scoring.offset, scoring.tolerance, 0, b, out)
-    else:
-        out[:] = np.nan
+    reduced = np.empty((b + 1, b + 1))
+    absent = np.empty(b + 1, np.bool_)
+    work = tree_work(b + 1, b)
+    shares = np.empty(1 << b)
+    out[:] = scoring.offset
+    for g in range(scoring.weights.size):
+        if reduce_to_block(scoring, g, fixed, block, reduced, absent):
+            shares = outcome_shares(reduced, absent, scoring.tolerance, 0, b, work)
+        elif rows_at_hand(scoring.rows):
+            shares[:] = np.nan
+        else:
+            out[:] = np.nan
+            return
+        fill_shares_from_rows(scoring.rows, g, fixed, block, scoring.outcome, shares)
+        add_weighted_log(out, scoring.weights[g], shares)
+    for s in range(out.size):
+        if out[s] > 0.0:
+            value = settled(out[s], scoring.weights)
+            out[s] = value if value == value else _log_ratio_from_rows(scoring, _joined(fixed, block, s))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _joined(fixed, block, code):
+    """The columns of `fixed` and those of `block` whose bit is set."""
+    members = np.empty(fixed.size + block.size, np.int64)
+    members[: fixed.size] = fixed
+    k = fixed.size
+    for i in range(block.size):
+        if (code >> i) & 1:
+            members[k] = block[i]
+            k += 1
+    return members[:k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -10,12 +10,7 @@ from .subset_cholesky import score_members
 def score_draw(
     draw,
     table,
-    scatter,
-    inverse_scale,
-    outcome,
-    weights,
-    offset,
-    tolerance,
+    scoring,
     penalty,
     columns,
     words,
@@ -26,8 +21,8 @@ def score_draw(
 ):
     """log Λ of one draw (f,) over the free features: looked up, remembered or computed; NaN where undecidable.
 
-    table (2**f,): log Λ by bit pattern, or empty. scatter … penalty: as in score_members. columns (f,): columns of
-    scatter. words (f, 2): random; their xor names a subset. slots (m, 2), values (m,), m a power of two: what was
+    table (2**f,): log Λ by bit pattern, or empty. scoring, penalty: as in score_members. columns (f,): columns of the
+    scoring. words (f, 2): random; their xor names a subset. slots (m, 2), values (m,), m a power of two: what was
     scored before, where a newer subset takes the place of an older one. work: members (the first n_forced are always
     in) and matrices of score_members, with room for the largest subset.
     """
@@ -49,9 +44,7 @@ def score_draw(
     slot = np.int64(first & np.uint64(values.size - 1))
     if slots[slot, 0] != first or slots[slot, 1] != second:
         slots[slot, 0], slots[slot, 1] = first, second
-        values[slot] = score_members(
-            scatter, inverse_scale, outcome, weights, offset, tolerance, penalty, members[:size], matrices
-        )
+        values[slot] = score_members(scoring, penalty, members[:size], matrices)
     return values[slot]
 
 

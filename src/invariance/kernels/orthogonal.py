@@ -3,6 +3,9 @@
 import numpy as np
 from numba import njit
 
+# Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those before it.
+DEPENDENT = 1e-26
+
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def dot(a, b):

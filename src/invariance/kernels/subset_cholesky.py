@@ -3,27 +3,37 @@
 import numpy as np
 from numba import njit
 
+from .block_gibbs import subset_log_ratio
+from .group_rows import rows_at_hand
 from .subset_tree import settled, sweep_in_place
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_members(scatter, inverse_scale, outcome, weights, offset, tolerance, penalty, members, matrices):
-    """log Λ of one subset, whose columns are `members`.
+def score_members(scoring, penalty, members, matrices):
+    """log Λ of one subset, whose columns are `members`; NaN where undecidable.
 
-    scatter (G, d, d); inverse_scale (G, d): 1/sqrt of its diagonal, 0 where a column does not vary in the group.
     matrices (G, k+1, k+1): work space for k = members.size.
-    A member whose pivot is below the tolerance in some group makes the subset undecidable: NaN. With a penalty that is
-    not NaN, such members are left out instead and log Λ of the rest, which is at most 0, is multiplied by
-    1 + penalty·(number left out).
+    Where second moments cannot decide, the rows do if they are at hand. If not, and with a penalty that is not NaN,
+    members whose pivot is below the tolerance in some group are left out and log Λ of the rest, which is at most 0, is
+    multiplied by 1 + penalty·(number left out).
     """
-    n_groups, k = scatter.shape[0], members.size
+    if rows_at_hand(scoring.rows):
+        value = _score_from_moments(scoring, np.nan, members, matrices)
+        return value if value == value else subset_log_ratio(scoring, members)
+    return _score_from_moments(scoring, penalty, members, matrices)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _score_from_moments(scoring, penalty, members, matrices):
+    n_groups, k = scoring.scatter.shape[0], members.size
+    inverse_scale, tolerance = scoring.inverse_scale, scoring.tolerance
     for g in range(n_groups):
         scale, matrix = inverse_scale[g], matrices[g]
         for i in range(k + 1):
-            a = members[i] if i < k else outcome
-            row = scatter[g, a]
+            a = members[i] if i < k else scoring.outcome
+            row = scoring.scatter[g, a]
             for j in range(i, k + 1):
-                b = members[j] if j < k else outcome
+                b = members[j] if j < k else scoring.outcome
                 matrix[i, j] = row[b] * scale[a] * scale[b]
     left_out = 0
     for i in range(k):
@@ -38,22 +48,21 @@ def score_members(scatter, inverse_scale, outcome, weights, offset, tolerance, p
         for g in range(n_groups):
             if inverse_scale[g, members[i]] > 0.0:
                 sweep_in_place(matrices[g], i, k, 1.0 / matrices[g, i, i])
-    total = offset
+    total = scoring.offset
     for g in range(n_groups):
         if not matrices[g, k, k] >= tolerance:
             return np.nan
-        total += weights[g] * np.log(matrices[g, k, k])
-    total = settled(total, weights)
+        total += scoring.weights[g] * np.log(matrices[g, k, k])
+    total = settled(total, scoring.weights)
     return total * (1.0 + penalty * left_out) if left_out else total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_subsets(scatter, inverse_scale, outcome, weights, offset, tolerance, penalty, starts, members, out):
+def score_subsets(scoring, penalty, starts, members, out):
     """out[s] = score_members of subset s, whose columns are members[starts[s]:starts[s+1]]."""
     largest = 0
     for s in range(starts.size - 1):
         largest = max(largest, starts[s + 1] - starts[s])
-    work = np.empty((scatter.shape[0], largest + 1, largest + 1))
+    work = np.empty((scoring.weights.size, largest + 1, largest + 1))
     for s in range(starts.size - 1):
-        chosen = members[starts[s] : starts[s + 1]]
-        out[s] = score_members(scatter, inverse_scale, outcome, weights, offset, tolerance, penalty, chosen, work)
+        out[s] = score_members(scoring, penalty, members[starts[s] : starts[s + 1]], work)

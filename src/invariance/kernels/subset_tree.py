@@ -6,6 +6,8 @@ The nodes of one level of the tree lie side by side in memory. With t features d
 is in the subset, nothing is copied, and every inner loop runs over contiguous memory.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -45,7 +47,7 @@ def settle(log_ratios, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _starts(n_low):
+def tree_starts(n_low):
     """First position of each feature's row of entries: entry (i, k) is needed by 2**i nodes."""
     starts = np.empty(n_low + 2, np.int64)
     starts[0] = 0
@@ -79,6 +81,55 @@ def _outcome_pivots(matrix, n_high, n_low, absent, tolerance, starts, nodes, rec
                     entry[live + s] = entry[s] - factor[s] * row_k[s]
 
 
+class TreeWork(NamedTuple):
+    """Work space of `outcome_shares` for matrices (d, d); starts (n_low + 2,): see `tree_starts`."""
+
+    starts: np.ndarray
+    nodes: np.ndarray
+    reciprocal: np.ndarray
+    factor: np.ndarray
+    matrix: np.ndarray
+    absent: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def tree_work(d, n_low):
+    starts = tree_starts(n_low)
+    size = 1 << n_low
+    nodes, reciprocal, factor = np.empty(starts[n_low + 1]), np.empty(size), np.empty(size)
+    return TreeWork(starts, nodes, reciprocal, factor, np.empty((d, d)), np.empty(d, np.bool_))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def outcome_shares(gram, absent, tolerance, prefix, n_low, work):
+    """(2**n_low,) what the subsets of `score_block` leave of the outcome in one group; NaN where undecidable.
+
+    gram (d, d): upper triangle. The result lies in `work` until the next call.
+    """
+    d = gram.shape[0]
+    n_high = d - 1 - n_low
+    order = np.empty(d, np.int64)
+    for j in range(n_high):
+        order[j] = n_low + j
+    for j in range(n_low):
+        order[n_high + j] = j
+    order[d - 1] = d - 1
+    for i in range(d):
+        work.absent[i] = absent[order[i]]
+        for k in range(i, d):
+            work.matrix[i, k] = gram[order[i], order[k]]
+    for j in range(n_high):
+        if (prefix >> j) & 1:
+            sweep_in_place(work.matrix, j, d - 1, reciprocal_pivot(work.matrix[j, j], work.absent[j], tolerance))
+    _outcome_pivots(
+        work.matrix, n_high, n_low, work.absent, tolerance, work.starts, work.nodes, work.reciprocal, work.factor
+    )
+    shares = work.nodes[work.starts[n_low] : work.starts[n_low] + (1 << n_low)]
+    for s in range(shares.size):
+        shares[s] = shares[s] if shares[s] >= tolerance else np.nan
+    return shares
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_block(grams, absent, weights, offset, tolerance, prefix, n_low, out):
     """log Λ of the 2**n_low subsets that extend one choice of the last features.
@@ -87,33 +138,9 @@ def score_block(grams, absent, weights, offset, tolerance, prefix, n_low, out):
     absent (G, d): the column does not vary in that group. weights (G,), offset: log Λ = offset + Σ_g weight·log pivot.
     prefix: bit j says whether high feature j (column n_low + j) is included. out (2**n_low,): NaN where undecidable.
     """
-    n_groups, d, _ = grams.shape
-    n_high = d - 1 - n_low
-    starts = _starts(n_low)
-    size = 1 << n_low
-    nodes = np.empty(starts[n_low + 1])
-    reciprocal = np.empty(size)
-    factor = np.empty(size)
-    order = np.empty(d, np.int64)
-    for j in range(n_high):
-        order[j] = n_low + j
-    for j in range(n_low):
-        order[n_high + j] = j
-    order[d - 1] = d - 1
-    matrix = np.empty((d, d))
-    absent_here = np.empty(d, np.bool_)
+    work = tree_work(grams.shape[1], n_low)
     out[:] = offset
-    for g in range(n_groups):
-        for i in range(d):
-            absent_here[i] = absent[g, order[i]]
-            for k in range(i, d):
-                matrix[i, k] = grams[g, order[i], order[k]]
-        for j in range(n_high):
-            if (prefix >> j) & 1:
-                sweep_in_place(matrix, j, d - 1, reciprocal_pivot(matrix[j, j], absent_here[j], tolerance))
-        _outcome_pivots(matrix, n_high, n_low, absent_here, tolerance, starts, nodes, reciprocal, factor)
-        outcome = nodes[starts[n_low] : starts[n_low] + size]
-        for s in range(size):
-            outcome[s] = outcome[s] if outcome[s] >= tolerance else np.nan
-        add_weighted_log(out, weights[g], outcome)
+    for g in range(grams.shape[0]):
+        shares = outcome_shares(grams[g], absent[g], tolerance, prefix, n_low, work)
+        add_weighted_log(out, weights[g], shares)
     settle(out, weights)

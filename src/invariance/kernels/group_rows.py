@@ -1,0 +1,188 @@
+"""Residual shares from the rows: for subsets that second moments cannot decide.
+
+Modified Gram-Schmidt with the outcome as the last column finds the residual as if the columns had been changed by a few
+units in their last place (Björck 1967). So do the triangular factors that stand for the rows here.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from .orthogonal import DEPENDENT, dot
+from .subset_tree import tree_starts
+
+
+class GroupRows(NamedTuple):
+    """Deviations of d columns from their means in G groups; the last group is the pool.
+
+    values (d, n): of each column, where group g takes starts[g]:stops[g]; counts (G,): rows of each group, more than
+    stops - starts where a triangular factor stands for them.
+    gaps (E, d): √n_e · (mean in environment e − pooled mean), where the pool shares the environments' deviations;
+    otherwise (0, d). Without values there are no rows.
+    """
+
+    values: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    counts: np.ndarray
+    gaps: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rows_at_hand(rows):
+    return rows.values.size > 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def column_deviations(rows, g, column, work):
+    """(n,) deviations of a column in group g: a view of the rows, or `work` (n,)."""
+    deviations = rows.values[column, rows.starts[g] : rows.stops[g]]
+    if g < rows.starts.size - 1 or rows.gaps.shape[0] == 0:
+        return deviations
+    for e in range(rows.gaps.shape[0]):
+        gap = rows.gaps[e, column] / np.sqrt(rows.counts[e])
+        for i in range(rows.starts[e], rows.stops[e]):
+            work[i] = deviations[i] + gap
+    return work
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unit_column(rows, g, column, out):
+    """out (n,) = deviations of a column in group g, scaled to unit length. False where it is constant there."""
+    deviations = column_deviations(rows, g, column, out)
+    norm = np.sqrt(dot(deviations, deviations))
+    reciprocal = 1.0 / norm if norm > 0.0 else 0.0
+    for i in range(out.size):
+        out[i] = deviations[i] * reciprocal
+    return norm > 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def subtract(target, factor, direction):
+    """target -= factor · direction"""
+    for i in range(target.size):
+        target[i] -= factor * direction[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _residual_columns(rows, g, fixed, others):
+    """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
+    n = rows.stops[g] - rows.starts[g]
+    basis = np.empty((fixed.size, n))
+    rank = 0
+    for column in fixed:
+        v = basis[rank]
+        if not unit_column(rows, g, column, v):
+            continue
+        for i in range(rank):
+            subtract(v, dot(basis[i], v), basis[i])
+        squared = dot(v, v)
+        if squared >= DEPENDENT:
+            v *= 1.0 / np.sqrt(squared)
+            rank += 1
+    remains = np.empty((others.size, n))
+    for k in range(others.size):
+        unit_column(rows, g, others[k], remains[k])
+        for i in range(rank):
+            subtract(remains[k], dot(basis[i], remains[k]), basis[i])
+    return remains, rank
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _supported(share, count, rank):
+    """NaN where a perfect fit leaves nothing of the outcome, or where `count` rows are too few for the rank."""
+    return share if share >= DEPENDENT and count >= rank + 2 else np.nan
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def share_from_rows(rows, g, members, outcome):
+    """Share of the outcome's variance in group g that `members` leave; NaN outside the support, or without rows."""
+    if not rows_at_hand(rows):
+        return np.nan
+    remains, rank = _residual_columns(rows, g, members, np.array([outcome]))
+    return _supported(dot(remains[0], remains[0]), rows.counts[g], rank)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_triangle(columns, starts, nodes):
+    """The triangular factor of the k columns (k, n) into the first node of a tree of them. Overwrites columns."""
+    for k in range(columns.shape[0]):
+        v = columns[k]
+        for i in range(k):
+            projection = dot(columns[i], v)
+            nodes[starts[i] + ((k - i) << i)] = projection
+            subtract(v, projection, columns[i])
+        norm = np.sqrt(dot(v, v))
+        nodes[starts[k]] = norm
+        if norm > 0.0:
+            v *= 1.0 / norm
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _rotate(cosine, sine, first, row, included):
+    """Rotate the entries of the first row into those of another, whose old ones stay in `included`."""
+    for s in range(cosine.size):
+        old = row[s]
+        included[s] = old
+        row[s] = cosine[s] * old + sine[s] * first[s]
+        first[s] = cosine[s] * first[s] - sine[s] * old
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _outcome_roots(b, starts, nodes, ranks):
+    """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to ranks (2**b,).
+
+    As `subset_tree`, with triangular factors R for second moments R'R, so that small pivots keep their digits. Now
+    "include" is free, it drops the first row and column. "Exclude" drops the column alone and rotates the first row
+    into the others. A column that depends on the included ones adds nothing: including it is excluding it.
+    """
+    cosine, sine = np.empty(1 << b), np.empty(1 << b)
+    for t in range(b):
+        live = 1 << t
+        pivots = nodes[starts[t] : starts[t] + live]
+        n_dependent = 0
+        for s in range(live):
+            dependent = pivots[s] * pivots[s] < DEPENDENT
+            n_dependent += dependent
+            ranks[live + s] = ranks[s] + 1 - dependent
+        for i in range(t + 1, b + 1):
+            diagonal = nodes[starts[i] : starts[i] + live]
+            first = nodes[starts[t] + ((i - t) << t) :]
+            for s in range(live):
+                radius = np.sqrt(diagonal[s] * diagonal[s] + first[s] * first[s])
+                reciprocal = 1.0 / radius if radius > 0.0 else 0.0
+                cosine[s], sine[s] = diagonal[s] * reciprocal, first[s] * reciprocal
+            for k in range(i, b + 1):
+                place = starts[i] + ((k - i) << i)
+                first = nodes[starts[t] + ((k - t) << t) :]
+                _rotate(cosine[:live], sine[:live], first, nodes[place : place + live], nodes[place + live :])
+                if n_dependent:
+                    for s in range(live):
+                        if ranks[live + s] == ranks[s]:
+                            nodes[place + live + s] = nodes[place + s]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_shares_from_rows(rows, g, fixed, block, outcome, shares):
+    """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of `block` leave.
+
+    Bit i of a position stands for block[i].
+    """
+    if not rows_at_hand(rows) or not np.isnan(shares).any():
+        return
+    b = block.size
+    others = np.empty(b + 1, np.int64)
+    others[:b] = block
+    others[b] = outcome
+    remains, rank = _residual_columns(rows, g, fixed, others)
+    starts = tree_starts(b)
+    nodes = np.empty(starts[b + 1])
+    ranks = np.empty(1 << b, np.int64)
+    ranks[0] = rank
+    _fill_triangle(remains, starts, nodes)
+    _outcome_roots(b, starts, nodes, ranks)
+    roots, count = nodes[starts[b] :], rows.counts[g]
+    for s in range(shares.size):
+        if shares[s] != shares[s]:
+            shares[s] = _supported(roots[s] * roots[s], count, ranks[s])

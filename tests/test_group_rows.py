@@ -1,0 +1,319 @@
+"""Strong interventions and sums of huge features: what second moments cannot decide, the rows do, in every engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariance import (
+    BetaBinomialPrior,
+    Enumeration,
+    InclusionPrior,
+    LinearGaussian,
+    MultiEnvironmentData,
+    Tempering,
+    UniformPrior,
+    Variational,
+)
+from invariance.conditionals.gaussian_rows import LinearGaussianRows
+from invariance.conditionals.row_groups import no_rows
+from invariance.inference.base import EngineError, RunOptions
+from invariance.inference.rescoring import support_note
+from invariance.kernels.active_set import active_set, flip_scores, load
+from invariance.kernels.block_gibbs import block_log_ratios, subset_log_ratio
+from invariance.kernels.group_rows import _supported, fill_shares_from_rows, share_from_rows
+from invariance.moments import Moments
+from twins import all_masks, simulated
+
+EXACT = Enumeration()
+
+
+def intervened(factor: float, p: int = 5, kind: str = "one", seed: int = 0, n: int = 60) -> MultiEnvironmentData:
+    """Causes that are `factor` times as large in environment 1, or whose sum alone, tiny beside them, is the cause."""
+    rng = np.random.default_rng(seed)
+    site = np.repeat(np.arange(4), n)
+    X = rng.normal(size=(len(site), p)) * (1 + 0.3 * site[:, None])
+    noise = rng.normal(size=len(site))
+    if kind == "sum":
+        h = rng.normal(size=len(site)) * (1 + site) + site
+        X[:, :2] = factor * rng.normal(size=(len(site), 2)) * (1 + site[:, None])
+        X[:, 2] = h - X[:, 0] - X[:, 1]
+        y = h + 0.3 * noise
+    else:
+        causes = [0] if kind == "one" else [0, 1]
+        X[np.ix_(site == 1, causes)] *= factor
+        y = X[:, causes].sum(axis=1) + noise
+    return MultiEnvironmentData.from_arrays(X, y, site)
+
+
+def row_share(X: np.ndarray, y: np.ndarray) -> float:
+    """Share of y's squares that X leaves, by Householder reflections of the centred rows, in twice the digits."""
+    columns = np.column_stack([X, y]).astype(np.longdouble)
+    columns = columns - columns.mean(axis=0)
+    norms = np.sqrt((columns**2).sum(axis=0))
+    columns = columns / np.where(norms > 0, norms, 1)
+    for k in range(X.shape[1]):
+        v = columns[k:, k].copy()
+        if v @ v < 1e-26:
+            continue
+        v[0] += np.copysign(np.sqrt(v @ v), v[0])
+        columns[k:] -= np.outer(v, 2 * (v @ columns[k:]) / (v @ v))
+    return float((columns[X.shape[1] :, -1] ** 2).sum())
+
+
+def twin(data: MultiEnvironmentData, mask: np.ndarray) -> float:
+    """log Λ from the rows in twice the digits; the features of `mask` must be independent."""
+    groups = [*map(data.rows, range(data.n_environments)), np.arange(data.n_rows)]
+    total = 0.0
+    for rows, sign in zip(groups, [1.0] * data.n_environments + [-1.0], strict=True):
+        y = data.y[rows]
+        total += sign * 0.5 * len(rows) * np.log(row_share(data.X[rows][:, mask], y) * np.var(y))
+    return total
+
+
+def run(model, prior=None, engine=EXACT, seed: int = 0, n_jobs: int | None = 1):
+    prior = (prior or UniformPrior()).bind(model.feature_names, model.largest_size)
+    return engine.run(model, prior, RunOptions(n_jobs, np.random.default_rng(seed), progress=False))
+
+
+KINDS = [("one", 1e5), ("one", 1e6), ("one", 1e8), ("two", 1e6), ("two", 1e7), ("sum", 1e5), ("sum", 1e6)]
+
+
+@pytest.mark.parametrize(("kind", "factor"), KINDS)
+def test_every_subset_is_scored_as_by_the_rows(kind: str, factor: float) -> None:
+    data = intervened(factor, kind=kind)
+    masks = all_masks(5)
+    expected = np.array([twin(data, mask) for mask in masks])
+    tolerance = 1e-6 if factor < 1e8 else 1e-4
+    model = LinearGaussian(data)
+    assert (LinearGaussian(model.moments).log_ratio_many(masks) == -np.inf).any()
+    for values in (
+        model.log_ratio_many(masks),
+        model.log_ratio_all().log_ratio,
+        model.rescore(masks),
+        LinearGaussianRows(data).log_ratio_many(masks),
+    ):
+        np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(KINDS), st.sampled_from([12, 60]))
+def test_blocks_and_flips_agree_with_single_subsets(seed: int, kind: tuple[str, float], n: int) -> None:
+    data = intervened(kind[1], 7, kind[0], seed, n)
+    rng = np.random.default_rng(seed)
+    scoring = LinearGaussian(data).scoring
+    place = rng.integers(0, 3, 7)
+    fixed, block = np.flatnonzero(place == 0), np.flatnonzero(place == 1)
+    values = np.empty(1 << len(block))
+    block_log_ratios(scoring, fixed, block, values)
+    for code, bits in enumerate(all_masks(len(block))):
+        members = np.sort(np.concatenate([fixed, block[bits]]))
+        assert values[code] == pytest.approx(subset_log_ratio(scoring, members), rel=1e-6, abs=1e-6)
+    included = np.append(place == 0, False)
+    state, change = active_set(5, 8, 8), np.empty(8)
+    if not load(scoring, state, included) or not flip_scores(scoring, state, change):
+        return
+    now = subset_log_ratio(scoring, fixed)
+    for j in np.flatnonzero(~np.isnan(change)):
+        flipped = included.copy()
+        flipped[j] ^= True
+        assert change[j] + now == pytest.approx(subset_log_ratio(scoring, np.flatnonzero(flipped)), rel=1e-5, abs=1e-5)
+
+
+def test_flips_are_scored_where_the_outcome_has_little_left() -> None:
+    """Beside the intervened cause every other feature can be flipped; taking the cause away is left to blocks."""
+    scoring = LinearGaussian(intervened(1e6, 6)).scoring
+    state, change = active_set(5, 7, 7), np.empty(7)
+    included = np.array([True, True, False, False, False, False, False])
+    assert load(scoring, state, included)
+    assert flip_scores(scoring, state, change)
+    assert np.isnan(change[[0, 6]]).all()
+    assert np.isfinite(change[1:6]).all()
+    bare = scoring._replace(rows=no_rows(LinearGaussian(intervened(1e6, 6)).moments))
+    assert load(bare, state, included)
+    assert not flip_scores(bare, state, change)
+
+
+def test_shares_of_dependent_columns_and_of_groups_with_few_rows() -> None:
+    data = simulated(4, (6, 30), seed=3)
+    X = np.column_stack([data.X, data.X[:, 0] - data.X[:, 1], data.X[:, 2]])
+    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    rows = LinearGaussian(data).scoring.rows
+    assert rows.stops[0] - rows.starts[0] == 6
+    assert rows.stops[1] - rows.starts[1] == 7  # a triangular factor of 30 rows
+    assert np.isnan(_supported(0.5, 5, 4))
+    assert _supported(0.5, 6, 4) == 0.5
+    block = np.array([0, 1, 2, 3, 4, 5])
+    for g, group in enumerate((data.rows(0), data.rows(1))):
+        shares = np.full(64, np.nan)
+        fill_shares_from_rows(rows, g, np.empty(0, np.int64), block, 6, shares)
+        for code, mask in enumerate(all_masks(6)):
+            independent = mask.copy()
+            independent[4] &= not mask[:2].all()
+            independent[5] &= not mask[2]
+            single = share_from_rows(rows, g, np.flatnonzero(mask), 6)
+            if g == 0 and independent.sum() + 2 > 6:
+                assert np.isnan(shares[code])
+                assert np.isnan(single)
+            else:
+                expected = row_share(X[group][:, independent], data.y[group])
+                assert shares[code] == pytest.approx(expected, rel=1e-9)
+                assert single == pytest.approx(expected, rel=1e-9)
+
+
+def test_rows_are_not_built_for_data_without_trouble() -> None:
+    assert LinearGaussian(simulated(6, (40, 50))).scoring.rows.values.size == 0
+    assert LinearGaussian(intervened(1e6)).scoring.rows.values.size > 0
+    assert LinearGaussian(Moments.from_data(intervened(1e6))).scoring.rows.values.size == 0
+
+
+@pytest.mark.parametrize(("kind", "factor"), [("one", 1e5), ("one", 1e8), ("two", 1e6), ("sum", 1e5)])
+def test_engines_agree_on_a_strong_intervention(kind: str, factor: float) -> None:
+    model = LinearGaussian(intervened(factor, 8, kind))
+    truth = {"one": [0], "two": [0, 1], "sum": [0, 1, 2]}[kind]
+    exact = run(model)
+    assert (exact.inclusion[truth] > 0.99).all()
+    assert exact.notes == ()
+    if kind != "sum":
+        ordinary = run(LinearGaussian(intervened(3e3, 8, kind)))
+        np.testing.assert_allclose(exact.inclusion, ordinary.inclusion, atol=0.02)
+    sampled = run(model, engine=Tempering())
+    np.testing.assert_allclose(sampled.inclusion, exact.inclusion, atol=0.03)
+    assert sampled.log_evidence == pytest.approx(exact.log_evidence, abs=0.1)
+    varied = run(model, engine=Variational())
+    np.testing.assert_allclose(varied.reweighted.inclusion, exact.inclusion, atol=0.05)
+
+
+@pytest.mark.parametrize("engine", [Tempering(), Variational(iterations=300)], ids=["tempering", "variational"])
+def test_many_features(engine) -> None:
+    """Beyond what is looked up in a table."""
+    model = LinearGaussian(intervened(1e6, 30, seed=5))
+    posterior = run(model, BetaBinomialPrior(max_size=15), engine)
+    assert posterior.inclusion[0] > 0.99
+    assert posterior.inclusion[1:].max() < 0.3
+
+
+@pytest.mark.parametrize("max_size", [None, 3])
+def test_threads_blocks_and_streaming_do_not_change_the_result(
+    monkeypatch: pytest.MonkeyPatch, max_size: int | None
+) -> None:
+    model = LinearGaussian(intervened(1e5, 9, "sum"))
+    whole = run(model, UniformPrior(max_size))
+    monkeypatch.setattr("invariance.conditionals.blocks._LOW_FEATURES", 3)
+    monkeypatch.setattr("invariance.conditionals.blocks._LARGEST_LISTED_BLOCK", 16)
+    monkeypatch.setattr("invariance.conditionals.blocks._DENSE_ADVANTAGE", 1 if max_size else 16)
+    cut, threaded = (run(model, UniformPrior(max_size), Enumeration(in_memory=0), n_jobs) for n_jobs in (1, 3))
+    np.testing.assert_array_equal(cut.inclusion, threaded.inclusion)
+    np.testing.assert_allclose(cut.inclusion, whole.inclusion, atol=1e-7)
+    assert cut.log_evidence == pytest.approx(whole.log_evidence, abs=1e-6)
+
+
+def labelled(X: np.ndarray, y: np.ndarray) -> MultiEnvironmentData:
+    return MultiEnvironmentData.from_arrays(X, y, np.repeat(list("abcd"), len(y) // 4))
+
+
+def copied() -> MultiEnvironmentData:
+    data = intervened(1.0)
+    return labelled(np.column_stack([data.X, 3.0 * data.y - 2.0]), data.y)
+
+
+COPY = (
+    "'x5' determines the outcome exactly (a copy, or an exact linear function of it): subsets that hold it have no "
+    "residual and are left out. Remove it from the features"
+)
+
+
+def test_a_copy_of_the_outcome_has_its_own_message() -> None:
+    model = LinearGaussian(copied())
+    assert run(model).notes == (f"32 of 64 subsets are outside the support: {COPY}.",)
+    assert run(model, UniformPrior(max_size=2)).notes == (f"6 of 22 subsets are outside the support: {COPY}.",)
+    assert run(model, InclusionPrior({"x5": 0.0})).notes == ()
+    forced = InclusionPrior({"x5": 1.0, "x0": 1.0})
+    for engine in (EXACT, Tempering(), Variational()):
+        with pytest.raises(
+            EngineError, match=r"'x5' determines the outcome .* All subsets hold 'x0', 'x5': force fewer"
+        ):
+            run(model, forced, engine)
+    bound = UniformPrior().bind(model.feature_names, model.largest_size)
+    assert support_note(model, bound) == f"Some subsets are outside the support: {COPY}."
+    assert support_note(LinearGaussianRows(copied()), bound) == support_note(model, bound)
+    for engine in (Tempering(), Variational()):
+        assert support_note(model, bound) in run(model, None, engine).notes
+    assert support_note(LinearGaussian(intervened(1e6)), UniformPrior().bind(5)) is None
+
+
+def test_features_that_give_the_outcome_together_are_named() -> None:
+    data = intervened(1.0)
+    model = LinearGaussian(labelled(np.column_stack([data.X, data.y - data.X[:, 3]]), data.y))
+    (note,) = run(model).notes
+    assert note.startswith(
+        "16 of 64 subsets are outside the support: 'x3', 'x5' together determine the outcome exactly"
+    )
+    assert "collinear" not in note
+    assert "'x3', 'x5' together" in support_note(model, UniformPrior().bind(6))
+
+
+def test_a_copy_in_one_environment_only() -> None:
+    data = intervened(1.0)
+    X = data.X.copy()
+    X[60:120, 4] = 2.0 * data.y[60:120]
+    assert (
+        run(LinearGaussian(labelled(X, data.y)))
+        .notes[0]
+        .startswith("16 of 32 subsets are outside the support: in environment 'b' 'x4' determines the outcome exactly")
+    )
+
+
+def test_moments_alone_name_the_real_cause() -> None:
+    data = intervened(1e5)
+    model = LinearGaussian(Moments.from_data(labelled(data.X, data.y)))
+    (note,) = run(model).notes
+    assert note.startswith("16 of 32 subsets are outside the support: in environment 'b' 'x0' explains all but ")
+    assert "e-1" in note
+    assert note.endswith("build LinearGaussian from the data, not from its moments.")
+    assert "collinear" not in note
+    (note,) = run(LinearGaussian(Moments.from_data(copied()))).notes
+    assert "in environments 'a', 'b', 'c', 'd' 'x5' explains all but rounding of the outcome's variance" in note
+
+
+@pytest.mark.parametrize("in_memory", [0, 1 << 24])
+def test_the_count_is_of_subsets_that_the_prior_allows(monkeypatch: pytest.MonkeyPatch, in_memory: int) -> None:
+    """Not of those beyond max_size, nor with features that the prior forces out."""
+    monkeypatch.setattr("invariance.conditionals.blocks._LOW_FEATURES", 4)
+    data = intervened(1.0, 8)
+    X = data.X.copy()
+    X[:, 6] = X[:, 2] - X[:, 5]
+    model = LinearGaussian(Moments.from_data(labelled(X, data.y)))
+    for prior in (
+        UniformPrior(max_size=4),
+        UniformPrior(max_size=3),
+        InclusionPrior({"x1": 1.0, "x3": 0.0}, max_size=5),
+        InclusionPrior({"x2": 1.0}, max_size=4),
+        InclusionPrior({"x2": 0.0}),
+    ):
+        bound = prior.bind(model.feature_names, model.largest_size)
+        masks = all_masks(8)
+        allowed = bound.log_prob(masks) > -np.inf
+        outside = int((masks[:, [2, 5, 6]].all(axis=1) & allowed).sum())
+        posterior = run(model, prior, Enumeration(in_memory=in_memory))
+        assert posterior.diagnostics["subsets_undecidable"] == outside
+        if outside:
+            assert posterior.notes[0].startswith(
+                f"{outside} of {allowed.sum()} subsets are outside the support: 'x2', 'x5', 'x6' are too collinear"
+            )
+        else:
+            assert posterior.notes == ()
+
+
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_an_environment_that_is_too_small_is_not_called_collinear(with_rows: bool) -> None:
+    data = simulated(6, (5, 40, 50), seed=8)
+    model = LinearGaussian(data if with_rows else Moments.from_data(data))
+    bound = UniformPrior().bind(model.feature_names)  # not cut to what the environments can fit
+    posterior = EXACT.run(model, bound, RunOptions(progress=False))
+    assert posterior.notes[0] == (
+        "22 of 64 subsets are outside the support: environment 0 has 5 rows, too few to fit more than 3 features that "
+        "vary there."
+    )
