@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from invariance.inference.base import RunOptions
 from invariance.inference.coverage import missed_at_modes, missed_in_table
 from invariance.inference.mean_field import MeanField
 from invariance.inference.mixture import Mixture
-from invariance.inference.modes import log_joint_changes, with_swaps
+from invariance.inference.modes import around, log_joint_changes, with_swaps
 from invariance.inference.variational_posterior import ApproximationWarning
 from twins import all_masks, simulated
 from variational_fit import fit
@@ -122,18 +123,47 @@ def test_missed_mass(prior) -> None:
         assert missed_at_modes(model, bound, q, modes, 2000, np.random.default_rng(0)).mass < 0.05
 
 
-def test_swaps_find_the_duplicates_of_a_mode() -> None:
-    model = LinearGaussian(near_duplicates(20, 2))
-    prior = UniformPrior(4).bind(20)
-    first = np.zeros((1, 20), dtype=bool)
-    first[0, :2] = True
-    found = with_swaps(model, prior, first)
+def reached(model: LinearGaussian, prior, mode: np.ndarray, mask: np.ndarray) -> bool:
+    """Whether the product around a mode gives a subset at least a fiftieth of its probability relative to the mode."""
+    both = np.array([mode, mask])
+    law, true = around(model, prior, mode).log_prob(both), model.log_ratio_many(both) + prior.log_prob(both)
+    return bool(np.diff(law - true)[0] >= -np.log(50))
+
+
+def check_swaps(model: LinearGaussian, first: list[int], others: list[list[int]]) -> None:
+    """From the subset `first` alone swaps lead to where the others are in reach."""
+    p = model.n_features
+    prior = UniformPrior(5).bind(p)
+    mode = np.isin(np.arange(p), first)
+    found = with_swaps(model, prior, mode[None])
     value = model.log_ratio_many(found) + prior.log_prob(found)
     assert (np.diff(value) <= 0).all()
     assert value[0] - value[-1] < 8
-    assert len(np.unique(found, axis=0)) == len(found) <= 24
-    subsets = {tuple(np.flatnonzero(mask).tolist()) for mask in found}
-    assert {(0, 1), (0, 3), (1, 2), (2, 3)} <= subsets
+    assert len(found) <= 24
+    assert not any(reached(model, prior, better, mask) for better, mask in combinations(found, 2))
+    for other in others:
+        mask = np.isin(np.arange(p), other)
+        assert not reached(model, prior, mode, mask)
+        assert any((one == mask).all() or reached(model, prior, one, mask) for one in found)
+
+
+def test_swaps_find_the_duplicates_of_a_mode() -> None:
+    check_swaps(LinearGaussian(near_duplicates(20, 2)), [0, 1], [[0, 3], [1, 2], [2, 3]])
+
+
+def test_swaps_find_two_features_in_the_place_of_one() -> None:
+    rng = np.random.default_rng(7)
+    site = np.repeat([0, 1, 2], 60)
+    X = rng.normal(size=(180, 18)) * rng.uniform(0.5, 2.0, (3, 18))[site] + rng.normal(size=(3, 18))[site]
+    X[:, 0] = X[:, 1] + X[:, 2] + 0.02 * rng.normal(size=180)
+    y = X[:, 0] + X[:, 3] + 0.5 * rng.normal(size=180)
+    check_swaps(LinearGaussian(MultiEnvironmentData.from_arrays(X, y, site)), [0, 3], [[1, 2, 3]])
+
+
+def test_swaps_that_would_take_long_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, mode = LinearGaussian(near_duplicates(20, 2)), np.arange(20)[None] < 2
+    monkeypatch.setattr("invariance.inference.modes._MOST_WORK", 0.0)
+    np.testing.assert_array_equal(with_swaps(model, UniformPrior(5).bind(20), mode), mode)
 
 
 @pytest.mark.parametrize(

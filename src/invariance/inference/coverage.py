@@ -14,14 +14,10 @@ from .ascent import FreeSpace
 from .importance import reweight
 from .mean_field import MeanField
 from .mixture import Mixture
-from .modes import log_joint_changes
+from .modes import MISSED_SHARE, around
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-# A subset is missed when q gives it less than this share of its posterior probability.
-_MISSED_SHARE = 1 / 50
-_STEEPEST = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +47,7 @@ def missed_at_modes(
 ) -> Missed:
     """Estimated by draws from q and from around each of modes (m, p), which see what draws from q alone do not."""
     components, weights = (q.components, q.weights) if isinstance(q, Mixture) else ((q,), np.ones(1))
-    local = [_around(conditional, prior, mode) for mode in modes]
+    local = [around(conditional, prior, mode) for mode in modes]
     shares = np.concatenate([0.5 * weights, np.full(len(local), 0.5 / len(local))])
     wide = Mixture((*components, *local), shares)
     masks = wide.sample(n_draws, rng)
@@ -60,18 +56,10 @@ def missed_at_modes(
     return _missed(q, seen.masks, log_posterior, np.exp(seen.log_probabilities))
 
 
-def _around(conditional: Any, prior: BoundPrior, mode: Mask) -> MeanField:
-    """The product that has the right odds for every single flip of one feature from the mode (p,)."""
-    change = np.clip(log_joint_changes(conditional, prior, mode), -_STEEPEST, _STEEPEST)
-    logits = np.where(mode, -change, change)
-    logits[prior.forced_in], logits[prior.forced_out] = np.inf, -np.inf
-    return MeanField(logits, prior.max_size)
-
-
 def _missed(q: MeanField | Mixture, masks: Mask, log_posterior: Floats, weights: Floats) -> Missed:
     """masks (S, p): distinct; log_posterior (S,): of each; weights (S,): the part of the posterior it stands for"""
     log_q = q.log_prob(masks)
-    rare = log_q < log_posterior + np.log(_MISSED_SHARE)
+    rare = log_q < log_posterior + np.log(MISSED_SHARE)
     worst = int(np.argmax(np.where(rare, log_posterior, -np.inf)))
     probability, approximate = np.exp(min(log_posterior[worst], 0.0)), np.exp(log_q[worst])
     return Missed(float(weights[rare].sum()), masks[worst], float(probability), float(approximate))

@@ -12,6 +12,7 @@ from ..checks import DataError
 from ..priors import BoundPrior
 from ..progress import ProgressBar
 from .base import RunOptions
+from .mean_field import MeanField
 from .replicas import Replica, Target
 from .searching import leading_modes, most_searches, search_modes
 from .tempering import Crew, Tempering
@@ -19,9 +20,13 @@ from .tempering import Crew, Tempering
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+# A subset is missed by a law that gives it less than this share of its probability.
+MISSED_SHARE = 1 / 50
+_STEEPEST = 10.0
 _MOST_PEAKS = 24
 _RELEVANT_NATS = 8.0
 _ROUNDS, _REPLACEMENTS = 3, 3
+_MOST_WORK = 1e10
 
 
 def find_modes(conditional: Any, prior: BoundPrior, options: RunOptions) -> Mask:
@@ -52,27 +57,53 @@ def log_joint_changes(conditional: Any, prior: BoundPrior, mask: Mask) -> Floats
 
 
 def with_swaps(conditional: Any, prior: BoundPrior, modes: Mask) -> Mask:
-    """(m, p) modes and the subsets that one or a few swaps of a member for another feature lead to.
+    """(m, p) modes and the subsets that one or a few swaps of a member for one or two other features lead to.
 
-    Searches end with the best subset that they meet. A feature that nearly doubles another gives a second one, about as
-    probable, that no search ends with. Best first, within 8 nats of the best.
+    Searches end with the best subset that they meet. A feature that others nearly give leads to a second one, about as
+    probable, that no search ends with. Best first, within 8 nats of the best, without those that are `around` a better
+    one. Large subsets of many features are swapped only as far as that is quick.
     """
     leading, swapped = modes, np.zeros_like(modes[:0])
+    most = int(_MOST_WORK / _swapping_work(conditional, modes))
     for _ in range(_ROUNDS):
-        fresh = leading[~(leading[:, None] == swapped).all(axis=2).any(axis=1)]
+        fresh = leading[~(leading[:, None] == swapped).all(axis=2).any(axis=1)][: most - len(swapped)]
         if not len(fresh):
             break
         swapped = np.concatenate([swapped, fresh])
         swaps = [mask for mode in fresh for mask in _best_swaps(conditional, prior, mode)]
         masks = np.unique(np.array([*leading, *swaps]), axis=0)
-        value = conditional.log_ratio_many(masks) + prior.log_prob(masks)
-        order = np.argsort(-value, kind="stable")[:_MOST_PEAKS]
-        leading = masks[order[value[order] >= value.max() - _RELEVANT_NATS]]
+        leading = _apart(conditional, prior, masks)
     return leading
 
 
+def _apart(conditional: Any, prior: BoundPrior, masks: Mask) -> Mask:
+    """Those of masks (S, p), best first, that the laws around the better ones do not reach."""
+    value = conditional.log_ratio_many(masks) + prior.log_prob(masks)
+    order = np.argsort(-value, kind="stable")
+    order = order[value[order] >= value.max() - _RELEVANT_NATS]
+    masks, value = masks[order], value[order]
+    kept = np.zeros(len(masks), dtype=bool)
+    reached = np.full(len(masks), -np.inf)
+    for s in range(len(masks)):
+        if reached[s] < value[s] + np.log(MISSED_SHARE):
+            kept[s] = True
+            log_law = around(conditional, prior, masks[s]).log_prob(masks)
+            reached = np.maximum(reached, value[s] - log_law[s] + log_law)
+        if kept.sum() == _MOST_PEAKS:
+            break
+    return masks[kept]
+
+
+def around(conditional: Any, prior: BoundPrior, mode: Mask) -> MeanField:
+    """The product that has the right odds for every single flip of one feature from the mode (p,)."""
+    change = np.clip(log_joint_changes(conditional, prior, mode), -_STEEPEST, _STEEPEST)
+    logits = np.where(mode, -change, change)
+    logits[prior.forced_in], logits[prior.forced_out] = np.inf, -np.inf
+    return MeanField(logits, prior.max_size)
+
+
 def _best_swaps(conditional: Any, prior: BoundPrior, mode: Mask) -> Iterator[Mask]:
-    """For each member of the mode (p,) the best few subsets that have another feature in its place."""
+    """For each member of the mode (p,) the best few subsets that have another feature in its place, or two."""
     for member in np.flatnonzero(mode & ~prior.forced_in):
         without = mode.copy()
         without[member] = False
@@ -82,3 +113,14 @@ def _best_swaps(conditional: Any, prior: BoundPrior, mode: Mask) -> Iterator[Mas
                 swapped = without.copy()
                 swapped[feature] = True
                 yield swapped
+                further = np.where(mode | swapped, -np.inf, log_joint_changes(conditional, prior, swapped))
+                if further.max() > -np.inf:
+                    swapped = swapped.copy()
+                    swapped[further.argmax()] = True
+                    yield swapped
+
+
+def _swapping_work(conditional: Any, modes: Mask) -> float:
+    """Multiplications that the swaps of the largest of modes (m, p) take: one factorisation for each replacement."""
+    size, groups = float(modes.sum(axis=1).max()) + 1.0, conditional.moments.n_environments + 1
+    return size * (1 + _REPLACEMENTS) * groups * size**2 * modes.shape[1]

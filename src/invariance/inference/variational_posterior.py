@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ..posterior import Posterior
 from ..priors import BoundPrior
-from ..summary import format_subset
 from .ascent import Ascent
 from .base import described
 from .coverage import Missed
@@ -113,6 +112,8 @@ def _weighed(effective: float) -> str:
 
 
 def _missing(prior: BoundPrior, missed: Missed) -> str:
+    from ..summary import format_subset
+
     subset = format_subset([name for name, member in zip(prior.feature_names, missed.mask, strict=True) if member])
     return (
         f"the approximation misses about {missed.mass:.2f} of the posterior: {subset} has probability "
