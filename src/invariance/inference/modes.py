@@ -25,7 +25,7 @@ MISSED_SHARE = 1 / 50
 _STEEPEST = 10.0
 _MOST_PEAKS = 24
 _RELEVANT_NATS = 8.0
-_ROUNDS, _REPLACEMENTS = 3, 3
+_ROUNDS, _REPLACEMENTS = 3, 4
 _MOST_WORK = 1e10
 
 
@@ -104,11 +104,12 @@ def around(conditional: Any, prior: BoundPrior, mode: Mask) -> MeanField:
 
 def _best_swaps(conditional: Any, prior: BoundPrior, mode: Mask) -> Iterator[Mask]:
     """For each member of the mode (p,) the best few subsets that have another feature in its place, or two."""
-    for member in np.flatnonzero(mode & ~prior.forced_in):
+    for member in np.flatnonzero(mode & ~prior.forced_in).tolist():
         without = mode.copy()
         without[member] = False
         change = np.where(mode, -np.inf, log_joint_changes(conditional, prior, without))
-        for feature in np.argsort(-change, kind="stable")[:_REPLACEMENTS]:
+        good = np.argsort(-change, kind="stable")[:_REPLACEMENTS]
+        for feature in dict.fromkeys([*good, *_most_alike(conditional, member)]):
             if change[feature] > -np.inf:
                 swapped = without.copy()
                 swapped[feature] = True
@@ -120,7 +121,16 @@ def _best_swaps(conditional: Any, prior: BoundPrior, mode: Mask) -> Iterator[Mas
                     yield swapped
 
 
+def _most_alike(conditional: Any, feature: int) -> NDArray[np.intp]:
+    """The features most correlated with one of them over all rows: two that give it together may each look bad."""
+    columns = conditional.moments.features
+    pooled = conditional.moments.scatter[-1]
+    products = np.abs(pooled[columns[feature], columns]) / np.sqrt(np.diagonal(pooled)[columns])
+    products[feature] = 0.0
+    return np.argsort(-products, kind="stable")[:_REPLACEMENTS]
+
+
 def _swapping_work(conditional: Any, modes: Mask) -> float:
     """Multiplications that the swaps of the largest of modes (m, p) take: one factorisation for each replacement."""
     size, groups = float(modes.sum(axis=1).max()) + 1.0, conditional.moments.n_environments + 1
-    return size * (1 + _REPLACEMENTS) * groups * size**2 * modes.shape[1]
+    return size * (1 + 2 * _REPLACEMENTS) * groups * size**2 * modes.shape[1]
