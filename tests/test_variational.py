@@ -211,10 +211,11 @@ def test_early_stopping() -> None:
 def test_poor_approximation_is_announced() -> None:
     """After a single step q is nearly flat over 16,384 subsets while the posterior holds to a few of them."""
     model = LinearGaussian(simulated(14, (60, 70), seed=47))
-    with pytest.warns(ApproximationWarning, match="the mean-field approximation is poor: Pareto k̂ is"):
+    with pytest.warns(ApproximationWarning, match="the approximation is poor: Pareto k̂ is"):
         posterior = fit(model, UniformPrior(), Variational(iterations=1, draws=400))
     assert posterior.diagnostics["pareto_k"] > 0.7
     assert "draws are effective" in posterior.notes[-1]
+    assert posterior.notes[1:] == posterior.reweighted.notes[1:]
 
 
 def test_pareto_k_of_known_tails() -> None:

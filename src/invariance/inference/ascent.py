@@ -16,6 +16,7 @@ from ..conditionals.linear_gaussian import COLLINEARITY_PENALTY
 from ..kernels.active_set import Scoring
 from ..kernels.mean_field import ascend, score_draws
 from ..priors import BoundPrior
+from .mean_field import MeanField
 from .schedules import Schedule
 
 Floats = NDArray[np.float64]
@@ -71,25 +72,33 @@ class FreeSpace:
     @cached_property
     def _search_table(self) -> Floats:
         table = self.table.copy()
-        unknown = np.flatnonzero(np.isnan(table))
-        masks = np.zeros((len(unknown), self.n_features), dtype=bool)
-        masks[:, self.forced] = True
-        masks[:, self.free] = unknown[:, None] >> np.arange(len(self.free)) & 1
-        table[unknown] = self.conditional.search_ratio_many(masks)
+        unknown = np.isnan(table)
+        table[unknown] = self.conditional.search_ratio_many(self.masks(self.table_draws[unknown]))
         return table
+
+    @cached_property
+    def table_draws(self) -> Mask:
+        """(2**f, f) the draws in the order of the table"""
+        return (np.arange(len(self.table))[:, None] >> np.arange(len(self.free)) & 1).astype(bool)
+
+    @cached_property
+    def table_log_joint(self) -> Floats:
+        """(2**f,) log p(z)Λ(z); -inf outside the support and where undecidable"""
+        value = self.log_joint(self.table_draws, self.table)
+        return np.where(np.isnan(value), -np.inf, value)
 
     def table_modes(self, most: int = 8, relevant: float = 15.0) -> Mask:
         """(m, p) subsets of the table that no single flip improves, best first, within `relevant` nats of the best."""
-        f = len(self.free)
-        codes = np.arange(len(self.table))
-        draws = (codes[:, None] >> np.arange(f) & 1).astype(bool)
-        value = np.nan_to_num(self.log_joint(draws, self.table), nan=-np.inf)
-        best_neighbour = np.max([value[codes ^ (1 << j)] for j in range(f)], axis=0, initial=-np.inf)
+        codes, value = np.arange(len(self.table)), self.table_log_joint
+        best_neighbour = np.max([value[codes ^ (1 << j)] for j in range(len(self.free))], axis=0, initial=-np.inf)
         peaks = np.flatnonzero((value >= best_neighbour) & (value > value.max() - relevant) & (value > -np.inf))
-        peaks = peaks[np.argsort(-value[peaks], kind="stable")[:most]]
-        masks = np.zeros((len(peaks), self.n_features), dtype=bool)
+        return self.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
+
+    def masks(self, draws: Mask) -> Mask:
+        """(S, p) the subsets that draws (S, f) of the free features stand for"""
+        masks = np.zeros((len(draws), self.n_features), dtype=bool)
         masks[:, self.forced] = True
-        masks[:, self.free] = draws[peaks]
+        masks[:, self.free] = draws
         return masks
 
     def expand(self, logits: Floats) -> Floats:
@@ -134,7 +143,7 @@ class Ascent:
     """What one start led to.
 
     logits (f,): the chosen iterate; iteration: which; elbo, elbo_error: of it, measured afresh, in nats
-    feasible: share of its draws inside the support; trace, trace_error, trace_feasible (T,): along the way
+    feasible: share of the product's draws inside the support; trace, trace_error, trace_feasible (T,): along the way
     """
 
     logits: Floats
@@ -229,41 +238,40 @@ def _measure(
 ) -> tuple[Floats, int, float, float, float]:
     """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all subsets are known)."""
     exact = space.table.size > 0
-    uniforms = None if exact else rng.random((fresh, len(space.free)))
+    seed = int(rng.integers(1 << 63))
     results = []
     for _, iteration, logits in leaders.entries:
-        if uniforms is None:
-            draws, weights = _all_draws(logits)
-        else:
-            draws, weights = uniforms < expit(logits), np.full(fresh, 1.0 / fresh)
+        q = MeanField(logits, space.max_size)
+        # The same random numbers for every leader, so that they differ by more than luck.
+        draws = space.table_draws if exact else q.sample(fresh, np.random.default_rng(seed))
+        log_q = q.log_prob(draws)
+        weights = np.exp(log_q) if exact else np.full(fresh, 1.0 / fresh)
         log_ratios = np.empty(len(draws))
         score_draws(draws, space.max_size, arguments, log_ratios)
-        log_q = -np.logaddexp(0.0, np.where(draws, -logits, logits)).sum(axis=1)
         values = space.log_joint(draws, log_ratios) - log_q
-        results.append((logits, iteration, *_restricted_elbo(values, weights, exact)))
+        elbo, error, share = _restricted_elbo(values, weights, exact)
+        results.append((logits, iteration, elbo, error, share * float(np.exp(q.log_support_mass))))
     return max(results, key=lambda result: (result[2], -result[1]))
 
 
-def _all_draws(logits: Floats) -> tuple[Mask, Floats]:
-    f = len(logits)
-    draws = (np.arange(1 << f)[:, None] >> np.arange(f) & 1).astype(bool)
-    weights = np.ones(1)
-    for q in expit(logits):
-        weights = np.concatenate([weights * (1.0 - q), weights * q])
-    return draws, weights
-
-
 def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[float, float, float]:
-    """ELBO of q restricted to the support (a bound on the log evidence whatever q puts outside), error, share inside.
+    """ELBO of q restricted to what can be scored (a bound on the log evidence whatever q puts elsewhere), its standard
+    error, and the share that can be scored.
 
-    values (S,): log p(z)Λ(z) − log q(z), not finite outside the support; weights (S,): of each draw, summing to 1.
+    values (S,): log p(z)Λ(z) − log q(z), not finite where undecidable; weights (S,): of each draw, summing to 1.
     """
     inside = np.isfinite(values) & (weights > 0.0)
-    share = float(weights[inside].sum())
+    share = min(float(weights[inside].sum()), 1.0)
     if share == 0.0:
         return -np.inf, 0.0, 0.0
-    normal = weights[inside] / share
+    normal = weights[inside] / weights[inside].sum()
     mean = float(normal @ values[inside])
     variance = float(normal @ (values[inside] - mean) ** 2)
-    error = 0.0 if exact else float(np.sqrt(variance / inside.sum()))
-    return mean + float(np.log(min(share, 1.0))), error, share
+    n_inside = int(inside.sum())
+    error = 0.0 if exact else float(np.sqrt((variance + share_variance(n_inside, len(values))) / n_inside))
+    return mean + float(np.log(share)), error, share
+
+
+def share_variance(n_inside: int, n_draws: int) -> float:
+    """n_inside times the variance of the logarithm of the share n_inside / n_draws"""
+    return 1.0 - n_inside / n_draws

@@ -14,6 +14,11 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 POOR_PARETO_K = 0.7
+_FEWEST_IN_TAIL = 5
+# Log weights this close are the same: draws of one subset, up to rounding.
+_TIE = 1e-9
+# A few draws above all others do no harm when they hold less than this share of the weight.
+_NEGLIGIBLE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +26,8 @@ class Reweighted:
     """Self-normalised importance estimates from draws of q.
 
     inclusion (p,); masks (k, p): distinct draws, most probable first; log_ratios, log_probabilities (k,)
-    pareto_k: tail index of the weights, above 0.7 they cannot be trusted; ess: effective number of draws
+    pareto_k: tail index of the weights, above 0.7 they cannot be trusted; -inf where the largest weights tie, inf where
+    they are too few to tell; ess: effective number of draws
     log_evidence: estimate of log Σ p(z)Λ(z); n_draws
     """
 
@@ -63,21 +69,23 @@ def reweight(masks: Mask, log_ratios: Floats, log_prior: Floats, log_q: Floats, 
 def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
     """Pareto-k̂ and smoothed log weights (Vehtari, Simpson, Gelman, Yao & Gabry 2024).
 
-    The largest weights are replaced by quantiles of a generalised Pareto distribution fitted to them.
+    The largest weights are replaced by quantiles of a generalised Pareto distribution fitted to them. Draws of a subset
+    have the same weight, so that there may be nothing to fit: k̂ is -inf where the largest weights tie, which have no
+    tail, and inf where fewer than five draws stand above the others and hold a share of the weight that matters.
     """
     n = len(log_weights)
     centred = log_weights - log_weights.max()
-    n_tail = int(min(0.2 * n, 3 * np.sqrt(n)))
+    n_tail = min(max(int(min(0.2 * n, 3 * np.sqrt(n))), _FEWEST_IN_TAIL - 1), n - 1)
     order = np.argsort(centred, kind="stable")
-    tail = order[n - n_tail :]
-    cutoff = centred[order[n - n_tail - 1]] if n > n_tail else -np.inf
-    excess = np.exp(centred[tail]) - np.exp(cutoff)
-    if n_tail < 5 or not np.isfinite(cutoff) or excess[-1] <= 0.0 or np.ptp(excess) < 1e-12 * excess[-1]:
-        # Weights that are all alike have no tail; too few finite ones say nothing.
-        alike = np.isfinite(centred).sum() > n_tail and np.ptp(centred[np.isfinite(centred)]) < 1e-9
-        return (-np.inf if alike or (np.isfinite(cutoff) and excess[-1] <= 0.0) else np.inf), log_weights
-    k, sigma = _fit_generalised_pareto(np.sort(excess[excess > 0.0]))
-    quantile = (np.arange(1, n_tail + 1) - 0.5) / n_tail
+    cutoff = centred[order[n - n_tail - 1]]
+    tail = order[centred[order] > cutoff + _TIE]
+    if len(tail) < _FEWEST_IN_TAIL:
+        weights = np.exp(centred)
+        return (np.inf if weights[tail].sum() > _NEGLIGIBLE * weights.sum() else -np.inf), log_weights
+    if np.ptp(centred[tail]) <= _TIE:
+        return -np.inf, log_weights
+    k, sigma = _fit_generalised_pareto(np.exp(centred[tail]) - np.exp(cutoff))
+    quantile = (np.arange(1, len(tail) + 1) - 0.5) / len(tail)
     spread = -np.log1p(-quantile) if abs(k) < 1e-12 else np.expm1(-k * np.log1p(-quantile)) / k
     smoothed = centred.copy()
     smoothed[tail] = np.minimum(np.log(np.exp(cutoff) + sigma * spread), 0.0)
@@ -92,9 +100,14 @@ def _fit_generalised_pareto(sorted_excess: Floats) -> tuple[float, float]:
     grid = 1.0 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))
     theta = grid / (3.0 * quarter) + 1.0 / sorted_excess[-1]
     shape = np.log1p(-theta[:, None] * sorted_excess).mean(axis=1)
-    log_likelihood = n * (np.log(-theta / shape) - shape - 1.0)
+    log_likelihood = n * (-np.log(_scale(theta, shape, sorted_excess)) - shape - 1.0)
     weight = np.exp(log_likelihood - logsumexp(log_likelihood))
     best = float(weight @ theta)
     k = float(np.log1p(-best * sorted_excess).mean())
-    sigma = -k / best
+    sigma = float(_scale(np.array(best), np.array(k), sorted_excess))
     return (n * k + 5.0) / (n + 10.0), sigma
+
+
+def _scale(theta: Floats, shape: Floats, excess: Floats) -> Floats:
+    """-shape / theta; at theta = 0, which tied weights hit, the distribution is exponential."""
+    return np.divide(-shape, theta, out=np.full_like(theta, excess.mean()), where=theta != 0.0)

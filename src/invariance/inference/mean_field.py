@@ -6,103 +6,134 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, xlogy
+from scipy.special import expit
+
+from ..priors import BoundPrior
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_MOST_TRIES = 1000
-
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """q(z) = Π_j σ(logits_j)^z_j (1 − σ(logits_j))^(1−z_j) over p features.
+    """q(z) ∝ Π_j σ(logits_j)^z_j (1 − σ(logits_j))^(1−z_j) over subsets of at most max_size of p features.
 
-    logits (p,): ±inf for features that are forced in or out. max_size: the largest subset in the support.
+    logits (p,): ±inf for features that are forced in or out. Everything below is of the restricted law.
     """
 
     logits: Floats
     max_size: int
 
     @cached_property
+    def _law(self) -> BoundPrior:
+        """The same law in the form of the priors, which know how to sum over subsets of limited size."""
+        p = len(self.logits)
+        return BoundPrior(
+            feature_names=tuple(map(str, range(p))),
+            max_size=self.max_size,
+            log_odds=np.where(np.isfinite(self.logits), self.logits, 0.0),
+            log_size_weight=np.where(np.arange(p + 1) <= self.max_size, 0.0, -np.inf),
+            forced_in=self.logits == np.inf,
+            forced_out=self.logits == -np.inf,
+            name="mean field",
+        )
+
+    @cached_property
     def inclusion(self) -> Floats:
         """(p,) probability of each feature"""
-        return expit(self.logits)
+        return self._law.inclusion_probabilities()
 
     @cached_property
     def entropy(self) -> float:
-        q = self.inclusion
-        return float(-(xlogy(q, q) + xlogy(1 - q, 1 - q)).sum())
+        free = self._law.free
+        logits, inside = self.logits[free], self.inclusion[free]
+        surprise = inside * np.logaddexp(0.0, -logits) + (1.0 - inside) * np.logaddexp(0.0, logits)
+        return max(0.0, float(surprise.sum()) + self.log_support_mass)
 
     @cached_property
     def mode(self) -> Mask:
-        """(p,) the most probable subset in the support: features above ½, the least probable dropped if too many."""
-        mask = self.inclusion > 0.5
-        excess = int(mask.sum()) - self.max_size
-        if excess > 0:
-            mask[np.flatnonzero(mask)[np.argsort(self.inclusion[mask], kind="stable")[:excess]]] = False
-        return mask
+        """(p,) the most probable subset: features above ½ before the restriction, the smallest dropped if too many."""
+        return self.leading(1)[0]
 
     @cached_property
     def log_support_mass(self) -> float:
-        """log of the probability that a draw has at most max_size features"""
-        undecided = self.inclusion[(self.inclusion > 0.0) & (self.inclusion < 1.0)]
-        room = self.max_size - int((self.inclusion == 1.0).sum())
-        if len(undecided) <= room:
-            return 0.0
-        sizes = np.zeros(room + 1)
-        sizes[0] = 1.0
-        for q in undecided:
-            sizes[1:] = sizes[1:] * (1.0 - q) + sizes[:-1] * q
-            sizes[0] *= 1.0 - q
-        return float(np.log(sizes.sum()))
+        """log of the probability that a draw from the unrestricted product has at most max_size features"""
+        law = self._law
+        return min(0.0, law.log_normalizer - float(np.logaddexp(0.0, law.log_odds[law.free]).sum()))
 
     def log_prob(self, masks: Mask) -> Floats:
-        """(S,) log q of masks (S, p), restricted to the support; -inf outside."""
-        signed = np.where(masks, self.logits, -self.logits)
-        inside = masks.sum(axis=1) <= self.max_size
-        return np.where(inside, -np.logaddexp(0.0, -signed).sum(axis=1) - self.log_support_mass, -np.inf)
+        """(S,) log q of masks (S, p); -inf outside the support."""
+        return self._law.log_prob(masks)
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
-        """(n, p) draws from q restricted to subsets of at most max_size features."""
-        draws = np.empty((n, len(self.logits)), dtype=bool)
-        missing = np.arange(n)
-        for _ in range(_MOST_TRIES):
-            draws[missing] = rng.random((len(missing), len(self.logits))) < self.inclusion
-            missing = missing[draws[missing].sum(axis=1) > self.max_size]
-            if len(missing) == 0:
-                return draws
-        raise RuntimeError(
-            f"fewer than 1 in {_MOST_TRIES} draws has at most {self.max_size} features: q lies outside the support"
-        )
+        """(n, p) draws: from the product where those are small enough, and from the restricted law for the rest."""
+        draws = rng.random((n, len(self.logits))) < expit(self.logits)
+        too_large = np.flatnonzero(draws.sum(axis=1) > self.max_size)
+        if len(too_large):
+            draws[too_large] = self._law.sample(len(too_large), rng)
+        return draws
 
     def leading(self, n: int) -> Mask:
         """(up to n, p) the most probable subsets in the support, most probable first."""
-        masks = []
-        for examined, mask in enumerate(self._in_order()):
-            if mask.sum() <= self.max_size:
-                masks.append(mask)
-            if len(masks) == n or examined >= 20 * n:
-                break
-        return np.array(masks or [self.mode])
+        law = self._law
+        order = law.free[np.argsort(-self.logits[law.free], kind="stable")]
+        room = self.max_size - int(law.forced_in.sum())
+        chosen = list(islice(_largest_sums(self.logits[order], room), n))
+        masks = np.tile(law.forced_in, (len(chosen), 1))
+        for mask, positions in zip(masks, chosen, strict=True):
+            mask[order[list(positions)]] = True
+        return masks
 
-    def _in_order(self) -> Iterator[Mask]:
-        """Subsets from the most probable down: sets of flips by growing total cost |logit|."""
-        best = self.inclusion > 0.5
-        order = np.argsort(np.abs(self.logits), kind="stable")
-        costs = np.abs(self.logits)[order]
-        yield best.copy()
-        heap: list[tuple[float, tuple[int, ...]]] = [(float(costs[0]), (0,))] if len(costs) else []
-        while heap and np.isfinite(heap[0][0]):
-            cost, flips = heapq.heappop(heap)
-            mask = best.copy()
-            mask[order[list(flips)]] ^= True
-            yield mask
-            last = flips[-1]
-            if last + 1 < len(costs):
-                step = float(costs[last + 1])
-                heapq.heappush(heap, (cost + step, (*flips, last + 1)))
-                heapq.heappush(heap, (cost - float(costs[last]) + step, (*flips[:-1], last + 1)))
+
+class _Branch(NamedTuple):
+    """Subsets that hold `members`, all before position `first`. The best of them goes on with first … stop − 1."""
+
+    members: tuple[int, ...]
+    first: int
+    stop: int
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        return (*self.members, *range(self.first, self.stop))
+
+
+def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
+    """Positions in descending `values`, at most `room` of them: all choices, from the largest sum down.
+
+    The choices of a branch other than its best one differ from that first at some position t, left out or taken in.
+    The nearer t is to where the best one stops, the less it costs, so that of either kind only the next t waits.
+    """
+    n_positive = int((values > 0.0).sum())
+
+    def branch(members: tuple[int, ...], first: int) -> _Branch:
+        return _Branch(members, first, max(first, min(first + room - len(members), n_positive)))
+
+    def part(parent: _Branch, t: int) -> _Branch:
+        if t < parent.stop:
+            return branch((*parent.members, *range(parent.first, t)), t + 1)
+        return branch((*parent.best, t), t + 1)
+
+    waiting: list[tuple[float, int, _Branch, _Branch | None, int]] = []
+    pushed = 0
+
+    def push(parent: _Branch, t: int) -> None:
+        nonlocal pushed
+        taken_in = t >= parent.stop
+        if parent.first <= t < len(values) and len(parent.best) + taken_in <= room:
+            child = part(parent, t)
+            pushed += 1
+            heapq.heappush(waiting, (-float(values[list(child.best)].sum()), pushed, child, parent, t))
+
+    heapq.heappush(waiting, (0.0, pushed, branch((), 0), None, 0))
+    while waiting:
+        _, _, chosen, parent, t = heapq.heappop(waiting)
+        yield chosen.best
+        push(chosen, chosen.stop - 1)
+        push(chosen, chosen.stop)
+        if parent is not None:
+            push(parent, t - 1 if t < parent.stop else t + 1)

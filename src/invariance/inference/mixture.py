@@ -9,14 +9,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.special import entr, logsumexp, softmax
 
+from .ascent import share_variance
 from .mean_field import MeanField
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_ENTROPY_DRAWS = 4000
+_ENTROPY_DRAWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +33,20 @@ class Mixture:
 
     @cached_property
     def inclusion(self) -> Floats:
-        """(p,)"""
+        """(p,) probability of each feature"""
         return self.weights @ np.array([q.inclusion for q in self.components])
 
     @cached_property
     def entropy(self) -> float:
-        """By draws, with a generator of its own: the same every time."""
-        draws = self.sample(_ENTROPY_DRAWS, np.random.default_rng(0))
-        return max(0.0, float(-self.log_prob(draws).mean()))
+        """That within components, exactly, and what a draw tells about its component, by draws: the same every time."""
+        rng = np.random.default_rng(0)
+        within = told = 0.0
+        for c in np.flatnonzero(self.weights > 0.0):
+            q, weight = self.components[c], self.weights[c]
+            draws = q.sample(_ENTROPY_DRAWS, rng)
+            within += weight * q.entropy
+            told += weight * float((q.log_prob(draws) - self.log_prob(draws)).mean())
+        return within + min(max(told, 0.0), float(entr(self.weights).sum()))
 
     def log_prob(self, masks: Mask) -> Floats:
         """(S,)"""
@@ -111,5 +118,8 @@ def fit_mixture(
         candidates.append(softmax(found.x))
     best = max(candidates, key=elbo)
     parts = terms(best)
-    variance = sum(best[c] ** 2 * parts[c].var() / len(parts[c]) for c in np.flatnonzero(best > 0.0))
+    variance = sum(
+        best[c] ** 2 * (parts[c].var() + share_variance(len(parts[c]), n_draws)) / len(parts[c])
+        for c in np.flatnonzero(best > 0.0)
+    )
     return MixtureFit(Mixture(components, best), elbo(best), float(np.sqrt(variance)), single)

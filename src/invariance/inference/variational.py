@@ -19,9 +19,11 @@ from ..progress import ProgressBar
 from ..subsets import distinct
 from .ascent import Ascent, FreeSpace, run_ascent
 from .base import EngineError, RunOptions, judged, nothing_scored
+from .coverage import missed_at_modes, missed_in_table
 from .importance import Reweighted, reweight
 from .mean_field import MeanField
 from .mixture import Mixture, fit_mixture
+from .modes import find_modes, with_swaps
 from .schedules import Cyclical, Schedule
 from .variational_posterior import Elbo, variational_posterior
 
@@ -32,6 +34,7 @@ Initial = Mapping[str, float] | ArrayLike
 
 _STARTS = ("uninformative", "informative", "searched")
 _SCREENS = ("search", "lasso")
+_MOST_COMPONENTS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ class Variational:
     The defaults are the paper's simulation settings with four changes, where the published ones stall: how the
     informative start screens features (`screen`), what it expects of the others (`rest`), a third start, and the value
     of draws outside the prior's support (`infeasible`). `Variational.simulation()` and `Variational.genes()` are the
-    published settings.
+    published settings. All are compared with the subsets that searches find, which does not change their result.
 
     iterations, pairs : T gradient steps, each from M coupled pairs of draws
     schedule : learning rates for the objective divided by the number of rows
@@ -59,7 +62,8 @@ class Variational:
     infeasible : objective, per row, of a draw outside the support; "relative" is below the worst one seen inside
     leading : how many of the best iterates are measured again, with `fresh` draws, before one is chosen
     patience : stop when the best ELBO has not risen for this many iterations (None: never)
-    draws : number of draws from the result that are reweighted to the posterior
+    draws : number of draws from the result that are reweighted to the posterior, and of those that look for what it
+        misses: all subsets up to 16 features, the subsets that searches find and their surroundings beyond
     memory : how many scored subsets are remembered (rounded up to a power of two)
     components : 1 is the mean field. More, or "auto" (as many as the search finds modes, up to 8), is a mixture of mean
         fields, one started at each mode, with weights that maximise the ELBO.
@@ -83,7 +87,13 @@ class Variational:
     memory: int = 1 << 17
     components: int | Literal["auto"] = 1
 
-    needs: ClassVar[tuple[str, ...]] = ("log_ratio_many", "search_ratio_many", "subset_blocks", "scoring_arrays")
+    needs: ClassVar[tuple[str, ...]] = (
+        "log_ratio_many",
+        "search_ratio_many",
+        "flip_neighbours",
+        "subset_blocks",
+        "scoring_arrays",
+    )
 
     @classmethod
     def simulation(cls, **changes: Any) -> Self:
@@ -112,15 +122,23 @@ class Variational:
         started = time.perf_counter()
         space = FreeSpace.of(conditional, prior)
         rng, search_rng = options.rng.spawn(2)
-        modes = self._modes(conditional, prior, space, replace(options, rng=search_rng))
-        beginnings = self._beginnings(conditional, prior, space, modes)
-        generators = options.rng.spawn(len(beginnings))
+        modes, peaks = self._modes(conditional, prior, space, replace(options, rng=search_rng))
+        beginnings = self._beginnings(conditional, prior, space, modes) | self._at_each(peaks, space)
+        *generators, check_rng = options.rng.spawn(len(beginnings) + 1)
         with ProgressBar("variational inference", len(beginnings) * self.iterations, options.progress) as bar:
             jobs = list(zip(beginnings.values(), generators, strict=True))
             runs = list(ordered_map(lambda job: self._ascend(space, *job, bar), jobs, options.n_jobs))
         fits = dict(zip(beginnings, runs, strict=True))
         chosen = max(fits, key=lambda start: fits[start].elbo)
-        return self._posterior(conditional, prior, space, fits, chosen, rng, started)
+        q, elbo = self._approximation(conditional, prior, space, fits, chosen, rng)
+        reweighted = self._reweighted(conditional, prior, q, rng)
+        if space.table.size:
+            missed = missed_in_table(space, q)
+        else:
+            missed = missed_at_modes(conditional, prior, q, peaks, self.draws, check_rng)
+        seconds = time.perf_counter() - started
+        posterior = variational_posterior(conditional, prior, q, elbo, fits, chosen, reweighted, missed, seconds)
+        return judged(conditional, posterior)
 
     def _check(self) -> None:
         for name in ("iterations", "pairs", "leading", "fresh", "draws", "memory", "screened"):
@@ -138,23 +156,15 @@ class Variational:
         if self.components != "auto" and not (isinstance(self.components, int) and self.components >= 1):
             raise ValueError(f"components={self.components!r} is not known: use 'auto' or a whole number from 1 on.")
 
-    @property
-    def _searches(self) -> bool:
-        wanted = "searched" in self.starts or ("informative" in self.starts and self.screen == "search")
-        return self.components != 1 or (self.initial is None and wanted)
-
-    def _modes(self, conditional: Any, prior: BoundPrior, space: FreeSpace, options: RunOptions) -> Mask:
-        """(m, p) good subsets, best first, if any start needs them."""
-        if not self._searches:
-            return np.zeros((0, space.n_features), dtype=bool)
+    def _modes(self, conditional: Any, prior: BoundPrior, space: FreeSpace, options: RunOptions) -> tuple[Mask, Mask]:
+        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not miss."""
         if space.table.size:
             modes = space.table_modes()
             if not len(modes):
                 raise nothing_scored(conditional, prior)
-            return modes
-        from .modes import find_modes
-
-        return find_modes(conditional, prior, options)
+            return modes, modes
+        modes = find_modes(conditional, prior, options)
+        return modes, with_swaps(conditional, prior, modes)
 
     def _beginnings(self, conditional: Any, prior: BoundPrior, space: FreeSpace, modes: Mask) -> dict[str, Floats]:
         """{name: logits (f,)} of each start"""
@@ -175,10 +185,12 @@ class Variational:
                 outside = max(int((~chosen).sum()), 1)
                 rest = min(0.1, 1.0 / outside) if self.rest == "auto" else float(self.rest)
                 starts[start] = np.where(chosen, 0.5, min(rest, max(room - 0.5 * chosen.sum(), 0.0) / outside))
-        wanted = len(modes) if self.components == "auto" else self.components
-        for number, mode in enumerate(modes[: wanted if self.components != 1 else 0]):
-            starts[f"mode {number + 1}"] = _near(mode[space.free])
-        return {name: logit(np.clip(inclusion, 1e-4, 1.0 - 1e-4)) for name, inclusion in starts.items()}
+        return {name: _logits(inclusion) for name, inclusion in starts.items()}
+
+    def _at_each(self, modes: Mask, space: FreeSpace) -> dict[str, Floats]:
+        """{name: logits (f,)} of a start at each of modes (m, p) that gets a component of its own"""
+        wanted = {1: 0, "auto": _MOST_COMPONENTS}.get(self.components, self.components)
+        return {f"mode {i + 1}": _logits(_near(mode[space.free])) for i, mode in enumerate(modes[:wanted])}
 
     def _initial_inclusion(self, prior: BoundPrior) -> Floats:
         names = prior.original_features
@@ -221,7 +233,7 @@ class Variational:
             report=lambda steps, elbo: bar.advance(steps, f"ELBO {elbo:.1f}"),
         )
 
-    def _posterior(
+    def _approximation(
         self,
         conditional: Any,
         prior: BoundPrior,
@@ -229,28 +241,22 @@ class Variational:
         fits: dict[str, Ascent],
         chosen: str,
         rng: np.random.Generator,
-        started: float,
-    ) -> Posterior:
+    ) -> tuple[MeanField | Mixture, Elbo]:
         fit = fits[chosen]
         if fit.elbo == -np.inf:
             raise EngineError(
-                "variational inference ended outside the prior's support: hardly any draw has at most "
-                f"{prior.max_size} features. Raise max_size, or start with a smaller `inclusion`."
+                "variational inference ended where no draw can be scored: the features that it includes are collinear. "
+                "Use inference='tempering', or drop features that are combinations of others."
             )
-        q: MeanField | Mixture = MeanField(space.expand(fit.logits), prior.max_size)
-        elbo = Elbo(fit.elbo, fit.elbo_error)
-        if self.components != 1:
-            mixture = fit_mixture(
-                _one_for_each_mode(fits, space, prior.max_size),
-                lambda masks: conditional.log_ratio_many(masks) + prior.log_prob(masks),
-                self.fresh,
-                rng,
-            )
-            q, elbo = mixture.mixture, Elbo(mixture.elbo, mixture.error)
-        reweighted = self._reweighted(conditional, prior, q, rng)
-        seconds = time.perf_counter() - started
-        posterior = variational_posterior(conditional, prior, q, elbo, fits, chosen, reweighted, seconds)
-        return judged(conditional, posterior)
+        if self.components == 1:
+            return MeanField(space.expand(fit.logits), prior.max_size), Elbo(fit.elbo, fit.elbo_error)
+        fitted = fit_mixture(
+            _one_for_each_mode(fits, space, prior.max_size),
+            lambda masks: conditional.log_ratio_many(masks) + prior.log_prob(masks),
+            self.fresh,
+            rng,
+        )
+        return fitted.mixture, Elbo(fitted.elbo, fitted.error)
 
     def _reweighted(
         self, conditional: Any, prior: BoundPrior, q: MeanField | Mixture, rng: np.random.Generator
@@ -271,7 +277,11 @@ def _members_of(modes: Mask, most: int) -> NDArray[np.intp]:
 
 def _near(mask: Mask) -> Floats:
     """Inclusion probabilities that start near a subset (f,) without excluding anything."""
-    return np.where(mask, 0.9, min(0.01, 1.0 / len(mask)))
+    return np.where(mask, 0.9, min(0.01, 1.0 / max(len(mask), 1)))
+
+
+def _logits(inclusion: Floats) -> Floats:
+    return logit(np.clip(inclusion, 1e-4, 1.0 - 1e-4))
 
 
 def _one_for_each_mode(fits: dict[str, Ascent], space: FreeSpace, max_size: int) -> tuple[MeanField, ...]:

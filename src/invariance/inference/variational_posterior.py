@@ -14,6 +14,7 @@ from ..priors import BoundPrior
 from ..verdict import Verdict, verdict_of
 from .ascent import Ascent
 from .base import described
+from .coverage import Missed
 from .importance import POOR_PARETO_K, Reweighted
 from .mean_field import MeanField
 from .mixture import Mixture
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 _LISTED = 200
 _RESCORED = 20
+# Missing this much of the posterior, probabilities are off by as much.
+_MUCH = 0.05
+_FEW_SUBSETS = 1 << 24
 
 
 class ApproximationWarning(UserWarning):
@@ -34,8 +38,9 @@ class VariationalPosterior(Posterior):
     """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound.
 
     Inclusion probabilities, mode, subsets and probabilities are those of q. `reweighted` corrects them by importance
-    weights from draws of q; `diagnostics` holds elbo, elbo_error, iterations, seconds, feasible_fraction, pareto_k,
-    effective_draws and the traces of all starts.
+    weights from draws of q, as far as these reach; `diagnostics` holds elbo, elbo_error, iterations, seconds,
+    feasible_fraction, pareto_k, effective_draws, missed_mass (how much of the posterior such draws do not reach) and
+    the traces of all starts.
     """
 
     @property
@@ -76,7 +81,7 @@ class VariationalPosterior(Posterior):
             outcome_name=self.outcome_name,
             environments=self.environments,
             counts=self.counts,
-            notes=self.notes,
+            notes=(_weighed(self.diagnostics["effective_draws"]), *self.notes[1:]),
             verdict=None if stored.get("verdict") is None else Verdict.from_plain(stored["verdict"]),
         )
 
@@ -104,6 +109,28 @@ def _supported(conditional: Any, masks: NDArray[np.bool_]) -> tuple[NDArray[np.b
     return (masks[finite], log_ratios[finite]) if finite.any() else (masks, log_ratios)
 
 
+def _weighed(effective: float) -> str:
+    return f"`reweighted` weighs draws from the approximation by the posterior ({effective:.0f} effective draws)."
+
+
+def _missing(prior: BoundPrior, missed: Missed) -> str:
+    from ..summary import format_subset
+
+    subset = format_subset([name for name, member in zip(prior.feature_names, missed.mask, strict=True) if member])
+    return (
+        f"the approximation misses about {missed.mass:.2f} of the posterior: {subset} has probability "
+        f"{missed.probability:.2g}, and {missed.approximate:.1g} under q. Draws of q do not reach it, so that neither "
+        "Pareto k̂ nor the effective draws can tell, and `reweighted` may miss it as well."
+    )
+
+
+def _better_engine(prior: BoundPrior, q: MeanField | Mixture) -> str:
+    engine = "exact" if prior.support_size() <= _FEW_SUBSETS else "tempering"
+    if isinstance(q, Mixture):
+        return f"Use inference={engine!r}."
+    return f"Use inference={engine!r}, or inference=Variational(components='auto'), with a component at each mode."
+
+
 class Elbo(NamedTuple):
     """Lower bound of the log evidence, in nats, and its Monte-Carlo standard error."""
 
@@ -119,6 +146,7 @@ def variational_posterior(
     fits: dict[str, Ascent],
     chosen: str,
     reweighted: Reweighted,
+    missed: Missed,
     seconds: float,
 ) -> VariationalPosterior:
     """Put a run's results together, with a warning when q is a poor approximation."""
@@ -127,19 +155,23 @@ def variational_posterior(
     check = rescore_leading(conditional, masks, log_ratios, min(_RESCORED, len(masks)))
     notes = [
         f"log evidence at least {elbo.value:.2f} (ELBO, error {elbo.error:.2g}; {chosen} start). Probabilities "
-        f"are the approximation's; `reweighted` corrects them with {reweighted.ess:.0f} effective draws."
+        f"are the approximation's. {_weighed(reweighted.ess)}"
     ]
     if check.note is not None:
         notes.append(check.note)
     left_out = support_note(conditional, prior)
     if left_out is not None:
         notes.append(left_out)
+    doubts = []
+    if missed.mass >= _MUCH:
+        doubts.append(_missing(prior, missed))
     if reweighted.poor:
-        notes.append(
-            f"the mean-field approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} the "
-            f"importance weights cannot be trusted), {reweighted.ess:.0f} of {reweighted.n_draws} draws are effective. "
-            "Use inference='exact' where it is affordable."
+        doubts.append(
+            f"the approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} the importance "
+            f"weights cannot be trusted), {reweighted.ess:.0f} of {reweighted.n_draws} draws are effective."
         )
+    for doubt in doubts:
+        notes.append(f"{doubt} {_better_engine(prior, q)}")
         warnings.warn(notes[-1], ApproximationWarning, stacklevel=2)
     verdict = verdict_of(conditional, reweighted.masks, reweighted.log_ratios, prior.support_size())
     return VariationalPosterior(
@@ -163,6 +195,7 @@ def variational_posterior(
             "feasible_fraction": fit.feasible,
             "pareto_k": reweighted.pareto_k,
             "effective_draws": reweighted.ess,
+            "missed_mass": missed.mass,
             "elbo_by_start": {start: one.elbo for start, one in fits.items()},
             "rescoring_difference": check.difference,
             "trace": {

@@ -1,0 +1,184 @@
+"""What an approximation misses, and whether it says so."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import invariance
+from invariance import BIP, BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, UniformPrior, Variational
+from invariance.data import MultiEnvironmentData
+from invariance.inference.ascent import FreeSpace
+from invariance.inference.base import RunOptions
+from invariance.inference.coverage import missed_at_modes, missed_in_table
+from invariance.inference.mean_field import MeanField
+from invariance.inference.mixture import Mixture
+from invariance.inference.modes import around, log_joint_changes, with_swaps
+from invariance.inference.variational_posterior import ApproximationWarning
+from twins import all_masks, simulated
+from variational_fit import fit
+
+
+def near_duplicates(p: int, seed: int) -> MultiEnvironmentData:
+    """Two causes, each with a feature that is nearly the same, and a consequence."""
+    rng = np.random.default_rng(seed)
+    site = np.repeat([0, 1, 2], 40)
+    X = rng.normal(size=(120, p)) * rng.uniform(0.5, 2.0, (3, p))[site] + rng.normal(size=(3, p))[site]
+    y = X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=120)
+    X[:, 2:4] = X[:, :2] + 0.05 * rng.normal(size=(120, 2))
+    X[:, 4] = y * rng.uniform(0.5, 1.5, 3)[site] + rng.normal(size=120)
+    return MultiEnvironmentData.from_arrays(X, y, site)
+
+
+@pytest.mark.parametrize("p", [6, 18])
+@pytest.mark.parametrize(
+    "engine",
+    [Variational(iterations=300), Variational.simulation(iterations=300), Variational(components=2, iterations=300)],
+    ids=["default", "simulation", "two components"],
+)
+def test_no_wrong_probability_in_silence(p: int, engine: Variational) -> None:
+    """Inclusion after reweighting is right to 0.1, or there is a warning, which the notes of both posteriors keep."""
+    prior, warned = UniformPrior(4), 0
+    for seed in range(36 // p):
+        model = LinearGaussian(near_duplicates(p, seed))
+        exact = Enumeration().run(model, prior.bind(p), RunOptions())
+        with warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("always")
+            posterior = fit(model, prior, engine, seed)
+        doubts = [str(w.message) for w in raised if issubclass(w.category, ApproximationWarning)]
+        off = np.abs(posterior.reweighted.inclusion - exact.inclusion).max()
+        assert off < 0.1 or doubts
+        assert set(doubts) <= set(posterior.notes)
+        assert set(doubts) <= set(posterior.reweighted.notes)
+        warned += bool(doubts)
+    assert warned > 0
+
+
+@pytest.mark.parametrize(("p", "seed"), [(6, 0), (18, 1)])
+def test_a_good_approximation_is_not_doubted(p: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    site = np.repeat([0, 1, 2], 100)
+    X = rng.normal(size=(300, p)) * rng.uniform(0.5, 2.0, (3, p))[site] + 2.0 * rng.normal(size=(3, p))[site]
+    y = X[:, 0] - X[:, 1] + rng.normal(size=300)
+    model, prior = LinearGaussian(MultiEnvironmentData.from_arrays(X, y, site)), BetaBinomialPrior(max_size=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ApproximationWarning)
+        posterior = fit(model, prior)
+    exact = Enumeration().run(model, prior.bind(p), RunOptions())
+    np.testing.assert_allclose(posterior.reweighted.inclusion, exact.inclusion, atol=0.05)
+
+
+def test_the_remedies_work_as_typed() -> None:
+    data = near_duplicates(6, 1)
+    with pytest.warns(ApproximationWarning, match="misses about") as raised:
+        BIP(inference="vi", random_state=0).fit_data(data)
+    message = next(str(w.message) for w in raised if "misses about" in str(w.message))
+    assert "Use inference='exact', or inference=Variational(components='auto')" in message
+    exact = BIP(inference="exact").fit_data(data).posterior_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ApproximationWarning)
+        mixture = eval("BIP(inference=Variational(components='auto'), random_state=0)", vars(invariance) | globals())
+        posterior = mixture.fit_data(data).posterior_
+    np.testing.assert_allclose(posterior.reweighted.inclusion, exact.inclusion, atol=0.1)
+
+
+def test_many_features_are_sent_to_tempering() -> None:
+    model = LinearGaussian(near_duplicates(30, 1))
+    with pytest.warns(ApproximationWarning, match=r"misses about .* Use inference='tempering', or inference=Var"):
+        fit(model, UniformPrior(12), Variational(iterations=300))
+
+
+def missed_by_definition(model: LinearGaussian, prior, q) -> float:
+    masks = all_masks(model.n_features)
+    log_joint = model.log_ratio_many(masks) + prior.log_prob(masks)
+    posterior = np.exp(log_joint - np.logaddexp.reduce(log_joint))
+    return float(posterior[np.exp(q.log_prob(masks)) < posterior / 50].sum())
+
+
+@pytest.mark.parametrize("prior", [UniformPrior(3), InclusionPrior({"x1": 0.9, "x5": 1.0, "x4": 0.0})], ids=str)
+def test_missed_mass(prior) -> None:
+    """Exactly from the table; by draws around the modes about the same; nothing for q as wide as the posterior."""
+    model = LinearGaussian(near_duplicates(6, 1))
+    bound = prior.bind(6)
+    space = FreeSpace.of(model, bound)
+    modes = with_swaps(model, bound, space.table_modes(most=1))
+    hard = np.where(bound.forced_in, np.inf, np.where(bound.forced_out, -np.inf, 0.0))
+    one = MeanField(np.where(np.isfinite(hard), np.where(modes[0], 9.0, -9.0), hard), bound.max_size)
+    wide = MeanField(hard, bound.max_size)
+    expected = missed_by_definition(model, bound, one)
+    missed = missed_in_table(space, one)
+    assert missed.mass == pytest.approx(expected, abs=1e-12)
+    assert missed.mass > 0.2
+    assert missed.probability > 50 * missed.approximate
+    exact = Enumeration().run(model, bound, RunOptions())
+    assert missed.probability == pytest.approx(exact.probability(missed.mask), rel=1e-6)
+    searched = missed_at_modes(model, bound, one, modes, 4000, np.random.default_rng(0))
+    assert searched.mass == pytest.approx(expected, abs=0.05)
+    np.testing.assert_array_equal(searched.mask, missed.mask)
+    for q in (wide, Mixture((one, wide), np.array([0.3, 0.7]))):
+        assert missed_in_table(space, q).mass == missed_by_definition(model, bound, q) < 0.05
+        assert missed_at_modes(model, bound, q, modes, 2000, np.random.default_rng(0)).mass < 0.05
+
+
+def reached(model: LinearGaussian, prior, mode: np.ndarray, mask: np.ndarray) -> bool:
+    """Whether the product around a mode gives a subset at least a fiftieth of its probability relative to the mode."""
+    both = np.array([mode, mask])
+    law, true = around(model, prior, mode).log_prob(both), model.log_ratio_many(both) + prior.log_prob(both)
+    return bool(np.diff(law - true)[0] >= -np.log(50))
+
+
+def check_swaps(model: LinearGaussian, first: list[int], others: list[list[int]]) -> None:
+    """From the subset `first` alone swaps lead to where the others are in reach."""
+    p = model.n_features
+    prior = UniformPrior(5).bind(p)
+    mode = np.isin(np.arange(p), first)
+    found = with_swaps(model, prior, mode[None])
+    value = model.log_ratio_many(found) + prior.log_prob(found)
+    assert (np.diff(value) <= 0).all()
+    assert value[0] - value[-1] < 8
+    assert len(found) <= 24
+    assert not any(reached(model, prior, better, mask) for better, mask in combinations(found, 2))
+    for other in others:
+        mask = np.isin(np.arange(p), other)
+        assert not reached(model, prior, mode, mask)
+        assert any((one == mask).all() or reached(model, prior, one, mask) for one in found)
+
+
+def test_swaps_find_the_duplicates_of_a_mode() -> None:
+    check_swaps(LinearGaussian(near_duplicates(20, 2)), [0, 1], [[0, 3], [1, 2], [2, 3]])
+
+
+def test_swaps_find_two_features_in_the_place_of_one() -> None:
+    rng = np.random.default_rng(5)
+    site = np.repeat([0, 1, 2], 60)
+    X = rng.normal(size=(180, 18)) * rng.uniform(0.5, 2.0, (3, 18))[site] + rng.normal(size=(3, 18))[site]
+    X[:, 0] = X[:, 1] + X[:, 2] + 0.02 * rng.normal(size=180)
+    y = X[:, 0] + X[:, 3] + 0.5 * rng.normal(size=180)
+    check_swaps(LinearGaussian(MultiEnvironmentData.from_arrays(X, y, site)), [0, 3], [[1, 2, 3]])
+
+
+def test_swaps_that_would_take_long_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, mode = LinearGaussian(near_duplicates(20, 2)), np.arange(20)[None] < 2
+    monkeypatch.setattr("invariance.inference.modes._MOST_WORK", 0.0)
+    np.testing.assert_array_equal(with_swaps(model, UniformPrior(5).bind(20), mode), mode)
+
+
+@pytest.mark.parametrize(
+    "prior", [UniformPrior(3), BetaBinomialPrior(1, 3, max_size=4), InclusionPrior({"x0": 0.8, "x2": 1.0, "x4": 0.0})]
+)
+def test_changes_by_single_flips(prior) -> None:
+    model = LinearGaussian(simulated(5, (20, 25), seed=9))
+    bound = prior.bind(model.feature_names)
+    for mask in all_masks(5):
+        start = model.log_ratio_many(mask[None])[0] + bound.log_prob(mask)[0]
+        if start > -np.inf:
+            flipped = mask ^ np.eye(5, dtype=bool)
+            expected = model.log_ratio_many(flipped) + bound.log_prob(flipped) - start
+            np.testing.assert_allclose(log_joint_changes(model, bound, mask), expected, rtol=1e-7, atol=1e-7)
+    collinear = np.column_stack([model.data.X, model.data.X[:, :2].sum(axis=1)])
+    data = MultiEnvironmentData.from_arrays(collinear, model.data.y, model.data.environment_index)
+    everything = np.ones(6, dtype=bool)
+    assert (log_joint_changes(LinearGaussian(data), UniformPrior().bind(6), everything) == -np.inf).all()

@@ -1,0 +1,118 @@
+"""Importance weights: Pareto smoothing against a plain twin, and what ties say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import genpareto
+
+from invariance.inference.importance import pareto_smoothed, reweight
+
+
+def fitted(excess: np.ndarray) -> tuple[float, float]:
+    """Zhang & Stephens' quasi-Bayesian mean over a grid, with scipy's likelihood instead of the closed form."""
+    x = np.sort(excess)
+    n = len(x)
+    m = 30 + int(np.sqrt(n))
+    prior_scale = x[int(np.floor(n / 4 + 0.5)) - 1]
+    grid = np.array([1 / x[-1] + (1 - np.sqrt(m / (i - 0.5))) / (3 * prior_scale) for i in range(1, m + 1)])
+    shapes = np.array([np.mean(np.log1p(-theta * x)) for theta in grid])
+    scales = np.array([-k / t if t else x.mean() for k, t in zip(shapes, grid, strict=True)])
+    likelihood = np.array([genpareto.logpdf(x, k, scale=s).sum() for k, s in zip(shapes, scales, strict=True)])
+    theta = np.exp(likelihood - logsumexp(likelihood)) @ grid
+    k = np.mean(np.log1p(-theta * x))
+    return (n * k + 10 * 0.5) / (n + 10), (-k / theta if theta else x.mean())
+
+
+def smoothed_by_twin(log_weights: np.ndarray) -> tuple[float, np.ndarray]:
+    n, top = len(log_weights), log_weights.max()
+    weights = np.exp(log_weights - top)
+    order = np.argsort(weights, kind="stable")
+    cutoff = weights[order[n - int(min(n / 5, 3 * np.sqrt(n))) - 1]]
+    tail = [i for i in order if weights[i] > cutoff * (1 + 1e-9)]
+    k, sigma = fitted(weights[tail] - cutoff)
+    for rank, i in enumerate(tail):
+        weights[i] = min(1.0, cutoff + genpareto.ppf((rank + 0.5) / len(tail), k, scale=sigma))
+    with np.errstate(divide="ignore"):
+        return k, np.log(weights) + top
+
+
+def examples() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    atoms = np.log(np.array([0.1, 0.5, 1.0, 1.3, 4.0]))
+    return {
+        "light": rng.normal(size=1000) * 0.3,
+        "lognormal": rng.normal(size=4000),
+        "heavy": -0.9 * np.log(rng.random(2000)) + 50.0,
+        "bounded": np.log(rng.random(500)),
+        "some impossible": np.where(rng.random(800) < 0.5, -np.inf, rng.normal(size=800)),
+        "five subsets": atoms[rng.choice(5, 4000, p=[0.2, 0.3, 0.46, 0.035, 0.005])],
+        "ties on the grid": np.log(np.concatenate([np.ones(3900), np.full(99, 2.0), [2.1]])),
+    }
+
+
+@pytest.mark.parametrize("name", examples())
+def test_smoothed_weights_are_the_twins(name: str) -> None:
+    log_weights = examples()[name]
+    k, smoothed = pareto_smoothed(log_weights)
+    expected_k, expected = smoothed_by_twin(log_weights)
+    assert k == pytest.approx(expected_k, rel=1e-6, abs=1e-8)
+    np.testing.assert_allclose(smoothed, expected, rtol=1e-6, atol=1e-8)
+    finite = np.isfinite(log_weights)
+    assert np.abs(smoothed[finite] - log_weights[finite]).max() > 1e-3
+
+
+@pytest.mark.parametrize("shape", [-0.4, 0.1, 0.5, 0.9])
+def test_shape_agrees_with_maximum_likelihood(shape: float) -> None:
+    """On a whole generalised Pareto sample; the prior moves it by 10 of 60·√n observations."""
+    x = genpareto.rvs(shape, scale=0.5, size=40_000, random_state=4)
+    k, _ = pareto_smoothed(np.log(x))
+    tail = np.sort(x)[-600:] - np.sort(x)[-601]
+    expected = (600 * genpareto.fit(tail, floc=0)[0] + 5) / 610
+    assert k == pytest.approx(expected, abs=0.05)
+
+
+def test_reweighting_uses_the_smoothed_weights() -> None:
+    rng = np.random.default_rng(5)
+    masks = rng.random((1000, 4)) < 0.5
+    log_ratios = -0.8 * np.log(rng.random(1000)) - 20.0
+    zero = np.zeros(1000)
+    result = reweight(masks, log_ratios, zero, zero, keep=16)
+    k, smoothed = smoothed_by_twin(log_ratios)
+    weights = np.exp(smoothed - logsumexp(smoothed))
+    raw = np.exp(log_ratios - logsumexp(log_ratios))
+    np.testing.assert_allclose(result.inclusion, weights @ masks, rtol=1e-6)
+    assert np.abs(raw @ masks - weights @ masks).max() > 1e-3
+    assert result.ess == pytest.approx(1 / (weights**2).sum(), rel=1e-6)
+    assert result.pareto_k == pytest.approx(k, rel=1e-6)
+
+
+@pytest.mark.parametrize("n_top", [100, 110, 130])
+@pytest.mark.parametrize("rest", [1500, 4000])
+def test_ties_at_the_top_have_no_tail(n_top: int, rest: int) -> None:
+    """The subset with the largest weight, drawn often: more of it than the tail, or all of the tail."""
+    log_weights = np.log(np.concatenate([np.ones(rest), np.full(n_top, 2.0)]))
+    for jitter in (0.0, 1e-13):
+        noisy = log_weights + jitter * np.random.default_rng(0).normal(size=len(log_weights))
+        k, smoothed = pareto_smoothed(noisy)
+        assert k == -np.inf
+        np.testing.assert_array_equal(smoothed, noisy)
+
+
+@pytest.mark.parametrize("second", range(0, 12))
+def test_tail_index_is_a_number_with_ties(second: int) -> None:
+    """Nearly all of the tail ties and a few draws are above: the grid of the fit passes through its removable zero."""
+    log_weights = np.log(np.concatenate([np.ones(3000), np.full(100 + second, 2.0), np.full(7, 3.0)]))
+    k, smoothed = pareto_smoothed(log_weights)
+    assert np.isfinite(k)
+    assert np.isfinite(smoothed).all()
+
+
+def test_a_few_draws_above_all_others_matter_by_their_share() -> None:
+    ones = np.zeros(1000)
+    assert pareto_smoothed(np.append(ones, np.log([1e3] * 3)))[0] == np.inf
+    assert pareto_smoothed(np.append(ones, np.log([1.5] * 3)))[0] == -np.inf
+    assert pareto_smoothed(np.array([0.0]))[0] == -np.inf
+    assert pareto_smoothed(np.array([0.0, 3.0, 1.0]))[0] == np.inf
+    assert pareto_smoothed(np.append(np.full(500, -np.inf), [0.0, 1.0]))[0] == np.inf
