@@ -266,7 +266,8 @@ SHELL = (
 # Remedies that a test cannot come by in a second: taken from the source, and followed.
 FROM_THE_SOURCE = (
     Walk("memory", "more than the memory that is free", r"inference='\w+'", "BIP(REMEDY).fit_data(data)"),
-    Walk("poor vi", "the mean-field approximation is poor", r"inference='\w+'", "BIP(REMEDY).fit_data(data)"),
+    Walk("poor vi", "with a component at each mode", r"Variational\(.*?\)", "BIP(inference=REMEDY).fit_data(data)"),
+    Walk("lost vi", "ended where no draw can be scored", r"inference='\w+'", "BIP(REMEDY).fit_data(data)"),
     Walk("long states", "Set a smaller max_size", r"UniformPrior\(.*?\)", "BIP(prior=REMEDY).fit_data(data)"),
     Walk("rounding", "rounding decided", r"solver='\w+'", "EILLS(REMEDY).fit_data(data)"),
     Walk("hidden modes", "Search longer: inference", r"Tempering\(.*?\)", "BIP(inference=REMEDY).fit_data(data)"),
@@ -278,8 +279,8 @@ IN_WORDS = (
     "cannot read {}: write a name, or name(key=value",
     "a setting is written key=value",
     "is fixed: leave --strength out",
-    "start with a smaller `inclusion`",
     "`reweighted` corrects them",
+    "`reweighted` may miss it as well",
     "so do draws from sample()",
     "Start one with `dask scheduler`",  # tests/studies/test_dask_addresses.py
     "no feature was selected, so transform() returns",  # its remedy is another message's

@@ -180,5 +180,6 @@ def test_changes_by_single_flips(prior) -> None:
             np.testing.assert_allclose(log_joint_changes(model, bound, mask), expected, rtol=1e-7, atol=1e-7)
     collinear = np.column_stack([model.data.X, model.data.X[:, :2].sum(axis=1)])
     data = MultiEnvironmentData.from_arrays(collinear, model.data.y, model.data.environment_index)
+    without_rows = LinearGaussian(LinearGaussian(data).moments)
     everything = np.ones(6, dtype=bool)
-    assert (log_joint_changes(LinearGaussian(data), UniformPrior().bind(6), everything) == -np.inf).all()
+    assert (log_joint_changes(without_rows, UniformPrior().bind(6), everything) == -np.inf).all()

@@ -111,8 +111,8 @@ def test_stepping_stones_lead_to_the_evidence(monkeypatch: pytest.MonkeyPatch) -
 def test_entropy_is_that_of_exact_inference(n_features: int) -> None:
     model, prior = LinearGaussian(simulated(n_features, (40, 50), seed=7)), UniformPrior()
     exact = Enumeration().run(model, prior.bind(model.feature_names, model.largest_size), RunOptions(progress=False))
-    entropies = [sampled(model, Tempering(steps=300), prior, seed).entropy for seed in range(3)]
-    assert np.mean(entropies) == pytest.approx(exact.entropy, abs=0.12)
+    entropies = [sampled(model, Tempering(steps=300), prior, seed).entropy for seed in range(6)]
+    assert np.mean(entropies) == pytest.approx(exact.entropy, abs=0.15)
 
 
 def test_visit_shares_are_those_of_the_listed_subsets() -> None:

@@ -144,8 +144,9 @@ def sampled(data: MultiEnvironmentData, engine: Tempering, seed: int = 0) -> Tem
 
 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No cliques: the searches are left to single flips and regression paths."""
+    """The searches are left to single flips."""
     monkeypatch.setattr(searching, "_clique_starts", lambda target, paths: np.empty(0, np.int64))
+    monkeypatch.setattr(searching, "regression_path", lambda target, *_: np.zeros(target.n_columns, bool))
 
 
 def test_the_missed_mode_of_a_hidden_sum_is_found() -> None:
@@ -161,7 +162,7 @@ def test_the_missed_mode_of_a_hidden_sum_is_found() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", MixingWarning)
         model = BIP(prior=BetaBinomialPrior(max_size=15), random_state=0).fit(X, y, environments=environment)
-    assert (model.inclusion_probabilities_[:3] > 0.98).all()
+    assert (model.inclusion_probabilities_[:3] > 0.95).all()
     assert "replicas agree" in " ".join(model.posterior_.notes)
 
 
@@ -176,7 +177,7 @@ def log_joint(data: MultiEnvironmentData, mask: np.ndarray) -> float:
     return float((model.log_ratio_many(mask) + prior.log_prob(mask[None]))[0])
 
 
-# Without cliques all searches of these agree on subsets that are 20 to 270 nats worse than the truth.
+# By single flips alone all searches of these agree on subsets that are 20 to 270 nats worse than the truth.
 HARD = (17, 18, 20, 32)
 
 

@@ -101,8 +101,8 @@ def search_modes(
     paths = [regression_path(target, groups, MATCHING, _PATH) for groups in groupings(target)]
     cliques = Cliques.of(target, _clique_starts(target, paths))
     climbed = cliques.climbed(target)
-    first = next(iter(cliques.synergic(target.n_columns)), None)
-    aside = regression_path(target, groupings(target)[0], FORWARD, _PATH, first, np.any(paths, axis=0))
+    given = cliques.all_synergic(target.n_columns)
+    aside = regression_path(target, groupings(target)[0], FORWARD, _PATH + len(given), given, np.any(paths, axis=0))
     together = np.any([cliques.joint_columns(target), aside, *(mask for mask, _ in climbed)], axis=0)
     guide = np.sum([*paths, together], axis=0, dtype=float)
     few, many = block_rules(target, guide, block_size, guide)

@@ -82,11 +82,22 @@ class Cliques:
                 chosen |= regression_path(target, groups, FORWARD, len(clique) + _FOLLOWING, clique)
         return chosen
 
+    def all_synergic(self, n_columns: int) -> NDArray[np.int64]:
+        """The columns of all synergic cliques that share none with a stronger one."""
+        apart: list[int] = []
+        for clique in self.synergic(n_columns):
+            if not set(apart) & set(clique.tolist()):
+                apart += clique.tolist()
+        return np.array(apart, dtype=np.int64)
+
     def climbed(self, target: Target) -> list[tuple[Mask, float]]:
-        """The subsets (d,) to which steepest ascent leads from each synergic clique, and their log p(z)Λ(z)."""
+        """The subsets (d,) to which steepest ascent leads from each synergic clique and from all of them together, and
+        their log p(z)Λ(z)."""
         ends = []
         state = active_set(len(target.scoring.weights), target.n_columns, target.capacity + 1)
-        for clique in self.synergic(target.n_columns):
+        for clique in (*self.synergic(target.n_columns), self.all_synergic(target.n_columns)):
+            if not len(clique):
+                continue
             included = target.start.copy()
             included[clique[: target.capacity - int(target.start.sum())]] = True
             climb(target.scoring, target.prior, included, state, _MOST_STEPS)
