@@ -19,7 +19,7 @@ from invariance.inference.searching import Searched, leading_modes
 from invariance.inference.tempering import Tempering
 from invariance.inference.tempering_posterior import MixingWarning, TemperingPosterior
 from invariance.kernels.active_set import Scoring
-from invariance.kernels.pursuit import FORWARD, MATCHING, pursuit
+from invariance.kernels.pursuit import FORWARD, MATCHING, inverse_scale_of, pursuit
 from invariance.simulation import p450
 from twins import simulated
 
@@ -57,13 +57,13 @@ def test_pursuit_equals_its_twin(conditional: type, within: bool, damping: float
     path = np.empty(6, np.int64)
     groups = (0, 3) if within else (3, 4)
     X, y = deviations(data, within)
-    assert pursuit(scoring, 12, *groups, free, damping, path, 0) == 6
+    assert pursuit(scoring, 12, *groups, inverse_scale_of(scoring, *groups), free, damping, path, 0) == 6
     assert path.tolist() == picked(X, y, 6, damping)
     path[:2] = 9, 4
-    assert pursuit(scoring, 12, *groups, free, damping, path, 2) == 6
+    assert pursuit(scoring, 12, *groups, inverse_scale_of(scoring, *groups), free, damping, path, 2) == 6
     assert path.tolist() == picked(X, y, 6, damping, given=(9, 4))
     others = [*range(5), *range(6, 12)]
-    assert pursuit(scoring, 5, *groups, free, damping, path, 0) == 6
+    assert pursuit(scoring, 5, *groups, inverse_scale_of(scoring, *groups), free, damping, path, 0) == 6
     assert path.tolist() == [others[j] for j in picked(X[:, others], X[:, 5], 6, damping)]
 
 
@@ -85,14 +85,15 @@ def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
     data = simulated(4, (30, 40), seed=71)
     X = np.column_stack([data.X, data.X[:, 0] - data.X[:, 1], data.environment_index.astype(float)])
     model = LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    scoring = Scoring(*model.scoring_arrays)
     path = np.empty(6, np.int64)
     free = np.append(np.ones(6, bool), False)
-    found = pursuit(Scoring(*model.scoring_arrays), 6, 0, 2, free, MATCHING, path, 0)
+    found = pursuit(scoring, 6, 0, 2, inverse_scale_of(scoring, 0, 2), free, MATCHING, path, 0)
     assert found == 4
     assert 5 not in path[:found]
     assert not {0, 1, 4} <= set(path[:found].tolist())
     free[2] = False
-    assert pursuit(Scoring(*model.scoring_arrays), 6, 0, 2, free, MATCHING, path, 0) == 3
+    assert pursuit(scoring, 6, 0, 2, inverse_scale_of(scoring, 0, 2), free, MATCHING, path, 0) == 3
 
 
 def test_regression_paths_hold_free_features_only() -> None:

@@ -17,7 +17,9 @@ from invariance.inference.replicas import Target
 from invariance.inference.tempering import Tempering
 from invariance.inference.tempering_posterior import MixingWarning, TemperingPosterior
 from invariance.inference.together import Cliques
-from invariance.kernels.cliques import best_in_block, cliques, joined_block, scan_cliques, synergy
+from invariance.kernels.active_set import active_set
+from invariance.kernels.climbing import climb
+from invariance.kernels.cliques import best_in_block, cliques, free_block, scan_cliques, synergy
 from invariance.kernels.pursuit import FORWARD
 from invariance.simulation import HIDDEN_SUMS, hidden_sums
 from test_searching import deviations, picked
@@ -92,11 +94,11 @@ def test_the_best_in_a_block_equals_enumeration() -> None:
     model = LinearGaussian(data)
     bound = prior.bind(data.feature_names)
     included = np.array([1, 0, 1, 0, 0, 1, 0, 1, 0], bool)
-    clique = np.array([6, 1, 4])
-    block = joined_block(target.prior, included, clique, 5)
-    assert block.tolist() == [0, 1, 2, 4, 6]
+    clique = np.array([6, 1, 4, 5, 0])
+    block = free_block(target.prior, clique)
+    assert block.tolist() == [0, 1, 4, 6]
     masks = []
-    for values in itertools.product([False, True], repeat=5):
+    for values in itertools.product([False, True], repeat=4):
         mask = included[:8].copy()
         mask[block] = values
         masks.append(mask)
@@ -105,14 +107,28 @@ def test_the_best_in_a_block_equals_enumeration() -> None:
     assert best_in_block(target.scoring, target.prior, included, block, found) == pytest.approx(joint.max())
     np.testing.assert_array_equal(found[:8], masks[int(joint.argmax())])
     values = np.empty(1)
-    scan_cliques(target.scoring, target.prior, included, clique[None], np.array([3]), 5, values)
+    scan_cliques(target.scoring, target.prior, included, clique[None], np.array([5]), values)
     assert values[0] == pytest.approx(joint.max())
 
 
-def test_forced_features_stay_out_of_blocks() -> None:
-    data = simulated(6, (40, 50), seed=83)
-    target = target_of(data, InclusionPrior({"x1": 1.0, "x2": 0.0}, max_size=4))
-    assert joined_block(target.prior, target.start, np.array([1, 2, 3]), 6).tolist() == [3]
+def test_steepest_ascent_ends_where_no_flip_or_exchange_helps() -> None:
+    data = simulated(9, (40, 50), seed=86)
+    prior = InclusionPrior([0.3, 0.2, 0.5, 0.4, 0.1, 1.0, 0.6, 0.5, 0.0], max_size=5)
+    target, model, bound = target_of(data, prior), LinearGaussian(data), prior.bind(data.feature_names)
+
+    def value(mask: np.ndarray) -> float:
+        return float((model.log_ratio_many(mask) + bound.log_prob(mask[None]))[0])
+
+    for start in ([5], [0, 1, 5], [2, 3, 4, 5, 6]):
+        included = np.zeros(10, bool)
+        included[start] = True
+        before = value(included[:9])
+        climb(target.scoring, target.prior, included, active_set(3, 10, 7), 200)
+        end = included[:9]
+        assert value(end) >= before
+        steps = [end ^ np.eye(9, dtype=bool)[j] for j in range(9)]
+        exchanges = [one ^ other ^ end for one, other in itertools.combinations(steps, 2) if one.sum() != other.sum()]
+        assert max(map(value, steps + exchanges)) <= value(end) + 1e-6
 
 
 @pytest.mark.parametrize("copies", [False, True])
@@ -130,11 +146,33 @@ def test_one_step_leads_to_the_parts_of_the_sum() -> None:
     data = parts_of_a_sum(p=40)
     target = target_of(data)
     steps = Cliques.of(target, np.flatnonzero(target.prior.free))
-    found, value = steps.best_step(target, target.start)
-    assert np.flatnonzero(found).tolist() == [0, 1, 2]
     model, prior = LinearGaussian(data), BetaBinomialPrior(max_size=12).bind(data.feature_names)
-    assert value == pytest.approx(model.log_ratio(found[:-1]) + prior.log_prob(found[None, :-1])[0])
-    assert steps.best_step(target, found) == (pytest.approx(found), pytest.approx(value))
+    elsewhere = target.start.copy()
+    elsewhere[[7, 9, 11]] = True
+    for start in (target.start, elsewhere):
+        found, value = steps.best_step(target, start)
+        assert np.flatnonzero(found).tolist() == [0, 1, 2]
+        assert value == pytest.approx(model.log_ratio(found[:-1]) + prior.log_prob(found[None, :-1])[0])
+    again, same = steps.best_step(target, found, n_jobs=2)
+    assert same == pytest.approx(value)
+    np.testing.assert_array_equal(again, found)
+
+
+def test_parts_so_large_that_only_rows_can_tell() -> None:
+    """The third part has a share of 1e-11 left when the others are known: beyond second moments."""
+    rng = np.random.default_rng(8)
+    environment = np.repeat([0, 1, 2, 3], 100)
+    X = rng.normal(size=(400, 150))
+    hidden = rng.normal(size=400) * (1 + environment) + environment
+    X[:, :2] *= 3e5
+    X[:, 2] = hidden - X[:, 0] - X[:, 1]
+    y = hidden + 0.3 * rng.normal(size=400)
+    X[:, 3:20] = y[:, None] * rng.uniform(0.3, 1.5, (4, 17))[environment] + rng.normal(size=(400, 17))
+    data = MultiEnvironmentData.from_arrays(X, y, environment)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        posterior = sampled(data, Tempering())
+    assert posterior.mode == ("x0", "x1", "x2")
 
 
 def sampled(data: MultiEnvironmentData, engine: Tempering, seed: int = 0) -> TemperingPosterior:

@@ -36,7 +36,7 @@ def find_modes(conditional: Any, prior: BoundPrior, options: RunOptions) -> Mask
     replicas = [Replica(target, rng) for rng in options.rng.spawn(engine.chains)]
     with ProgressBar("searching subsets", most_searches(engine.searches) * engine.chains, options.progress) as bar:
         crew = Crew(target, replicas, options.n_jobs, bar)
-        searched = search_modes(target, replicas, betas, block_size, crew.each, engine.searches)
+        searched = search_modes(target, replicas, betas, block_size, crew.each, engine.searches, options.n_jobs)
     return leading_modes(searched.ends + searched.stepped)[0][:, target.features]
 
 

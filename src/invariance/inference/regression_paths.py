@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.pursuit import pursuit
+from ..kernels.pursuit import inverse_scale_of, pursuit
 from .replicas import Target
 
 Mask = NDArray[np.bool_]
@@ -34,7 +34,8 @@ def regression_path(
     free = target.prior.free if without is None else target.prior.free & ~without
     path = np.empty(min(length, target.n_free), np.int64)
     path[: len(given)] = given[: len(path)]
-    n = pursuit(target.scoring, target.scoring.outcome, *groups, free, damping, path, len(given))
+    scale = inverse_scale_of(target.scoring, *groups)
+    n = pursuit(target.scoring, target.scoring.outcome, *groups, scale, free, damping, path, len(given))
     chosen = np.zeros(target.n_columns, bool)
-    chosen[path[:n]] = True
+    chosen[given], chosen[path[:n]] = True, True
     return chosen

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..kernels.active_set import Scoring, active_set
 from ..kernels.chain_moves import Best, BlockRule, SubsetPrior, log_ratio_of
 from ..kernels.gram_rows import GramRows, gram_rows
+from ..kernels.group_rows import without_values
 from ..kernels.ladder import Effort, sweeps
 from ..priors import BoundPrior
 from .base import EngineError, nothing_scored
@@ -23,6 +24,9 @@ SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)
 _MOST_FACTOR_BYTES = 4e9
 # A conditional over a whole block says this much more about a feature than one over the feature alone.
 _BLOCK_WEIGHT = 10.0
+# A search asks the rows about what second moments cannot decide only at its last temperatures: hot ones meet much of
+# that, and little of it matters.
+_BY_ROWS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,10 +196,12 @@ class Replica:
         self.log_ratios = np.array([self.target.start_log_ratio])
         self.found = self._none_yet()
         visited, values, interest = [], [], np.zeros(self.target.n_columns)
-        for beta in proposals.betas:
+        hot = self._scoring._replace(rows=without_values(self._scoring.rows))
+        for i, beta in enumerate(proposals.betas):
             stage = Proposals(np.array([beta]), proposals.rules, proposals.differences)
             best = self._none_yet()
-            result = self.advance(stage, n, SEARCH, self.target.search_prior(beta, thrift, free), best)
+            scoring = self._scoring if i >= len(proposals.betas) - _BY_ROWS else hot
+            result = self.advance(stage, n, SEARCH, self.target.search_prior(beta, thrift, free), best, scoring)
             self._note(best.included)
             visited.append(self.included[0].copy())
             values.append(self.log_ratios[0])
@@ -223,12 +229,13 @@ class Replica:
         effort: Effort = SAMPLE,
         prior: SubsetPrior | None = None,
         best: Best | None = None,
+        scoring: Scoring | None = None,
     ) -> Round:
         t, d = len(proposals.betas), self.target.n_columns
         sums, rejected = np.zeros((t, 3, d)), np.zeros(t - 1)
         draws, trace = np.empty((n, d), bool), np.empty((n, t))
         sweeps(
-            self._scoring,
+            self._scoring if scoring is None else scoring,
             self.target.prior if prior is None else prior,
             proposals.rules,
             proposals.differences,

@@ -29,9 +29,9 @@ _THRIFT = 3.0
 _PATH = 30
 _MOST_MODES = 8
 _RELEVANT_NATS = 15.0
-# Searching ends when this share of the searches has come this near to the best subset, in nats, or when this many times
+# Searching ends when enough of the searches have come this near to the best subset, in nats, or when this many times
 # the asked-for number of searches has been spent. With fewer than _FEW of them the best subset is in doubt.
-_SHARE, _NEAR, _PATIENCE, _FEW = 0.25, 3.0, 4, 3
+_NEAR, _PATIENCE, _FEW = 3.0, 4, 3
 # Two subsets with the same log p(z)Λ(z), up to rounding.
 _SAME = 1e-6
 
@@ -79,9 +79,9 @@ class Searched:
         """Whether so few came near that a better subset may have been missed."""
         return self.n_near < _FEW
 
-    @property
-    def settled(self) -> bool:
-        return not self.hidden and self.n_near >= _SHARE * len(self.ends)
+    def settled(self, n_kinds: int) -> bool:
+        """Whether as many came near as there are searches of one kind out of n_kinds."""
+        return not self.hidden and self.n_near >= len(self.ends) // n_kinds
 
 
 def most_searches(searches: int) -> int:
@@ -89,9 +89,16 @@ def most_searches(searches: int) -> int:
 
 
 def search_modes(
-    target: Target, replicas: list[Replica], betas: Floats, block_size: int, each: Each, searches: int
+    target: Target,
+    replicas: list[Replica],
+    betas: Floats,
+    block_size: int,
+    each: Each,
+    searches: int,
+    n_jobs: int | None = None,
 ) -> Searched:
-    """Anneal every replica again and again, at least `searches` times, in turn by all kinds of search.
+    """Anneal every replica again and again, at least `searches` times, by all kinds of search in turn, each replica
+    beginning with another.
 
     Two kinds move among all columns, one with blocks that follow the flips, one thriftily; the others are held to a few
     columns, among which a needle can be found: two to those of a regression path, one to the columns that help only
@@ -99,7 +106,7 @@ def search_modes(
     Before it ends, every clique of columns is tried on the best subset; where that finds a better one, it goes on.
     """
     paths = [regression_path(target, groups, MATCHING, _PATH) for groups in groupings(target)]
-    cliques = Cliques.of(target, _clique_starts(target, paths))
+    cliques = Cliques.of(target, _clique_starts(target, paths), n_jobs)
     climbed = cliques.climbed(target)
     given = cliques.all_synergic(target.n_columns)
     aside = regression_path(target, groupings(target)[0], FORWARD, _PATH + len(given), given, np.any(paths, axis=0))
@@ -108,20 +115,21 @@ def search_modes(
     few, many = block_rules(target, guide, block_size, guide)
     follow = few, many._replace(follows=True)
     mixed = few, many
-    kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=path) for path in (*paths, together))]
+    kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=columns) for columns in (*paths, together))]
     result = Searched(np.zeros(target.n_columns), stepped=climbed)
-    for number in range(max(most_searches(searches), len(kinds))):
-        rounds = each(partial(_anneal, betas, kinds[number % len(kinds)]))
+    least = max(searches, -(-len(kinds) // len(replicas)))
+    for number in range(max(most_searches(searches), least)):
+        turns = {id(replica): kinds[(number + i) % len(kinds)] for i, replica in enumerate(replicas)}
+        rounds = each(partial(_anneal, betas, turns))
         result.interest += np.sum([found.interest for found in rounds], axis=0)
         result.ends += [(replica.found.included.copy(), float(replica.found.log_posterior[0])) for replica in replicas]
         result.states += [(replica.included, replica.log_ratios) for replica in replicas]
-        if number + 1 >= max(searches, len(kinds)) and result.settled:
-            better = cliques.best_step(target, result.best[0])
+        if number + 1 >= least and result.settled(len(kinds)):
+            better = cliques.best_step(target, result.best[0], n_jobs)
             if better[1] < result.best[1] + _SAME:
                 break
+            kinds.append(Kind(mixed, free=better[0] | result.best[0] | together))
             result.stepped.append(better)
-            columns = (better[0] | result.best[0] | together) & target.prior.free
-            kinds.append(Kind(mixed, free=columns))
     result.interest /= len(result.ends)
     return result
 
@@ -133,8 +141,8 @@ def _clique_starts(target: Target, paths: list[Mask]) -> NDArray[np.int64]:
     return np.flatnonzero(starts & target.prior.free)
 
 
-def _anneal(betas: Floats, kind: Kind, replica: Replica) -> Round:
-    nothing = np.zeros((0, replica.target.n_columns), bool)
+def _anneal(betas: Floats, turns: dict[int, Kind], replica: Replica) -> Round:
+    kind, nothing = turns[id(replica)], np.zeros((0, replica.target.n_columns), bool)
     return replica.search(Proposals(betas, kind.rules, nothing), _SWEEPS, kind.thrift, kind.free)
 
 

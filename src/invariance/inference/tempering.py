@@ -60,7 +60,7 @@ class Tempering:
     temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
     steps : most sweeps kept per replica; "auto" is 3,000
     block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments)
-    searches : annealed searches per replica; up to four times as many until a quarter come near the best subset
+    searches : annealed searches per replica; up to four times as many until several come near the best subset
     precision : target for the largest Monte-Carlo standard error of an inclusion probability
     agreement : target for the largest R̂ of an inclusion probability
     keep : how many leading subsets the result lists
@@ -135,7 +135,7 @@ class Tempering:
         """Search, gather, tune. Nothing that is drawn here is kept."""
         target, size = crew.target, self.used_block_size(crew.target)
         betas = self.first_betas(target.n_rows)
-        crew.searched = search_modes(target, crew.replicas, betas, size, crew.each, self.searches)
+        crew.searched = search_modes(target, crew.replicas, betas, size, crew.each, self.searches, crew.n_jobs)
         interest, doubt = crew.searched.interest, np.zeros(target.n_columns)
         _redistribute(target, crew.replicas, betas, crew.searched.states, crew.modes())
         for n in _TUNING_SWEEPS:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.active_set import active_set
 from ..kernels.climbing import climb
-from ..kernels.cliques import best_in_block, cliques, joined_block, scan_cliques, synergy
+from ..kernels.cliques import add_synergies, best_in_block, cliques, free_block, scan_cliques
+from ..kernels.gram_rows import GramRows
+from ..kernels.group_rows import without_values
 from ..kernels.pursuit import FORWARD
-from .regression_paths import groupings, regression_path
+from ..parallel import ordered_map
+from .regression_paths import Groups, groupings, regression_path
 from .replicas import Target
 
 Floats = NDArray[np.float64]
@@ -25,8 +28,6 @@ _PARTNERS = 5
 _KIN = 0.6
 # So many columns follow a clique in a regression of the outcome.
 _FOLLOWING = 6
-# All subsets of a clique and of the subset it joins are scored, up to this many columns.
-_JOINED = 11
 # The cliques in which a search looks for a needle.
 _MOST_JOINT = 6
 # Steepest ascent from a clique ends well before.
@@ -46,18 +47,22 @@ class Cliques:
     joint: NDArray[np.int64]
 
     @classmethod
-    def of(cls, target: Target, starts: NDArray[np.int64]) -> Self:
+    def of(cls, target: Target, starts: NDArray[np.int64], n_jobs: int | None = None) -> Self:
         """Of the columns in `starts`, by second moments within environments and over the pool, with and without those
         that are nearly copies."""
-        scoring, parts = target.scoring, []
-        for groups, closest in product(groupings(target), (1.0, _KIN)):
-            members = np.zeros((len(starts), 1 + min(_PARTNERS, target.n_free - 1)), np.int64)
-            sizes, synergies = np.zeros(len(starts), np.int64), np.zeros(len(starts))
-            joint = np.zeros(len(starts), np.int64)
-            cliques(scoring, *groups, target.prior.free, closest, starts, members, sizes)
-            for s, clique in enumerate(members):
-                synergies[s], joint[s] = synergy(scoring, *groups, clique[: sizes[s]])
-            parts.append((members, sizes, target.n_rows * synergies, joint))
+        width = 1 + min(_PARTNERS, max(target.n_free - 1, 0))
+
+        def found(how: tuple[Groups, float]) -> tuple[NDArray[Any], ...]:
+            groups, closest = how
+            members, sizes = np.zeros((len(starts), width), np.int64), np.zeros(len(starts), np.int64)
+            cliques(target.scoring, *groups, target.prior.free, closest, starts, members, sizes)
+            synergies, joint = np.zeros(len(starts)), np.zeros(len(starts), np.int64)
+            add_synergies(target.scoring, *groups, members, sizes, synergies, joint)
+            return members, sizes, target.n_rows * synergies, joint
+
+        # Second moments on demand have one cache, which threads cannot share.
+        jobs = 1 if isinstance(target.scoring.scatter, GramRows) else n_jobs
+        parts = ordered_map(found, list(product(groupings(target), (1.0, _KIN))), jobs)
         return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def synergic(self, n_columns: int) -> list[NDArray[np.int64]]:
@@ -93,25 +98,41 @@ class Cliques:
     def climbed(self, target: Target) -> list[tuple[Mask, float]]:
         """The subsets (d,) to which steepest ascent leads from each synergic clique and from all of them together, and
         their log p(z)Λ(z)."""
-        ends = []
-        state = active_set(len(target.scoring.weights), target.n_columns, target.capacity + 1)
+        starts = []
         for clique in (*self.synergic(target.n_columns), self.all_synergic(target.n_columns)):
-            if not len(clique):
-                continue
             included = target.start.copy()
             included[clique[: target.capacity - int(target.start.sum())]] = True
-            climb(target.scoring, target.prior, included, state, _MOST_STEPS)
-            ends.append((included, target.value_of(included)))
-        return ends
+            starts.append(included)
+        return self._climb(target, starts if self.synergic(target.n_columns) else [])
 
-    def best_step(self, target: Target, included: Mask) -> tuple[Mask, float]:
-        """The best subset (d,), and its log p(z)Λ(z), when any one clique may change together with `included` (d,)."""
+    def best_step(self, target: Target, included: Mask, n_jobs: int | None = None) -> tuple[Mask, float]:
+        """The best subset (d,), and its log p(z)Λ(z), to which steepest ascent leads when one clique has changed as a
+        whole, from `included` (d,) or from nothing but the forced columns."""
         if not len(self.sizes):
             return included, -np.inf
-        values = np.empty(len(self.sizes))
-        scan_cliques(target.scoring, target.prior, included, self.members, self.sizes, _JOINED, values)
-        top = int(np.argmax(values))
-        found = np.empty_like(included)
-        block = joined_block(target.prior, included, self.members[top, : self.sizes[top]], _JOINED)
-        best_in_block(target.scoring, target.prior, included, block, found)
-        return found, target.value_of(found)
+        # Where second moments cannot decide, the synergies from rows have their say, and scanning them takes too long.
+        scoring = target.scoring._replace(rows=without_values(target.scoring.rows))
+        jobs = 1 if isinstance(scoring.scatter, GramRows) else n_jobs
+
+        def scanned(base: Mask) -> Mask:
+            values = np.empty(len(self.sizes))
+            scan_cliques(scoring, target.prior, base, self.members, self.sizes, values)
+            top, found = int(np.argmax(values)), np.empty_like(base)
+            best_in_block(scoring, target.prior, base, free_block(target.prior, self._members(top)), found)
+            return found
+
+        return max(self._climb(target, list(ordered_map(scanned, [included, target.start], jobs))), key=_value)
+
+    def _members(self, s: int) -> NDArray[np.int64]:
+        return self.members[s, : self.sizes[s]]
+
+    @staticmethod
+    def _climb(target: Target, starts: list[Mask]) -> list[tuple[Mask, float]]:
+        state = active_set(len(target.scoring.weights), target.n_columns, target.capacity + 1)
+        for included in starts:
+            climb(target.scoring, target.prior, included, state, _MOST_STEPS)
+        return [(included, target.value_of(included)) for included in starts]
+
+
+def _value(found: tuple[Mask, float]) -> float:
+    return found[1]

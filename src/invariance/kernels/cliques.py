@@ -9,7 +9,8 @@ from numba import njit
 from .block_gibbs import block_log_ratios, block_terms
 from .chain_moves import members_of
 from .gram_rows import gram_entry, gram_row
-from .pursuit import FORWARD, pursuit
+from .group_rows import share_from_rows
+from .pursuit import FORWARD, inverse_scale_of, pursuit
 from .subset_tree import sweep_in_place
 
 
@@ -19,20 +20,17 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
 
     Columns whose squared correlation with it is above `closest` are passed over: copies would take all the places.
     """
-    d = free.size
-    squares = np.zeros(d)
-    for g in range(first, last):
-        for j in range(d):
-            if scoring.inverse_scale[g, j] > 0.0:
-                squares[j] += scoring.inverse_scale[g, j] ** -2.0
+    scale = inverse_scale_of(scoring, first, last)
     for s in range(starts.size):
         start = starts[s]
-        covariance = np.zeros(d)
-        for g in range(first, last):
-            covariance += gram_row(scoring.scatter, g, start)
-        partners = free & (covariance**2 <= closest * squares[start] * squares)
+        partners = free.copy()
+        if closest < 1.0:
+            covariance = np.zeros(free.size)
+            for g in range(first, last):
+                covariance += gram_row(scoring.scatter, g, start)
+            partners &= (covariance * scale * scale[start]) ** 2 <= closest
         members[s, 0] = start
-        sizes[s] = 1 + pursuit(scoring, start, first, last, partners, FORWARD, members[s, 1:], 0)
+        sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], 0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -40,7 +38,7 @@ def synergy(scoring, first, last, clique):
     """How much more the columns of `clique` explain of the outcome together than one by one, and how many of them do.
 
     R² of its first k columns less the sum of R² of each alone, at its largest over k. Second moments of groups
-    first..last-1 added up. Stops at a column that nearly depends on those before it.
+    first..last-1 added up; where these cannot tell what a column adds, the rows of the pool, if they are at hand.
     """
     k = clique.size
     columns = np.append(clique, scoring.outcome)
@@ -56,29 +54,31 @@ def synergy(scoring, first, last, clique):
     alone = matrix[:k, k] ** 2
     best, best_size = 0.0, 0
     for i in range(k):
-        if not matrix[i, i] >= scoring.tolerance:
-            break
-        sweep_in_place(matrix, i, k, 1.0 / matrix[i, i])
-        value = 1.0 - matrix[k, k] - alone[: i + 1].sum()
+        if matrix[i, i] >= scoring.tolerance:
+            sweep_in_place(matrix, i, k, 1.0 / matrix[i, i])
+            share = matrix[k, k]
+        else:
+            matrix[i, i] = np.nan
+            share = share_from_rows(scoring.rows, scoring.weights.size - 1, clique[: i + 1], scoring.outcome)
+        value = 1.0 - share - alone[: i + 1].sum()
         if value > best:
             best, best_size = value, i + 1
+        if share != share:
+            break
     return best, best_size
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def joined_block(prior, included, clique, largest):
-    """The free columns of `clique` and, as far as `largest` goes, the free members of `included` (d,); ascending."""
-    chosen = np.zeros(included.size, np.bool_)
-    size = 0
-    for j in clique:
-        if prior.free[j] and size < largest:
-            chosen[j] = True
-            size += 1
-    for j in range(included.size):
-        if included[j] and prior.free[j] and not chosen[j] and size < largest:
-            chosen[j] = True
-            size += 1
-    return members_of(chosen)
+def add_synergies(scoring, first, last, members, sizes, synergies, joint):
+    """synergies, joint (s,) = `synergy` of each clique."""
+    for s in range(sizes.size):
+        synergies[s], joint[s] = synergy(scoring, first, last, members[s, : sizes[s]])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def free_block(prior, clique):
+    """The free columns of `clique`, ascending."""
+    return np.sort(clique[prior.free[clique]])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -110,9 +110,8 @@ def best_in_block(scoring, prior, included, block, found):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scan_cliques(scoring, prior, included, members, sizes, largest, values):
-    """values (s,) = best log p(z)Λ(z) when the columns of each clique and members of `included` may change together."""
+def scan_cliques(scoring, prior, included, members, sizes, values):
+    """values (s,) = best log p(z)Λ(z) when the columns of a clique may change and others stay as in `included` (d,)."""
     found = np.empty(included.size, np.bool_)
     for s in range(sizes.size):
-        block = joined_block(prior, included, members[s, : sizes[s]], largest)
-        values[s] = best_in_block(scoring, prior, included, block, found)
+        values[s] = best_in_block(scoring, prior, included, free_block(prior, members[s, : sizes[s]]), found)

@@ -29,6 +29,11 @@ class GroupRows(NamedTuple):
     gaps: np.ndarray
 
 
+def without_values(rows: GroupRows) -> GroupRows:
+    """As if there were no rows."""
+    return rows._replace(values=rows.values[:0])
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def rows_at_hand(rows):
     return rows.values.size > 0

@@ -22,7 +22,10 @@ _ANY = 2
 
 
 class Effort(NamedTuple):
-    """Moves of each kind per chain and sweep; `searching` lets blocks follow the flip scores (warm-up only)."""
+    """Moves of each kind per chain and sweep; `searching` lets blocks follow the flip scores (warm-up only).
+
+    blocks: of the coldest chain; the others, whose subsets nobody reads, change one block.
+    """
 
     exchanges: int
     flips: int
@@ -77,6 +80,7 @@ def visit(
     differences,
     effort,
     beta,
+    coldest,
     singles,
     included,
     log_ratio,
@@ -87,7 +91,7 @@ def visit(
     best,
     rng,
 ):
-    """All moves of one chain in one sweep, those of single columns only with `singles`. Returns log Λ.
+    """All moves of one chain, `coldest` or not, in one sweep, those of single columns with `singles`. Returns log Λ.
 
     rules: recipes for blocks, (chances (m, d), active (m,), largest); sums (3, d): inclusion by flips, by
     blocks, and in how many blocks.
@@ -101,7 +105,7 @@ def visit(
     elif singles:
         for j in range(included.size):
             sums[0, j] += included[j] * (effort.flips + 1)
-    for _ in range(effort.blocks):
+    for _ in range(effort.blocks if coldest else 1):
         rule = rules[rng.integers(0, len(rules))]
         if effort.searching:
             block = searching_block(prior, rule, beta, included, change, rng)
@@ -154,6 +158,7 @@ def sweeps(
                 differences,
                 effort,
                 betas[i],
+                i == t - 1,
                 i == t - 1 or (step + i) % 2 == 0,
                 included[i],
                 log_ratios[i],

@@ -12,23 +12,31 @@ MATCHING = 1e9
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pursuit(scoring, target, first, last, free, damping, path, given):
+def inverse_scale_of(scoring, first, last):
+    """(d,) 1/√ of each column's sum of squares, groups first..last-1 added up; 0 where it is constant."""
+    scale = np.zeros(scoring.inverse_scale.shape[1])
+    for g in range(first, last):
+        for j in range(scale.size):
+            own = scoring.inverse_scale[g, j]
+            if own > 0.0:
+                scale[j] += 1.0 / (own * own)
+    for j in range(scale.size):
+        scale[j] = 1.0 / np.sqrt(scale[j]) if scale[j] > 0.0 else 0.0
+    return scale
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pursuit(scoring, target, first, last, scale, free, damping, path, given):
     """The columns out of the `free` (d,) that a regression of the column `target` picks; returns how many were found.
 
     The first `given` columns of `path` are there already: they enter before the search begins.
-    The second moments are those of groups first..last-1 added up: the environments' own deviations for (0, E), the
-    pool's for (E, E+1). path (n,) receives columns in the order of entering: each has the largest c²/(r + damping),
-    where r is the share of the column that the earlier ones leave and c its covariance, per standard deviations, with
-    what they leave of the target. Columns that nearly depend on the earlier ones are passed over.
+    scale (d,): `inverse_scale_of` groups first..last-1, whose second moments are added up: the environments' own
+    deviations for (0, E), the pool's for (E, E+1). path (n,) receives columns in the order of entering: each has the
+    largest c²/(r + damping), where r is the share of the column that the earlier ones leave and c its covariance, per
+    standard deviations, with what they leave of the target. Columns that nearly depend on the earlier ones are passed
+    over.
     """
     d = free.size
-    scale = np.zeros(d)
-    for g in range(first, last):
-        for j in range(d):
-            if scoring.inverse_scale[g, j] > 0.0:
-                scale[j] += scoring.inverse_scale[g, j] ** -2.0
-    for j in range(d):
-        scale[j] = 1.0 / np.sqrt(scale[j]) if scale[j] > 0.0 else 0.0
     rows = np.zeros((path.size, d))
     remaining = np.ones(d)
     covariance = np.zeros(d)
