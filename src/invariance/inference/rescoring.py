@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..priors import BoundPrior
 
 AGREEMENT = 1e-6
+_EXAMPLES = 64
 
 
 class NumericalWarning(RuntimeWarning):
@@ -22,9 +23,18 @@ def support_note(conditional: Any, prior: BoundPrior) -> str | None:
     """A sentence when single features, or all that may enter together, put subsets outside the support."""
     allowed = ~prior.forced_out
     alone = np.eye(len(allowed), dtype=bool)[allowed & conditional.nearly_outcome()]
-    together = allowed[None] if allowed.sum() <= prior.max_size else alone[:0]
+    together = allowed[None] if allowed.sum() <= prior.max_size else _collinear(conditional, prior)
     reasons = conditional.unsupported(np.concatenate([alone, together])).reasons
     return f"Some subsets are outside the support: {'; '.join(reasons)}." if reasons else None
+
+
+def _collinear(conditional: Any, prior: BoundPrior) -> NDArray[np.bool_]:
+    """(m, p) some subsets of features that pick each other and that only rows could decide, where there are none."""
+    if conditional.has_rows:
+        return np.zeros((0, conditional.n_features), dtype=bool)
+    from .together import undecidable_subsets
+
+    return undecidable_subsets(conditional, prior, _EXAMPLES)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from ..kernels.active_set import active_set
 from ..kernels.climbing import climb
-from ..kernels.cliques import add_synergies, best_in_block, cliques, free_block, scan_cliques
+from ..kernels.cliques import add_synergies, best_in_block, cliques, free_block, scan_cliques, undecidable_cliques
 from ..kernels.gram_rows import GramRows
 from ..kernels.group_rows import without_values
 from ..kernels.pursuit import FORWARD
 from ..parallel import ordered_map
+from ..priors import BoundPrior
 from .regression_paths import Groups, groupings, regression_path
 from .replicas import Target
 
@@ -136,3 +137,14 @@ class Cliques:
 
 def _value(found: tuple[Mask, float]) -> float:
     return found[1]
+
+
+def undecidable_subsets(conditional: Any, prior: BoundPrior, most: int) -> Mask:
+    """(m, p) at most so many subsets of features that pick each other and that cannot be decided."""
+    target = Target.of(conditional, prior)
+    every = Cliques.of(target, np.flatnonzero(target.prior.free))
+    found = undecidable_cliques(target.scoring, target.prior, every.members, every.sizes, target.capacity)
+    masks = np.zeros((min(int(found.sum()), most), target.n_columns), bool)
+    for mask, s in zip(masks, np.flatnonzero(found), strict=False):
+        mask[every.members[s, : every.sizes[s]][: target.capacity]] = True
+    return np.unique(masks[:, target.features], axis=0)

@@ -6,7 +6,7 @@ A clique is a column and those that a regression of it picks. Parts that cancel 
 import numpy as np
 from numba import njit
 
-from .block_gibbs import block_log_ratios, block_terms
+from .block_gibbs import block_log_ratios, block_terms, subset_log_ratio
 from .chain_moves import members_of
 from .gram_rows import gram_entry, gram_row
 from .group_rows import share_from_rows
@@ -115,3 +115,15 @@ def scan_cliques(scoring, prior, included, members, sizes, values):
     found = np.empty(included.size, np.bool_)
     for s in range(sizes.size):
         values[s] = best_in_block(scoring, prior, included, free_block(prior, members[s, : sizes[s]]), found)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def undecidable_cliques(scoring, prior, members, sizes, largest):
+    """(s,) bool: whether the first `largest` free columns of each clique are a subset that cannot be decided."""
+    found = np.zeros(sizes.size, np.bool_)
+    for s in range(sizes.size):
+        clique = members[s, : sizes[s]]
+        columns = np.sort(clique[prior.free[clique]][:largest])
+        value = subset_log_ratio(scoring, columns)
+        found[s] = value != value
+    return found
