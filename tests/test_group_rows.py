@@ -317,3 +317,21 @@ def test_an_environment_that_is_too_small_is_not_called_collinear(with_rows: boo
         "22 of 64 subsets are outside the support: environment 0 has 5 rows, too few to fit more than 3 features that "
         "vary there."
     )
+
+
+def test_rows_decide_beside_columns_that_are_constant_in_a_group() -> None:
+    """A strong intervention and a knock-out in the same environment, and dummies with a level that one lacks."""
+    rng = np.random.default_rng(1)
+    environment = np.repeat(range(5), 30)
+    X = rng.normal(size=(150, 10)) + rng.normal(size=(5, 10))[environment]
+    X[environment == 1, 8] *= 1e6
+    X[environment == 1, 9] = 0.0
+    levels = rng.integers(0, 3, 150)
+    levels[(environment == 2) & (levels == 2)] = 0
+    X[:, 4:7] = levels[:, None] == np.arange(3)
+    model = LinearGaussian(MultiEnvironmentData.from_arrays(X, X[:, 8] + rng.normal(size=150), environment))
+    scores = model.log_ratio_all()
+    masks = scores.masks()
+    expected = model.rescore(masks)
+    assert np.isfinite(expected).any()
+    np.testing.assert_allclose(scores.log_ratio, expected, rtol=1e-5, atol=1e-5)

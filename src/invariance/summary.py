@@ -99,8 +99,8 @@ def _one_subset(posterior: Posterior) -> str:
 
 def _failing_subsets(posterior: Posterior, verdict: Verdict) -> Iterator[str]:
     yield verdict.sentence[0].upper() + verdict.sentence[1:]
-    yield CAUSES
     if verdict.exception is None:
+        yield CAUSES
         yield f"The probabilities only rank subsets that {'all ' if verdict.all_judged else ''}fail."
     else:
         yield "Its probability ranks it before others and does not make it invariant."

@@ -52,7 +52,7 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict with its figures."""
         whose = "the most probable one has" if self.headline.startswith("none") else "it has"
-        chance = "below 1e-300" if self.tail_probability < 1e-300 else f"{self.tail_probability:.0e}"
+        chance = format_tail(self.tail_probability)
         figures = (
             f"{self.headline}: {whose} log ratio {self.log_ratio:.1f}, where about {self.expected:.1f} is expected of "
             f"an invariant subset (tail probability {chance})."
@@ -87,6 +87,16 @@ class Verdict:
             n_exceptions=int(values["n_exceptions"]),
             exception=None if exception is None else tuple(map(str, exception)),
         )
+
+
+def format_tail(probability: float) -> str:
+    return "below 1e-300" if probability < 1e-300 else f"{probability:.0e}"
+
+
+def tail_probability(conditional: Any, mask: NDArray[np.bool_], log_ratio: float) -> float:
+    """That an invariant subset (p,) has a log ratio as low; 1 where the model cannot tell."""
+    tails = getattr(conditional, "invariance_tails", None)
+    return 1.0 if tails is None else float(tails(mask[None], np.array([log_ratio])).probability[0])
 
 
 def verdict_of(

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from ..posterior import Posterior, table_order
 from ..priors import BoundPrior
+from ..verdict import format_tail, tail_probability
 from .agreement import Agreement
 from .base import described
 from .evidence import Evidence
@@ -197,7 +198,7 @@ def tempering_posterior(
     reached = verdict.reached(precision, agreement)
     n_sweeps = sum(len(part.draws) for part in sampled.rounds[0])
     mode = int(np.argmax(log_joint))
-    tail = float(conditional.invariance_tails(masks[mode][None], check.log_ratios[mode : mode + 1]).probability[0])
+    tail = 1.0 if _all_seen(sampled, prior) else tail_probability(conditional, masks[mode], check.log_ratios[mode])
     problem = _problem(sampled, best_log_probability if missed else None, agreement, tail)
     notes = [] if check.note is None else [check.note]
     notes.append(_verdict_note(sampled, reached, problem is None, precision, agreement, n_sweeps))
@@ -269,10 +270,17 @@ def _problem(sampled: Sampled, missed_log_probability: float | None, agreement: 
         )
     if tail < _IMPLAUSIBLE:
         return (
-            f"the most probable subset that was found does not look invariant (an invariant one has so low a log ratio "
-            f"with probability {tail:.0e}): either no subset of these features is, or a better one is hidden. {longer}"
+            f"the best subset that was found has a low log ratio for an invariant one (tail probability "
+            f"{format_tail(tail)}): either no subset of these features is quite invariant, or a better one is hidden. "
+            f"{longer}"
         )
     return None
+
+
+def _all_seen(sampled: Sampled, prior: BoundPrior) -> bool:
+    """Whether nothing can be hidden: every subset was visited, or every block of the second recipe holds all columns."""
+    n_free, largest = sampled.target.n_free, sampled.proposals.rules[1].largest
+    return n_free <= largest or len(sampled.visited.masks) == prior.support_size()
 
 
 def _leading(visited: Visited, sampled: Sampled, keep: int) -> tuple[Mask, Floats]:

@@ -156,8 +156,9 @@ def _outcome_roots(b, starts, nodes, ranks):
             first = nodes[starts[t] + ((i - t) << t) :]
             for s in range(live):
                 radius = np.sqrt(diagonal[s] * diagonal[s] + first[s] * first[s])
-                reciprocal = 1.0 / radius if radius > 0.0 else 0.0
-                cosine[s], sine[s] = diagonal[s] * reciprocal, first[s] * reciprocal
+                # Nothing to rotate, as for a column that is constant in the group: the rows stay as they are.
+                cosine[s] = diagonal[s] / radius if radius > 0.0 else 1.0
+                sine[s] = first[s] / radius if radius > 0.0 else 0.0
             for k in range(i, b + 1):
                 place = starts[i] + ((k - i) << i)
                 first = nodes[starts[t] + ((k - t) << t) :]
