@@ -278,7 +278,7 @@ def _problem(sampled: Sampled, missed_log_probability: float | None, agreement: 
 
 
 def _all_seen(sampled: Sampled, prior: BoundPrior) -> bool:
-    """Whether nothing can be hidden: every subset was visited, or every block of the second recipe holds all columns."""
+    """Whether nothing can be hidden: every subset was visited, or a block of the second recipe holds all columns."""
     n_free, largest = sampled.target.n_free, sampled.proposals.rules[1].largest
     return n_free <= largest or len(sampled.visited.masks) == prior.support_size()
 

@@ -19,7 +19,7 @@ from ..progress import ProgressBar
 from ..subsets import distinct
 from .ascent import Ascent, FreeSpace, run_ascent
 from .base import EngineError, RunOptions, judged, nothing_scored
-from .coverage import missed_at_modes, missed_in_table
+from .coverage import Missed, missed_at_modes, missed_in_table
 from .importance import Reweighted, reweight
 from .mean_field import MeanField
 from .mixture import Mixture, fit_mixture
@@ -132,9 +132,10 @@ class Variational:
         chosen = max(fits, key=lambda start: fits[start].elbo)
         q, elbo = self._approximation(conditional, prior, space, fits, chosen, rng)
         reweighted = self._reweighted(conditional, prior, q, rng)
+        missed: Missed | None = None
         if space.table.size:
             missed = missed_in_table(space, q)
-        else:
+        elif len(peaks):
             missed = missed_at_modes(conditional, prior, q, peaks, self.draws, check_rng)
         seconds = time.perf_counter() - started
         posterior = variational_posterior(conditional, prior, q, elbo, fits, chosen, reweighted, missed, seconds)
@@ -156,8 +157,19 @@ class Variational:
         if self.components != "auto" and not (isinstance(self.components, int) and self.components >= 1):
             raise ValueError(f"components={self.components!r} is not known: use 'auto' or a whole number from 1 on.")
 
+    @property
+    def _searches(self) -> bool:
+        wanted = "searched" in self.starts or ("informative" in self.starts and self.screen == "search")
+        return self.components != 1 or (self.initial is None and wanted)
+
     def _modes(self, conditional: Any, prior: BoundPrior, space: FreeSpace, options: RunOptions) -> tuple[Mask, Mask]:
-        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not miss."""
+        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not miss.
+
+        None where no start needs a search and searching would take longer than the rest.
+        """
+        if not self._searches and len(space.free) > _QUICK_TO_SEARCH:
+            nothing = np.zeros((0, space.n_features), dtype=bool)
+            return nothing, nothing
         if space.table.size:
             modes = space.table_modes()
             if not len(modes):

@@ -29,6 +29,11 @@ _RESCORED = 20
 _MUCH = 0.05
 _FEW_SUBSETS = 1 << 24
 
+_UNSEARCHED = (
+    "these settings do not search for subsets: whether the approximation misses probable ones was not looked at, and Pareto "
+    "k̂ cannot tell."
+)
+
 
 class ApproximationWarning(UserWarning):
     """The approximation is far from the posterior."""
@@ -146,7 +151,7 @@ def variational_posterior(
     fits: dict[str, Ascent],
     chosen: str,
     reweighted: Reweighted,
-    missed: Missed,
+    missed: Missed | None,
     seconds: float,
 ) -> VariationalPosterior:
     """Put a run's results together, with a warning when q is a poor approximation."""
@@ -163,8 +168,15 @@ def variational_posterior(
     if left_out is not None:
         notes.append(left_out)
     doubts = []
-    if missed.mass >= _MUCH:
+    if missed is None:
+        notes.append(_UNSEARCHED)
+    elif missed.mass >= _MUCH:
         doubts.append(_missing(prior, missed))
+    if reweighted.undecided >= _MUCH:
+        doubts.append(
+            f"the approximation gives {reweighted.undecided:.2f} of its probability to subsets outside the support, which "
+            "cannot be scored; its inclusion probabilities count them, `reweighted` does not."
+        )
     if reweighted.poor:
         doubts.append(
             f"the approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} the importance "
@@ -195,7 +207,8 @@ def variational_posterior(
             "feasible_fraction": fit.feasible,
             "pareto_k": reweighted.pareto_k,
             "effective_draws": reweighted.ess,
-            "missed_mass": missed.mass,
+            "missed_mass": None if missed is None else missed.mass,
+            "undecided_mass": reweighted.undecided,
             "elbo_by_start": {start: one.elbo for start, one in fits.items()},
             "rescoring_difference": check.difference,
             "trace": {
