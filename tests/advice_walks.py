@@ -281,6 +281,7 @@ IN_WORDS = (
     "is fixed: leave --strength out",
     "`reweighted` corrects them",
     "`reweighted` may miss it as well",
+    "its inclusion probabilities count them, `reweighted` does not",
     "so do draws from sample()",
     "Start one with `dask scheduler`",  # tests/studies/test_dask_addresses.py
     "no feature was selected, so transform() returns",  # its remedy is another message's

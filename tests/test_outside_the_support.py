@@ -37,9 +37,9 @@ def test_probability_outside_the_support_is_announced(components) -> None:
 
 
 def test_modes_that_nobody_looked_for() -> None:
-    model = LinearGaussian(simulated(18, (60, 60), seed=3))
+    model = LinearGaussian(simulated(101, (60, 60), seed=3))
     prior = UniformPrior(max_size=6).bind(model.feature_names)
-    start = np.full(18, 0.3)
+    start = np.full(101, 0.03)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         given = Variational(initial=start, iterations=50).run(model, prior, RunOptions(progress=False))

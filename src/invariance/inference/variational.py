@@ -35,6 +35,8 @@ Initial = Mapping[str, float] | ArrayLike
 _STARTS = ("uninformative", "informative", "searched")
 _SCREENS = ("search", "lasso")
 _MOST_COMPONENTS = 8
+# Up to this many free features searches are quick, and are made even if no start needs them.
+_QUICK_TO_SEARCH = 100
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,8 @@ _MUCH = 0.05
 _FEW_SUBSETS = 1 << 24
 
 _UNSEARCHED = (
-    "these settings do not search for subsets: whether the approximation misses probable ones was not looked at, and Pareto "
-    "k̂ cannot tell."
+    "these settings do not search for subsets: whether the approximation misses probable ones was not looked at, and "
+    "Pareto k̂ cannot tell."
 )
 
 
@@ -174,8 +174,8 @@ def variational_posterior(
         doubts.append(_missing(prior, missed))
     if reweighted.undecided >= _MUCH:
         doubts.append(
-            f"the approximation gives {reweighted.undecided:.2f} of its probability to subsets outside the support, which "
-            "cannot be scored; its inclusion probabilities count them, `reweighted` does not."
+            f"the approximation gives {reweighted.undecided:.2f} of its probability to subsets outside the support, "
+            "which cannot be scored; its inclusion probabilities count them, `reweighted` does not."
         )
     if reweighted.poor:
         doubts.append(
