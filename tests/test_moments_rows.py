@@ -76,3 +76,11 @@ def test_merging_far_from_the_origin_is_counted_as_rounding() -> None:
         assert error <= merged.rounding[1, 0]
         worst = max(worst, error / merged.rounding[1, 0])
     assert worst > 0.01  # the bound is not an empty one
+
+
+def test_an_outcome_that_becomes_constant_is_not_dropped() -> None:
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.zeros(20)
+    y[5] = 1.0
+    remaining = Moments.from_data(MultiEnvironmentData.from_arrays(X, y)).without_row("all", [*X[5], 1.0])
+    with pytest.raises(DataError, match="outcome 'y' is constant: every row is 0"):
+        remaining.check_outcome()

@@ -99,6 +99,7 @@ def test_constant_features_are_not_looked_at(with_a_constant, given) -> None:
     np.testing.assert_array_equal(np.asarray(model.transform(X), float), data.X)
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_only_what_matters_is_missing(with_a_constant) -> None:
     table, data, model = with_a_constant
     with pytest.raises(ValueError, match=r"missing:\n- a\n$"):
