@@ -147,6 +147,20 @@ PYTHON = (
         "compare(REMEDY, 'Marginal')",
         fill={"outcome=...": "outcome='y'", "environment=...": "environment='site'"},
     ),
+    Walk(
+        "a table to fit_data",
+        "BIP().fit_data(table)",
+        r"MultiEnvironmentData\.from_table\(.*?\)",
+        "BIP().fit_data(REMEDY)",
+        fill={"outcome=...": "outcome='y'", "environment=...": "environment='site'"},
+    ),
+    Walk(
+        "gaps in the outcome in fit",
+        "BIP().fit(X, y, environments=environments)",
+        r"fit_data\(MultiEnvironmentData.*?\)\)",
+        "BIP().REMEDY",
+        setup="y = [float('nan'), *y[1:]]",
+    ),
     *(
         Walk(
             f"{method} without labels",
@@ -226,8 +240,15 @@ PYTHON = (
     Walk(
         "nothing selected",
         "BIP().fit(noise, y, environments=labels).transform(noise)",
-        r"BIP\(select='threshold', threshold=[\d.e-]+\)",
-        "make_pipeline(REMEDY, LinearRegression()).fit(noise, y, bip__environments=labels)",
+        r"set_params\(select='threshold', threshold=[\d.e-]+\)",
+        "make_pipeline(BIP().REMEDY, LinearRegression()).fit(noise, y, bip__environments=labels)",
+    ),
+    Walk(
+        "nothing selected by a threshold",
+        "model.fit(X, y).transform(X)",
+        r"set_params\(select='threshold', threshold=[\d.e-]+\)",
+        "make_pipeline(model.REMEDY, LinearRegression()).fit(X, y)",
+        setup="X = table[['b', 'site']]; model = BIP(select='threshold', threshold=0.99, environment='site')",
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from invariance import BIP, ICP, DataWarning, MultiEnvironmentData, Screened, UniformPrior
+from invariance import BIP, ICP, DataError, DataWarning, MultiEnvironmentData, Screened, UniformPrior
 from invariance.datasets import make_example
 from invariance.selector import EmptySelectionWarning
 
@@ -49,6 +50,101 @@ def test_fit_data_remembers_the_table_as_given(model) -> None:
             chosen = np.asarray(model.transform(X))
         np.testing.assert_array_equal(chosen, EXAMPLE.X[:, plain.support_])
     assert model.get_feature_names_out().tolist() == plain.get_feature_names_out().tolist()
+
+
+@pytest.fixture(scope="module")
+def with_a_constant() -> tuple[pd.DataFrame, MultiEnvironmentData, BIP]:
+    """A table of a, b, c and the constant k in the middle; its data set; what was fitted to it."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    table.insert(1, "k", 1.0)
+    scale = np.repeat([1.0, 3.0], 30)
+    with pytest.warns(DataWarning, match="'k'"):
+        data = MultiEnvironmentData.from_arrays(table, table["b"] + scale * rng.normal(size=60), scale)
+    return table, data, BIP(select="threshold", threshold=0.0).fit_data(data)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda table, data: data.X.tolist(),
+        lambda table, data: table.to_numpy().tolist(),
+        lambda table, data: table.assign(k=np.nan).to_numpy(),
+        lambda table, data: table.assign(k="text").to_numpy(),
+        lambda table, data: table[list(data.feature_names)],
+        lambda table, data: pl.from_pandas(table[list(data.feature_names)]),
+        lambda table, data: data.to_frame(),
+        lambda table, data: table.assign(k=np.nan),
+        lambda table, data: table.assign(k="text"),
+        lambda table, data: pl.from_pandas(table.assign(k="text")),
+    ],
+    ids=[
+        "its X as lists",
+        "the table as lists",
+        "an array with gaps",
+        "an array with text",
+        "its features",
+        "its features, polars",
+        "its own table",
+        "gaps",
+        "text",
+        "text, polars",
+    ],
+)
+def test_constant_features_are_not_looked_at(with_a_constant, given) -> None:
+    table, data, model = with_a_constant
+    X = given(table, data)
+    np.testing.assert_allclose(model.predict(X), data.X @ model.coef_[[0, 2, 3]] + model.intercept_, rtol=1e-12)
+    np.testing.assert_array_equal(np.asarray(model.transform(X), float), data.X)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_only_what_matters_is_missing(with_a_constant) -> None:
+    table, data, model = with_a_constant
+    with pytest.raises(ValueError, match=r"missing:\n- a\n$"):
+        model.predict(data.to_frame().drop(columns="a"))
+    with pytest.raises(ValueError, match="X has 2 features, but BIP is expecting 4"):
+        model.predict(data.X[:, :2])
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.predict(table.assign(a=np.nan))
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+def test_a_column_of_dates_is_named(convert) -> None:
+    X = EXAMPLE.to_frame()[list(EXAMPLE.feature_names)].assign(visit=pd.Timestamp("2020-01-01"))
+    with pytest.raises(DataError, match=r"column 'visit' is not numeric .*: encode it as numbers or leave it out of X"):
+        BIP().fit(convert(X), EXAMPLE.y, environments=EXAMPLE.environment_index)
+    with pytest.raises(DataError, match="column 'visit' is not numeric"):
+        BIP().fit(convert(X[["visit"]]), EXAMPLE.y, environments=EXAMPLE.environment_index)
+
+
+def test_a_column_of_objects_is_named() -> None:
+    X = EXAMPLE.to_frame()[list(EXAMPLE.feature_names)].assign(note=[{} for _ in EXAMPLE.y])
+    with pytest.raises(DataError, match="column 'note' is not numeric"):
+        BIP().fit(X, EXAMPLE.y, environments=EXAMPLE.environment_index)
+
+
+@pytest.mark.parametrize("model", [BIP(), ICP()], ids=["BIP", "ICP"])
+def test_fit_data_says_what_it_takes(model) -> None:
+    with pytest.raises(TypeError, match=r"fit_data needs a MultiEnvironmentData, not DataFrame: .*from_table\("):
+        model.fit_data(EXAMPLE.to_frame())
+
+
+@pytest.mark.parametrize("convert", [np.array, list, pd.Series, pl.Series], ids=lambda convert: convert.__module__)
+def test_gaps_in_the_outcome_are_counted(convert) -> None:
+    y = EXAMPLE.y.copy()
+    y[[0, 1, -1]] = np.nan
+    first, *_, last = EXAMPLE.environment_index.tolist()
+    where = rf"missing values \(NaN\) in 'y' \(3 rows\); in environment {first} \(2 rows\), {last} \(1 row\)\. "
+    with pytest.raises(
+        DataError, match=where + r"fit_data\(.*from_arrays\(X, y, environments, missing='drop'\)\) leaves"
+    ):
+        BIP().fit(EXAMPLE.X, convert(y), environments=EXAMPLE.environment_index)
+    y[:] = EXAMPLE.y
+    y[4] = np.inf
+    with pytest.raises(DataError, match=r"infinite values \(inf\) in 'y' \(1 row\)"):
+        BIP().fit(EXAMPLE.X, convert(y), environments=EXAMPLE.environment_index)
 
 
 def test_a_table_without_the_features_is_refused() -> None:
@@ -89,11 +185,25 @@ def test_an_empty_selection_names_the_way_out() -> None:
 
 def test_other_empty_selections_do_not_promise_a_threshold() -> None:
     X, y, environments = empty()
-    for model in (ICP(), BIP(prior=UniformPrior(max_size=0)), BIP(select="threshold", threshold=1.0)):
+    for model in (ICP(), BIP(prior=UniformPrior(max_size=0))):
         model.fit(X, y, environments=environments)
         with pytest.warns(EmptySelectionWarning) as caught:
             assert model.transform(X).shape == (60, 0)
         assert "threshold=" not in str(caught[0].message)
+
+
+@pytest.mark.parametrize("settings", [{}, {"select": "threshold", "threshold": 0.99}], ids=["mode", "threshold"])
+def test_the_way_out_of_an_empty_selection_keeps_the_settings(settings: dict) -> None:
+    X, y, environments = empty()
+    table = pd.DataFrame(X, columns=list("abc")).assign(env=environments)
+    model = BIP(environment="env", **settings).fit(table, y)
+    with pytest.warns(EmptySelectionWarning, match=r"set_params\(.*\) the next fit selects") as caught:
+        model.transform(table)
+    remedy = re.search(r"set_params\(.*?\)", str(caught[0].message))
+    assert remedy
+    eval(f"model.{remedy[0]}").fit(table, y)
+    assert model.transform(table).shape[1] == 1
+    assert model.support_[np.argmax(model.inclusion_probabilities_)]
 
 
 def test_a_selection_is_made_without_a_word() -> None:

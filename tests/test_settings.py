@@ -56,6 +56,13 @@ def test_settings_of_vi() -> None:
     assert (engine.iterations, engine.screen, engine.components) == (50, "lasso", "auto")
 
 
+@pytest.mark.parametrize("starts", [("searched",), ("searched", "informative")])
+def test_a_list_for_a_tuple(starts: tuple[str, ...]) -> None:
+    engine = parse_inference(f"vi(starts=[{', '.join(starts)}])")
+    assert isinstance(engine, Variational)
+    assert engine.starts == starts
+
+
 @pytest.mark.parametrize(
     ("text", "phrase"),
     [
@@ -67,6 +74,8 @@ def test_settings_of_vi() -> None:
         ("tempering(chains=0)", "chains=0 must be a whole number from 1 on"),
         ("exact(keep=none)", "keep cannot be None"),
         ("vi(schedule=3)", "schedule cannot be 3"),
+        ("vi(screen=[lasso])", r"screen cannot be \['lasso'\]"),
+        ("vi(starts=true)", "starts cannot be True"),
     ],
 )
 def test_engines_that_cannot_be_made(text: str, phrase: str) -> None:

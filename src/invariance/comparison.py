@@ -24,7 +24,7 @@ from .estimators import BIP
 from .files import write_text
 from .inference.base import EngineError
 from .screening import LassoScreen, Screened, Screening
-from .selector import EnvironmentSelector
+from .selector import EnvironmentSelector, require_data
 from .settings import Value, read_call, split_outside_brackets
 
 if TYPE_CHECKING:
@@ -200,11 +200,7 @@ def compare(
 
     A method that cannot handle the data is reported as failed, with its reason, and the others go on.
     """
-    if not isinstance(data, MultiEnvironmentData):
-        raise TypeError(
-            f"compare needs a MultiEnvironmentData, not {type(data).__name__}: build one with "
-            "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
-        )
+    require_data(data, "compare")
     screenings: dict[str, Screening] = {}
     models = named_methods(methods, data.n_features, bip)
     # Constant features are no method's business: all results are over the features that vary.

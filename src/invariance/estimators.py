@@ -94,10 +94,13 @@ class BIP(EnvironmentSelector):
         return self.posterior_.inclusion >= self.threshold
 
     def _way_out(self) -> str:
-        if self.select == "mode" and self.inclusion_probabilities_.any():
+        if self.inclusion_probabilities_.any():
             # Low enough for the most probable feature to pass after rounding to two digits, which moves it by up to 5%.
             threshold = f"{0.95 * self.inclusion_probabilities_.max():.2g}"
-            return f"BIP(select='threshold', threshold={threshold}) selects the most probable features"
+            return (
+                f"With set_params(select='threshold', threshold={threshold}) the next fit selects the most probable "
+                "features"
+            )
         return "Use another prior or other features"
 
     def _check_choices(self) -> None:

@@ -157,7 +157,10 @@ class Moments:
             self.maximum[:, self.outcome],
             outcome_name=self.outcome_name,
         )
-        constant = lowest == highest
+        return self._dropping(lowest == highest)
+
+    def _dropping(self, constant: NDArray[np.bool_]) -> Moments:
+        """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
         if not constant.any():
             return self
         announce_constant(self._names(constant), self.n_features)
@@ -180,12 +183,18 @@ class Moments:
         """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.
 
         Right to nine digits, or refused: a row that made up nearly all of a column's scatter leaves too few digits of
-        the other rows behind.
+        the other rows behind. A feature that is constant over all rows that are left is dropped, with a warning.
         """
         e = self._environment_index(environment)
         values = np.asarray(row, dtype=float)
         if values.shape != (len(self.columns),):
             raise DataError(f"a row has {len(self.columns)} values ({self.columns[0]!r}, …), not {values.shape}.")
+        missing = np.isnan(values)
+        if missing.any():
+            raise DataError(
+                f"this row has missing values (NaN) in {quoted(self._names(missing))}, as no row of these moments has: "
+                "pass its values as they were when the moments were computed."
+            )
         if self.rounding is None:
             raise DataError("these moments were not computed from rows, so that none can be removed.")
         part = self._part(e)
@@ -204,7 +213,10 @@ class Moments:
                 "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
             )
         parts = (left if label == environment else self._part(i) for i, label in enumerate(self.environments))
-        return _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
+        remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
+        became_constant = self.varies[-1] & ~remaining.varies[-1]
+        became_constant[self.outcome] = False
+        return remaining._dropping(became_constant)
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .checks import DROP_HINT, warn
 from .columns import as_frame, frame_names, frame_values
@@ -53,13 +53,13 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         """
         given, labels = X, environments
         X, environments = self._split_environment(X, environments)
+        _refuse_dates(X)
         try:
-            values, y = validate_data(
-                self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=3, ensure_all_finite=False
-            )
-        except ValueError:
+            values, y = validate_data(self, X, y, validate_separately=(_X_AS_NUMBERS, _Y_AS_NUMBERS))
+        except (ValueError, TypeError):
             _name_the_column(X)
             raise
+        y = column_or_1d(y, warn=True)
         names = list(getattr(self, "feature_names_in_", [])) or None
         try:
             data = MultiEnvironmentData.from_arrays(values, y, environments, feature_names=names)
@@ -75,8 +75,9 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         """Fit to a data set that is already checked; keeps its names and labels.
 
         The features are those of the table as given, constant ones too. `predict` and `transform` find them by name
-        in any table that has them.
+        in any table that has them; they do not look at the constant ones, which may be absent.
         """
+        require_data(data, "fit_data")
         names = _names_as_given(data)
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(names, dtype=object)
@@ -163,15 +164,23 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             X = self._split_environment(X, None)[0]
         if not self._by_name:
             return X
-        names = frame_names(X)
-        if names is None:
-            # The data set's own X lacks the constant features.
-            return self._expand(X.T, 0.0).T if np.shape(X)[1:] == (self._kept.sum(),) else X
-        if not set(self.feature_names_in_) <= set(names):
+        return self._columns_by_place(X) if frame_names(X) is None else self._columns_by_name(X)
+
+    def _columns_by_place(self, X: Any) -> Any:
+        """X with zeros for the constant features, which the data set's own X lacks; any other width is not ours."""
+        values = np.asarray(X)
+        if self._kept.all() or values.shape[1:] not in ((len(self._kept),), (self._kept.sum(),)):
             return X
+        varying = values if values.shape[1] < len(self._kept) else values[:, self._kept]
+        return self._expand(varying.T, 0).T
+
+    def _columns_by_name(self, X: Any) -> Any:
+        """The features that the data frame has, with zeros for the constant ones."""
         import narwhals as nw
 
-        return nw.to_native(as_frame(X, "X").select(list(self.feature_names_in_)))
+        constant = [nw.lit(0).alias(name) for name in self.feature_names_in_[~self._kept]]
+        frame = as_frame(X, "X").with_columns(*constant)
+        return nw.to_native(frame.select([name for name in self.feature_names_in_ if name in frame.columns]))
 
     def _drop_hint(self, X: Any, environments: Any) -> str:
         """How rows with gaps are left out of what was given to `fit`, which has no option for it."""
@@ -193,6 +202,19 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return tags
 
 
+_X_AS_NUMBERS = {"dtype": np.float64, "ensure_min_samples": 3, "ensure_all_finite": False}
+_Y_AS_NUMBERS = {"dtype": np.float64, "ensure_2d": False, "ensure_all_finite": False}
+
+
+def require_data(data: Any, caller: str) -> None:
+    """Raise when anything but a MultiEnvironmentData was given, and say how to build one."""
+    if not isinstance(data, MultiEnvironmentData):
+        raise TypeError(
+            f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: build one with "
+            "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
+        )
+
+
 def _names_as_given(data: MultiEnvironmentData) -> list[str]:
     """The features with those that were dropped, each where it was."""
     names = list(data.feature_names)
@@ -206,3 +228,10 @@ def _name_the_column(X: Any) -> None:
     names = frame_names(X)
     if names is not None:
         frame_values(as_frame(X, "X"), names, "column of X")
+
+
+def _refuse_dates(X: Any) -> None:
+    """Raise a DataError that names the first column of dates or times, which scikit-learn may take for numbers."""
+    if frame_names(X) is not None:
+        frame = as_frame(X, "X")
+        frame_values(frame, [name for name, kind in frame.schema.items() if kind.is_temporal()], "column of X")

@@ -31,7 +31,7 @@ def parse_inference(text: str) -> str | Engine:
         if not _is_a(value, known_settings[key]):
             raise ValueError(f"{text}: {key} cannot be {value!r}, it is of the kind {known_settings[key]}.")
     try:
-        built: Engine = engine(**settings)
+        built: Engine = engine(**{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()})
     except ValueError as error:
         raise ValueError(f"{text}: {error}") from None
     return built
@@ -41,8 +41,10 @@ def _is_a(value: Value, annotation: str) -> bool:
     """Whether a value that was read from text can be meant by a field's annotation."""
     if value is None:
         return "None" in annotation
-    if isinstance(value, bool | list):
-        return isinstance(value, bool) and "bool" in annotation
+    if isinstance(value, list):
+        return annotation.startswith("tuple")
+    if isinstance(value, bool):
+        return "bool" in annotation
     if isinstance(value, str):
         return "Literal" in annotation
     return "float" in annotation or (isinstance(value, int) and "int" in annotation)
