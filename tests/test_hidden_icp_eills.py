@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
@@ -238,3 +240,29 @@ def test_eills_scale_and_weight_errors() -> None:
         EILLS(gamma=-1.0).fit(*simulated())
     with pytest.raises(ValueError, match="use 'cholesky' or 'inverse'"):
         EILLS(solver="lu").fit(*simulated())
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e6, 1e8])
+def test_hidden_icp_with_an_intercept_is_safe_against_shifts_of_single_environments(shift: float) -> None:
+    """Effects by exact arithmetic: the equations of two environments in fractions."""
+    rng = np.random.default_rng(3)
+    environment = np.repeat([0, 1], 60)
+    X = rng.normal(size=(120, 2)) * (1 + 2 * environment)[:, None] + shift * environment[:, None] * [1.0, 0.3]
+    y = X[:, 0] + rng.normal(size=120)
+    rows = [[Fraction(1), Fraction(a), Fraction(b), Fraction(c)] for (a, b), c in zip(X, y, strict=True)]
+
+    def moment(e: int, i: int, j: int) -> Fraction:
+        chosen = [row for row, label in zip(rows, environment, strict=True) if label == e]
+        return sum((row[i] * row[j] for row in chosen), Fraction(0)) / len(chosen)
+
+    equations = [[moment(0, i, j) - moment(1, i, j) for j in range(4)] for i in range(3)]
+    for i in range(3):
+        pivot = next(k for k in range(i, 3) if equations[k][i] != 0)
+        equations[i], equations[pivot] = equations[pivot], equations[i]
+        for k in range(3):
+            if k != i:
+                factor = equations[k][i] / equations[i][i]
+                equations[k] = [a - factor * b for a, b in zip(equations[k], equations[i], strict=True)]
+    expected = [float(equations[i][3] / equations[i][i]) for i in (1, 2)]
+    effects = HiddenICP(intercept=True).fit(X, y, environments=environment).effects_
+    np.testing.assert_allclose(effects, expected, rtol=1e-6, atol=1e-6)

@@ -84,15 +84,14 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
     p, n_environments = data.n_features, data.n_environments
     if n_environments == 1:
         return HiddenEffects(np.ones(p), np.full(p, np.nan), np.tile([-np.inf, np.inf], (p, 1)))
-    X, y, names = data.X, data.y, data.feature_names
-    if intercept:  # only the intercept depends on where zero is, and a large mean would cost the slopes their digits
-        X, y = X - X.mean(axis=0), y - y.mean()
-    scale = np.abs(X).max(axis=0)  # the equations are equivariant: unit scale keeps the solve well conditioned
-    X = X / scale
+    names = data.feature_names
+    # The equations are equivariant: unit scale keeps the solve well conditioned. With an intercept shifts do not count.
+    scale = _spread_within(data) if intercept else np.abs(data.X).max(axis=0)
+    X, y = data.X / scale, data.y
     if intercept:
-        X = np.column_stack([np.ones(data.n_rows), X])
         names = ("(intercept)", *names)
-    if data.n_rows <= X.shape[1]:
+        X, y = (data.X - data.X.mean(axis=0)) / scale, y - y.mean()
+    if data.n_rows <= len(names):
         raise DataError(
             f"Hidden-ICP needs more rows than features: {rows_text(data.n_rows)}, {p} features"
             + (" and an intercept" if intercept else "")
@@ -100,10 +99,13 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
         )
     n_contrasts = n_environments if n_environments > 2 else 1
     quantile = ndtri(max(0.5, 1.0 - alpha / (2.0 * n_environments)))
-    effects, p_values = np.zeros(X.shape[1]), np.ones(X.shape[1])
-    lower, upper = np.full(X.shape[1], -np.inf), np.full(X.shape[1], np.inf)
+    effects, p_values = np.zeros(len(names)), np.ones(len(names))
+    lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
     for e in range(n_contrasts):
-        beta, error = _contrast(X, y, data.environment_index == e, names, data.environments[e])
+        inside = data.environment_index == e
+        groups = np.flatnonzero(inside), np.flatnonzero(~inside)
+        moments = _with_intercept(X, y, groups) if intercept else _as_given(X, y, groups)
+        beta, error = _contrast(moments, groups, names, data.environments[e])
         effects += beta / n_contrasts
         tail = stdtr(data.n_rows - 1.0, -np.abs(beta) / error)
         p_values = np.minimum(p_values, 2.0 * n_environments * tail)
@@ -114,16 +116,56 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
     return HiddenEffects(p_values[features], effects[features] / scale, intervals)
 
 
-def _contrast(
-    X: Floats, y: Floats, inside: NDArray[np.bool_], names: tuple[str, ...], label: object
-) -> tuple[Floats, Floats]:
-    """β (p,) and its standard error (p,) from one environment against the rest."""
-    groups = [np.flatnonzero(inside), np.flatnonzero(~inside)]
-    (gram, cross), (other_gram, other_cross) = ((X[g].T @ X[g] / len(g), X[g].T @ y[g] / len(g)) for g in groups)
-    difference, target = gram - other_gram, cross - other_cross
-    values, vectors = np.linalg.eigh(difference)
+Groups = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """Rows X (N, q), y (N,); difference (q, q), target (q,): of X'X/n and X'y/n between two groups; size: of these."""
+
+    X: Floats
+    y: Floats
+    difference: Floats
+    target: Floats
+    size: float
+
+
+def _as_given(X: Floats, y: Floats, groups: Groups) -> Contrast:
+    (gram, cross), (other, other_cross) = ((X[g].T @ X[g] / len(g), X[g].T @ y[g] / len(g)) for g in groups)
+    return Contrast(X, y, gram - other, cross - other_cross, np.abs(gram).max() + np.abs(other).max())
+
+
+def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
+    """With a first column of ones, as large as keeps the equations balanced.
+
+    Only the intercept depends on where zero is. Seen from halfway between the two groups' means, the means' products
+    are the same in both and drop out of the difference, however large they are.
+    """
+    values = np.column_stack([X, y])
+    means = [values[g].mean(axis=0) for g in groups]
+    inner, other = ((values[g] - mean).T @ (values[g] - mean) / len(g) for g, mean in zip(groups, means, strict=True))
+    gap, values = means[0] - means[1], values - (means[0] + means[1]) / 2.0
+    largest = float(np.abs(gap[:-1]).max())
+    one = 1.0 / largest if largest > 0.0 else 1.0
+    difference, target = np.zeros((len(gap), len(gap))), np.append(one * gap[-1], (inner - other)[:-1, -1])
+    difference[0, 1:] = difference[1:, 0] = one * gap[:-1]
+    difference[1:, 1:] = (inner - other)[:-1, :-1]
+    rows = np.column_stack([np.full(len(y), one), values[:, :-1]])
+    return Contrast(rows, values[:, -1], difference, target, np.abs(inner).max() + np.abs(other).max())
+
+
+def _spread_within(data: MultiEnvironmentData) -> Floats:
+    """(p,) standard deviation of each feature inside the environments; its largest value where that is 0."""
+    squares = sum(len(rows) * data.X[rows].var(axis=0) for rows in map(data.rows, range(data.n_environments)))
+    spread = np.sqrt(squares / data.n_rows)
+    return np.where(spread > 0.0, spread, np.abs(data.X).max(axis=0))
+
+
+def _contrast(contrast: Contrast, groups: Groups, names: tuple[str, ...], label: object) -> tuple[Floats, Floats]:
+    """β (q,) and its standard error (q,) from one environment against the rest."""
+    values, vectors = np.linalg.eigh(contrast.difference)
     weakest = int(np.argmin(np.abs(values)))
-    if abs(values[weakest]) <= _SINGULAR * (np.abs(gram).max() + np.abs(other_gram).max()):
+    if abs(values[weakest]) <= _SINGULAR * contrast.size:
         involved = np.array(names, dtype=object)[np.abs(vectors[:, weakest]) > 1e-3]
         raise DataError(
             f"environment {label!r} does not differ from the others in the second moments of {quoted(involved)}, so "
@@ -131,7 +173,7 @@ def _contrast(
             "environment."
         )
     inverse = (vectors / values) @ vectors.T
-    directions = X @ inverse
-    influence = directions * (y - directions @ target)[:, None]
+    directions = contrast.X @ inverse
+    influence = directions * (contrast.y - directions @ contrast.target)[:, None]
     variance = sum(influence[g].var(axis=0, ddof=1) / len(g) for g in groups)
-    return inverse @ target, np.maximum(np.sqrt(variance), _SMALLEST_ERROR)
+    return inverse @ contrast.target, np.maximum(np.sqrt(variance), _SMALLEST_ERROR)
