@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -335,3 +337,21 @@ def test_rows_decide_beside_columns_that_are_constant_in_a_group() -> None:
     expected = model.rescore(masks)
     assert np.isfinite(expected).any()
     np.testing.assert_allclose(scores.log_ratio, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", [Tempering(chains=2, steps=50), Variational(iterations=50)], ids=["tempering", "vi"])
+def test_what_determines_the_outcome_is_named_under_a_size_limit(engine) -> None:
+    """A pair that gives the outcome, and a copy of it, among more features than a subset may hold."""
+    rng = np.random.default_rng(0)
+    environment = np.repeat(range(4), 80)
+    X = rng.normal(size=(320, 20))
+    y = rng.normal(size=320) + X[:, 0]
+    X[:, 5], X[:, 9] = y - X[:, 3], 2.0 * y
+    model = LinearGaussian(MultiEnvironmentData.from_arrays(X, y, environment))
+    prior = UniformPrior(max_size=4).bind(model.feature_names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        posterior = engine.run(model, prior, RunOptions(rng=np.random.default_rng(0), progress=False))
+    said = " ".join(posterior.notes)
+    assert "'x9' determines the outcome exactly" in said
+    assert "'x3', 'x5' together determine the outcome exactly" in said

@@ -80,8 +80,9 @@ def test_synergy_equals_its_twin(within: bool) -> None:
             explained(X, y, clique[:k]) - sum(explained(X, y, [j]) for j in clique[:k])
             for k in range(1, len(clique) + 1)
         ]
-        value, size = synergy(target.scoring, *groups, np.array(clique))
+        value, size, left = synergy(target.scoring, *groups, np.array(clique))
         assert value == pytest.approx(max(0.0, *gains), abs=1e-9)
+        assert left == pytest.approx(1.0 - explained(X, y, clique), abs=1e-9)
         if value > 0.1:
             assert size == int(np.argmax(gains)) + 1
     assert synergy(target.scoring, *groups, np.array([0, 1, 2]))[0] > 0.8

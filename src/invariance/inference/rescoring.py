@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..priors import BoundPrior
+
+if TYPE_CHECKING:
+    from .together import Cliques
 
 AGREEMENT = 1e-6
 _EXAMPLES = 64
@@ -19,22 +22,16 @@ class NumericalWarning(RuntimeWarning):
     """Second moments and rows disagreed; the rows' value was taken."""
 
 
-def support_note(conditional: Any, prior: BoundPrior) -> str | None:
-    """A sentence when single features, or all that may enter together, put subsets outside the support."""
-    allowed = ~prior.forced_out
-    alone = np.eye(len(allowed), dtype=bool)[allowed & conditional.nearly_outcome()]
-    together = allowed[None] if allowed.sum() <= prior.max_size else _collinear(conditional, prior)
-    reasons = conditional.unsupported(np.concatenate([alone, together])).reasons
-    return f"Some subsets are outside the support: {'; '.join(reasons)}." if reasons else None
-
-
-def _collinear(conditional: Any, prior: BoundPrior) -> NDArray[np.bool_]:
-    """(m, p) some subsets of features that pick each other and that only rows could decide, where there are none."""
-    if conditional.has_rows:
-        return np.zeros((0, conditional.n_features), dtype=bool)
+def support_note(conditional: Any, prior: BoundPrior, known: Cliques | None = None) -> str | None:
+    """A sentence when single features, or some that belong together, put subsets outside the support."""
     from .together import undecidable_subsets
 
-    return undecidable_subsets(conditional, prior, _EXAMPLES)
+    allowed = ~prior.forced_out
+    alone = np.eye(len(allowed), dtype=bool)[allowed & conditional.nearly_outcome()]
+    every = allowed[None] if allowed.sum() <= prior.max_size else alone[:0]
+    together = undecidable_subsets(conditional, prior, _EXAMPLES, known)
+    reasons = conditional.unsupported(np.concatenate([alone, together, every])).reasons
+    return f"Some subsets are outside the support: {'; '.join(reasons)}." if reasons else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,13 +51,14 @@ class Searched:
 
     ends: the best subset (d,) of each search and its log p(z)Λ(z); stepped: better ones to which a clique led;
     states: what each search left at every temperature (t, d) and its log Λ (t,); interest (d,): how often each column
-    was worth including, at any temperature.
+    was worth including, at any temperature; cliques: see `Cliques`.
     """
 
     interest: Floats
     ends: list[tuple[Mask, float]] = field(default_factory=list)
     stepped: list[tuple[Mask, float]] = field(default_factory=list)
     states: list[tuple[Mask, Floats]] = field(default_factory=list)
+    cliques: Cliques | None = None
 
     @property
     def values(self) -> Floats:
@@ -116,7 +117,7 @@ def search_modes(
     follow = few, many._replace(follows=True)
     mixed = few, many
     kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=columns) for columns in (*paths, together))]
-    result = Searched(np.zeros(target.n_columns), stepped=climbed)
+    result = Searched(np.zeros(target.n_columns), stepped=climbed, cliques=cliques)
     least = max(searches, -(-len(kinds) // len(replicas)))
     for number in range(max(most_searches(searches), least)):
         turns = {id(replica): kinds[(number + i) % len(kinds)] for i, replica in enumerate(replicas)}

@@ -202,7 +202,7 @@ def tempering_posterior(
     problem = _problem(sampled, best_log_probability if missed else None, agreement, tail)
     notes = [] if check.note is None else [check.note]
     notes.append(_verdict_note(sampled, reached, problem is None, precision, agreement, n_sweeps))
-    left_out = support_note(conditional, prior)
+    left_out = support_note(conditional, prior, sampled.searched.cliques)
     if left_out is not None:
         notes.append(left_out)
     if problem is not None:

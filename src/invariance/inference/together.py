@@ -40,12 +40,14 @@ _CHANCE = 4.0
 @dataclass(frozen=True, eq=False)
 class Cliques:
     """Each column with its partners: members (s, k), of which the first sizes (s,) count; synergies (s,), times the
-    number of rows, of the first `joint` (s,) of them."""
+    number of rows, of the first `joint` (s,) of them; determining (s,): whether they leave next to nothing of the
+    outcome."""
 
     members: NDArray[np.int64]
     sizes: NDArray[np.int64]
     synergies: Floats
     joint: NDArray[np.int64]
+    determining: Mask
 
     @classmethod
     def of(cls, target: Target, starts: NDArray[np.int64], n_jobs: int | None = None) -> Self:
@@ -58,8 +60,9 @@ class Cliques:
             members, sizes = np.zeros((len(starts), width), np.int64), np.zeros(len(starts), np.int64)
             cliques(target.scoring, *groups, target.prior.free, closest, starts, members, sizes)
             synergies, joint = np.zeros(len(starts)), np.zeros(len(starts), np.int64)
-            add_synergies(target.scoring, *groups, members, sizes, synergies, joint)
-            return members, sizes, target.n_rows * synergies, joint
+            determining = np.zeros(len(starts), bool)
+            add_synergies(target.scoring, *groups, members, sizes, synergies, joint, determining)
+            return members, sizes, target.n_rows * synergies, joint, determining
 
         # Second moments on demand have one cache, which threads cannot share.
         jobs = 1 if isinstance(target.scoring.scatter, GramRows) else n_jobs
@@ -139,11 +142,15 @@ def _value(found: tuple[Mask, float]) -> float:
     return found[1]
 
 
-def undecidable_subsets(conditional: Any, prior: BoundPrior, most: int) -> Mask:
-    """(m, p) at most so many subsets of features that pick each other and that cannot be decided."""
+def undecidable_subsets(conditional: Any, prior: BoundPrior, most: int, known: Cliques | None = None) -> Mask:
+    """(m, p) at most so many subsets of features that pick each other and that cannot be decided.
+
+    With rows these are features that together determine the outcome. Cliques that are known already are not looked for.
+    """
     target = Target.of(conditional, prior)
-    every = Cliques.of(target, np.flatnonzero(target.prior.free))
-    found = undecidable_cliques(target.scoring, target.prior, every.members, every.sizes, target.capacity)
+    every = Cliques.of(target, np.flatnonzero(target.prior.free)) if known is None else known
+    wanted = every.determining if conditional.has_rows else np.ones(len(every.sizes), bool)
+    found = undecidable_cliques(target.scoring, target.prior, every.members, every.sizes, target.capacity, wanted)
     masks = np.zeros((min(int(found.sum()), most), target.n_columns), bool)
     for mask, s in zip(masks, np.flatnonzero(found), strict=False):
         mask[every.members[s, : every.sizes[s]][: target.capacity]] = True

@@ -35,7 +35,8 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def synergy(scoring, first, last, clique):
-    """How much more the columns of `clique` explain of the outcome together than one by one, and how many of them do.
+    """How much more the columns of `clique` explain of the outcome together than one by one, how many of them do, and
+    the share of the outcome that all leave.
 
     R² of its first k columns less the sum of R² of each alone, at its largest over k. Second moments of groups
     first..last-1 added up; where these cannot tell what a column adds, the rows of the pool, if they are at hand.
@@ -52,7 +53,7 @@ def synergy(scoring, first, last, clique):
         for j in range(i, k + 1):
             matrix[i, j] *= scale[i] * scale[j]
     alone = matrix[:k, k] ** 2
-    best, best_size = 0.0, 0
+    best, best_size, share = 0.0, 0, 1.0
     for i in range(k):
         if matrix[i, i] >= scoring.tolerance:
             sweep_in_place(matrix, i, k, 1.0 / matrix[i, i])
@@ -65,14 +66,15 @@ def synergy(scoring, first, last, clique):
             best, best_size = value, i + 1
         if share != share:
             break
-    return best, best_size
+    return best, best_size, share
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_synergies(scoring, first, last, members, sizes, synergies, joint):
-    """synergies, joint (s,) = `synergy` of each clique."""
+def add_synergies(scoring, first, last, members, sizes, synergies, joint, determining):
+    """synergies, joint (s,) = `synergy` of each clique; determining (s,): whether it leaves next to nothing."""
     for s in range(sizes.size):
-        synergies[s], joint[s] = synergy(scoring, first, last, members[s, : sizes[s]])
+        synergies[s], joint[s], share = synergy(scoring, first, last, members[s, : sizes[s]])
+        determining[s] = not share >= scoring.tolerance
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -118,12 +120,12 @@ def scan_cliques(scoring, prior, included, members, sizes, values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def undecidable_cliques(scoring, prior, members, sizes, largest):
-    """(s,) bool: whether the first `largest` free columns of each clique are a subset that cannot be decided."""
+def undecidable_cliques(scoring, prior, members, sizes, largest, wanted):
+    """(s,) bool: whether the first `largest` free columns of each wanted (s,) clique cannot be decided together."""
     found = np.zeros(sizes.size, np.bool_)
     for s in range(sizes.size):
-        clique = members[s, : sizes[s]]
-        columns = np.sort(clique[prior.free[clique]][:largest])
-        value = subset_log_ratio(scoring, columns)
-        found[s] = value != value
+        if wanted[s]:
+            clique = members[s, : sizes[s]]
+            value = subset_log_ratio(scoring, np.sort(clique[prior.free[clique]][:largest]))
+            found[s] = value != value
     return found
