@@ -92,7 +92,7 @@ def test_bad_screens(parameters: dict) -> None:
 
 
 def test_too_few_rows_for_the_folds() -> None:
-    with pytest.raises(DataError, match="use cv=6"):
+    with pytest.raises(DataError, match=r"use LassoScreen\(cv=6\)\."):
         LassoScreen(cv=10).screen(wide(n=4))
 
 
