@@ -69,6 +69,6 @@ def cross_validated_lasso(
 def screened(method: str, n_rows: int, largest_fit: int | None = None) -> str:
     """How to type `method` behind a screen that so few rows allow; largest_fit: the most features it can take."""
     most = SCREENED_FEATURES if largest_fit is None else min(SCREENED_FEATURES, largest_fit)
-    chosen = {"k": (most, SCREENED_FEATURES), "cv": (n_rows // 2, SCREEN_FOLDS)}
+    chosen = {"k": (most, SCREENED_FEATURES), "cv": (max(n_rows // 2, 2), SCREEN_FOLDS)}
     settings = ", ".join(f"{name}={value}" for name, (value, default) in chosen.items() if value < default)
     return f"Screened({method}(), screen=LassoScreen({settings}))" if settings else f"Screened({method}())"
