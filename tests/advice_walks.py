@@ -216,8 +216,29 @@ PYTHON = (
     Walk(
         "too many folds",
         "LassoSelection(cv=99).fit_data(data)",
-        r"(?<=use )cv=\d+",
-        "LassoSelection(REMEDY).fit_data(data)",
+        r"LassoSelection\(cv=\d+\)",
+        "REMEDY.fit_data(data)",
+    ),
+    Walk(
+        "too many folds of a screen",
+        "Screened(HiddenICP(), screen=LassoScreen(k=1, cv=99)).fit_data(data)",
+        r"Screened\(HiddenICP\(\), screen=LassoScreen\(cv=\d+, k=1\)\)",
+        "REMEDY.fit_data(data)",
+    ),
+    Walk(
+        "too many folds of a screen alone",
+        "LassoScreen(k=1, cv=99).screen(data)",
+        r"LassoScreen\(cv=\d+, k=1\)",
+        "REMEDY.screen(data)",
+    ),
+    *(
+        Walk(
+            f"few rows and many features for {method}",
+            f"{method}().fit_data({data})",
+            rf"Screened\({method}\(\), screen=LassoScreen\([^()]*\)\)",
+            f"REMEDY.fit_data({data})",
+        )
+        for method, data in (("HiddenICP", "flat"), ("HiddenICP", "short"), ("ICP", "flat"), ("EILLS", "flat"))
     ),
     Walk("too many subsets", "ICP().fit_data(wide)", r"ICP\(max_size=\d+\)", "REMEDY.fit_data(wide)"),
     Walk("too many subsets, screened", "ICP().fit_data(wide)", r"Screened\(ICP\(\)\)", "REMEDY.fit_data(wide)"),
@@ -280,6 +301,19 @@ SHELL = (
     ),
     Walk("rows for ICP", "compare short.csv --outcome y --environment site --methods ICP", r"--methods 'ICP\(.*?\)'"),
     Walk("folds", f"compare {TABLE} --methods Lasso(cv=99)", r"--methods 'Lasso\(.*?\)'"),
+    Walk(
+        "folds of a screen",
+        "compare flat.csv --outcome y --environment site --methods Hidden-ICP-screen(k=5)",
+        r"--methods 'Hidden-ICP-screen\(.*?\)'",
+    ),
+    *(
+        Walk(
+            f"{method} with few rows",
+            f"compare flat.csv --outcome y --environment site --methods {method}",
+            rf"--methods '{method}-screen\(.*?\)'",
+        )
+        for method in ("Hidden-ICP", "ICP", "EILLS")
+    ),
     Walk("Oracle", f"compare {TABLE} --methods Oracle", r"--methods 'Oracle\(.*?\)'", fill={"...": "a"}),
     Walk("engine", f"fit {TABLE} --inference guess", r"(?<=one of )'auto'", fill={"'auto'": "--inference auto"}),
 )

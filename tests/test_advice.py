@@ -43,6 +43,7 @@ def tables() -> dict[str, pd.DataFrame]:
         "table": table,
         "gaps": table.assign(a=table["a"].mask(table.index == 3)),
         "words": table.assign(b=np.where(table["b"] > 0, "red", "blue")),
+        "flat": many[:8].assign(y=rng.normal(size=8), site=np.repeat(["north", "south"], 4)),
         "short": few.assign(y=rng.normal(size=8), site=np.repeat(["north", "south"], 4)),
         "wide": many.assign(y=many["c0"] + rng.normal(size=40), site=np.repeat(["north", "south"], 20)),
     }
@@ -54,7 +55,7 @@ def prepared() -> dict[str, Any]:
     table = named["table"]
     y, labels = table["y"].to_numpy(), table["site"].tolist()
     data = MultiEnvironmentData.from_table(table, "y", "site")
-    for name in ("short", "wide"):
+    for name in ("flat", "short", "wide"):
         named[name] = MultiEnvironmentData.from_table(named[name], "y", "site")
 
     def vi(**settings: Any) -> None:
@@ -130,7 +131,9 @@ def test_remedies_in_a_shell(walk: Walk, tmp_path: Path, monkeypatch: pytest.Mon
     first = run(*arguments)
     said = " ".join(f"{first.stderr} {first.stdout}".split())
     assert first.exit_code == 2 or "warning: " in said or "failed" in said
-    assert not re.search(r"Tempering\(|missing='|features=|Screened\(|max_size=\d+(?!\))", said), said
+    assert not re.search(
+        r"Tempering\(|missing='|features=|Screened\(|LassoScreen\(|fit_data|max_size=\d+(?!\))", said
+    ), said
     second = run(*arguments, *shlex.split(remedy_in(said, walk)))
     assert second.exit_code == 0, second.stderr
     assert "failed" not in second.stdout
@@ -161,6 +164,7 @@ def test_extras_exist() -> None:
         ("prior=UniformPrior(max_size=5)", "--max-size 5"),
         ("Lower max_size, or", "Lower --max-size, or"),
         ("with Screened(HiddenICP()).", "with --methods Hidden-ICP-screen."),
+        ("Screened(ICP(), screen=LassoScreen(cv=9, k=3)).", "--methods 'ICP-screen(cv=9, k=3)'."),
         ("Name another folder, or", "Name another folder with --out, or"),
         ("run it again, with fewer jobs,", "run it again, with fewer --jobs,"),
         ("or run it without dask=.", "or run it without --dask."),

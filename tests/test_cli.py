@@ -211,7 +211,10 @@ def test_output_fits_80_columns(example: Path) -> None:
         run(),
         run("--help"),
         run("fit", "--help"),
+        run("compare", "--help"),
         run("demo", "--help"),
+        run("simulate", "--help"),
+        run("study", "--help"),
         run("demo"),
         run("demo", COLUMNS="200"),
     ]

@@ -56,3 +56,8 @@ def test_bad_tables_are_refused_as_by_fit(workdir: Path, text: str, arguments: d
     options = [item for key in ("outcome", "environment") for item in (f"--{key}", arguments[key])]
     features = ["--features", ",".join(arguments["features"])] if arguments.get("features") else []
     assert for_command_line(phrase) in fails("compare", "table.csv", *options, *features)
+
+
+def test_oracle_is_advised_in_words_of_the_shell(example: Path) -> None:
+    said = " ".join(compare_example("--methods", "Oracle").stdout.split())
+    assert "Oracle needs to know the true features: name them in --methods 'Oracle(support=[...])'." in said

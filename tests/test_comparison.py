@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from invariance import BIP
+from invariance import BIP, UniformPrior
 from invariance.baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
 from invariance.comparison import METHODS, compare
 from invariance.comparison_plot import plot_comparison, save_comparison
@@ -20,6 +20,7 @@ from invariance.data import DataWarning, MultiEnvironmentData
 from invariance.datasets import make_example
 from invariance.screening import LassoScreen, Screened
 from invariance.summary import display_width
+from invariance.verdict import CAUSES
 
 ESTIMATORS = [
     ICP(max_size=2),
@@ -64,7 +65,7 @@ def test_table_holds_every_method_and_feature() -> None:
 def test_many_features_are_screened_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     original = LassoScreen.screen
-    monkeypatch.setattr(LassoScreen, "screen", lambda self, data: calls.append(self) or original(self, data))
+    monkeypatch.setattr(LassoScreen, "screen", lambda self, *given: calls.append(self) or original(self, *given))
     result = compare(wide(), ["bip-screen", "ICP-screen", "EILLS-screen", Screened(ICP(), LassoScreen(k=3))])
     assert len(calls) == 2
     assert [m.name for m in result.methods] == ["BIP-screen", "ICP-screen", "EILLS-screen", "ICP-screen (2)"]
@@ -143,6 +144,65 @@ def test_no_p_values_where_the_model_is_rejected() -> None:
     assert "p-value" not in str(result)
 
 
+def copied_outcome() -> MultiEnvironmentData:
+    data = wide(4)
+    return MultiEnvironmentData.from_arrays(np.column_stack([data.X, data.y]), data.y, data.environment_index)
+
+
+@pytest.mark.parametrize("name", ["BIP", "BIP-screen"])
+def test_what_the_posterior_notes_stands_with_its_method(name: str) -> None:
+    result = compare(copied_outcome(), [name])
+    (note,) = BIP().fit_data(copied_outcome()).posterior_.notes
+    assert "'x4' determines the outcome exactly" in note
+    assert result.methods[0].notes[-1] == note
+    assert note in " ".join(str(result).split())
+    assert json.loads(result.to_json())["methods"][0]["notes"][-1] == note
+
+
+def test_a_note_that_was_a_warning_too_is_said_once() -> None:
+    class Repeating(BIP):
+        def _select(self, data):
+            selected = super()._select(data)
+            warnings.warn("one of the columns is odd", DataWarning, stacklevel=2)
+            self.posterior_ = replace(self.posterior_, notes=("one of the columns is odd",))
+            return selected
+
+    assert compare(make_example(), {"BIP": Repeating()}).methods[0].notes == ("one of the columns is odd",)
+
+
+def test_the_note_on_the_screen_counts_only_features_that_were_left_out() -> None:
+    (everything,) = compare(wide(5), ["ICP-screen"]).methods[0].notes
+    assert everything == "5 of 5 features passed the screen"
+    (some,) = compare(wide(5), ["ICP-screen(k=1)"]).methods[0].notes
+    assert some == "1 of 5 features passed the screen; the others were not looked at"
+
+
+def test_bip_screen_has_the_settings_of_bip() -> None:
+    data = make_example()
+    assert compare(data, ["BIP-screen"]).methods[0].selected.any()
+    assert not compare(data, ["BIP-screen"], bip=BIP(prior=UniformPrior(max_size=0))).methods[0].selected.any()
+
+
+def test_long_names_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    features = [f"concentration_protein_{letter}_in_plasma_day_1" for letter in "ABC"]
+    data = MultiEnvironmentData.from_arrays(
+        rng.normal(size=(60, 3)), rng.normal(size=60), np.repeat(["a", "b"], 30), feature_names=features
+    )
+    methods = {f"regression_on_{where}_pooled_rows_of_2024": MarginalSelection() for where in ("north", "south")}
+    result = compare(data, methods | {f"regression_on_all_x_pooled_rows_of_2024{'!' * 9}": Oracle()})
+    lines = str(result).splitlines()
+    grid = lines[2 : lines.index("", 2)]
+    assert len({line[:18] for line in grid[1:]}) == len(grid[1:]) == 3
+    titles = grid[0].split()
+    assert len(set(titles)) == len(titles) == 2
+    table = lines[next(i for i, line in enumerate(lines) if line.startswith("method ")) :]
+    assert all(sum(line.startswith(f"{title} ") for line in table) == 1 for title in titles)
+    ax = plot_comparison(result)
+    for ticks in (ax.get_xticklabels(), ax.get_yticklabels()):
+        assert len({tick.get_text() for tick in ticks}) == 3
+
+
 def test_features_of_few_choices_come_before_those_of_many() -> None:
     """The many that one method selects must not push out the few of another."""
     data = wide(60)
@@ -154,17 +214,20 @@ def test_features_of_few_choices_come_before_those_of_many() -> None:
     assert "40 features that at most 2 methods selected are not shown." in str(result)
 
 
-def test_the_verdict_stands_with_its_method() -> None:
+def test_the_verdict_comes_before_the_grid() -> None:
     class Doubtful(BIP):
         def _select(self, data):
             selected = super()._select(data)
-            self.posterior_ = SimpleNamespace(verdict=SimpleNamespace(sentence="Even the best subset is bad."))
+            self.posterior_ = SimpleNamespace(
+                verdict=SimpleNamespace(sentence="Even the best subset is bad."), notes=()
+            )
             return selected
 
     result = compare(make_example(), {"BIP": Doubtful(), "ICP": ICP()})
     lines = str(result).splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith("BIP"))
-    assert lines[at + 1].strip() == "Even the best subset is bad."
+    assert lines[2] == "BIP: Even the best subset is bad."
+    assert " ".join(lines[3 : lines.index("", 3)]) == CAUSES
+    assert str(result).count("Even the best subset is bad.") == str(result).count(CAUSES[:40]) == 1
     assert [m["verdict"] for m in json.loads(result.to_json())["methods"]] == ["Even the best subset is bad.", None]
     title = plot_comparison(result).get_title()
     assert title.splitlines()[0] == "BIP: even the most probable subset is far from invariant"

@@ -92,7 +92,7 @@ def test_bad_screens(parameters: dict) -> None:
 
 
 def test_too_few_rows_for_the_folds() -> None:
-    with pytest.raises(DataError, match="use cv=6"):
+    with pytest.raises(DataError, match=r"use LassoScreen\(cv=6\)\."):
         LassoScreen(cv=10).screen(wide(n=4))
 
 
@@ -168,3 +168,14 @@ def test_oracle_without_truth_and_with_wrong_positions() -> None:
         Oracle([99]).fit_data(data)
     with pytest.raises(DataError, match="did you mean 'x3'"):
         Oracle(["x3 "]).fit_data(data)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_three_rows_are_too_few_for_any_folds() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3, 500)), rng.normal(size=3)
+    for model in (LassoSelection(), Screened(ICP(), LassoScreen(k=1, cv=2))):
+        with pytest.raises(DataError, match="a cross-validated Lasso needs 4 rows or more"):
+            model.fit(X, y)
+    with pytest.raises(DataError, match=r"Screened\(ICP\(\), screen=LassoScreen\(k=1, cv=2\)\)"):
+        ICP().fit(X, y)

@@ -32,13 +32,14 @@ def _method(match: re.Match[str]) -> str:
 
 
 def _screened(match: re.Match[str]) -> str:
-    return f"--methods {_METHODS.get(match['screened'], match['screened'])}-screen"
+    name = f"{_METHODS.get(match['screened'], match['screened'])}-screen"
+    return f"--methods '{name}({match['screen_settings']})'" if match["screen_settings"] else f"--methods {name}"
 
 
 # The first rule that fits a place wins, and what it puts there is not looked at again. A quoted name is a column's.
 _RULES: tuple[Rule, ...] = (
     (rf"(?:inference=)?(?P<engine>{'|'.join(_ENGINES)})\((?P<engine_settings>[^()]*)\)", _engine),
-    (r"Screened\((?P<screened>\w+)\(\)\)", _screened),
+    (r"Screened\((?P<screened>\w+)\(\)(?:, screen=LassoScreen\((?P<screen_settings>[^()]*)\))?\)", _screened),
     (r"(?P<method>ICP|EILLS|Oracle|LassoSelection)\((?P<method_settings>[^()]+)\)", _method),
     (r"(?:prior=)?UniformPrior\(max_size=(?P<largest>\d+)\)", lambda match: f"--max-size {match['largest']}"),
     (r"inference='(?P<inference>\w+)'", lambda match: f"--inference {match['inference']}"),
@@ -49,7 +50,7 @@ _RULES: tuple[Rule, ...] = (
     (r"(?<!['\"\w])max_size(?!['\"\w])", lambda match: "--max-size"),
     (r"convert it with \.\w+\(float\)", lambda match: "store it as numbers"),
     (r"[Nn]ame another folder", lambda match: f"{match[0]} with --out"),
-    (r"use cv=(?P<folds>\d+)", lambda match: f"use cv={match['folds']}, as in --methods 'Lasso(cv={match['folds']})'"),
+    (r", or pass simulated data, which carry their truth, to fit_data\(\)", lambda match: ""),
     (r"with fewer jobs", lambda match: "with fewer --jobs"),
     (r"without dask=", lambda match: "without --dask"),
 )

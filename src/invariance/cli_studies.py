@@ -14,6 +14,7 @@ import typer
 from ._version import __version__
 from .console import plain_speech, say, show
 from .files import OutputError, check_writable
+from .layout import COLUMNS, wrap
 from .studies import STUDIES
 
 if TYPE_CHECKING:
@@ -53,7 +54,11 @@ Examples:
 
 _STUDY_EXAMPLES = (
     "\b\nStudies:\n"
-    + "\n".join(f"  {name:<16} {text}" for name, (_, text) in STUDIES.items())
+    + "\n".join(
+        line  # typer puts two columns before it
+        for name, (_, text) in STUDIES.items()
+        for line in wrap(text, f"  {name:<16} ", " " * 19, COLUMNS - 2)
+    )
     + """
 
 \b

@@ -276,7 +276,7 @@ def _fit(
             if isinstance(model, Screened):
                 key = repr(sorted(model.used_screen.get_params().items()))
                 if key not in screenings:
-                    screenings[key] = model.used_screen.screen(data)
+                    screenings[key] = model.screening(data)
                 model.fit_screened(data, screenings[key])
             else:
                 model.fit_data(data)
@@ -293,11 +293,11 @@ def _fit(
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     inner: Any = model
     if isinstance(model, Screened):
-        passed = f"{len(model.screened_features_)} of {data.n_features} features passed the screen"
-        by_correlation = " by correlation, because the Lasso kept none" if model.used_fallback_ else ""
-        notes.append(f"{passed}{by_correlation}; the others were not looked at")
+        notes.append(_passed(model, data.n_features))
         inner = model.estimator_
-    verdict = getattr(getattr(inner, "posterior_", None), "verdict", None)
+    posterior = getattr(inner, "posterior_", None)
+    verdict = None if posterior is None else posterior.verdict
+    notes += () if posterior is None else posterior.notes
     default = "selected" if model.support_.any() else "empty"
     return MethodResult(
         name,
@@ -308,10 +308,17 @@ def _fit(
         model.coef_,
         model.screened_ if isinstance(model, Screened) else np.ones(data.n_features, dtype=bool),
         seconds,
-        tuple(notes),
+        tuple(dict.fromkeys(notes)),
         None if verdict is None else str(verdict.sentence),
         isinstance(inner, _POOLED_METHODS),
     )
+
+
+def _passed(model: Screened, n_features: int) -> str:
+    n_passed = len(model.screened_features_)
+    by_correlation = " by correlation, because the Lasso kept none" if model.used_fallback_ else ""
+    others = "; the others were not looked at" if n_passed < n_features else ""
+    return f"{n_passed} of {n_features} features passed the screen{by_correlation}{others}"
 
 
 def _numbers(values: Floats | None) -> list[float | None] | None:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .comparison_text import leading_features
+from .layout import name_labels, shorten
 from .subsets import as_mask
-from .summary import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,9 +71,9 @@ def plot_comparison(
     ax.set_xlim(-0.6, max(k, 1) - 0.4)
     ax.set_ylim(n - 0.4, -0.6)
     ax.set_aspect("equal")
-    labels = [shorten(comparison.feature_names[j], _LONGEST_NAME) for j in shown]
+    labels = name_labels([comparison.feature_names[j] for j in shown], _LONGEST_NAME)
     ax.set_xticks(np.arange(k), labels, rotation=60, ha="right", rotation_mode="anchor")
-    ax.set_yticks(np.arange(n), [shorten(m.name, _LONGEST_NAME) for m in comparison.methods])
+    ax.set_yticks(np.arange(n), name_labels([m.name for m in comparison.methods], _LONGEST_NAME))
     for tick in (*ax.get_xticklabels(), *ax.get_yticklabels()):
         tick.set_parse_math(False)
     if true is not None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .summary import COLUMNS, MOST_FEATURES, display_width, format_probability, shorten, wrap
+from .layout import COLUMNS, display_width, name_labels, wrap
+from .summary import MOST_FEATURES, format_probability
+from .verdict import CAUSES
 from .wording import duration
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ _MEANINGS = {
     "rejected": "model rejected: no subset was accepted, so the feature was not judged",
 }
 _NAME_WIDTH = 18
+_TITLE_WIDTH = 17
 _CELL_WIDTH = 8
 _OUTCOMES = {
     "empty": "nothing selected",
@@ -31,7 +34,7 @@ _OUTCOMES = {
 
 
 def comparison_summary(comparison: Comparison) -> str:
-    """The comparison for a terminal: a feature × method grid, then one line per method."""
+    """The comparison for a terminal: doubts about the answers, a feature × method grid, one line per method."""
     return "\n".join(_lines(comparison))
 
 
@@ -54,7 +57,10 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         f"{n} environment{'' if n == 1 else 's'}"
     )
     yield ""
-    fitted = [m for m in comparison.methods if m.outcome != "failed"]
+    yield from _verdicts(comparison)
+    titles = name_labels([m.name for m in comparison.methods], _TITLE_WIDTH)
+    titled = list(zip(titles, comparison.methods, strict=True))
+    fitted = [(title, m) for title, m in titled if m.outcome != "failed"]
     shown = leading_features(comparison, MOST_FEATURES)
     if fitted and len(shown):
         yield from _grid(comparison, fitted, shown)
@@ -66,10 +72,19 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield f"{what} that {by} selected {'is' if len(hidden) == 1 else 'are'} not shown."
         yield ""
     yield f"{'method':<{_NAME_WIDTH}} {'features':<18} {'value':<22} {'time':>12}"
-    for method in comparison.methods:
-        yield from _method_lines(method)
+    for title, method in titled:
+        yield from _method_lines(title, method)
     yield ""
-    yield from wrap(_legend(fitted))
+    yield from wrap(_legend([m for _, m in fitted]))
+
+
+def _verdicts(comparison: Comparison) -> Iterator[str]:
+    doubtful = [m for m in comparison.methods if m.verdict is not None]
+    for method in doubtful:
+        yield from wrap(f"{method.name}: {method.verdict}")
+    if doubtful:
+        yield from wrap(CAUSES)
+        yield ""
 
 
 def _legend(fitted: list[MethodResult]) -> str:
@@ -89,19 +104,18 @@ def _legend(fitted: list[MethodResult]) -> str:
     return " ".join(f"{sentence}." for sentence in sentences if sentence)
 
 
-def _grid(comparison: Comparison, fitted: list[MethodResult], shown: NDArray[np.intp]) -> Iterator[str]:
-    names = [shorten(comparison.feature_names[j], _NAME_WIDTH) for j in shown]
-    titles = [shorten(m.name, 17) for m in fitted]
-    widths = [max(_CELL_WIDTH, display_width(title)) for title in titles]
+def _grid(comparison: Comparison, fitted: list[tuple[str, MethodResult]], shown: NDArray[np.intp]) -> Iterator[str]:
+    names = name_labels([comparison.feature_names[j] for j in shown], _NAME_WIDTH)
+    widths = [max(_CELL_WIDTH, display_width(title)) for title, _ in fitted]
     first = 0
     while first < len(fitted):
         last = first + 1
         while last < len(fitted) and _NAME_WIDTH + sum(w + 1 for w in widths[first : last + 1]) <= COLUMNS:
             last += 1
         panel = range(first, last)
-        yield _padded("", _NAME_WIDTH) + "".join(" " + _padded(titles[m], widths[m]) for m in panel).rstrip()
+        yield _padded("", _NAME_WIDTH) + "".join(" " + _padded(fitted[m][0], widths[m]) for m in panel).rstrip()
         for name, j in zip(names, shown, strict=True):
-            cells = "".join(" " + _padded(_cell(fitted[m], int(j)), widths[m]) for m in panel)
+            cells = "".join(" " + _padded(_cell(fitted[m][1], int(j)), widths[m]) for m in panel)
             yield (_padded(name, _NAME_WIDTH) + cells).rstrip()
         yield ""
         first = last
@@ -113,13 +127,13 @@ def _cell(method: MethodResult, j: int) -> str:
     return mark if np.isnan(value) else f"{mark} {format_probability(value)}"
 
 
-def _method_lines(method: MethodResult) -> Iterator[str]:
+def _method_lines(title: str, method: MethodResult) -> Iterator[str]:
     count = int(method.selected.sum())
     what = _OUTCOMES.get(method.outcome, f"{count:,} selected")
     kind = "" if method.evidence is None else method.evidence[0]
     seconds = f"{1000 * method.seconds:.1f} ms" if method.seconds < 1.0 else duration(method.seconds)
-    yield f"{_padded(shorten(method.name, _NAME_WIDTH), _NAME_WIDTH)} {what:<18} {kind:<22} {seconds:>12}"
-    for note in (*(() if method.verdict is None else (method.verdict,)), *method.notes):
+    yield f"{_padded(title, _NAME_WIDTH)} {what:<18} {kind:<22} {seconds:>12}"
+    for note in method.notes:
         yield from wrap(note, "    ", "    ")
 
 

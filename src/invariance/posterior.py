@@ -319,7 +319,8 @@ class Posterior:
         return to_datatree(self)
 
     def __repr__(self) -> str:
-        from .summary import format_probability, format_subset, shorten
+        from .layout import shorten
+        from .summary import format_probability, format_subset
 
         verdict = "" if self.verdict is None else f"{self.verdict.headline}, "
         return (

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from .baselines.regression import pooled_correlations
 from .data import MultiEnvironmentData
-from .lasso import cross_validated_lasso
+from .lasso import SCREEN_FOLDS, SCREENED_FEATURES, cross_validated_lasso
 from .selector import EnvironmentSelector
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,12 @@ class LassoScreen(BaseEstimator):
     """
 
     def __init__(
-        self, k: int = 10, cv: int = 10, standardize: bool = True, random_state: int = 0, n_jobs: int | None = None
+        self,
+        k: int = SCREENED_FEATURES,
+        cv: int = SCREEN_FOLDS,
+        standardize: bool = True,
+        random_state: int = 0,
+        n_jobs: int | None = None,
     ) -> None:
         self.k = k
         self.cv = cv
@@ -53,13 +58,21 @@ class LassoScreen(BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def screen(self, data: MultiEnvironmentData) -> Screening:
+    def screen(self, data: MultiEnvironmentData, typed: str = "{}") -> Screening:
+        """Which features pass; `typed` is how a method with this screen, {}, is written, for advice on the screen."""
         if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
             raise ValueError(f"k={self.k!r} is not a number of features: use a whole number from 1 on.")
         p = data.n_features
         if p <= self.k:
             return Screening(np.ones(p, dtype=bool), np.full(p, np.nan), False)
-        fit = cross_validated_lasso(data, self.cv, self.standardize, self.random_state, self.n_jobs)
+        fit = cross_validated_lasso(
+            data,
+            self.cv,
+            self.standardize,
+            self.random_state,
+            self.n_jobs,
+            with_folds=lambda folds: typed.format(" ".join(repr(clone(self).set_params(cv=folds)).split())),
+        )
         used_fallback = not fit.coefficients.any()
         size = np.abs(pooled_correlations(data) if used_fallback else fit.coefficients)
         kept = np.zeros(p, dtype=bool)
@@ -112,9 +125,13 @@ class Screened(EnvironmentSelector):
         """The screen, also where the constructor was given none."""
         return LassoScreen() if self.screen is None else self.screen
 
+    def screening(self, data: MultiEnvironmentData) -> Screening:
+        """What the screen alone says, for `fit_screened`."""
+        return self.used_screen.screen(data, f"Screened({type(self.estimator).__name__}(), screen={{}})")
+
     def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
         given = getattr(self, "_given", None)
-        screening = self.used_screen.screen(data) if given is None else given
+        screening = self.screening(data) if given is None else given
         kept = screening.kept | self._forced(data)
         names = tuple(np.array(data.feature_names, dtype=object)[kept])
         reduced = replace(

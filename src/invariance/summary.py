@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .layout import COLUMNS, display_width, format_subset, name_labels, printable, shorten, subset_labels, wrap
+from .layout import COLUMNS, display_width, format_subset, name_labels, printable, subset_labels, wrap
 from .verdict import CAUSES
 
 if TYPE_CHECKING:
@@ -163,17 +163,18 @@ def _by_inclusion(inclusion: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def _header(posterior: Posterior) -> list[tuple[str, str]]:
-    pairs = list(zip(posterior.environments, posterior.counts.tolist(), strict=True))
-    shown = [f"{shorten(str(label), 24)} ({count:,})" for label, count in pairs[:MOST_ENVIRONMENTS]]
-    if len(pairs) > MOST_ENVIRONMENTS:
-        shown.append(f"and {len(pairs) - MOST_ENVIRONMENTS:,} more")
+    n_environments = len(posterior.environments)
+    labels = name_labels([str(label) for label in posterior.environments[:MOST_ENVIRONMENTS]], 24)
+    shown = [f"{label} ({count:,})" for label, count in zip(labels, posterior.counts.tolist(), strict=False)]
+    if n_environments > MOST_ENVIRONMENTS:
+        shown.append(f"and {n_environments - MOST_ENVIRONMENTS:,} more")
     rows = f"{int(posterior.counts.sum()):,} rows"
     verdict = [] if posterior.verdict is None else [("verdict", posterior.verdict.headline)]
     return [
         *verdict,
         ("outcome", posterior.outcome_name),
         ("features", f"{posterior.n_features:,}"),
-        ("environments", f"{len(pairs):,} with {rows}: {', '.join(shown)}"),
+        ("environments", f"{n_environments:,} with {rows}: {', '.join(shown)}"),
         ("subsets", f"{format_count(posterior.n_subsets)} in the support of the prior"),
         ("engine", posterior.engine),
         ("prior", posterior.prior),

@@ -13,6 +13,7 @@ from ..checks import DataError, quoted, warn
 from ..conditionals.linear_gaussian import LinearGaussian
 from ..data import MultiEnvironmentData
 from ..kernels.eills_losses import subset_losses
+from ..lasso import screened
 from ..parallel import ordered_map
 from ..progress import ProgressBar, ProgressMode
 from ..selector import EnvironmentSelector
@@ -95,9 +96,9 @@ class EILLS(EnvironmentSelector):
             raise ValueError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
         if self.solver not in _SECONDS_PER_LOSS:
             raise ValueError(f"solver={self.solver!r} is not known: use 'cholesky' or 'inverse'.")
-        _check_number(data.n_features)
+        _check_number(data.n_features, data.n_rows)
         max_size = resolve_max_size(self.max_size, data.n_features)
-        refuse_too_many("EILLS", data.n_features, max_size, _SECONDS_PER_LOSS[self.solver])
+        refuse_too_many("EILLS", data.n_features, max_size, _SECONDS_PER_LOSS[self.solver], data.n_rows)
         space = subset_space(data.n_features, max_size)
         terms = (*_second_moments(data, self.center), float(self.gamma))
         losses_of = _by_cholesky(*terms)
@@ -145,11 +146,11 @@ class EILLS(EnvironmentSelector):
         return beta, float(data.y.mean() - data.X.mean(axis=0) @ beta) if self.center else 0.0
 
 
-def _check_number(n_features: int) -> None:
+def _check_number(n_features: int, n_rows: int) -> None:
     if n_features > _MOST_FEATURES:
         raise DataError(
             f"EILLS works with up to {_MOST_FEATURES} features, and there are {n_features:,}: screen them first "
-            "with Screened(EILLS())."
+            f"with {screened('EILLS', n_rows)}."
         )
 
 

@@ -10,6 +10,7 @@ from scipy.special import ndtri, stdtr
 
 from ..checks import DataError, quoted, rows_text
 from ..data import MultiEnvironmentData
+from ..lasso import screened
 from ..selector import EnvironmentSelector
 from .icp import check_level
 
@@ -95,7 +96,7 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
         raise DataError(
             f"Hidden-ICP needs more rows than features: {rows_text(data.n_rows)}, {p} features"
             + (" and an intercept" if intercept else "")
-            + ". Screen the features first with Screened(HiddenICP())."
+            + f". Screen the features first with {screened('HiddenICP', data.n_rows, data.n_rows - 1 - intercept)}."
         )
     n_contrasts = n_environments if n_environments > 2 else 1
     quantile = ndtri(max(0.5, 1.0 - alpha / (2.0 * n_environments)))

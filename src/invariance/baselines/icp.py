@@ -135,7 +135,12 @@ class ICP(EnvironmentSelector):
         check_level(self.alpha)
         max_size = resolve_max_size(self.max_size, data.n_features)
         refuse_too_many(
-            "ICP", data.n_features, max_size, _SECONDS_PER_TEST * data.n_environments, largest_fit=data.n_rows - 2
+            "ICP",
+            data.n_features,
+            max_size,
+            _SECONDS_PER_TEST * data.n_environments,
+            data.n_rows,
+            largest_fit=data.n_rows - 2,
         )
         _check_rows(data, max_size)
         tests = ResidualTests(data)

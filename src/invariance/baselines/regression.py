@@ -133,7 +133,9 @@ class LassoSelection(_Pooled):
         self.environment = environment
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        fit = cross_validated_lasso(data, self.cv, self.standardize, self.random_state)
+        fit = cross_validated_lasso(
+            data, self.cv, self.standardize, self.random_state, with_folds="LassoSelection(cv={})".format
+        )
         self.penalty_ = fit.penalty
         self.lasso_coef_ = self._expand(fit.coefficients, 0.0)
         return fit.coefficients != 0.0
@@ -214,8 +216,8 @@ class Oracle(_Pooled):
         if self.support is None:
             if data.truth is None:
                 raise DataError(
-                    "Oracle needs to know the true features: pass Oracle(support=[...]) names, or fit_data() with "
-                    "simulated data that carry their truth."
+                    "Oracle needs to know the true features: name them in Oracle(support=[...]), or pass simulated "
+                    "data, which carry their truth, to fit_data()."
                 )
             return data.truth
         names = getattr(self, "feature_names_in_", None)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..checks import DataError
 from ..conditionals.blocks import count_subsets
+from ..lasso import screened
 from ..subsets import as_lists
 from ..wording import approximate_count, duration
 
@@ -91,7 +92,12 @@ def resolve_max_size(max_size: int | None, n_features: int) -> int | None:
 
 
 def refuse_too_many(
-    method: str, n_features: int, max_size: int | None, seconds_per_subset: float, largest_fit: int | None = None
+    method: str,
+    n_features: int,
+    max_size: int | None,
+    seconds_per_subset: float,
+    n_rows: int,
+    largest_fit: int | None = None,
 ) -> None:
     """Raise when there are more subsets than one run can hold; says how long it would take and what works.
 
@@ -107,5 +113,5 @@ def refuse_too_many(
     raise DataError(
         f"{method} tests every subset: {approximate_count(count)} of {n_features} features{estimate}. It takes on up "
         f"to {MOST_SUBSETS:,}. Use {method}(max_size={largest}), or screen the features first with "
-        f"Screened({method}())."
+        f"{screened(method, n_rows, largest_fit)}."
     )

@@ -11,7 +11,7 @@ from ..checks import quoted, warn
 from ..posterior import Posterior
 from ..priors import BoundPrior
 from ..progress import ProgressMode
-from ..verdict import NotInvariantWarning, verdict_of
+from ..verdict import CAUSES, NotInvariantWarning, verdict_of
 
 AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
 
@@ -68,5 +68,5 @@ def judged(conditional: Any, posterior: AnyPosterior) -> AnyPosterior:
     verdict = verdict_of(conditional, posterior.masks, posterior.log_ratios, posterior.n_subsets)
     if verdict is None:
         return posterior
-    warn(f"{verdict.sentence} The reading of the posterior says what may be behind it.", NotInvariantWarning)
+    warn(f"{verdict.sentence} {CAUSES}", NotInvariantWarning)
     return replace(posterior, verdict=verdict)
