@@ -13,14 +13,12 @@ def score_members(scoring, penalty, members, matrices):
     """log Λ of one subset, whose columns are `members`; NaN where undecidable.
 
     matrices (G, k+1, k+1): work space for k = members.size.
-    Where second moments cannot decide, the rows do if they are at hand. If not, and with a penalty that is not NaN,
-    members whose pivot is below the tolerance in some group are left out and log Λ of the rest, which is at most 0, is
-    multiplied by 1 + penalty·(number left out).
+    Where second moments cannot decide, the rows do if they are at hand. With a penalty that is not NaN, for searching,
+    collinear members are not asked about: those whose pivot is below the tolerance in some group are left out and log Λ
+    of the rest, which is at most 0, is multiplied by 1 + penalty·(number left out).
     """
-    if rows_at_hand(scoring.rows):
-        value = _score_from_moments(scoring, np.nan, members, matrices)
-        return value if value == value else subset_log_ratio(scoring, members)
-    return _score_from_moments(scoring, penalty, members, matrices)
+    value = _score_from_moments(scoring, penalty, members, matrices)
+    return subset_log_ratio(scoring, members) if value != value and rows_at_hand(scoring.rows) else value
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
