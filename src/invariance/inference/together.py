@@ -147,6 +147,8 @@ def undecidable_subsets(conditional: Any, prior: BoundPrior, most: int, known: C
 
     With rows these are features that together determine the outcome. Cliques that are known already are not looked for.
     """
+    if known is not None and conditional.has_rows and not known.determining.any():
+        return np.zeros((0, conditional.n_features), bool)
     target = Target.of(conditional, prior)
     every = Cliques.of(target, np.flatnonzero(target.prior.free)) if known is None else known
     wanted = every.determining if conditional.has_rows else np.ones(len(every.sizes), bool)
