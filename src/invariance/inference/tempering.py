@@ -209,9 +209,9 @@ class Crew:
 
     @property
     def best(self) -> tuple[Mask, float]:
-        """The best subset (d,) that any replica has met, and its log p(z)Λ(z)."""
-        best = max((replica.best for replica in self.replicas), key=lambda one: float(one.log_posterior[0]))
-        return best.included, float(best.log_posterior[0])
+        """The best subset (d,) that any replica has met, or that a clique led to, and its log p(z)Λ(z)."""
+        met = [(replica.best.included, float(replica.best.log_posterior[0])) for replica in self.replicas]
+        return max(met + self.searched.stepped, key=lambda found: found[1])
 
     def modes(self) -> tuple[Mask, Floats]:
         """Good distinct subsets met so far (m, d), best first, and their log p(z)Λ(z) (m,)."""

@@ -202,12 +202,12 @@ def tempering_posterior(
     problem = _problem(sampled, best_log_probability if missed else None, agreement, tail)
     notes = [] if check.note is None else [check.note]
     notes.append(_verdict_note(sampled, reached, problem is None, precision, agreement, n_sweeps))
-    left_out = support_note(conditional, prior, sampled.searched.cliques)
-    if left_out is not None:
-        notes.append(left_out)
     if problem is not None:
         notes.append(problem)
         warnings.warn(problem, MixingWarning, stacklevel=3)
+    left_out = support_note(conditional, prior, sampled.searched.cliques)
+    if left_out is not None:
+        notes.append(left_out)
     draws = np.concatenate([part.draws for parts in sampled.rounds for part in parts])
     included = np.unpackbits(draws, axis=1, count=target.n_columns)[:, target.features]
     log_ratio_draws = np.concatenate([part.log_ratios for parts in sampled.rounds for part in parts])
