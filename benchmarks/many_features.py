@@ -30,8 +30,14 @@ from invariance import (
     Variational,
 )
 from invariance.inference.base import Engine, RunOptions
-from invariance.inference.replicas import Target
-from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
+from invariance.inference.tempering.replicas import Target
+from invariance.kernels.active_set import (
+    active_set,
+    add_column,
+    flip_scores,
+    load,
+    remove_column,
+)
 from invariance.kernels.block_gibbs import block_log_ratios
 from invariance.priors import Prior
 from invariance.simulation import p450

@@ -10,8 +10,8 @@ import warnings
 import numpy as np
 
 from _harness import header
+from invariance import LassoScreen
 from invariance.baselines import EILLS
-from invariance.screening import LassoScreen
 from invariance.simulation import p10, p450
 
 

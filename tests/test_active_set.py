@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance import LinearGaussian, MultiEnvironmentData
-from invariance.kernels.active_set import Scoring, active_set, add_column, flip_scores, load, remove_column
+from invariance.kernels.active_set import (
+    Scoring,
+    active_set,
+    add_column,
+    flip_scores,
+    load,
+    remove_column,
+)
 from invariance.kernels.block_gibbs import (
     block_inclusion,
     block_log_ratios,

@@ -23,10 +23,11 @@ from sklearn.pipeline import make_pipeline
 import invariance
 from advice_walks import EXTRAS, FROM_THE_SOURCE, IN_WORDS, PYTHON, SHELL, Walk
 from cli_runner import run
-from invariance.advice import for_command_line
-from invariance.data import DataError, MultiEnvironmentData
+from invariance.data import MultiEnvironmentData
+from invariance.exceptions import DataError
+from invariance.faces.cli.advice import for_command_line
 from invariance.inference.base import RunOptions
-from invariance.inference.tempering_posterior import DrawnSource
+from invariance.inference.tempering.posterior import DrawnSource
 
 SOURCE = Path(invariance.__file__).parent
 

@@ -17,7 +17,8 @@ import pytest
 import scipy.sparse
 
 from bad_tables import BAD_TABLES, COLUMNS, GOOD
-from invariance.data import DataError, MultiEnvironmentData, read_chunks, read_table
+from invariance.data import MultiEnvironmentData, read_chunks, read_table
+from invariance.exceptions import DataError
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(12, 3))

@@ -12,8 +12,9 @@ import pytest
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, Tempering, UniformPrior
 from invariance.conditionals.blocks import DenseBlocks, PriorTerms, count_steps, count_subsets
-from invariance.inference.base import Engine, EngineError, RunOptions
-from invariance.inference.choice import choose_engine
+from invariance.exceptions import EngineError
+from invariance.inference.base import Engine, RunOptions
+from invariance.inference.registry import choose_engine
 from twins import simulated
 
 

@@ -15,11 +15,10 @@ from typer.testing import Result
 from bad_tables import BAD_TABLES, table
 from cli_runner import fails, run
 from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior, __version__
-from invariance.advice import for_command_line
 from invariance.datasets import make_example
-from invariance.inference.base import EngineError
-from invariance.posterior import PosteriorError
-from invariance.summary import display_width
+from invariance.exceptions import EngineError, PosteriorError
+from invariance.faces.cli.advice import for_command_line
+from invariance.posterior.summary import display_width
 from posteriors import JSON_ARRAYS
 
 COLUMNS = ["--outcome", "y", "--environment", "site"]

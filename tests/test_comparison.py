@@ -11,16 +11,24 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from invariance import BIP, UniformPrior
-from invariance.baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
+from invariance import BIP, LassoScreen, Screened, UniformPrior
+from invariance.baselines import (
+    EILLS,
+    ICP,
+    HiddenICP,
+    LassoSelection,
+    MarginalSelection,
+    Oracle,
+    PooledRegression,
+)
 from invariance.comparison import METHODS, compare
-from invariance.comparison_plot import plot_comparison, save_comparison
-from invariance.comparison_text import comparison_summary
-from invariance.data import DataWarning, MultiEnvironmentData
+from invariance.comparison.plot import plot_comparison, save_comparison
+from invariance.comparison.text import comparison_summary
+from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example
-from invariance.screening import LassoScreen, Screened
-from invariance.summary import display_width
-from invariance.verdict import CAUSES
+from invariance.exceptions import DataWarning
+from invariance.posterior.summary import display_width
+from invariance.posterior.verdict import CAUSES
 
 ESTIMATORS = [
     ICP(max_size=2),

@@ -18,8 +18,6 @@ import pytest
 
 from bad_tables import GOOD, table
 from invariance.data import (
-    DataError,
-    DataWarning,
     MultiEnvironmentData,
     check_max_size,
     check_spread,
@@ -28,6 +26,7 @@ from invariance.data import (
     read_chunks,
     read_table,
 )
+from invariance.exceptions import DataError, DataWarning
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(12, 3))

@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, Tempering, UniformPrior
 from invariance.data import MultiEnvironmentData
-from invariance.inference.base import EngineError, RunOptions
-from invariance.inference.choice import choose_engine
-from invariance.inference.rescoring import NumericalWarning
+from invariance.exceptions import EngineError, NumericalWarning
+from invariance.inference.base import RunOptions
+from invariance.inference.registry import choose_engine
 from invariance.moments import Moments
 from reference_data import load_reference, reference_files
 from twins import all_masks, datasets, simulated

@@ -25,9 +25,9 @@ from invariance import (
 )
 from invariance.conditionals.gaussian_rows import LinearGaussianRows
 from invariance.datasets import make_example
+from invariance.exceptions import SingleEnvironmentWarning
 from invariance.inference.base import RunOptions
 from invariance.priors import BoundPrior
-from invariance.selector import SingleEnvironmentWarning
 from twins import simulated
 
 EXAMPLE = make_example()
@@ -40,9 +40,9 @@ def frame(with_site: bool = True) -> tuple[pd.DataFrame, pd.Series]:
     return table, pd.Series(EXAMPLE.y)
 
 
-@pytest.mark.filterwarnings("ignore::invariance.selector.SingleEnvironmentWarning")
-@pytest.mark.filterwarnings("ignore::invariance.selector.EmptySelectionWarning")
-@pytest.mark.filterwarnings("ignore::invariance.data.DataWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.SingleEnvironmentWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.EmptySelectionWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 @parametrize_with_checks([BIP()])
 def test_scikit_learn_conventions(estimator, check) -> None:
     check(estimator)
@@ -193,9 +193,9 @@ def test_clone_keeps_the_parameters() -> None:
 def test_docstring_examples() -> None:
     import doctest
 
-    import invariance.estimators
+    import invariance.estimators.bip
 
-    outcome = doctest.testmod(invariance.estimators)
+    outcome = doctest.testmod(invariance.estimators.bip)
     assert outcome.attempted > 3
     assert outcome.failed == 0
 

@@ -9,12 +9,12 @@ import pytest
 from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, LinearGaussian, MixingWarning, UniformPrior
-from invariance.inference import tempering
 from invariance.inference.base import RunOptions
 from invariance.inference.enumeration import Enumeration
-from invariance.inference.evidence import bridges, by_revisits
-from invariance.inference.tempering import Tempering
-from invariance.inference.tempering_posterior import TemperingPosterior, Visited
+from invariance.inference.tempering.engine import Tempering
+from invariance.inference.tempering.engine import engine as tempering
+from invariance.inference.tempering.evidence import bridges, by_revisits
+from invariance.inference.tempering.posterior import TemperingPosterior, Visited
 from invariance.simulation import hidden_sums
 from twins import simulated
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from invariance.files import OutputError, check_writable, replacing, write_text
+from invariance._tools.files import check_writable, replacing, write_text
+from invariance.exceptions import OutputError
 from posteriors import random_posterior
 
 

@@ -21,7 +21,8 @@ from invariance import (
 )
 from invariance.conditionals.gaussian_rows import LinearGaussianRows
 from invariance.conditionals.row_groups import no_rows
-from invariance.inference.base import EngineError, RunOptions
+from invariance.exceptions import EngineError
+from invariance.inference.base import RunOptions
 from invariance.inference.rescoring import support_note
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.block_gibbs import block_log_ratios, subset_log_ratio

@@ -9,8 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from invariance.baselines import EILLS, HiddenICP
-from invariance.data import DataError, DataWarning
-from invariance.selector import SingleEnvironmentWarning
+from invariance.exceptions import DataError, DataWarning, SingleEnvironmentWarning
 from reference_data import load_reference, needs_reference, reference_files
 
 

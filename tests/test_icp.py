@@ -11,8 +11,8 @@ from scipy import stats
 from invariance.baselines import ICP
 from invariance.baselines.invariance_tests import ResidualTests, f_test
 from invariance.baselines.subset_lists import BitPatterns, SizedSubsets
-from invariance.data import DataError, DataWarning, MultiEnvironmentData
-from invariance.selector import SingleEnvironmentWarning
+from invariance.data import MultiEnvironmentData
+from invariance.exceptions import DataError, DataWarning, SingleEnvironmentWarning
 from reference_data import load_reference, needs_reference, reference_files
 
 

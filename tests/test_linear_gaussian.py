@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from invariance.conditionals.base import require_abilities
 from invariance.conditionals.linear_gaussian import LinearGaussian
-from invariance.data import DataError, MultiEnvironmentData
-from invariance.least_squares import least_squares
+from invariance.data import MultiEnvironmentData
+from invariance.exceptions import DataError
 from invariance.moments import Moments
+from invariance.moments.least_squares import least_squares
 from reference_data import load_reference, reference_files
 from twins import all_log_ratios, all_masks, datasets, half_n_log_variance, simulated
 

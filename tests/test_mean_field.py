@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import entr, expit, logsumexp
 
-from invariance.inference.mean_field import MeanField
-from invariance.inference.mixture import Mixture
+from invariance.inference.variational.mean_field import MeanField
+from invariance.inference.variational.mixture import Mixture
 from twins import all_masks
 
 steps = st.one_of(st.floats(-60.0, 60.0), st.sampled_from([-np.inf, np.inf, 0.0, 1.0]))

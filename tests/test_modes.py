@@ -4,7 +4,7 @@ import numpy as np
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, UniformPrior
 from invariance.inference.base import RunOptions
-from invariance.inference.modes import find_modes
+from invariance.inference.variational.modes import find_modes
 from twins import simulated
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance.conditionals.linear_gaussian import LinearGaussian
-from invariance.data import DataError, DataWarning, MultiEnvironmentData, read_chunks
+from invariance.data import MultiEnvironmentData, read_chunks
+from invariance.exceptions import DataError, DataWarning
 from invariance.moments import Moments
 from invariance.simulation import example_1
 from twins import datasets, simulated

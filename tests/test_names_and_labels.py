@@ -10,7 +10,8 @@ import pytest
 
 from cli_runner import run
 from invariance import MultiEnvironmentData
-from invariance.data import DataError, read_chunks
+from invariance.data import read_chunks
+from invariance.exceptions import DataError
 from invariance.moments import Moments
 
 X = np.column_stack([np.arange(6.0), [2.0, 7, 1, 8, 2, 8]])

@@ -10,8 +10,8 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from invariance.plots import plot_inclusion, save_inclusion
 from invariance.posterior import Posterior
+from invariance.posterior.plots import plot_inclusion, save_inclusion
 from posteriors import run_without_package_init
 
 
@@ -118,7 +118,7 @@ def test_save_explains_what_it_cannot_write(tmp_path: Path) -> None:
 
 def test_pyplot_is_never_imported() -> None:
     run_without_package_init(
-        "import invariance.plots as plots\n"
+        "import invariance.posterior.plots as plots\n"
         "assert 'matplotlib' not in sys.modules, 'matplotlib is imported before it is used'\n"
         "from posteriors import random_posterior\n"
         "plots.plot_inclusion(random_posterior(0)).figure.canvas.draw()\n"

@@ -7,8 +7,9 @@ import pytest
 
 from invariance.baselines import Oracle, PooledRegression
 from invariance.baselines.regression import coefficient_p_values
-from invariance.data import DataWarning, MultiEnvironmentData
+from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example
+from invariance.exceptions import DataWarning
 
 EXAMPLE = make_example()
 

@@ -10,10 +10,9 @@ import pytest
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 
 from cli_runner import run
-from invariance import BIP, InclusionPrior, MultiEnvironmentData, UniformPrior, Variational
-from invariance.data import DataWarning
+from invariance import BIP, InclusionPrior, LassoScreen, MultiEnvironmentData, Screened, UniformPrior, Variational
+from invariance.exceptions import DataWarning
 from invariance.priors import BetaBinomialPrior, Prior
-from invariance.screening import LassoScreen, Screened
 from twins import simulated
 
 NAMES = ["a", "flat", "b", "c"]

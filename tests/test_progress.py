@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from invariance import progress
-from invariance.progress import ProgressBar
+from invariance._tools.progress import ProgressBar
 
 
 @pytest.fixture(autouse=True)

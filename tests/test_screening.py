@@ -9,12 +9,19 @@ from sklearn.linear_model import LassoCV
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
-from invariance import BIP
-from invariance.baselines import EILLS, ICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
+from invariance import BIP, LassoScreen, Screened
+from invariance.baselines import (
+    EILLS,
+    ICP,
+    LassoSelection,
+    MarginalSelection,
+    Oracle,
+    PooledRegression,
+)
 from invariance.baselines.regression import coefficient_p_values
-from invariance.data import DataError, DataWarning, MultiEnvironmentData
+from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example
-from invariance.screening import LassoScreen, Screened
+from invariance.exceptions import DataError, DataWarning
 
 
 def wide(p: int = 40, n: int = 60, E: int = 3, seed: int = 0) -> MultiEnvironmentData:

@@ -12,12 +12,13 @@ import pytest
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.conditionals.gaussian_rows import LinearGaussianRows
+from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
-from invariance.inference.regression_paths import groupings, regression_path
-from invariance.inference.replicas import Target
-from invariance.inference.searching import Searched, leading_modes
-from invariance.inference.tempering import Tempering
-from invariance.inference.tempering_posterior import MixingWarning, TemperingPosterior
+from invariance.inference.tempering.engine import Tempering
+from invariance.inference.tempering.posterior import TemperingPosterior
+from invariance.inference.tempering.regression_paths import groupings, regression_path
+from invariance.inference.tempering.replicas import Target
+from invariance.inference.tempering.searching import Searched, leading_modes
 from invariance.kernels.active_set import Scoring
 from invariance.kernels.pursuit import FORWARD, MATCHING, inverse_scale_of, pursuit
 from invariance.simulation import p450

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from invariance import BIP, ICP, DataError, DataWarning, MultiEnvironmentData, Screened, UniformPrior
 from invariance.datasets import make_example
-from invariance.selector import EmptySelectionWarning
+from invariance.exceptions import EmptySelectionWarning
 
 EXAMPLE = make_example()
 

@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance.layout import shorten
-from invariance.summary import bar, display_width, format_count, format_probability, format_subset
+from invariance._tools.layout import shorten
+from invariance.posterior.summary import (
+    bar,
+    display_width,
+    format_count,
+    format_probability,
+    format_subset,
+)
 from posteriors import (
     cut,
     enumerate_posterior,

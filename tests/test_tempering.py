@@ -16,13 +16,20 @@ from invariance import (
     UniformPrior,
 )
 from invariance.conditionals.gaussian_rows import LinearGaussianRows, fits_in_memory, moments_bytes
-from invariance.inference.agreement import agreement_of
-from invariance.inference.base import EngineError, RunOptions
-from invariance.inference.replicas import Proposals, Replica, Target, block_rules
-from invariance.inference.tempering import Tempering, differences, retuned
-from invariance.inference.tempering_posterior import MixingWarning, TemperingPosterior
+from invariance.exceptions import EngineError, MixingWarning
+from invariance.inference.base import RunOptions
+from invariance.inference.tempering.agreement import agreement_of
+from invariance.inference.tempering.engine import Tempering, differences, retuned
+from invariance.inference.tempering.posterior import TemperingPosterior
+from invariance.inference.tempering.replicas import Proposals, Replica, Target, block_rules
 from invariance.posterior import Posterior
-from invariance.simulation import example_1, example_2, example_3, p10, p450
+from invariance.simulation import (
+    example_1,
+    example_2,
+    example_3,
+    p10,
+    p450,
+)
 from twins import simulated
 
 PRIORS = [

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
-from invariance.inference.replicas import Proposals, Replica, Target, block_rules
+from invariance.inference.tempering.replicas import Proposals, Replica, Target, block_rules
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.block_gibbs import normalised
 from invariance.kernels.chain_moves import (

@@ -10,16 +10,22 @@ import pytest
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData
 from invariance.conditionals.gaussian_rows import LinearGaussianRows
-from invariance.inference import searching
+from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
-from invariance.inference.regression_paths import groupings
-from invariance.inference.replicas import Target
-from invariance.inference.tempering import Tempering
-from invariance.inference.tempering_posterior import MixingWarning, TemperingPosterior
-from invariance.inference.together import Cliques
+from invariance.inference.tempering.engine import Tempering, searching
+from invariance.inference.tempering.posterior import TemperingPosterior
+from invariance.inference.tempering.regression_paths import groupings
+from invariance.inference.tempering.replicas import Target
+from invariance.inference.tempering.together import Cliques
 from invariance.kernels.active_set import active_set
 from invariance.kernels.climbing import climb
-from invariance.kernels.cliques import best_in_block, cliques, free_block, scan_cliques, synergy
+from invariance.kernels.cliques import (
+    best_in_block,
+    cliques,
+    free_block,
+    scan_cliques,
+    synergy,
+)
 from invariance.kernels.pursuit import FORWARD
 from invariance.simulation import HIDDEN_SUMS, hidden_sums
 from test_searching import deviations, picked

@@ -8,20 +8,21 @@ from scipy.special import expit, logsumexp
 
 from invariance import BIP, BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, UniformPrior, Variational
 from invariance.data import MultiEnvironmentData
-from invariance.inference.ascent import FreeSpace
+from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions
-from invariance.inference.importance import pareto_smoothed, reweight
-from invariance.inference.mean_field import MeanField
-from invariance.inference.mixture import Mixture, fit_mixture
-from invariance.inference.u2g import coupled_draws, u2g_estimates, u2g_gradient
-from invariance.inference.variational_posterior import ApproximationWarning, VariationalPosterior
+from invariance.inference.variational.ascent import FreeSpace
+from invariance.inference.variational.importance import pareto_smoothed, reweight
+from invariance.inference.variational.mean_field import MeanField
+from invariance.inference.variational.mixture import Mixture, fit_mixture
+from invariance.inference.variational.posterior import VariationalPosterior
+from invariance.inference.variational.u2g import coupled_draws, u2g_estimates, u2g_gradient
 from invariance.kernels.mean_field import ascend
 from invariance.simulation import p10
 from reference_data import load_reference, reference_files
 from twins import all_masks, datasets, simulated
 from variational_fit import fit
 
-pytestmark = pytest.mark.filterwarnings("ignore::invariance.inference.variational_posterior.ApproximationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
 
 
 def product_probabilities(logits: np.ndarray) -> np.ndarray:
@@ -135,7 +136,7 @@ def test_elbo_is_below_the_evidence(data, seed: int, max_size: int | None) -> No
 def test_sampled_elbo_agrees_with_the_exact_one(monkeypatch: pytest.MonkeyPatch) -> None:
     model = LinearGaussian(simulated(5, (15, 20), seed=42))
     exact = fit(model, UniformPrior(3))
-    monkeypatch.setattr("invariance.inference.ascent._LOOK_UP", 0)
+    monkeypatch.setattr("invariance.inference.variational.ascent._LOOK_UP", 0)
     sampled = fit(model, UniformPrior(3), Variational(fresh=20_000))
     assert sampled.diagnostics["elbo_error"] > 0
     assert sampled.elbo == pytest.approx(exact.elbo, abs=0.5)

@@ -8,15 +8,15 @@ from scipy.special import expit
 
 from invariance import BIP, Enumeration, InclusionPrior, LinearGaussian, UniformPrior, Variational
 from invariance.data import MultiEnvironmentData
-from invariance.inference.ascent import FreeSpace, _Leaders, _measure
 from invariance.inference.base import RunOptions
-from invariance.inference.mean_field import MeanField
-from invariance.inference.mixture import Mixture, fit_mixture
+from invariance.inference.variational.ascent import FreeSpace, _Leaders, _measure
+from invariance.inference.variational.mean_field import MeanField
+from invariance.inference.variational.mixture import Mixture, fit_mixture
 from invariance.kernels.mean_field import score_draws
 from twins import all_masks, simulated
 from variational_fit import fit
 
-pytestmark = pytest.mark.filterwarnings("ignore::invariance.inference.variational_posterior.ApproximationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
 
 
 def null_data(p: int, seed: int) -> LinearGaussian:
@@ -126,7 +126,7 @@ def test_error_of_the_elbo_covers(model: LinearGaussian, max_size: int, monkeypa
     assert exact[2] == pytest.approx(q @ (values[known] - np.log(q)), rel=1e-9)
     assert exact[4] == pytest.approx(product[known].sum(), rel=1e-9)
 
-    monkeypatch.setattr("invariance.inference.ascent._LOOK_UP", 0)
+    monkeypatch.setattr("invariance.inference.variational.ascent._LOOK_UP", 0)
     sampled = FreeSpace.of(model, UniformPrior(max_size).bind(5))
     arguments = sampled.scorer(64, searching=False)
     rng = np.random.default_rng(1)

@@ -8,13 +8,13 @@ from scipy.special import expit
 
 from invariance import InclusionPrior, LinearGaussian, UniformPrior, Variational
 from invariance.data import MultiEnvironmentData
-from invariance.inference.ascent import FreeSpace
-from invariance.inference.base import EngineError
-from invariance.inference.schedules import Constant, Cyclical
+from invariance.exceptions import EngineError
+from invariance.inference.variational.ascent import FreeSpace
+from invariance.inference.variational.schedules import Constant, Cyclical
 from twins import simulated
 from variational_fit import fit
 
-pytestmark = pytest.mark.filterwarnings("ignore::invariance.inference.variational_posterior.ApproximationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
 
 
 def test_schedules() -> None:

@@ -29,8 +29,8 @@ from invariance import (
 from invariance.conditionals.gaussian import deviance_moments
 from invariance.conditionals.gaussian_rows import LinearGaussianRows
 from invariance.inference.base import RunOptions, judged
-from invariance.plots import plot_inclusion
-from invariance.verdict import Verdict, verdict_of
+from invariance.posterior.plots import plot_inclusion
+from invariance.posterior.verdict import Verdict, verdict_of
 from posteriors import cut, enumerate_posterior, from_probabilities, random_posterior
 from twins import log_ratio
 

@@ -8,44 +8,67 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
+    from .baselines.screened import Screened
     from .comparison import compare
     from .conditionals.linear_gaussian import LinearGaussian
-    from .data import DataError, DataWarning, MultiEnvironmentData
-    from .estimators import BIP
+    from .data import MultiEnvironmentData
+    from .estimators.bip import BIP
+    from .exceptions import (
+        ApproximationWarning,
+        DataError,
+        DataWarning,
+        EmptySelectionWarning,
+        EngineError,
+        InvarianceError,
+        MixingWarning,
+        NotInvariantWarning,
+        NumericalWarning,
+        OutputError,
+        PosteriorError,
+        SettingError,
+        SingleEnvironmentWarning,
+        StudyError,
+    )
     from .inference.enumeration import Enumeration
     from .inference.tempering import Tempering
-    from .inference.tempering_posterior import MixingWarning
     from .inference.variational import Variational
-    from .inference.variational_posterior import ApproximationWarning
     from .moments import Moments
     from .posterior import Posterior
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
-    from .screening import LassoScreen, Screened
-    from .verdict import NotInvariantWarning
+    from .screening import LassoScreen
 
 _HOMES = {
-    "ApproximationWarning": "inference.variational_posterior",
-    "BIP": "estimators",
+    "ApproximationWarning": "exceptions",
+    "BIP": "estimators.bip",
     "BetaBinomialPrior": "priors",
-    "DataError": "data",
-    "DataWarning": "data",
+    "DataError": "exceptions",
+    "DataWarning": "exceptions",
     "EILLS": "baselines",
+    "EmptySelectionWarning": "exceptions",
+    "EngineError": "exceptions",
     "Enumeration": "inference.enumeration",
     "HiddenICP": "baselines",
     "ICP": "baselines",
     "InclusionPrior": "priors",
+    "InvarianceError": "exceptions",
     "LassoScreen": "screening",
     "LassoSelection": "baselines",
     "LinearGaussian": "conditionals.linear_gaussian",
     "MarginalSelection": "baselines",
-    "MixingWarning": "inference.tempering_posterior",
+    "MixingWarning": "exceptions",
     "Moments": "moments",
     "MultiEnvironmentData": "data",
-    "NotInvariantWarning": "verdict",
+    "NotInvariantWarning": "exceptions",
+    "NumericalWarning": "exceptions",
     "Oracle": "baselines",
+    "OutputError": "exceptions",
     "PooledRegression": "baselines",
     "Posterior": "posterior",
-    "Screened": "screening",
+    "PosteriorError": "exceptions",
+    "Screened": "baselines.screened",
+    "SettingError": "exceptions",
+    "SingleEnvironmentWarning": "exceptions",
+    "StudyError": "exceptions",
     "Tempering": "inference.tempering",
     "UniformPrior": "priors",
     "Variational": "inference.variational",
@@ -60,9 +83,12 @@ __all__ = [
     "BetaBinomialPrior",
     "DataError",
     "DataWarning",
+    "EmptySelectionWarning",
+    "EngineError",
     "Enumeration",
     "HiddenICP",
     "InclusionPrior",
+    "InvarianceError",
     "LassoScreen",
     "LassoSelection",
     "LinearGaussian",
@@ -71,10 +97,16 @@ __all__ = [
     "Moments",
     "MultiEnvironmentData",
     "NotInvariantWarning",
+    "NumericalWarning",
     "Oracle",
+    "OutputError",
     "PooledRegression",
     "Posterior",
+    "PosteriorError",
     "Screened",
+    "SettingError",
+    "SingleEnvironmentWarning",
+    "StudyError",
     "Tempering",
     "UniformPrior",
     "Variational",

@@ -11,7 +11,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        from .cli import app
+        from .faces.cli.main import app
 
         app(prog_name="invariance")
     except KeyboardInterrupt:

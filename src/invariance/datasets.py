@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .data import MultiEnvironmentData
+from .data.multi_environment import MultiEnvironmentData
 
 _CAUSES = ("age", "exercise", "smoking")
 _EFFECTS = ("pulse", "medication", "salt", "visits", "sleep")

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance.files import OutputError
+from invariance.exceptions import OutputError, StudyError
 from invariance.studies import make_study
-from invariance.studies.base import Cell, StudyError, grid, seed_sequence
+from invariance.studies.base import Cell, grid, seed_sequence
 from invariance.studies.output import cost_sentences
 from invariance.studies.runner import run_study
 from invariance.studies.store import ROWS, SETTINGS, Store

@@ -161,7 +161,7 @@ def test_screens_are_shared_only_where_needed() -> None:
 
 def test_a_method_without_an_answer_covers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from invariance.baselines import ICP
-    from invariance.inference.base import EngineError
+    from invariance.exceptions import EngineError
 
     rng = np.random.default_rng(5)
     data = p10(3, rng).sample(50, rng)

@@ -9,15 +9,22 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import DataError, quoted, warn
+from .._tools.parallel import ordered_map
+from .._tools.progress import ProgressBar, ProgressMode
 from ..conditionals.linear_gaussian import LinearGaussian
-from ..data import MultiEnvironmentData
+from ..data.checks import quoted, warn
+from ..data.multi_environment import MultiEnvironmentData
+from ..estimators.selector import EnvironmentSelector
+from ..exceptions import DataError, SettingError
 from ..kernels.eills_losses import subset_losses
-from ..lasso import screened
-from ..parallel import ordered_map
-from ..progress import ProgressBar, ProgressMode
-from ..selector import EnvironmentSelector
-from .subset_lists import BitPatterns, SizedSubsets, refuse_too_many, resolve_max_size, subset_space
+from ..screening.lasso import screened
+from .subset_lists import (
+    BitPatterns,
+    SizedSubsets,
+    refuse_too_many,
+    resolve_max_size,
+    subset_space,
+)
 
 Floats = NDArray[np.float64]
 
@@ -93,9 +100,9 @@ class EILLS(EnvironmentSelector):
 
     def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
         if not self.gamma >= 0.0:
-            raise ValueError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
+            raise SettingError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
         if self.solver not in _SECONDS_PER_LOSS:
-            raise ValueError(f"solver={self.solver!r} is not known: use 'cholesky' or 'inverse'.")
+            raise SettingError(f"solver={self.solver!r} is not known: use 'cholesky' or 'inverse'.")
         _check_number(data.n_features, data.n_rows)
         max_size = resolve_max_size(self.max_size, data.n_features)
         refuse_too_many("EILLS", data.n_features, max_size, _SECONDS_PER_LOSS[self.solver], data.n_rows)

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr
 
-from ..checks import DataError, quoted, rows_text
-from ..data import MultiEnvironmentData
-from ..lasso import screened
-from ..selector import EnvironmentSelector
+from ..data.checks import quoted, rows_text
+from ..data.multi_environment import MultiEnvironmentData
+from ..estimators.selector import EnvironmentSelector
+from ..exceptions import DataError
+from ..screening.lasso import screened
 from .icp import check_level
 
 Floats = NDArray[np.float64]

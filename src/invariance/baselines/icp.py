@@ -9,15 +9,23 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import DataError, rows_text, warn
-from ..data import MultiEnvironmentData
+from .._tools.parallel import ordered_map
+from .._tools.progress import ProgressBar, ProgressMode
+from ..data.checks import rows_text, warn
+from ..data.multi_environment import MultiEnvironmentData
+from ..estimators.selector import EnvironmentSelector
+from ..exceptions import DataError, SettingError
 from ..kernels.residual_tests import summarise_subsets
-from ..parallel import ordered_map
-from ..progress import ProgressBar, ProgressMode
-from ..selector import EnvironmentSelector
-from ..summary import format_subset
+from ..posterior.summary import format_subset
 from .invariance_tests import ResidualTests
-from .subset_lists import BitPatterns, Lists, SizedSubsets, refuse_too_many, resolve_max_size, subset_space
+from .subset_lists import (
+    BitPatterns,
+    Lists,
+    SizedSubsets,
+    refuse_too_many,
+    resolve_max_size,
+    subset_space,
+)
 
 Floats = NDArray[np.float64]
 
@@ -204,7 +212,7 @@ class _Run:
 
 def check_level(alpha: float) -> None:
     if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha={alpha!r} is not a level: use a number between 0 and 1, such as 0.05.")
+        raise SettingError(f"alpha={alpha!r} is not a level: use a number between 0 and 1, such as 0.05.")
 
 
 def _check_rows(data: MultiEnvironmentData, max_size: int | None) -> None:

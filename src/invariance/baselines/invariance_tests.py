@@ -9,15 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, ndtri, stdtr
 
-from ..data import MultiEnvironmentData
-from ..kernels.residual_tests import (
-    coefficient_hull,
-    contrast_statistics,
-    residual_moments,
-    residual_moments_by_rows,
-)
-from ..least_squares import DEPENDENT, unit_rows
-from ..moments import Moments
+from ..data.multi_environment import MultiEnvironmentData
+from ..kernels.residual_tests import coefficient_hull, contrast_statistics, residual_moments, residual_moments_by_rows
+from ..moments.least_squares import DEPENDENT, unit_rows
+from ..moments.moments import Moments
 from .subset_lists import Lists
 
 Floats = NDArray[np.float64]

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr
 
-from ..checks import DataError, quoted, warn
-from ..data import MultiEnvironmentData
+from ..data.checks import quoted, warn
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import as_mask
+from ..estimators.selector import EnvironmentSelector
+from ..exceptions import DataError
 from ..kernels.orthogonal import triangular_factor
-from ..lasso import cross_validated_lasso, standardized
-from ..least_squares import DEPENDENT, unit_rows
-from ..selector import EnvironmentSelector
-from ..subsets import as_mask
+from ..moments.least_squares import DEPENDENT, unit_rows
+from ..screening.lasso import cross_validated_lasso
+from ..screening.lasso_screen import pooled_correlations
 from .icp import check_level
 
 Floats = NDArray[np.float64]
@@ -167,12 +169,6 @@ class MarginalSelection(_Pooled):
         self.correlations_ = self._expand(correlations, 0.0)
         self.p_values_ = self._expand(p_values, 1.0)
         return p_values < self.alpha
-
-
-def pooled_correlations(data: MultiEnvironmentData) -> Floats:
-    """(p,) correlation of each feature with the outcome over all rows."""
-    y = data.y - data.y.mean()
-    return np.clip(standardized(data).T @ y / (np.sqrt(data.n_rows) * np.linalg.norm(y)), -1.0, 1.0)
 
 
 class Oracle(_Pooled):

@@ -9,11 +9,11 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import DataError
+from .._tools.wording import approximate_count, duration
 from ..conditionals.blocks import count_subsets
-from ..lasso import screened
-from ..subsets import as_lists
-from ..wording import approximate_count, duration
+from ..data.subsets import as_lists
+from ..exceptions import DataError, SettingError
+from ..screening.lasso import screened
 
 Positions = NDArray[np.int64]
 Lists = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -87,7 +87,7 @@ def resolve_max_size(max_size: int | None, n_features: int) -> int | None:
     if max_size is None:
         return None
     if isinstance(max_size, bool) or not isinstance(max_size, (int, np.integer)) or max_size < 0:
-        raise ValueError(f"max_size={max_size!r} is not a size: use None or a whole number from 0 on.")
+        raise SettingError(f"max_size={max_size!r} is not a size: use None or a whole number from 0 on.")
     return None if max_size >= n_features else int(max_size)
 
 

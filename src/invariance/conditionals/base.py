@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..moments import Moments
+from ..moments.moments import Moments
 
 
 class Conditional(Protocol):

@@ -16,12 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.subsets import as_lists
 from ..kernels.block_gibbs import block_log_ratios
 from ..kernels.combinations import score_extensions
 from ..kernels.reductions import add_dense_prior, add_listed_prior, fold_inclusion, listed_inclusion
 from ..kernels.subset_cholesky import score_subsets
 from ..kernels.subset_tree import score_block
-from ..subsets import as_lists
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaincc, polygamma
 
-from ..least_squares import least_squares
-from ..moments import Moments
-from ..subsets import as_masks
+from ..data.subsets import as_masks
+from ..moments.least_squares import least_squares
+from ..moments.moments import Moments
 
 if TYPE_CHECKING:
-    from ..data import MultiEnvironmentData
+    from ..data.multi_environment import MultiEnvironmentData
 
 Floats = NDArray[np.float64]
 

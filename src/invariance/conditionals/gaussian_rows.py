@@ -8,14 +8,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..data import MultiEnvironmentData
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import as_masks
 from ..kernels.active_set import Scoring
 from ..kernels.block_gibbs import subset_log_ratio
 from ..kernels.centring import centred_rows
 from ..kernels.gram_rows import GramRows, gram_rows
 from ..kernels.group_rows import GroupRows
-from ..moments import Moments
-from ..subsets import as_masks
+from ..moments.moments import Moments
 from .gaussian import GaussianConditional
 from .linear_gaussian import PIVOT_TOLERANCE, LinearGaussian
 from .support import Unsupported

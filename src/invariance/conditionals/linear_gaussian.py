@@ -8,19 +8,26 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import DataError
-from ..data import MultiEnvironmentData
+from .._tools.parallel import n_workers, ordered_map
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Subset, as_lists, as_mask, as_masks
+from ..exceptions import DataError
 from ..kernels.active_set import Scoring
 from ..kernels.group_rows import GroupRows, share_from_rows
 from ..kernels.neighbours import flip_changes
 from ..kernels.orthogonal import relative_residuals
 from ..kernels.subset_cholesky import score_subsets
 from ..kernels.subset_tree import reciprocal_pivot, settle, sweep_in_place
-from ..least_squares import DEPENDENT, unit_rows
-from ..moments import Moments
-from ..parallel import n_workers, ordered_map
-from ..subsets import Subset, as_lists, as_mask, as_masks
-from .blocks import DenseBlocks, GroupMoments, ListedBlocks, PriorTerms, RowScores, subset_blocks
+from ..moments.least_squares import DEPENDENT, unit_rows
+from ..moments.moments import Moments
+from .blocks import (
+    DenseBlocks,
+    GroupMoments,
+    ListedBlocks,
+    PriorTerms,
+    RowScores,
+    subset_blocks,
+)
 from .gaussian import GaussianConditional
 from .row_groups import always_decidable, compressed_rows, no_rows
 from .support import Unsupported, find_causes, reasons_of, too_few_rows

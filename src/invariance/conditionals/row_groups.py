@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import MultiEnvironmentData
+from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.group_rows import GroupRows
-from ..least_squares import unit_rows
-from ..moments import Moments
+from ..moments.least_squares import unit_rows
+from ..moments.moments import Moments
 
 Floats = NDArray[np.float64]
 

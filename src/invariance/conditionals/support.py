@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import quoted
-from ..moments import Moments
+from ..data.checks import quoted
+from ..moments.moments import Moments
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -1,0 +1,1 @@
+"""Engines: a target (conditional model × prior) in, a posterior out."""

@@ -7,17 +7,14 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from ..checks import quoted, warn
-from ..posterior import Posterior
-from ..priors import BoundPrior
-from ..progress import ProgressMode
-from ..verdict import CAUSES, NotInvariantWarning, verdict_of
+from .._tools.progress import ProgressMode
+from ..data.checks import quoted, warn
+from ..exceptions import EngineError, NotInvariantWarning
+from ..posterior.posterior import Posterior
+from ..posterior.verdict import CAUSES, verdict_of
+from ..priors.bound import BoundPrior
 
 AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
-
-
-class EngineError(RuntimeError):
-    """The engine cannot do this job; the message says what would."""
 
 
 def nothing_scored(conditional: Any, prior: BoundPrior) -> EngineError:

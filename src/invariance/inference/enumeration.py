@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .._tools.parallel import ordered_map
+from .._tools.progress import ProgressBar
+from .._tools.wording import approximate_count, duration
 from ..conditionals.base import require_abilities
 from ..conditionals.blocks import PriorTerms, ScoredBlock, SubsetBlocks, count_steps
+from ..exceptions import EngineError
 from ..kernels.elementary import exp_shifted
 from ..kernels.reductions import weighted_sum
-from ..parallel import ordered_map
-from ..posterior import Posterior
-from ..priors import BoundPrior
-from ..progress import ProgressBar
-from ..wording import approximate_count, duration
-from .base import EngineError, RunOptions, described, judged, nothing_scored
+from ..posterior.posterior import Posterior
+from ..priors.bound import BoundPrior
+from .base import RunOptions, described, judged, nothing_scored
 from .rescoring import rescore_leading
 
 Floats = NDArray[np.float64]

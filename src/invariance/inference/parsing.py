@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from ..checks import did_you_mean
-from ..settings import Value, read_call
+from .._tools.settings import Value, read_call
+from ..data.checks import did_you_mean
+from ..exceptions import SettingError
 from .base import Engine
-from .choice import ENGINES
+from .registry import ENGINES
 
 
 def parse_inference(text: str) -> str | Engine:
@@ -17,23 +18,23 @@ def parse_inference(text: str) -> str | Engine:
     name = name.lower()
     if name != "auto" and name not in ENGINES:
         known = ", ".join(map(repr, ("auto", *ENGINES)))
-        raise ValueError(f"inference: {name!r} is not one of {known}.")
+        raise SettingError(f"inference: {name!r} is not one of {known}.")
     if not settings:
         return name
     if name == "auto":
-        raise ValueError(f"inference: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
+        raise SettingError(f"inference: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
     engine: Any = ENGINES[name]
     known_settings = {field.name: str(field.type) for field in fields(engine)}
     for key, value in settings.items():
         if key not in known_settings:
             hint = did_you_mean(key, list(known_settings)) or ";"
-            raise ValueError(f"{name} has no setting {key!r}{hint} It has {', '.join(known_settings)}.")
+            raise SettingError(f"{name} has no setting {key!r}{hint} It has {', '.join(known_settings)}.")
         if not _is_a(value, known_settings[key]):
-            raise ValueError(f"{text}: {key} cannot be {value!r}, it is of the kind {known_settings[key]}.")
+            raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {known_settings[key]}.")
     try:
         built: Engine = engine(**{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()})
     except ValueError as error:
-        raise ValueError(f"{text}: {error}") from None
+        raise SettingError(f"{text}: {error}") from None
     return built
 
 

@@ -9,29 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..priors import BoundPrior
+from ..exceptions import NumericalWarning
 
 if TYPE_CHECKING:
-    from .together import Cliques
+    pass
 
 AGREEMENT = 1e-6
 _EXAMPLES = 64
-
-
-class NumericalWarning(RuntimeWarning):
-    """Second moments and rows disagreed; the rows' value was taken."""
-
-
-def support_note(conditional: Any, prior: BoundPrior, known: Cliques | None = None) -> str | None:
-    """A sentence when single features, or some that belong together, put subsets outside the support."""
-    from .together import undecidable_subsets
-
-    allowed = ~prior.forced_out
-    alone = np.eye(len(allowed), dtype=bool)[allowed & conditional.nearly_outcome()]
-    every = allowed[None] if allowed.sum() <= prior.max_size else alone[:0]
-    together = undecidable_subsets(conditional, prior, _EXAMPLES, known)
-    reasons = conditional.unsupported(np.concatenate([alone, together, every])).reasons
-    return f"Some subsets are outside the support: {'; '.join(reasons)}." if reasons else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Compiled functions of plain arrays."""

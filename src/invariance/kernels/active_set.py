@@ -12,7 +12,13 @@ from numba import njit
 
 from .elementary import add_weighted_log
 from .gram_rows import gram_row
-from .group_rows import GroupRows, column_deviations, rows_at_hand, subtract, unit_column
+from .group_rows import (
+    GroupRows,
+    column_deviations,
+    rows_at_hand,
+    subtract,
+    unit_column,
+)
 from .orthogonal import DEPENDENT, dot
 
 _STRIP = 256

@@ -2,7 +2,17 @@
 
 from .examples import example_1, example_2, example_3
 from .hidden_sums import HIDDEN_SUMS, hidden_sums
-from .presets import P10, P450, THEORY, CoefficientBound, SimulationParameters, p10, p450, random_model, theory
+from .presets import (
+    P10,
+    P450,
+    THEORY,
+    CoefficientBound,
+    SimulationParameters,
+    p10,
+    p450,
+    random_model,
+    theory,
+)
 from .structural import StructuralModel
 
 __all__ = [

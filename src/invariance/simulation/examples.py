@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..exceptions import SettingError
 from .structural import StructuralModel
 
 Three = tuple[float, float, float]
@@ -70,7 +71,7 @@ def _example(
 ) -> StructuralModel:
     """Columns 0, 1 and 2 are x1, x2 and y; slopes[e][i, j] is the effect of column j on column i."""
     if n_environments not in (2, 3):
-        raise ValueError(f"n_environments={n_environments!r}: the examples have 2 or 3 environments.")
+        raise SettingError(f"n_environments={n_environments!r}: the examples have 2 or 3 environments.")
     coefficients = np.zeros((3, 3, 3))
     for e, effects in enumerate(slopes):
         for (i, j), effect in effects.items():

@@ -12,7 +12,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import MultiEnvironmentData
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import SettingError
 
 Floats = NDArray[np.float64]
 HiddenSums = Literal[
@@ -33,7 +34,7 @@ def hidden_sums(kind: HiddenSums, rng: np.random.Generator) -> MultiEnvironmentD
     environment.
     """
     if kind not in HIDDEN_SUMS:
-        raise ValueError(f"kind={kind!r} is not known: use {', '.join(map(repr, HIDDEN_SUMS))}.")
+        raise SettingError(f"kind={kind!r} is not known: use {', '.join(map(repr, HIDDEN_SUMS))}.")
     draw = _Draw(rng)
     n_parts = int(rng.choice([3, 4]))
     if kind == "parents":

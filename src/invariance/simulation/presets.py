@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..exceptions import SettingError
 from .structural import StructuralModel
 
 Floats = NDArray[np.float64]
@@ -62,15 +63,15 @@ class SimulationParameters:
         for name in ("true_features", "coefficients", "noise", "factor_min", "factor_extra", "strength", "p_change"):
             low, high = getattr(self, name)
             if not 0 <= low <= high < np.inf:
-                raise ValueError(f"{name}={(low, high)!r} must be two finite numbers with 0 ≤ low ≤ high.")
+                raise SettingError(f"{name}={(low, high)!r} must be two finite numbers with 0 ≤ low ≤ high.")
         for name in ("strength", "p_change", "p_active"):
             if not getattr(self, name) or max(getattr(self, name)) > 1 or min(getattr(self, name)) < 0:
-                raise ValueError(f"{name}={getattr(self, name)!r} must hold numbers from 0 to 1.")
+                raise SettingError(f"{name}={getattr(self, name)!r} must hold numbers from 0 to 1.")
         if self.noise[0] == 0 or self.factor_min[0] == 0:
-            raise ValueError("noise and factor_min must be positive: a column without noise has no density.")
+            raise SettingError("noise and factor_min must be positive: a column without noise has no density.")
         for m in self.intercept_mean:
             if not 0 <= self.new_lower(m) <= self.new_upper(m) < np.inf:
-                raise ValueError(f"new_lower and new_upper are not a range at intercept_mean={m!r}.")
+                raise SettingError(f"new_lower and new_upper are not a range at intercept_mean={m!r}.")
 
 
 THEORY = SimulationParameters(
@@ -153,9 +154,9 @@ def random_model(
     """
     fewest, most = parameters.true_features
     if p < 1 or n_environments < 1:
-        raise ValueError(f"p={p} and n_environments={n_environments} must be at least 1.")
+        raise SettingError(f"p={p} and n_environments={n_environments} must be at least 1.")
     if fewest > p:
-        raise ValueError(f"true_features={parameters.true_features} asks for more than the p={p} features.")
+        raise SettingError(f"true_features={parameters.true_features} asks for more than the p={p} features.")
     n_before = rng.integers(fewest, min(most, p), endpoint=True)
     ordering = np.insert(rng.permutation(p), n_before, p)
     position = np.argsort(ordering)

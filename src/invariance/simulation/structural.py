@@ -9,11 +9,12 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..data import MultiEnvironmentData
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Mask, as_lists, as_masks
+from ..exceptions import SettingError
 from ..kernels.orthogonal import relative_residuals
 from ..kernels.substitution import propagate
-from ..moments import Moments
-from ..subsets import Mask, as_lists, as_masks
+from ..moments.moments import Moments
 
 Floats = NDArray[np.float64]
 
@@ -162,7 +163,7 @@ class StructuralModel:
         p, truth = self.n_features, self.truth
         limit = p if max_size is None else min(max_size, p)
         if sum(comb(p, k) for k in range(limit + 1)) > MOST_SUBSETS:
-            raise ValueError(f"more than {MOST_SUBSETS} subsets of up to {limit} of {p} features: lower max_size.")
+            raise SettingError(f"more than {MOST_SUBSETS} subsets of up to {limit} of {p} features: lower max_size.")
         masks = np.vstack([_subsets(p, k) for k in range(limit + 1)])
         others = masks[(masks != truth).any(axis=1)]
         return float(np.min(self.mu(others), initial=np.inf)) if len(others) else np.inf
@@ -184,9 +185,9 @@ class StructuralModel:
     def _counts(self, n: int | ArrayLike) -> NDArray[np.int64]:
         counts = np.asarray(n)
         if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size == 0 or counts.min() < 1:
-            raise ValueError(f"n={n!r} is not a positive whole number of rows, or one such number per environment.")
+            raise SettingError(f"n={n!r} is not a positive whole number of rows, or one such number per environment.")
         if counts.ndim == 1 and len(counts) != self.n_environments:
-            raise ValueError(f"n has {len(counts)} numbers, but there are {self.n_environments} environments.")
+            raise SettingError(f"n has {len(counts)} numbers, but there are {self.n_environments} environments.")
         return np.broadcast_to(counts, self.n_environments).astype(np.int64)
 
     def _check(self) -> None:
@@ -199,28 +200,28 @@ class StructuralModel:
         }
         for name, shape in shapes.items():
             if getattr(self, name).shape != shape:
-                raise ValueError(
+                raise SettingError(
                     f"{name} has shape {getattr(self, name).shape}; the ordering and the intercepts ask for {shape}."
                 )
         if n_environments == 0 or d < 2 or not np.array_equal(np.sort(self.ordering), np.arange(d)):
-            raise ValueError("ordering must hold every column 0..p once, p being the outcome, with p ≥ 1 and E ≥ 1.")
+            raise SettingError("ordering must hold every column 0..p once, p being the outcome, with p ≥ 1 and E ≥ 1.")
         if len(self.feature_names) != d - 1 or len(set(self.feature_names)) != d - 1:
-            raise ValueError(f"feature_names must be {d - 1} different names.")
+            raise SettingError(f"feature_names must be {d - 1} different names.")
         if not (np.isfinite(self.coefficients).all() and np.isfinite(self.intercepts).all()):
-            raise ValueError("coefficients and intercepts must be finite.")
+            raise SettingError("coefficients and intercepts must be finite.")
         if not (np.isfinite(self.variances).all() and (self.variances > 0.0).all()):
-            raise ValueError("variances must be positive and finite.")
+            raise SettingError("variances must be positive and finite.")
         position = np.argsort(self.ordering)
         if self.coefficients[:, position[None, :] >= position[:, None]].any():
-            raise ValueError("a coefficient points from a column to one that does not come after it in the ordering.")
+            raise SettingError("a coefficient points from a column to one that does not come after it in the ordering.")
         differs = (self.coefficients != self.coefficients[0]).any(axis=2)
         differs |= (self.intercepts != self.intercepts[0]) | (self.variances != self.variances[0])
         if differs[:, -1].any():
-            raise ValueError(
+            raise SettingError(
                 "the outcome's coefficients, intercept and variance must be the same in every environment."
             )
         if (differs[:, :-1] & ~self.intervened).any() or self.intervened[0].any():
-            raise ValueError("a feature differs from the first environment exactly where `intervened` may be True.")
+            raise SettingError("a feature differs from the first environment exactly where `intervened` may be True.")
 
 
 def _log_variances(factor: Floats, starts: NDArray[np.int64], members: NDArray[np.int64]) -> Floats:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..exceptions import SettingError
+
 if TYPE_CHECKING:
     from .base import Study
 
@@ -22,8 +24,8 @@ SCALES = ("quick", "paper")
 def make_study(name: str, scale: str = "quick", **changes: Any) -> Study:
     """The study of that name at one of its scales; `changes` are fields of it, such as replicates=50 or seed=1."""
     if name not in STUDIES:
-        raise ValueError(f"no study is named {name!r}: use one of {', '.join(STUDIES)}.")
+        raise SettingError(f"no study is named {name!r}: use one of {', '.join(STUDIES)}.")
     if scale not in SCALES:
-        raise ValueError(f"scale={scale!r} is not known: use one of {', '.join(SCALES)}.")
+        raise SettingError(f"scale={scale!r} is not known: use one of {', '.join(SCALES)}.")
     study: Study = import_module(f".{STUDIES[name][0]}", __name__).at_scale(name, scale, **changes)
     return study

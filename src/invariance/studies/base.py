@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from .. import __version__
-from ..inference.base import EngineError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
 
 Value = int | float | str
 Row = dict[str, Any]
-
-
-class StudyError(EngineError):
-    """A study cannot be run as asked; the message says what can be done."""
 
 
 @dataclass(frozen=True)

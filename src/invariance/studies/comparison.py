@@ -8,11 +8,19 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from ..metrics import rate
+from ..exceptions import SettingError
 from ..simulation import p10, p450
-from .base import Cell, Picture, Row, Study, Table, grid
+from .base import (
+    Cell,
+    Picture,
+    Row,
+    Study,
+    Table,
+    grid,
+)
 from .comparison_figures import posterior_figure, rates_by_size, rates_figure
 from .methods import METHODS, TimedScreening, fit_and_score
+from .metrics import rate
 
 _PRESETS = {"p10": p10, "p450": p450}
 _METHODS = {
@@ -228,5 +236,5 @@ def at_scale(name: str, scale: str, **changes: Any) -> Comparison:
     settings |= changes
     for method in settings["methods"]:
         if method not in METHODS:
-            raise ValueError(f"no method is named {method!r}: use some of {', '.join(METHODS)}.")
+            raise SettingError(f"no method is named {method!r}: use some of {', '.join(METHODS)}.")
     return Comparison(**settings)

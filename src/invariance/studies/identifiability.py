@@ -10,9 +10,15 @@ import numpy as np
 import pandas as pd
 
 from ..conditionals.linear_gaussian import LinearGaussian
-from ..moments import Moments
+from ..moments.moments import Moments
 from ..simulation import StructuralModel, example_1, example_2, example_3
-from .base import Cell, Picture, Row, Study, grid
+from .base import (
+    Cell,
+    Picture,
+    Row,
+    Study,
+    grid,
+)
 from .figures import BLUE, GREEN, mean_band, panels
 
 _EXAMPLES: dict[int, Callable[[int], StructuralModel]] = {1: example_1, 2: example_2, 3: example_3}

@@ -9,18 +9,34 @@ from typing import Any
 
 import numpy as np
 
-from .. import metrics
-from ..baselines import EILLS, ICP, HiddenICP, Oracle, PooledRegression
-from ..data import MultiEnvironmentData
-from ..estimators import BIP
-from ..inference.base import Engine, EngineError
-from ..inference.tempering import Tempering
-from ..inference.variational import Variational
-from ..priors import UniformPrior
-from ..screening import LassoScreen, Screened, Screening
-from ..selector import EnvironmentSelector
+from ..baselines import (
+    EILLS,
+    ICP,
+    HiddenICP,
+    Oracle,
+    PooledRegression,
+)
+from ..baselines.screened import Screened
+from ..data.multi_environment import MultiEnvironmentData
+from ..estimators.bip import BIP
+from ..estimators.selector import EnvironmentSelector
+from ..exceptions import EngineError
+from ..inference.base import Engine
+from ..inference.tempering.engine import Tempering
+from ..inference.variational.engine import Variational
+from ..priors.uniform import UniformPrior
+from ..screening.lasso_screen import LassoScreen, Screening
+from . import metrics
 from .base import Row
-from .figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from .figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+)
 
 # The paper's limit on the size of a subset where it uses variational inference; with fewer features it does not bind.
 MAX_SIZE = 20

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..files import replacing, write_text
-from ..wording import duration
+from .._tools.files import replacing, write_text
+from .._tools.wording import duration
 from . import make_study
 from .figures import save_figure
 from .store import Store

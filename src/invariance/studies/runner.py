@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..progress import ProgressBar, ProgressMode
-from .base import Cell, Study, StudyError
+from .._tools.progress import ProgressBar, ProgressMode
+from ..exceptions import StudyError
+from .base import Cell, Study
 from .store import Finished, Store
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _one_thread() -> Any:
 
 def _workers(study: Study, tasks: list[Task], jobs: int | None, dask: str | None) -> tuple[str, Batches]:
     """Who does the work, in words, and the finished tasks in any order."""
-    from ..parallel import n_workers
+    from .._tools.parallel import n_workers
 
     if dask is not None:
         if study.measures_time:

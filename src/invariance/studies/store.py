@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files import OutputError, replacing, write_text
-from .base import Row, Study, StudyError
+from .._tools.files import replacing, write_text
+from ..exceptions import OutputError, StudyError
+from .base import Row, Study
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,1 @@
+"""Threads, progress bars, files and words: nothing here knows what the package is about."""

@@ -1,0 +1,103 @@
+"""Any method behind a screen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from ..data.multi_environment import MultiEnvironmentData
+from ..estimators.selector import EnvironmentSelector
+from ..screening.lasso_screen import LassoScreen, Screening
+
+Floats = NDArray[np.float64]
+
+
+class Screened(EnvironmentSelector):
+    """A method that sees only the features that pass a screen, and those that its prior includes for certain.
+
+    Parameters
+    ----------
+    estimator : the method, for example ICP()
+    screen : LassoScreen(); None is the default one
+    environment : name of the column of a data frame X that holds the environment labels
+
+    Attributes
+    ----------
+    estimator_ : the fitted method, over the screened features
+    screened_features_ : tuple of names; screened_ : (n_features_in_,) bool
+    used_fallback_ : whether correlation decided because the Lasso kept nothing
+    p_values_, inclusion_probabilities_ : (n_features_in_,) those of the method, where it has them; NaN for features
+        that the screen left out
+
+    Examples
+    --------
+    >>> from invariance.baselines import ICP
+    >>> from invariance.datasets import make_example
+    >>> from invariance import LassoScreen, Screened
+    >>> model = Screened(ICP(), LassoScreen(k=4)).fit_data(make_example())
+    >>> len(model.screened_features_), model.used_fallback_
+    (4, False)
+    """
+
+    def __init__(self, estimator: Any, screen: LassoScreen | None = None, environment: str | None = None) -> None:
+        self.estimator = estimator
+        self.screen = screen
+        self.environment = environment
+
+    def fit_screened(self, data: MultiEnvironmentData, screening: Screening) -> Screened:
+        """As fit_data, with a screening that was done before: several methods can share one."""
+        self._given = screening
+        try:
+            return self.fit_data(data)
+        finally:
+            del self._given
+
+    @property
+    def used_screen(self) -> LassoScreen:
+        """The screen, also where the constructor was given none."""
+        return LassoScreen() if self.screen is None else self.screen
+
+    def screening(self, data: MultiEnvironmentData) -> Screening:
+        """What the screen alone says, for `fit_screened`."""
+        return self.used_screen.screen(data, f"Screened({type(self.estimator).__name__}(), screen={{}})")
+
+    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+        given = getattr(self, "_given", None)
+        screening = self.screening(data) if given is None else given
+        kept = screening.kept | self._forced(data)
+        names = tuple(np.array(data.feature_names, dtype=object)[kept])
+        reduced = replace(
+            data,
+            X=np.ascontiguousarray(data.X[:, kept]),
+            feature_names=names,
+            dropped_features=(),
+            dropped_positions=(),
+            truth=None if data.truth is None else data.truth[kept],
+        )
+        self.estimator_ = clone(self.estimator).fit_data(reduced)
+        self.screened_features_ = names
+        self.screened_ = self._expand(kept, False)
+        self.used_fallback_ = screening.used_fallback
+        for name in ("p_values_", "inclusion_probabilities_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, self._expand(_unfold(getattr(self.estimator_, name), kept, np.nan), np.nan))
+        return _unfold(self.estimator_.support_, kept, False)
+
+    def _forced(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+        """(p,) what the method's prior includes for certain, whatever the screen thinks of it."""
+        prior = getattr(self.estimator, "prior", None)
+        names = set() if prior is None else set(prior.forced(data.original_features))
+        return np.array([name in names for name in data.feature_names])
+
+    def _coefficients(self, data: MultiEnvironmentData, selected: NDArray[np.bool_]) -> tuple[Floats, float]:
+        return _unfold(self.estimator_.coef_, self.screened_[self._kept], 0.0), self.estimator_.intercept_
+
+
+def _unfold(values: NDArray, kept: NDArray[np.bool_], fill: Any) -> NDArray:
+    full = np.full(kept.shape, fill, dtype=values.dtype)
+    full[kept] = values
+    return full

@@ -1,0 +1,105 @@
+"""The picture of a comparison: methods × features, drawn without pyplot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._tools.layout import name_labels, shorten
+from ..data.subsets import as_mask
+from .text import leading_features
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .comparison import Comparison
+
+_TRUE, _EDGE = "#2a9d5c", "0.8"
+# Face and hatch: told apart without colour too.
+_LOOKS = {
+    "selected": ("#3f8fd2", None),
+    "not selected": ("white", None),
+    "screened out": ("0.88", None),
+    "rejected": ("#f9ddc7", "xxx"),
+    "failed": ("white", "////"),
+}
+_LABELS = {"screened out": "screened out,\nnot looked at", "rejected": "model rejected"}
+_LONGEST_NAME = 24
+
+
+def plot_comparison(
+    comparison: Comparison,
+    ax: Axes | None = None,
+    top: int = 40,
+    truth: Iterable[str] | ArrayLike | None = None,
+) -> Axes:
+    """One row per method, one column per feature: a square for what the method said of it, which the legend explains.
+
+    Shows up to `top` features, those that `leading_features` finds. `truth` (names or a mask (p,)) marks the features
+    that are truly invariant.
+    """
+    true = None if truth is None else as_mask(truth, comparison.feature_names)
+    shown = leading_features(comparison, top)
+    n, k = len(comparison.methods), len(shown)
+    if ax is None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4.6 + 0.32 * max(k, 6), 1.8 + 0.32 * max(n, 4)), layout="constrained")
+        FigureCanvasAgg(figure)
+        ax = figure.add_subplot()
+    from matplotlib.patches import Patch, Rectangle
+
+    statuses = [[str(status) for status in method.status[shown]] for method in comparison.methods]
+    looks: dict[str, dict[str, Any]] = {
+        status: {"facecolor": face, "edgecolor": _EDGE if hatch is None else "0.55", "hatch": hatch}
+        for status, (face, hatch) in _LOOKS.items()
+    }
+    for row, named in enumerate(statuses):
+        for column, status in enumerate(named):
+            ax.add_patch(Rectangle((column - 0.45, row - 0.45), 0.9, 0.9, **looks[status]))
+    occurring = [status for status in _LOOKS if any(status in named for named in statuses)]
+    if occurring:
+        handles = [Patch(**looks[status], label=_LABELS.get(status, status)) for status in occurring]
+        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
+    else:
+        ax.text(0.5, 0.5, "no method selected a feature", transform=ax.transAxes, ha="center", va="center")
+    ax.set_xlim(-0.6, max(k, 1) - 0.4)
+    ax.set_ylim(n - 0.4, -0.6)
+    ax.set_aspect("equal")
+    labels = name_labels([comparison.feature_names[j] for j in shown], _LONGEST_NAME)
+    ax.set_xticks(np.arange(k), labels, rotation=60, ha="right", rotation_mode="anchor")
+    ax.set_yticks(np.arange(n), name_labels([m.name for m in comparison.methods], _LONGEST_NAME))
+    for tick in (*ax.get_xticklabels(), *ax.get_yticklabels()):
+        tick.set_parse_math(False)
+    if true is not None:
+        for tick, j in zip(ax.get_xticklabels(), shown, strict=True):
+            if true[j]:
+                tick.set_color(_TRUE)
+                tick.set_fontweight("bold")
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    cut = k < len(comparison.feature_names)
+    ax.set_xlabel(f"feature ({k} of {len(comparison.feature_names):,})" if cut else "feature")
+    ax.set_ylabel("method")
+    title = f"Selected for {shorten(comparison.outcome_name, _LONGEST_NAME)}"
+    title += "; true features in green" if true is not None else ""
+    doubts = [f"{m.name}: even the most probable subset is far from invariant" for m in comparison.methods if m.verdict]
+    ax.set_title("\n".join([*doubts, title]), fontsize="medium", parse_math=False)
+    return ax
+
+
+def save_comparison(comparison: Comparison, path: str | Path, truth: Iterable[str] | ArrayLike | None = None) -> Path:
+    """Write `plot_comparison` to a file whose ending gives the format (png when there is none)."""
+    from matplotlib.figure import Figure
+
+    path = Path(path)
+    path = path if path.suffix else path.with_suffix(".png")
+    figure = plot_comparison(comparison, truth=truth).figure
+    assert isinstance(figure, Figure)
+    figure.savefig(path, dpi=150)
+    return path

@@ -1,0 +1,19 @@
+"""Tables in: one validated data set from several environments, and every complaint about bad input."""
+
+from ..exceptions import DataError, DataWarning
+from .checks import check_max_size, check_scale, check_spread, check_whole, largest_size
+from .multi_environment import MultiEnvironmentData, read_chunks
+from .reading import read_table
+
+__all__ = [
+    "DataError",
+    "DataWarning",
+    "MultiEnvironmentData",
+    "check_max_size",
+    "check_scale",
+    "check_spread",
+    "check_whole",
+    "largest_size",
+    "read_chunks",
+    "read_table",
+]

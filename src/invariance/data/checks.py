@@ -1,0 +1,324 @@
+"""Complaints about input: the two classes, and the checks that need names, labels and counts only.
+
+Every message says what is wrong (which column, which environment, how many rows) and what to do about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import unicodedata
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..exceptions import DataError, DataWarning
+
+LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
+SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
+SMALLEST_ENVIRONMENT = 3
+DROP_HINT = "Pass missing='drop' to leave those rows out"
+
+
+def warn(message: str, category: type[Warning] = DataWarning) -> None:
+    """Issue a warning that points at the first caller outside this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("invariance."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def listing(items: Iterable[str], limit: int = 8) -> str:
+    """Join up to ``limit`` items with commas and count the rest."""
+    words = list(items)
+    if len(words) > limit + 1:
+        words = [*words[:limit], f"... ({len(words) - limit} more)"]
+    return ", ".join(words)
+
+
+def quoted(names: Iterable[object], limit: int = 8) -> str:
+    return listing((repr(name) for name in names), limit)
+
+
+def rows_text(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count} rows"
+
+
+def with_counts(names: Sequence[object], counts: ArrayLike) -> str:
+    """``'a' (3 rows), 'b' (1 row)`` for the entries whose count is not zero."""
+    pairs = zip(names, np.asarray(counts).tolist(), strict=True)
+    return listing(f"{name!r} ({rows_text(count)})" for name, count in pairs if count)
+
+
+def closest(name: str, available: Sequence[str]) -> str | None:
+    """The available name most like `name`, whatever its capitals; None when none is close."""
+    folded = {other.casefold(): other for other in reversed(available)}
+    close = difflib.get_close_matches(name.strip().casefold(), list(folded), n=1, cutoff=0.6)
+    return folded[close[0]] if close else None
+
+
+def did_you_mean(name: str, available: Sequence[str]) -> str:
+    """``; did you mean 'x'?`` to end a sentence with, or nothing."""
+    close = closest(name, available)
+    return f"; did you mean {close!r}?" if close else ""
+
+
+def nearest(name: str, available: Sequence[str]) -> str:
+    """``did you mean ...?`` and the available names, shortened."""
+    close = closest(name, available)
+    guess = f"did you mean {close!r}? " if close else ""
+    return f"{guess}Available columns: {quoted(available, 12)}."
+
+
+def check_unique(names: Sequence[str], where: str) -> None:
+    """Raise when a name occurs twice."""
+    seen: set[str] = set()
+    twice: dict[str, None] = {}
+    for name in names:
+        if name in seen:
+            twice[name] = None
+        seen.add(name)
+    if twice:
+        raise DataError(f"duplicate column names in {where}: {quoted(twice)}. Give every column its own name.")
+
+
+def resolve_columns(
+    available: Sequence[str], outcome: object, environment: object, features: object, where: str = "the table"
+) -> tuple[str, str, tuple[str, ...]]:
+    """Check the column names and return outcome, environment and features as strings.
+
+    ``features`` None means every other column, in the order of ``available``.
+    """
+    if not available:
+        raise DataError(f"{where} has no columns. It needs an outcome, an environment and feature columns.")
+    check_unique(available, where)
+    for role, name in (("outcome", outcome), ("environment", environment)):
+        if name is None or isinstance(name, (list, tuple, np.ndarray)):
+            raise DataError(f"{role}={name!r} is not a column name: pass the name of one column of {where}.")
+        if str(name) not in available:
+            raise DataError(f"{role} column {str(name)!r} is not in {where}; {nearest(str(name), available)}")
+    outcome, environment = str(outcome), str(environment)
+    if outcome == environment:
+        raise DataError(f"column {outcome!r} is both outcome and environment: name two different columns.")
+    if features is None:
+        chosen = [name for name in available if name not in (outcome, environment)]
+        if not chosen:
+            raise DataError(f"no feature columns are left in {where} besides outcome and environment. Add features.")
+        return outcome, environment, tuple(chosen)
+    if isinstance(features, str):
+        parts = [part.strip() for part in features.split(",")]
+        raise DataError(f"features={features!r} is a single string: pass a list of names, features={parts!r}.")
+    if not isinstance(features, Iterable):
+        raise DataError(f"features={features!r} is not a list of column names: pass features=['name', ...].")
+    chosen = [str(name) for name in features]
+    if not chosen:
+        raise DataError("features is an empty list: name at least one column, or pass features=None to use all others.")
+    for name in chosen:
+        if name not in available:
+            raise DataError(f"feature column {name!r} is not in {where}; {nearest(name, available)}")
+        for role, other in (("outcome", outcome), ("environment", environment)):
+            if name == other:
+                raise DataError(f"features contains the {role} column {name!r}: take it out of the list.")
+    if len(set(chosen)) < len(chosen):
+        twice = dict.fromkeys(name for name in chosen if chosen.count(name) > 1)
+        raise DataError(f"features names a column twice: {quoted(twice)}. List every column once.")
+    return outcome, environment, tuple(chosen)
+
+
+def check_lengths(lengths: Mapping[str, int]) -> None:
+    if len(set(lengths.values())) > 1:
+        found = listing(f"{what} has {rows_text(length)}" for what, length in lengths.items())
+        raise DataError(f"lengths differ: {found}. Pass one entry per row in each.")
+
+
+def check_missing_argument(missing: object) -> None:
+    if missing not in ("error", "drop"):
+        raise DataError(f"missing={missing!r} is not known: pass missing='error' or missing='drop'.")
+
+
+def _is_missing(label: object) -> bool:
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, (float, np.floating)) and bool(label != label)
+
+
+def _plain(label: Hashable) -> Hashable:
+    if isinstance(label, (np.datetime64, np.timedelta64)):
+        return label.astype(f"{label.dtype.kind}8[us]").item()
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
+    """Codes (N,) into the labels, -1 where missing; and the labels in order of first appearance."""
+    index: dict[Hashable, int] = {}
+    try:
+        raw = np.fromiter((index.setdefault(value, len(index)) for value in values), np.intp, len(values))
+    except TypeError:
+        row = next(i for i, value in enumerate(values) if not _is_hashable(value))
+        raise DataError(
+            f"environment label in row {row} is not hashable ({type(values[row]).__name__} {values[row]!r}): "
+            "use strings, numbers or tuples as labels."
+        ) from None
+    labels: list[Hashable] = []
+    recode = np.full(len(index), -1, dtype=np.intp)
+    for position, label in enumerate(map(_plain, index)):
+        if not _is_missing(label):
+            recode[position] = len(labels)
+            labels.append(label)
+    return recode[raw], tuple(labels)
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def located(
+    X_bad: NDArray[np.bool_],
+    y_bad: NDArray[np.bool_],
+    columns: Sequence[str],
+    codes: NDArray[np.intp],
+    environments: Sequence[Hashable] | None,
+) -> str:
+    """Which columns hold the marked values, in how many rows of which environments; empty when none do."""
+    counts = np.append(X_bad.sum(axis=0), y_bad.sum())
+    where = with_counts(columns, counts)
+    if not where or environments is None:
+        return where
+    bad = X_bad.any(axis=1) | y_bad
+    per_environment = np.bincount(codes[bad & (codes >= 0)], minlength=len(environments))
+    inside = with_counts(environments, per_environment)
+    return f"{where}; in environment {inside}" if inside else where
+
+
+def all_missing(X: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which columns of [X, y] have no value at all (p + 1,)."""
+    return np.append(np.isnan(X).all(axis=0), np.isnan(y).all())
+
+
+def dropped_message(dropped: Mapping[Hashable, int], environments: Sequence[Hashable], n_rows: int) -> str:
+    """What missing="drop" removed; ``environments`` are those that are left."""
+    parts = [f"{n} of environment {label!r}" for label, n in dropped.items() if label is not None]
+    if None in dropped:
+        parts.append(f"{dropped[None]} without an environment label")
+    message = f"dropped {sum(dropped.values())} of {rows_text(n_rows)} with missing values: {listing(parts)}"
+    lost = [label for label in dropped if label is not None and label not in environments]
+    return f"{message}; nothing is left of environment {quoted(lost)}" if lost else message
+
+
+def check_scale(names: Sequence[str], minimum: NDArray[np.float64], maximum: NDArray[np.float64]) -> None:
+    """Raise for columns whose squares leave float64; ``minimum`` and ``maximum`` are per column."""
+    large = np.maximum(-minimum, maximum)
+    for column in np.flatnonzero(large > LARGEST).tolist():
+        raise DataError(
+            f"column {names[column]!r} has values up to {large[column]:.3g}, beyond 1e100, whose squares "
+            "overflow: rescale it, for example divide it by its largest absolute value."
+        )
+
+
+def check_spread(names: Sequence[str], minimum: NDArray[np.float64], maximum: NDArray[np.float64]) -> None:
+    """Raise for columns that vary by less than squares in float64 can hold; needs the range over all rows."""
+    spread = maximum - minimum
+    for column in np.flatnonzero((spread > 0) & (spread < SMALLEST_SPREAD)).tolist():
+        raise DataError(
+            f"column {names[column]!r} varies by only {spread[column]:.3g}, below 1e-100, whose square "
+            "underflows: rescale it, for example divide it by its range."
+        )
+
+
+def check_whole(
+    environments: Sequence[Hashable],
+    counts: ArrayLike,
+    outcome_minimum: ArrayLike,
+    outcome_maximum: ArrayLike,
+    *,
+    outcome_name: str = "y",
+    environment_name: str | None = None,
+    single_allowed: bool = False,
+) -> None:
+    """Checks that only all rows together can answer; ``counts`` and the outcome's range are (E,).
+
+    ``single_allowed`` admits one environment (data given without labels).
+    """
+    n_rows, low, high = np.asarray(counts), np.asarray(outcome_minimum), np.asarray(outcome_maximum)
+    if n_rows.sum() == 0:
+        raise DataError("the table has no rows. Check the file, or what was filtered out before.")
+    labels_of = "environments" if environment_name is None else f"environment column {environment_name!r}"
+    if len(environments) == 1 and not single_allowed:
+        raise DataError(
+            f"{labels_of}: all {rows_text(int(n_rows[0]))} have the same label {environments[0]!r}. "
+            "At least two environments are needed: choose a column whose values differ."
+        )
+    check_distinct_labels(environments, labels_of)
+    small = n_rows < SMALLEST_ENVIRONMENT
+    if small.any() and single_allowed and len(environments) == 1:
+        raise DataError(f"the data has only {rows_text(int(n_rows[0]))}; at least 3 rows are needed.")
+    if small.any():
+        raise DataError(
+            f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs at "
+            "least 3 rows: leave them out, merge them with similar ones or add rows."
+        )
+    check_outcome(environments, n_rows, low, high, outcome_name)
+
+
+def check_distinct_labels(environments: Sequence[Hashable], labels_of: str) -> None:
+    """Raise when two labels would look alike in print: they differ in white space or in how they are stored."""
+    seen: dict[str, Hashable] = {}
+    for label in environments:
+        shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
+        other = seen.setdefault(" ".join(unicodedata.normalize("NFC", shown).split()), label)
+        if other is not label:
+            raise DataError(
+                f"{labels_of}: the labels {other!a} and {label!a} count as two environments but look alike. "
+                "Write them in the same way if they are one environment, and give them different names if they are two."
+            )
+
+
+def check_outcome(
+    environments: Sequence[Hashable], counts: ArrayLike, minimum: ArrayLike, maximum: ArrayLike, name: str
+) -> None:
+    """Raise when the outcome is constant, over all rows or inside an environment; counts and its range are (E,)."""
+    n_rows, low, high = np.asarray(counts), np.asarray(minimum), np.asarray(maximum)
+    if low.min() == high.max():
+        raise DataError(f"outcome {name!r} is constant: every row is {low[0]:g}. Choose an outcome that varies.")
+    flat = low == high
+    if flat.any():
+        raise DataError(
+            f"outcome {name!r} is constant inside environment {with_counts(environments, np.where(flat, n_rows, 0))}, "
+            "so no model can be fitted there: leave that environment out or merge it with another. Or choose another "
+            "outcome."
+        )
+
+
+def announce_constant(constant: Sequence[str], n_features: int) -> None:
+    """Warn that features constant over all rows are left out; raise when none would remain."""
+    if len(constant) == n_features:
+        raise DataError(f"every feature is constant over all rows: {quoted(constant)}. Add features that vary.")
+    warn(f"dropped features that are constant over all rows: {quoted(constant)}")
+
+
+def largest_size(counts: ArrayLike, n_varying: ArrayLike, p: int) -> int:
+    """Largest max_size (at most p) for which every environment has rows enough for every subset.
+
+    ``counts`` and ``n_varying`` are (E,): rows, and features that vary, in each environment.
+    """
+    room = np.asarray(counts) - 2
+    return int(np.where(room < np.asarray(n_varying), np.clip(room, 0, p), p).min())
+
+
+def check_max_size(max_size: int, counts: ArrayLike, n_varying: ArrayLike, environments: Sequence[Hashable]) -> None:
+    """Raise when an environment has fewer rows than min(max_size, features that vary there) + 2."""
+    n_rows, needed = np.asarray(counts), np.minimum(max_size, np.asarray(n_varying)) + 2
+    short = n_rows < needed
+    if short.any():
+        worst = int(np.argmin(np.where(short, n_rows, np.iinfo(np.int64).max)))
+        raise DataError(
+            f"max_size={max_size} needs {needed[worst]} rows in environment {environments[worst]!r}, which "
+            f"has {n_rows[worst]}. Use max_size={largest_size(counts, n_varying, max_size)}, the largest that works, "
+            "or leave the environment out."
+        )

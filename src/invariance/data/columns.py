@@ -1,0 +1,181 @@
+"""Columns of data frames and arrays as float64, with NaN where a value is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import DataError
+from .checks import check_unique
+
+ADVICE = {
+    "feature": "encode it as numbers or leave it out, features=[...] being the columns to use",
+    "column of X": "encode it as numbers or leave it out of X",
+    "outcome": "the outcome must be numeric, so encode it as numbers or choose another column",
+}
+
+
+def frame_names(table: Any) -> list[str] | None:
+    """Column names of a data frame as text, or None for anything that is not a data frame."""
+    names = getattr(table, "column_names", None)  # pyarrow, whose .columns are the values
+    if names is None:
+        names = getattr(table, "columns", None)
+    return None if names is None or callable(names) else [str(name) for name in names]
+
+
+def as_frame(table: Any, what: str = "table") -> Any:
+    """A narwhals DataFrame with unique text column names from any eager data frame."""
+    import narwhals as nw
+
+    if hasattr(table, "collect") and hasattr(table, "collect_schema") and not hasattr(table, "to_numpy"):
+        raise DataError(f"{what} is a lazy frame: call .collect() on it first.")
+    names = frame_names(table)
+    if names is None:
+        raise DataError(
+            f"{what} must be a pandas or polars DataFrame or the path of a file, got {type(table).__name__}: "
+            "for arrays use MultiEnvironmentData.from_arrays(X, y, environments)."
+        )
+    check_unique(names, f"the {what}")
+    if hasattr(table, "set_axis"):
+        table = table.set_axis(names, axis=1)
+    try:
+        return nw.from_native(table, eager_only=True)
+    except TypeError:
+        raise DataError(
+            f"{what} of type {type(table).__name__} is not supported: convert it to a pandas or polars DataFrame."
+        ) from None
+
+
+def as_series(values: Any) -> Any | None:
+    """A narwhals Series, or None for anything that is not a series."""
+    if isinstance(values, (np.ndarray, list, tuple)):
+        return None
+    import narwhals as nw
+
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    return series if isinstance(series, nw.Series) else None
+
+
+def series_values(series: Any, name: str, role: str = "feature") -> NDArray[np.float64]:
+    """A narwhals Series as float64 (N,); booleans count 0 and 1."""
+    import narwhals as nw
+
+    native = series.to_native()
+    dtype = getattr(native, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        return np.asarray(native, dtype=np.float64)
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    if series.null_count() == len(series):
+        return np.full(len(series), np.nan)
+    values = series.to_list()
+    missing = series.is_null().to_list()
+    present = [value for value, gone in zip(values, missing, strict=True) if not gone]
+    if all(isinstance(value, (bool, np.bool_)) for value in present):
+        return np.array([np.nan if gone else float(v) for v, gone in zip(values, missing, strict=True)])
+    dtype_name = str(dtype if dtype is not None else series.dtype)
+    if any(isinstance(value, (complex, np.complexfloating)) for value in present):
+        raise DataError(
+            f"column {name!r} holds complex numbers (dtype {dtype_name}). Complex data not supported: "
+            "use its real and imaginary parts as two columns."
+        )
+    example = next((value for value in present if not _reads_as_number(value)), None)
+    if example is None:
+        raise DataError(
+            f"column {name!r} holds numbers stored as dtype {dtype_name} (for example {present[0]!r}): "
+            f"convert it with {'.astype' if hasattr(native, 'astype') else '.cast'}(float)."
+        )
+    raise DataError(f"column {name!r} is not numeric (dtype {dtype_name}, for example {example!r}): {ADVICE[role]}.")
+
+
+def _reads_as_number(value: Any) -> bool:
+    if isinstance(value, (str, Real)) or type(value).__name__ == "Decimal":
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+    return False
+
+
+def frame_values(frame: Any, names: Sequence[str], role: str = "feature") -> NDArray[np.float64]:
+    """Columns of a narwhals DataFrame as float64 (N, p) in C order."""
+    values = np.empty((len(frame), len(names)), dtype=np.float64)
+    for position, name in enumerate(names):
+        values[:, position] = series_values(frame[name], name, role)
+    return values
+
+
+def array_values(values: Any, what: str) -> NDArray[np.float64]:
+    """An array, or nested lists of numbers, as float64 of the same shape."""
+    if hasattr(values, "toarray") and hasattr(values, "nnz"):
+        raise DataError(f"{what} is a sparse matrix: pass a dense array, for example {what}.toarray().")
+    if isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind in "biuf":
+            return np.ma.filled(values.astype(np.float64), np.nan)
+        values = values.data
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError):
+        raise DataError(f"{what} is not rectangular: give every row the same number of values.") from None
+    if array.dtype.kind in "biuf":
+        with np.errstate(over="ignore"):
+            return np.asarray(array, dtype=np.float64)
+    if array.dtype.kind == "c":
+        raise DataError(
+            f"{what} holds complex numbers. Complex data not supported: use the real and imaginary parts as "
+            "separate columns."
+        )
+    first = array.flat[0] if array.size else None
+    if array.dtype.kind == "O":
+        raise DataError(
+            f"{what} is an object array (for example {first!r}): convert it with .astype(float), after "
+            "encoding anything in it that is not a number."
+        )
+    raise DataError(f"{what} is not numeric (dtype {array.dtype}, for example {first!r}): encode it as numbers.")
+
+
+def label_list(labels: Any) -> list[Hashable]:
+    """Environment labels as a list with one entry per row."""
+    if isinstance(labels, (str, bytes)):
+        raise DataError(
+            f"environments={labels!r} is a single string: pass one label per row, for example table[{labels!r}]."
+        )
+    shape = getattr(labels, "shape", None)
+    if isinstance(shape, tuple) and len(shape) != 1:
+        if len(shape) != 2 or shape[1] != 1:
+            raise DataError(f"environments has shape {shape}: pass one label per row, shape (N,).")
+        labels = np.asarray(labels).ravel()
+    if isinstance(labels, np.ndarray):
+        return list(labels) if labels.dtype.kind in "mM" else labels.tolist()
+    series = as_series(labels)
+    if series is not None:
+        return series.to_list()
+    try:
+        return list(labels)
+    except TypeError:
+        raise DataError(
+            f"environments of type {type(labels).__name__} is not a sequence: pass one label per row."
+        ) from None
+
+
+def free_name(default: str, taken: Sequence[str]) -> str:
+    """A default name gives way to columns that have it."""
+    while default in taken:
+        default += "_"
+    return default
+
+
+def checked_names(feature_names: Sequence[str], p: int) -> list[str]:
+    """Names for the p columns of an array, checked."""
+    if isinstance(feature_names, str):
+        raise DataError(f"feature_names={feature_names!r} is a single string: pass a list of {p} names.")
+    names = [str(name) for name in feature_names]
+    if len(names) != p:
+        raise DataError(f"feature_names has {len(names)} names but X has {p} columns: pass one per column.")
+    check_unique(names, "feature_names")
+    return names

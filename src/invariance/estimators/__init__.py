@@ -1,0 +1,6 @@
+"""The scikit-learn face: what every selector shares, and Bayesian invariant prediction."""
+
+from .bip import BIP
+from .selector import EnvironmentSelector
+
+__all__ = ["BIP", "EnvironmentSelector"]

@@ -1,0 +1,129 @@
+"""Bayesian invariant prediction as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.progress import ProgressMode
+from ..conditionals.gaussian_rows import LinearGaussianRows, fits_in_memory, moments_bytes
+from ..conditionals.linear_gaussian import LinearGaussian
+from ..data.checks import warn
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError, SettingError
+from ..inference.base import Engine, RunOptions
+from ..inference.registry import choose_engine
+from ..inference.tempering.engine import Tempering
+from ..priors.base import Prior
+from ..priors.uniform import UniformPrior
+from .selector import EnvironmentSelector
+
+
+class BIP(EnvironmentSelector):
+    """Bayesian invariant prediction: the posterior over subsets of features that predict y alike in every environment.
+
+    Parameters
+    ----------
+    conditional : "linear_gaussian", or a class that is built from MultiEnvironmentData
+    prior : UniformPrior, InclusionPrior or BetaBinomialPrior; None is uniform over all estimable subsets
+    inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
+        such as Tempering(chains=8)
+    select : "mode" selects the most probable subset, "threshold" every feature whose inclusion probability
+        is at least `threshold`
+    environment : name of the column of a data frame X that holds the environment labels
+    n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
+    random_state : seed or numpy Generator for engines that draw
+    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False
+
+    Attributes
+    ----------
+    posterior_ : the Posterior over the features that vary
+    inclusion_probabilities_, support_, coef_ : (n_features_in_,); constant features have 0, False, 0
+    intercept_ : float; n_environments_ : int; environments_ : tuple of labels
+
+    Examples
+    --------
+    >>> from invariance import BIP
+    >>> from invariance.datasets import make_example
+    >>> data = make_example()
+    >>> model = BIP().fit(data.X, data.y, environments=data.environment_index)
+    >>> model.get_support(indices=True).tolist()
+    [0, 2, 3]
+    """
+
+    def __init__(
+        self,
+        conditional: Any = "linear_gaussian",
+        prior: Prior | None = None,
+        inference: str | Engine = "auto",
+        select: str = "mode",
+        threshold: float = 0.5,
+        environment: str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: ProgressMode = "auto",
+    ) -> None:
+        self.conditional = conditional
+        self.prior = prior
+        self.inference = inference
+        self.select = select
+        self.threshold = threshold
+        self.environment = environment
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    _single_environment_message = (
+        "no environments were given, so all rows count as one environment and the posterior is the prior. "
+        "Pass fit(X, y, environments=labels)."
+    )
+
+    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+        self._check_choices()
+        model = self._model(data)
+        belief = UniformPrior() if self.prior is None else self.prior
+        prior = belief.bind(data.feature_names, model.largest_size, data.original_features)
+        model.moments.check_max_size(prior.max_size)
+        options = RunOptions(self.n_jobs, np.random.default_rng(self.random_state), self.progress)
+        posterior = choose_engine(self.inference, model, prior, options).run(model, prior, options)
+        self.posterior_ = replace(posterior, notes=data.losses + posterior.notes) if data.losses else posterior
+        self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
+        if self.select == "mode":
+            return self.posterior_.mode_mask
+        return self.posterior_.inclusion >= self.threshold
+
+    def _way_out(self) -> str:
+        if self.inclusion_probabilities_.any():
+            # Low enough for the most probable feature to pass after rounding to two digits, which moves it by up to 5%.
+            threshold = f"{0.95 * self.inclusion_probabilities_.max():.2g}"
+            return (
+                f"With set_params(select='threshold', threshold={threshold}) the next fit selects the most probable "
+                "features"
+            )
+        return "Use another prior or other features"
+
+    def _check_choices(self) -> None:
+        if self.select not in ("mode", "threshold"):
+            raise SettingError(f"select={self.select!r} is not known: use 'mode' or 'threshold'.")
+        if not 0.0 <= self.threshold <= 1.0:
+            raise SettingError(f"threshold={self.threshold!r} is not a probability: use a number between 0 and 1.")
+
+    def _model(self, data: MultiEnvironmentData) -> Any:
+        """The conditional model; the Gaussian one computes second moments on demand where they would not fit."""
+        if not isinstance(self.conditional, str):
+            return self.conditional(data, n_jobs=self.n_jobs)
+        if self.conditional != "linear_gaussian":
+            raise SettingError(f"conditional={self.conditional!r} is not known: use 'linear_gaussian' or a class.")
+        if fits_in_memory(data):
+            return LinearGaussian(data, n_jobs=self.n_jobs)
+        size = f"second moments of {data.n_features:,} features take {moments_bytes(data) / 1e9:.1f} GB"
+        if self.inference not in ("auto", "tempering") and not isinstance(self.inference, Tempering):
+            raise DataError(
+                f"{size}, more than the memory that is free: use inference='tempering', which computes them on demand, "
+                "or fewer features."
+            )
+        warn(f"{size}, more than is free, and are computed on demand, which is slower")
+        return LinearGaussianRows(data, n_jobs=self.n_jobs)

@@ -1,0 +1,230 @@
+"""What every method that selects features from several environments shares: the scikit-learn grammar."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from ..data.checks import DROP_HINT, warn
+from ..data.columns import as_frame, frame_names, frame_values
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError, EmptySelectionWarning, SingleEnvironmentWarning
+from ..moments.least_squares import least_squares
+
+
+class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
+    """Base of the estimators: checks the data, then asks `_select` for the features.
+
+    A subclass stores its parameters, among them `environment` (the column of a data frame X that holds the labels,
+    or None), and implements `_select(data)`, which sets its own fitted attributes and returns a mask
+    (data.n_features,).
+
+    Fitted: support_, coef_ (n_features_in_,), intercept_, n_environments_, environments_, n_features_in_,
+    feature_names_in_ where X has names.
+    """
+
+    environment: str | None
+    _single_environment_message = (
+        "no environments were given, so all rows count as one environment, which says nothing about invariance. "
+        "Pass fit(X, y, environments=labels)."
+    )
+
+    @abstractmethod
+    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]: ...
+
+    def fit(self, X: Any, y: ArrayLike, environments: ArrayLike | None = None) -> Self:
+        """Fit to X (n, p), y (n,) and one environment label per row.
+
+        Labels come from `environments`, or from the column of X that the constructor's `environment` names.
+        """
+        given, labels = X, environments
+        X, environments = self._split_environment(X, environments)
+        _refuse_dates(X)
+        try:
+            values, y = validate_data(self, X, y, validate_separately=(_X_AS_NUMBERS, _Y_AS_NUMBERS))
+        except (ValueError, TypeError):
+            _name_the_column(X)
+            raise
+        y = column_or_1d(y, warn=True)
+        names = list(getattr(self, "feature_names_in_", [])) or None
+        try:
+            data = MultiEnvironmentData.from_arrays(values, y, environments, feature_names=names)
+        except DataError as error:
+            raise DataError(str(error).replace(DROP_HINT, self._drop_hint(given, labels))) from None
+        if data.n_environments == 1:
+            warnings.warn(self._single_environment_message, SingleEnvironmentWarning, stacklevel=2)
+        self._by_name = False
+        self._fit_checked(data, names or [f"x{j}" for j in range(values.shape[1])])
+        return self
+
+    def fit_data(self, data: MultiEnvironmentData) -> Self:
+        """Fit to a data set that is already checked; keeps its names and labels.
+
+        The features are those of the table as given, constant ones too. `predict` and `transform` find them by name
+        in any table that has them; they do not look at the constant ones, which may be absent.
+        """
+        require_data(data, "fit_data")
+        names = _names_as_given(data)
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self._by_name = True
+        self._fit_checked(data, names)
+        return self
+
+    def _fit_checked(self, data: MultiEnvironmentData, names_in: list[str]) -> None:
+        dropped = set(data.dropped_features)
+        self._kept = np.array([name not in dropped for name in names_in])
+        self.environments_ = data.environments
+        self.n_environments_ = data.n_environments
+        selected = self._select(data)
+        self.support_ = self._expand(selected, False)
+        coefficients, self.intercept_ = self._coefficients(data, selected)
+        self.coef_ = self._expand(coefficients, 0.0)
+
+    def _coefficients(
+        self, data: MultiEnvironmentData, selected: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], float]:
+        """Coefficients (data.n_features,) and intercept: pooled least squares on the selected features."""
+        fit = least_squares(data.X[:, selected], data.y)
+        coefficients = np.zeros(data.n_features)
+        coefficients[selected] = fit.coefficients
+        return coefficients, fit.intercept
+
+    def _expand(self, values: NDArray, fill: Any) -> NDArray:
+        """From the features that vary to the columns of X: a constant column gets `fill`."""
+        full = np.full(self._kept.shape + values.shape[1:], fill, dtype=values.dtype)
+        full[self._kept] = values
+        return full
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Pooled least squares on the selected features."""
+        check_is_fitted(self)
+        X = validate_data(self, self._features_of(X), dtype=np.float64, reset=False)
+        return X @ self.coef_ + self.intercept_
+
+    def transform(self, X: Any) -> Any:
+        """X with the selected features only; the environment column, if there is one, is left out."""
+        if self._get_support_mask().any():
+            return super().transform(self._features_of(X))
+        warn(
+            "no feature was selected, so transform() returns a table without columns, which the next step of a "
+            f"pipeline refuses. {self._way_out()}, or make this the last step: its predict() then gives the mean.",
+            EmptySelectionWarning,
+        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="No features were selected")
+            return super().transform(self._features_of(X))
+
+    def _way_out(self) -> str:
+        """What may lead to a selection that is not empty; the beginning of a sentence."""
+        return "Fit it to other features"
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return self.support_
+
+    def _split_environment(self, X: Any, environments: Any) -> tuple[Any, Any]:
+        """X without its environment column, and the labels from that column or as given."""
+        if self.environment is None:
+            return X, environments
+        if environments is not None:
+            raise DataError(
+                f"environment labels came twice: through environments= and from the column {self.environment!r} that "
+                "the constructor names. Use one of the two."
+            )
+        if not self._has_environment_column(X):
+            columns = list(getattr(X, "columns", []))
+            raise DataError(
+                f"environment={self.environment!r} names a column of X, but X has "
+                + (f"only {columns}." if columns else "no column names.")
+                + " Pass a data frame with that column, or fit(X, y, environments=labels)."
+            )
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        return nw.to_native(frame.drop(self.environment)), frame[self.environment].to_list()
+
+    def _features_of(self, X: Any) -> Any:
+        """The features of X: all columns but the environment's; after fit_data, those that it named."""
+        if self._has_environment_column(X):
+            X = self._split_environment(X, None)[0]
+        if not self._by_name:
+            return X
+        return self._columns_by_place(X) if frame_names(X) is None else self._columns_by_name(X)
+
+    def _columns_by_place(self, X: Any) -> Any:
+        """X with zeros for the constant features, which the data set's own X lacks; any other width is not ours."""
+        values = np.asarray(X)
+        if self._kept.all() or values.shape[1:] not in ((len(self._kept),), (self._kept.sum(),)):
+            return X
+        varying = values if values.shape[1] < len(self._kept) else values[:, self._kept]
+        return self._expand(varying.T, 0).T
+
+    def _columns_by_name(self, X: Any) -> Any:
+        """The features that the data frame has, with zeros for the constant ones."""
+        import narwhals as nw
+
+        constant = [nw.lit(0).alias(name) for name in self.feature_names_in_[~self._kept]]
+        frame = as_frame(X, "X").with_columns(*constant)
+        return nw.to_native(frame.select([name for name in self.feature_names_in_ if name in frame.columns]))
+
+    def _drop_hint(self, X: Any, environments: Any) -> str:
+        """How rows with gaps are left out of what was given to `fit`, which has no option for it."""
+        if self.environment is not None:
+            name = repr(self.environment)
+            without = f"X.drop(columns={name})" if hasattr(X, "iloc") else f"X.drop({name})"
+            arguments = f"{without}, y, X[{name}]"
+        else:
+            arguments = "X, y" if environments is None else "X, y, environments"
+        return f"fit_data(MultiEnvironmentData.from_arrays({arguments}, missing='drop')) leaves those rows out"
+
+    def _has_environment_column(self, X: Any) -> bool:
+        return self.environment is not None and self.environment in list(getattr(X, "columns", []))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # fit(X, y) alone has no environments to learn from: a selector may then select nothing and predict the mean.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+_X_AS_NUMBERS = {"dtype": np.float64, "ensure_min_samples": 3, "ensure_all_finite": False}
+_Y_AS_NUMBERS = {"dtype": np.float64, "ensure_2d": False, "ensure_all_finite": False}
+
+
+def require_data(data: Any, caller: str) -> None:
+    """Raise when anything but a MultiEnvironmentData was given, and say how to build one."""
+    if not isinstance(data, MultiEnvironmentData):
+        raise TypeError(
+            f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: build one with "
+            "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
+        )
+
+
+def _names_as_given(data: MultiEnvironmentData) -> list[str]:
+    """The features with those that were dropped, each where it was."""
+    names = list(data.feature_names)
+    for position, name in zip(data.dropped_positions, data.dropped_features, strict=True):
+        names.insert(position, name)
+    return names
+
+
+def _name_the_column(X: Any) -> None:
+    """Raise a DataError that names the first column of a data frame that does not hold numbers, if there is one."""
+    names = frame_names(X)
+    if names is not None:
+        frame_values(as_frame(X, "X"), names, "column of X")
+
+
+def _refuse_dates(X: Any) -> None:
+    """Raise a DataError that names the first column of dates or times, which scikit-learn may take for numbers."""
+    if frame_names(X) is not None:
+        frame = as_frame(X, "X")
+        frame_values(frame, [name for name, kind in frame.schema.items() if kind.is_temporal()], "column of X")

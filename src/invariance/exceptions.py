@@ -1,0 +1,59 @@
+"""Everything this package raises or warns of on purpose; each message says what is wrong and what to do about it."""
+
+from __future__ import annotations
+
+
+class InvarianceError(Exception):
+    """Base of the complaints: something that was asked for, or handed in, cannot be used. Anything else is a bug."""
+
+
+class DataError(InvarianceError, ValueError):
+    """The data cannot be used as given."""
+
+
+class SettingError(InvarianceError, ValueError):
+    """A parameter has a value that is not known or not possible."""
+
+
+class EngineError(InvarianceError, RuntimeError):
+    """The engine cannot do this job; the message says what would."""
+
+
+class StudyError(EngineError):
+    """A study cannot be run or continued as asked."""
+
+
+class PosteriorError(InvarianceError, LookupError):
+    """The posterior does not hold what was asked of it; the message says what to do instead."""
+
+
+class OutputError(InvarianceError, OSError):
+    """A file cannot be written; the message names it and says why."""
+
+
+class DataWarning(UserWarning):
+    """Something was left out of the data; the message names it."""
+
+
+class SingleEnvironmentWarning(UserWarning):
+    """One environment says nothing about invariance."""
+
+
+class EmptySelectionWarning(UserWarning):
+    """Nothing was selected, so that `transform` returns a table without columns."""
+
+
+class NotInvariantWarning(UserWarning):
+    """The most probable subset is far from invariant."""
+
+
+class MixingWarning(UserWarning):
+    """The replicas of a sampler disagree: its probabilities are not to be relied on."""
+
+
+class ApproximationWarning(UserWarning):
+    """The approximation is far from the posterior."""
+
+
+class NumericalWarning(RuntimeWarning):
+    """Second moments and rows disagreed; the rows' value was taken."""

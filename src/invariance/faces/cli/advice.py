@@ -1,0 +1,78 @@
+"""Remedies in the words of the command line.
+
+Messages name remedies as Python writes them: missing='drop', inference=Tempering(chains=8). In a shell the same
+remedies are options. Here, and nowhere else, the one is turned into the other, when a message is printed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from ...comparison.comparison import Comparison
+    from ...posterior.posterior import Posterior
+
+Rule = tuple[str, Callable[[re.Match[str]], str]]
+AnyPosterior = TypeVar("AnyPosterior", bound="Posterior")
+
+_ENGINES = {"Enumeration": "exact", "Tempering": "tempering", "Variational": "vi"}
+_METHODS = {"HiddenICP": "Hidden-ICP", "PooledRegression": "Regression", "LassoSelection": "Lasso"}
+
+
+def _engine(match: re.Match[str]) -> str:
+    settings = re.sub(r"(?<=\d)_(?=\d)|['\"]", "", match["engine_settings"])
+    name = _ENGINES[match["engine"]]
+    return f"--inference '{name}({settings})'" if settings else f"--inference {name}"
+
+
+def _method(match: re.Match[str]) -> str:
+    return f"--methods '{_METHODS.get(match['method'], match['method'])}({match['method_settings']})'"
+
+
+def _screened(match: re.Match[str]) -> str:
+    name = f"{_METHODS.get(match['screened'], match['screened'])}-screen"
+    return f"--methods '{name}({match['screen_settings']})'" if match["screen_settings"] else f"--methods {name}"
+
+
+# The first rule that fits a place wins, and what it puts there is not looked at again. A quoted name is a column's.
+_RULES: tuple[Rule, ...] = (
+    (rf"(?:inference=)?(?P<engine>{'|'.join(_ENGINES)})\((?P<engine_settings>[^()]*)\)", _engine),
+    (r"Screened\((?P<screened>\w+)\(\)(?:, screen=LassoScreen\((?P<screen_settings>[^()]*)\))?\)", _screened),
+    (r"(?P<method>ICP|EILLS|Oracle|LassoSelection)\((?P<method_settings>[^()]+)\)", _method),
+    (r"(?:prior=)?UniformPrior\(max_size=(?P<largest>\d+)\)", lambda match: f"--max-size {match['largest']}"),
+    (r"inference='(?P<inference>\w+)'", lambda match: f"--inference {match['inference']}"),
+    (r"missing='(?P<missing>\w+)'", lambda match: f"--missing {match['missing']}"),
+    (r"features=\[\.\.\.\]", lambda match: "--features A,B,C"),
+    (r"pass features=None", lambda match: "leave --features out"),
+    (r"(?<!['\"\w])max_size=(?P<size>\d+)", lambda match: f"--max-size {match['size']}"),
+    (r"(?<!['\"\w])max_size(?!['\"\w])", lambda match: "--max-size"),
+    (r"convert it with \.\w+\(float\)", lambda match: "store it as numbers"),
+    (r"[Nn]ame another folder", lambda match: f"{match[0]} with --out"),
+    (r", or pass simulated data, which carry their truth, to fit_data\(\)", lambda match: ""),
+    (r"with fewer jobs", lambda match: "with fewer --jobs"),
+    (r"without dask=", lambda match: "without --dask"),
+)
+_ANY = re.compile("|".join(f"(?P<rule_{i}>{pattern})" for i, (pattern, _) in enumerate(_RULES)))
+
+
+def for_command_line(message: str) -> str:
+    """The message with every remedy as it is typed in a shell."""
+    return _ANY.sub(lambda match: _RULES[int(str(match.lastgroup).removeprefix("rule_"))][1](match), message)
+
+
+def posterior_for_command_line(posterior: AnyPosterior) -> AnyPosterior:
+    from dataclasses import replace
+
+    return replace(posterior, notes=_all(posterior.notes))
+
+
+def comparison_for_command_line(comparison: Comparison) -> Comparison:
+    from dataclasses import replace
+
+    return replace(comparison, methods=tuple(replace(m, notes=_all(m.notes)) for m in comparison.methods))
+
+
+def _all(notes: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(for_command_line, notes))

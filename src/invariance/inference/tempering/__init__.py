@@ -1,0 +1,5 @@
+"""Parallel tempering over subsets: searches for modes, then samples."""
+
+from .engine import Tempering
+
+__all__ = ["Tempering"]

@@ -1,0 +1,312 @@
+"""The result of a tempered sampler."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from ...exceptions import MixingWarning
+from ...posterior.posterior import Posterior, table_order
+from ...posterior.verdict import format_tail, tail_probability
+from ...priors.bound import BoundPrior
+from ..base import described
+from ..rescoring import rescore_leading
+from .agreement import Agreement
+from .evidence import Evidence
+from .replicas import Proposals, Round, Target
+from .searching import Searched
+from .support_note import support_note
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_COMPARED = 500
+_FEWEST_SEGMENTS = 4
+_SHOWN = 20
+_SAME = 1e-6
+# A subset this probable should have been visited.
+_NOTABLE = 0.05
+# A subset whose log ratio is so low for an invariant one may well be the best of those that are not.
+_IMPLAUSIBLE = 1e-3
+# The estimate of the evidence is nearer than this, in nats, unless a mode is missing.
+_EXCESS = 1.0
+
+
+class TemperingPosterior(Posterior):
+    """Posterior estimated by parallel tempering.
+
+    Inclusion probabilities are Rao-Blackwellised averages with Monte-Carlo standard errors
+    (`inclusion_errors`). The probability of a subset is p(z)Λ(z) / Ẑ: exact up to the one estimated constant
+    Ẑ = exp(log_evidence), which comes from how often one part of the draws falls on subsets that other parts have
+    visited, compared with the sum of p(z)Λ(z) over these. Where the posterior is too wide for that, it comes from
+    stepping stones along the temperatures, down to the prior. `diagnostics` says which, and how sure it is; for
+    comparison, `visit_shares` there holds how often each of the first subsets was visited.
+    """
+
+    @property
+    def inclusion_errors(self) -> pd.Series:
+        """Monte-Carlo standard error of each inclusion probability, by feature name."""
+        import pandas as pd
+
+        return pd.Series(
+            self.diagnostics["inclusion_errors"], index=list(self.feature_names), name="standard_error", dtype=float
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnSource:
+    """Answers from the conditional model and the evidence estimate; draws come from the kept ones.
+
+    draws (n, ⌈p/8⌉): packed masks.
+    """
+
+    conditional: Any
+    prior: BoundPrior
+    log_evidence: float
+    draws: NDArray[np.uint8]
+
+    def log_probability(self, masks: Mask) -> Floats:
+        joint = self.conditional.log_ratio_many(masks) + self.prior.log_prob(masks)
+        excess = joint.max(initial=-np.inf) - self.log_evidence
+        if excess > _EXCESS:
+            warnings.warn(
+                f"a subset that you ask for has {np.exp(min(excess, 700.0)):.3g} times the probability of all that the "
+                "sampler has seen: it missed that mode, and all its probabilities are wrong. Search longer: "
+                "inference=Tempering(searches=20).",
+                MixingWarning,
+                stacklevel=4,
+            )
+        return np.minimum(joint - self.log_evidence, 0.0)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        """n of the kept draws, with replacement."""
+        rows = self.draws[rng.integers(0, len(self.draws), size=n)]
+        return np.unpackbits(rows, axis=1, count=len(self.prior.feature_names)).astype(bool)
+
+    def leading(self, mass: float) -> None:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Visited:
+    """Distinct subsets of the coldest chains.
+
+    masks (m, p); log_ratios, log_joint (m,): log Λ and log p(z)Λ(z); visits (segments, m): how often each half (of few
+    replicas, each smaller part) of each replica was there.
+    """
+
+    masks: Mask
+    log_ratios: Floats
+    log_joint: Floats
+    visits: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, target: Target, rounds: list[list[Round]]) -> Visited:
+        packed, values, segment = [], [], []
+        per_replica = max(2, -(-_FEWEST_SEGMENTS // len(rounds)))
+        for r, parts in enumerate(rounds):
+            for i, part in enumerate(parts):
+                packed.append(part.draws)
+                values.append(part.log_ratios)
+                segment.append(np.full(len(part.draws), per_replica * r + per_replica * i // len(parts)))
+        rows, ratios, segments = np.concatenate(packed), np.concatenate(values), np.concatenate(segment)
+        distinct, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        included = np.unpackbits(distinct, axis=1, count=target.n_columns).astype(bool)
+        visits = np.zeros((per_replica * len(rounds), len(distinct)), np.int64)
+        np.add.at(visits, (segments, group.ravel()), 1)
+        log_joint = target.log_posterior(included, ratios[first])
+        return cls(included[:, target.features], ratios[first], log_joint, visits)
+
+    def entropy(self, log_evidence: float) -> float:
+        """Of each segment: Σ −p log p over what the others visited, and the mean of −log p of its own draws elsewhere.
+
+        What the others visited does not depend on the segment's draws, so that nothing is counted twice or left out.
+        """
+        surprise = log_evidence - self.log_joint
+        terms = np.exp(-surprise) * surprise
+        estimates = []
+        for own in self.visits[self.visits.sum(axis=1) > 0]:
+            elsewhere = self.visits.sum(axis=0) > own
+            estimates.append(terms[elsewhere].sum() + own[~elsewhere] @ surprise[~elsewhere] / own.sum())
+        return max(0.0, float(np.mean(estimates)))
+
+    def shares_of(self, masks: Mask) -> list[float]:
+        """Share of all draws of each of the subsets (k, p), 0 for those that were not visited."""
+        total = self.visits.sum(axis=0)
+        known = dict(zip((mask.tobytes() for mask in self.masks), total / total.sum(), strict=True))
+        return [float(known.get(mask.tobytes(), 0.0)) for mask in masks]
+
+    def n_modes(self) -> int:
+        """Leading subsets from which no other leading one, a single flip away, is more probable."""
+        top = np.argsort(-self.log_joint, kind="stable")[:_COMPARED]
+        masks, values = self.masks[top].astype(np.float64), self.log_joint[top]
+        sizes = masks.sum(axis=1)
+        distance = sizes[:, None] + sizes - 2.0 * masks @ masks.T
+        return int((~((distance < 1.5) & (values[None] > values[:, None])).any(axis=1)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """What a run leaves behind.
+
+    rounds: for each replica its rounds; best: the best subset met anywhere (d,) and its log p(z)Λ(z);
+    warm_up_bests (replicas,): best of each in warm-up.
+    """
+
+    target: Target
+    proposals: Proposals
+    rounds: list[list[Round]]
+    visited: Visited
+    evidence: Evidence
+    best: tuple[Mask, float]
+    searched: Searched
+    warm_up_bests: Floats
+    verdict: Agreement
+
+
+def tempering_posterior(
+    conditional: Any,
+    prior: BoundPrior,
+    sampled: Sampled,
+    keep: int,
+    rescore: int,
+    precision: float,
+    agreement: float,
+    started: float,
+) -> TemperingPosterior:
+    """Put a run's results together, with a warning when the replicas disagree."""
+    target, verdict, visited = sampled.target, sampled.verdict, sampled.visited
+    masks, log_ratios = _leading(visited, sampled, keep)
+    check = rescore_leading(conditional, masks, log_ratios, min(rescore, len(masks)))
+    log_joint = prior.log_prob(masks) + check.log_ratios
+    log_evidence = max(sampled.evidence.log_evidence, float(logsumexp(log_joint)))
+    n_found = int((sampled.warm_up_bests > sampled.best[1] - _SAME).sum())
+    best_log_probability = sampled.best[1] - log_evidence
+    unvisited = sampled.best[1] > visited.log_joint.max() + _SAME
+    missed = unvisited and best_log_probability > np.log(_NOTABLE)
+    reached = verdict.reached(precision, agreement)
+    n_sweeps = sum(len(part.draws) for part in sampled.rounds[0])
+    mode = int(np.argmax(log_joint))
+    tail = 1.0 if _all_seen(sampled, prior) else tail_probability(conditional, masks[mode], check.log_ratios[mode])
+    problem = _problem(sampled, best_log_probability if missed else None, agreement, tail)
+    notes = [] if check.note is None else [check.note]
+    notes.append(_verdict_note(sampled, reached, problem is None, precision, agreement, n_sweeps))
+    if problem is not None:
+        notes.append(problem)
+        warnings.warn(problem, MixingWarning, stacklevel=3)
+    left_out = support_note(conditional, prior, sampled.searched.cliques)
+    if left_out is not None:
+        notes.append(left_out)
+    draws = np.concatenate([part.draws for parts in sampled.rounds for part in parts])
+    included = np.unpackbits(draws, axis=1, count=target.n_columns)[:, target.features]
+    log_ratio_draws = np.concatenate([part.log_ratios for parts in sampled.rounds for part in parts])
+    rejected = np.mean([part.rejected for parts in sampled.rounds for part in parts], axis=0)
+    order = table_order(masks, log_joint)[:_SHOWN]
+    return TemperingPosterior(
+        **described(conditional, prior),
+        inclusion=np.clip(verdict.inclusion[target.features], 0.0, 1.0),
+        pairwise=None,
+        masks=masks,
+        log_ratios=check.log_ratios,
+        log_probabilities=log_joint - log_evidence,
+        log_evidence=log_evidence,
+        entropy=visited.entropy(log_evidence),
+        engine=f"parallel tempering ({len(sampled.rounds)} replicas, {n_sweeps:,} sweeps each)",
+        notes=tuple(notes),
+        diagnostics={
+            "seconds": time.perf_counter() - started,
+            "converged": bool(reached and problem is None),
+            "sweeps": n_sweeps,
+            "replicas": len(sampled.rounds),
+            "inclusion_errors": verdict.standard_error[target.features].tolist(),
+            "largest_error": verdict.largest_error,
+            "largest_r_hat": _plain(verdict.largest_r_hat),
+            "log_evidence_error": _plain(sampled.evidence.error),
+            "log_evidence_method": sampled.evidence.method,
+            "inverse_temperatures": sampled.proposals.betas.tolist(),
+            "swap_rates": (1.0 - rejected).tolist(),
+            "visited_subsets": len(visited.masks),
+            "visit_shares": visited.shares_of(masks[order]),
+            "distinct_modes": visited.n_modes(),
+            "replicas_that_found_the_best": n_found,
+            "searches": len(sampled.searched.ends),
+            "searches_that_found_the_best": int((sampled.searched.values > sampled.best[1] - _SAME).sum()),
+            "best_log_probability": best_log_probability,
+            "mean_log_ratio": float(log_ratio_draws.mean()),
+            "rescoring_difference": check.difference,
+        },
+        source=DrawnSource(conditional, prior, log_evidence, np.packbits(included, axis=1)),
+    )
+
+
+def _problem(sampled: Sampled, missed_log_probability: float | None, agreement: float, tail: float) -> str | None:
+    """What stands against relying on the run, and what to do; None where nothing does."""
+    more_steps = "Use more steps or chains: inference=Tempering(chains=8, steps=20_000)."
+    longer = "Search longer: inference=Tempering(searches=20)."
+    verdict, searched = sampled.verdict, sampled.searched
+    if missed_log_probability is not None:
+        return (
+            f"the best subset (probability {np.exp(missed_log_probability):.2g}) was never visited by a chain at "
+            f"temperature 1. {more_steps}"
+        )
+    if verdict.largest_r_hat > agreement:
+        figures = f"R̂ up to {verdict.largest_r_hat:.2f}, standard errors up to {verdict.largest_error:.3f}"
+        return f"the replicas disagree ({figures}). {more_steps}"
+    if searched.hidden:
+        return (
+            f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset: a better one may be "
+            f"hidden. {longer}"
+        )
+    if tail < _IMPLAUSIBLE:
+        return (
+            f"the best subset that was found has a low log ratio for an invariant one (tail probability "
+            f"{format_tail(tail)}): either no subset of these features is quite invariant, or a better one is hidden. "
+            f"{longer}"
+        )
+    return None
+
+
+def _all_seen(sampled: Sampled, prior: BoundPrior) -> bool:
+    """Whether nothing can be hidden: every subset was visited, or a block of the second recipe holds all columns."""
+    n_free, largest = sampled.target.n_free, sampled.proposals.rules[1].largest
+    return n_free <= largest or len(sampled.visited.masks) == prior.support_size()
+
+
+def _leading(visited: Visited, sampled: Sampled, keep: int) -> tuple[Mask, Floats]:
+    """Masks and log ratios of the best `keep` subsets that were visited, and of the best one met anywhere."""
+    order = np.argsort(-visited.log_joint, kind="stable")[:keep]
+    masks, log_ratios = visited.masks[order], visited.log_ratios[order]
+    target, (included, value) = sampled.target, sampled.best
+    best = included[target.features]
+    if (masks == best).all(axis=1).any():
+        return masks, log_ratios
+    log_ratio = value - target.log_posterior(included[None], np.zeros(1))[0]
+    return np.concatenate([best[None], masks])[:keep], np.concatenate([[log_ratio], log_ratios])[:keep]
+
+
+def _verdict_note(
+    sampled: Sampled, reached: bool, undoubted: bool, precision: float, agreement: float, n_sweeps: int
+) -> str:
+    verdict = sampled.verdict
+    figures = f"standard errors of inclusion up to {verdict.largest_error:.4f}, R̂ up to {verdict.largest_r_hat:.3f}"
+    if reached and undoubted:
+        return f"{len(sampled.rounds)} replicas agree after {n_sweeps:,} sweeps: {figures}."
+    if reached:
+        return f"after {n_sweeps:,} sweeps the {len(sampled.rounds)} replicas have {figures}; but see the next note."
+    return (
+        f"the budget of {n_sweeps:,} sweeps ended before the target (standard errors {precision:g}, R̂ {agreement:g}) "
+        f"was reached: {figures}."
+    )
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

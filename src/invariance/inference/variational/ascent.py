@@ -1,0 +1,277 @@
+"""One run of stochastic gradient ascent from one starting point, and the measuring of its best iterates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, xlogy
+
+from ...conditionals.blocks import DenseBlocks, PriorTerms
+from ...conditionals.linear_gaussian import COLLINEARITY_PENALTY
+from ...kernels.active_set import Scoring
+from ...kernels.mean_field import ascend, score_draws
+from ...priors.bound import BoundPrior
+from .mean_field import MeanField
+from .schedules import Schedule
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Up to this many free features all subsets are scored once and looked up.
+_LOOK_UP = 16
+_STRETCH = 50
+
+
+@dataclass(frozen=True, eq=False)
+class FreeSpace:
+    """The f features that the prior leaves open, and what scoring a draw over them takes.
+
+    free (f,), forced (k,): feature indices; log_odds (f,), log_size_weight (f + 1,), constant: the prior over draws
+    """
+
+    conditional: Any
+    free: NDArray[np.intp]
+    forced: NDArray[np.intp]
+    log_odds: Floats
+    log_size_weight: Floats
+    max_size: int
+    constant: float
+    n_features: int
+
+    @classmethod
+    def of(cls, conditional: Any, prior: BoundPrior) -> FreeSpace:
+        forced = np.flatnonzero(prior.forced_in)
+        free = np.flatnonzero(~prior.forced_in & ~prior.forced_out)
+        return cls(
+            conditional=conditional,
+            free=free,
+            forced=forced,
+            log_odds=prior.log_odds[free].copy(),
+            log_size_weight=prior.log_size_weight[len(forced) : len(forced) + len(free) + 1].copy(),
+            max_size=min(prior.max_size - len(forced), len(free)),
+            constant=-prior.log_normalizer,
+            n_features=len(prior.feature_names),
+        )
+
+    @cached_property
+    def table(self) -> Floats:
+        """log Λ of all draws by bit pattern where there are few features, otherwise empty; NaN where undecidable."""
+        f = len(self.free)
+        if f > _LOOK_UP:
+            return np.empty(0)
+        prior = PriorTerms.flat(f, f)
+        blocks = self.conditional.subset_blocks(self.free, prior, self.forced)
+        dense = DenseBlocks(blocks.moments, prior)
+        return np.concatenate([dense.scored(b).log_ratio for b in range(dense.n_blocks)])
+
+    @cached_property
+    def _search_table(self) -> Floats:
+        table = self.table.copy()
+        unknown = np.isnan(table)
+        table[unknown] = self.conditional.search_ratio_many(self.masks(self.table_draws[unknown]))
+        return table
+
+    @cached_property
+    def table_draws(self) -> Mask:
+        """(2**f, f) the draws in the order of the table"""
+        return (np.arange(len(self.table))[:, None] >> np.arange(len(self.free)) & 1).astype(bool)
+
+    @cached_property
+    def table_log_joint(self) -> Floats:
+        """(2**f,) log p(z)Λ(z); -inf outside the support and where undecidable"""
+        value = self.log_joint(self.table_draws, self.table)
+        return np.where(np.isnan(value), -np.inf, value)
+
+    def table_modes(self, most: int = 8, relevant: float = 15.0) -> Mask:
+        """(m, p) subsets of the table that no single flip improves, best first, within `relevant` nats of the best."""
+        codes, value = np.arange(len(self.table)), self.table_log_joint
+        best_neighbour = np.max([value[codes ^ (1 << j)] for j in range(len(self.free))], axis=0, initial=-np.inf)
+        peaks = np.flatnonzero((value >= best_neighbour) & (value > value.max() - relevant) & (value > -np.inf))
+        return self.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
+
+    def masks(self, draws: Mask) -> Mask:
+        """(S, p) the subsets that draws (S, f) of the free features stand for"""
+        masks = np.zeros((len(draws), self.n_features), dtype=bool)
+        masks[:, self.forced] = True
+        masks[:, self.free] = draws
+        return masks
+
+    def expand(self, logits: Floats) -> Floats:
+        """(p,) logits with ±inf where the prior decides"""
+        full = np.full(self.n_features, -np.inf)
+        full[self.forced] = np.inf
+        full[self.free] = logits
+        return full
+
+    def scorer(self, memory: int, searching: bool) -> tuple[Any, ...]:
+        """The arguments of `score_draw`, with a memory of its own; collinear draws have a value only when searching."""
+        moments = self.conditional.moments
+        size = 1 if self.table.size else 1 << (max(memory, 2) - 1).bit_length()
+        words = np.random.default_rng(0).integers(0, 1 << 63, (len(self.free), 2), dtype=np.uint64, endpoint=True)
+        room = len(self.forced) + self.max_size + 1
+        return (
+            self._search_table if searching else self.table,
+            Scoring(*self.conditional.scoring_arrays),
+            COLLINEARITY_PENALTY if searching else np.nan,
+            moments.features[self.free].astype(np.int64),
+            words,
+            np.zeros((size, 2), np.uint64),
+            np.empty(size),
+            len(self.forced),
+            (self._members(room), np.empty((moments.n_environments + 1, room, room))),
+        )
+
+    def _members(self, room: int) -> NDArray[np.int64]:
+        members = np.zeros(room, np.int64)
+        members[: len(self.forced)] = self.conditional.moments.features[self.forced]
+        return members
+
+    def log_joint(self, draws: Mask, log_ratios: Floats) -> Floats:
+        """(S,) log p(z) + log Λ(z) of draws (S, f)"""
+        sizes = draws.sum(axis=1)
+        weight = np.append(self.log_size_weight, -np.inf)[np.minimum(sizes, len(self.log_size_weight))]
+        return log_ratios + draws @ self.log_odds + weight + self.constant
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """What one start led to.
+
+    logits (f,): the chosen iterate; iteration: which; elbo, elbo_error: of it, measured afresh, in nats
+    feasible: share of the product's draws inside the support; trace, trace_error, trace_feasible (T,): along the way
+    """
+
+    logits: Floats
+    iteration: int
+    elbo: float
+    elbo_error: float
+    feasible: float
+    trace: Floats
+    trace_error: Floats
+    trace_feasible: Floats
+
+
+@dataclass
+class _Leaders:
+    """The iterates that promise the highest ELBO: by its noisy estimate less two standard errors, and the last one."""
+
+    room: int
+    entries: list[tuple[float, int, Floats]] = field(default_factory=list)
+
+    def offer(self, promise: Floats, first: int, history: Floats) -> None:
+        for t in np.argsort(-promise, kind="stable")[: self.room]:
+            self.entries.append((float(promise[t]), first + int(t), history[t].copy()))
+        self.entries = sorted(self.entries, key=lambda entry: (-entry[0], entry[1]))[: self.room]
+
+
+def run_ascent(
+    space: FreeSpace,
+    logits: Floats,
+    rng: np.random.Generator,
+    *,
+    iterations: int,
+    pairs: int,
+    schedule: Schedule,
+    kl_analytic_probability: float,
+    infeasible: float,
+    leading: int,
+    fresh: int,
+    patience: int | None,
+    memory: int,
+    report: Callable[[int, float], None],
+) -> Ascent:
+    """Ascend from `logits` (f,); `report(steps, elbo)` is called now and then."""
+    arguments = space.scorer(memory, searching=True)
+    f, n_rows = len(space.free), float(space.conditional.moments.n_rows)
+    rates = schedule.rates(iterations)
+    elbo, error, feasible = np.empty((3, iterations))
+    leaders = _Leaders(leading)
+    logits, lowest = logits.copy(), np.zeros(1)
+    done, best, best_at = 0, -np.inf, 0
+    while done < iterations:
+        steps = min(_STRETCH, iterations - done)
+        part = slice(done, done + steps)
+        history = np.empty((steps, f))
+        ascend(
+            logits,
+            rng.random((steps, pairs, f)),
+            rates[part],
+            rng.random(steps) < kl_analytic_probability,
+            space.log_odds,
+            space.log_size_weight,
+            space.max_size,
+            n_rows,
+            infeasible,
+            lowest,
+            arguments,
+            elbo[part],
+            error[part],
+            feasible[part],
+            history,
+        )
+        elbo[part] += _prior_and_entropy(space, history)
+        leaders.offer(elbo[part] - 2.0 * error[part], done, history)
+        if elbo[part].max() > best:
+            best, best_at = float(elbo[part].max()), done + int(elbo[part].argmax())
+        done += steps
+        report(steps, float(elbo[done - 1]))
+        if patience is not None and done - best_at > patience:
+            break
+    leaders.entries.append((-np.inf, done - 1, history[-1].copy()))
+    measured = _measure(space, leaders, rng, fresh, space.scorer(memory, searching=False))
+    return Ascent(*measured, elbo[:done], error[:done], feasible[:done])
+
+
+def _prior_and_entropy(space: FreeSpace, logits: Floats) -> Floats:
+    """(T,) Σ_j q_j·log_odds_j + constant + entropy of q, for logits (T, f)"""
+    q = expit(logits)
+    return q @ space.log_odds + space.constant - (xlogy(q, q) + xlogy(1 - q, 1 - q)).sum(axis=1)
+
+
+def _measure(
+    space: FreeSpace, leaders: _Leaders, rng: np.random.Generator, fresh: int, arguments: tuple[Any, ...]
+) -> tuple[Floats, int, float, float, float]:
+    """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all subsets are known)."""
+    exact = space.table.size > 0
+    seed = int(rng.integers(1 << 63))
+    results = []
+    for _, iteration, logits in leaders.entries:
+        q = MeanField(logits, space.max_size)
+        # The same random numbers for every leader, so that they differ by more than luck.
+        draws = space.table_draws if exact else q.sample(fresh, np.random.default_rng(seed))
+        log_q = q.log_prob(draws)
+        weights = np.exp(log_q) if exact else np.full(fresh, 1.0 / fresh)
+        log_ratios = np.empty(len(draws))
+        score_draws(draws, space.max_size, arguments, log_ratios)
+        values = space.log_joint(draws, log_ratios) - log_q
+        elbo, error, share = _restricted_elbo(values, weights, exact)
+        results.append((logits, iteration, elbo, error, share * float(np.exp(q.log_support_mass))))
+    return max(results, key=lambda result: (result[2], -result[1]))
+
+
+def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[float, float, float]:
+    """ELBO of q restricted to what can be scored (a bound on the log evidence whatever q puts elsewhere), its standard
+    error, and the share that can be scored.
+
+    values (S,): log p(z)Λ(z) − log q(z), not finite where undecidable; weights (S,): of each draw, summing to 1.
+    """
+    inside = np.isfinite(values) & (weights > 0.0)
+    share = min(float(weights[inside].sum()), 1.0)
+    if share == 0.0:
+        return -np.inf, 0.0, 0.0
+    normal = weights[inside] / weights[inside].sum()
+    mean = float(normal @ values[inside])
+    variance = float(normal @ (values[inside] - mean) ** 2)
+    n_inside = int(inside.sum())
+    error = 0.0 if exact else float(np.sqrt((variance + share_variance(n_inside, len(values))) / n_inside))
+    return mean + float(np.log(share)), error, share
+
+
+def share_variance(n_inside: int, n_draws: int) -> float:
+    """n_inside times the variance of the logarithm of the share n_inside / n_draws"""
+    return 1.0 - n_inside / n_draws

@@ -1,0 +1,309 @@
+"""BIP-VI: mean-field variational inference over subsets (the paper's Algorithms 2 and 3)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
+
+from ..._tools.parallel import ordered_map
+from ..._tools.progress import ProgressBar
+from ...conditionals.base import require_abilities
+from ...data.subsets import distinct
+from ...exceptions import EngineError, SettingError
+from ...posterior.posterior import Posterior
+from ...priors.bound import BoundPrior
+from ..base import RunOptions, judged, nothing_scored
+from .ascent import Ascent, FreeSpace, run_ascent
+from .coverage import Missed, missed_at_modes, missed_in_table
+from .importance import Reweighted, reweight
+from .mean_field import MeanField
+from .mixture import Mixture, fit_mixture
+from .modes import find_modes, with_swaps
+from .posterior import Elbo, variational_posterior
+from .schedules import Cyclical, Schedule
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Start = Literal["uninformative", "informative", "searched"]
+Initial = Mapping[str, float] | ArrayLike
+
+_STARTS = ("uninformative", "informative", "searched")
+_SCREENS = ("search", "lasso")
+_MOST_COMPONENTS = 8
+# Up to this many free features searches are quick, and are made even if no start needs them.
+_QUICK_TO_SEARCH = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Variational:
+    """Mean-field variational inference by stochastic gradient ascent with U2G gradients.
+
+    The defaults are the paper's simulation settings with four changes, where the published ones stall: how the
+    informative start screens features (`screen`), what it expects of the others (`rest`), a third start, and the value
+    of draws outside the prior's support (`infeasible`). `Variational.simulation()` and `Variational.genes()` are the
+    published settings. All are compared with the subsets that searches find, which does not change their result.
+
+    iterations, pairs : T gradient steps, each from M coupled pairs of draws
+    schedule : learning rates for the objective divided by the number of rows
+    starts : "uninformative" (σ₀ = min(0.9·max_size/p, 0.4) everywhere, or `inclusion` when that is given),
+        "informative" (0.5 on the screened features and `rest` elsewhere; "auto" is 0.1, or less so that one feature
+        outside the screen is expected) and "searched" (0.9 on the most probable subset that short tempered searches
+        find; up to 16 features, that enumeration finds). No start expects more than 0.9·max_size features. The best
+        ELBO wins.
+    screen : "search" screens by invariance: the members of the most probable subsets that the searches find. "lasso"
+        screens by prediction, as published: it loses true features whose effect other features can stand in for, needs
+        the rows, and often takes longer than the rest.
+    screened : number of features that pass the screen at most, if the best subset alone does not have more
+    initial : starts from here instead: a mask, probabilities (p,), or {feature: probability}
+    kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of the draws
+    infeasible : objective, per row, of a draw outside the support; "relative" is below the worst one seen inside
+    leading : how many of the best iterates are measured again, with `fresh` draws, before one is chosen
+    patience : stop when the best ELBO has not risen for this many iterations (None: never)
+    draws : number of draws from the result that are reweighted to the posterior, and of those that look for what it
+        misses: all subsets up to 16 features, the subsets that searches find and their surroundings beyond
+    memory : how many scored subsets are remembered (rounded up to a power of two)
+    components : 1 is the mean field. More, or "auto" (as many as the search finds modes, up to 8), is a mixture of mean
+        fields, one started at each mode, with weights that maximise the ELBO.
+    """
+
+    iterations: int = 2000
+    pairs: int = 20
+    schedule: Schedule = field(default_factory=Cyclical)
+    starts: tuple[Start, ...] = ("uninformative", "informative", "searched")
+    screen: Literal["search", "lasso"] = "search"
+    screened: int = 10
+    initial: Initial | None = None
+    inclusion: float | None = None
+    rest: float | Literal["auto"] = "auto"
+    kl_analytic_probability: float = 1.0
+    infeasible: float | Literal["relative"] = "relative"
+    leading: int = 8
+    fresh: int = 1000
+    patience: int | None = None
+    draws: int = 4000
+    memory: int = 1 << 17
+    components: int | Literal["auto"] = 1
+
+    needs: ClassVar[tuple[str, ...]] = (
+        "log_ratio_many",
+        "search_ratio_many",
+        "flip_neighbours",
+        "subset_blocks",
+        "scoring_arrays",
+    )
+
+    @classmethod
+    def simulation(cls, **changes: Any) -> Self:
+        """The published settings of the simulation studies."""
+        starts = ("uninformative", "informative")
+        published: dict[str, Any] = {"starts": starts, "screen": "lasso", "infeasible": -1.0, "rest": 0.1}
+        return cls(**(published | changes))
+
+    @classmethod
+    def genes(cls, **changes: Any) -> Self:
+        """The published settings of the gene study; its prior is UniformPrior(max_size=200)."""
+        settings: dict[str, Any] = {
+            "iterations": 10_000,
+            "pairs": 10,
+            "schedule": Cyclical(base=0.5, maximum=10.0, steps_up=500, halve=True),
+            "starts": ("uninformative",),
+            "inclusion": 0.02,
+            "kl_analytic_probability": 0.5,
+            "infeasible": -1.0,
+        }
+        return cls(**(settings | changes))
+
+    def run(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> Posterior:
+        require_abilities(conditional, self.needs, "variational inference")
+        self._check()
+        started = time.perf_counter()
+        space = FreeSpace.of(conditional, prior)
+        rng, search_rng = options.rng.spawn(2)
+        modes, peaks = self._modes(conditional, prior, space, replace(options, rng=search_rng))
+        beginnings = self._beginnings(conditional, prior, space, modes) | self._at_each(peaks, space)
+        *generators, check_rng = options.rng.spawn(len(beginnings) + 1)
+        with ProgressBar("variational inference", len(beginnings) * self.iterations, options.progress) as bar:
+            jobs = list(zip(beginnings.values(), generators, strict=True))
+            runs = list(ordered_map(lambda job: self._ascend(space, *job, bar), jobs, options.n_jobs))
+        fits = dict(zip(beginnings, runs, strict=True))
+        chosen = max(fits, key=lambda start: fits[start].elbo)
+        q, elbo = self._approximation(conditional, prior, space, fits, chosen, rng)
+        reweighted = self._reweighted(conditional, prior, q, rng)
+        missed: Missed | None = None
+        if space.table.size:
+            missed = missed_in_table(space, q)
+        elif len(peaks):
+            missed = missed_at_modes(conditional, prior, q, peaks, self.draws, check_rng)
+        seconds = time.perf_counter() - started
+        posterior = variational_posterior(conditional, prior, q, elbo, fits, chosen, reweighted, missed, seconds)
+        return judged(conditional, posterior)
+
+    def _check(self) -> None:
+        for name in ("iterations", "pairs", "leading", "fresh", "draws", "memory", "screened"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name}={getattr(self, name)!r} is too small: use a whole number from 1 on.")
+        if not 0.0 <= self.kl_analytic_probability <= 1.0:
+            raise SettingError(f"kl_analytic_probability={self.kl_analytic_probability!r} is not a probability.")
+        if self.infeasible != "relative" and not isinstance(self.infeasible, int | float):
+            raise SettingError(f"infeasible={self.infeasible!r} is not known: use 'relative' or a negative number.")
+        unknown = [start for start in self.starts if start not in _STARTS]
+        if unknown or (not self.starts and self.initial is None):
+            raise SettingError(f"starts={self.starts!r}: use some of {', '.join(map(repr, _STARTS))}.")
+        if self.screen not in _SCREENS:
+            raise SettingError(f"screen={self.screen!r} is not known: use 'search' or 'lasso'.")
+        if self.components != "auto" and not (isinstance(self.components, int) and self.components >= 1):
+            raise SettingError(f"components={self.components!r} is not known: use 'auto' or a whole number from 1 on.")
+
+    @property
+    def _searches(self) -> bool:
+        wanted = "searched" in self.starts or ("informative" in self.starts and self.screen == "search")
+        return self.components != 1 or (self.initial is None and wanted)
+
+    def _modes(self, conditional: Any, prior: BoundPrior, space: FreeSpace, options: RunOptions) -> tuple[Mask, Mask]:
+        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not miss.
+
+        None where no start needs a search and searching would take longer than the rest.
+        """
+        if not self._searches and len(space.free) > _QUICK_TO_SEARCH:
+            nothing = np.zeros((0, space.n_features), dtype=bool)
+            return nothing, nothing
+        if space.table.size:
+            modes = space.table_modes()
+            if not len(modes):
+                raise nothing_scored(conditional, prior)
+            return modes, modes
+        modes = find_modes(conditional, prior, options)
+        return modes, with_swaps(conditional, prior, modes)
+
+    def _beginnings(self, conditional: Any, prior: BoundPrior, space: FreeSpace, modes: Mask) -> dict[str, Floats]:
+        """{name: logits (f,)} of each start"""
+        starts: dict[str, Floats] = {}
+        f, room = len(space.free), 0.9 * space.max_size
+        if self.initial is not None:
+            starts["initial"] = self._initial_inclusion(prior)[space.free]
+        for start in () if self.initial is not None else dict.fromkeys(self.starts):
+            if start == "uninformative":
+                share = min(room / max(f, 1), 0.4) if self.inclusion is None else self.inclusion
+                starts[start] = np.full(f, share)
+            elif start == "searched":
+                starts[start] = _near(modes[0, space.free])
+            else:
+                by_search = self.screen == "search"
+                passed = _members_of(modes, self.screened) if by_search else self._lasso_screened(conditional)
+                chosen = np.isin(space.free, passed)
+                outside = max(int((~chosen).sum()), 1)
+                rest = min(0.1, 1.0 / outside) if self.rest == "auto" else float(self.rest)
+                starts[start] = np.where(chosen, 0.5, min(rest, max(room - 0.5 * chosen.sum(), 0.0) / outside))
+        return {name: _logits(inclusion) for name, inclusion in starts.items()}
+
+    def _at_each(self, modes: Mask, space: FreeSpace) -> dict[str, Floats]:
+        """{name: logits (f,)} of a start at each of modes (m, p) that gets a component of its own"""
+        wanted = {1: 0, "auto": _MOST_COMPONENTS}.get(self.components, self.components)
+        return {f"mode {i + 1}": _logits(_near(mode[space.free])) for i, mode in enumerate(modes[:wanted])}
+
+    def _initial_inclusion(self, prior: BoundPrior) -> Floats:
+        names = prior.original_features
+        if isinstance(self.initial, Mapping):
+            unknown = [name for name in self.initial if name not in names]
+            if unknown:
+                raise SettingError(f"initial names a feature that is not there: {unknown[0]!r}.")
+            return np.array([float(self.initial.get(name, 0.01)) for name in prior.feature_names])
+        values = np.asarray(self.initial, dtype=float)
+        if values.shape != (len(names),) or not ((values >= 0) & (values <= 1)).all():
+            raise SettingError(f"initial must be a mask or {len(names)} probabilities, one for each feature.")
+        values = values[prior.kept]
+        return _near(values > 0) if np.isin(values, (0, 1)).all() else values
+
+    def _lasso_screened(self, conditional: Any) -> NDArray[np.intp]:
+        if conditional.moments.n_features <= self.screened:
+            return np.arange(conditional.moments.n_features)
+        if not getattr(conditional, "has_rows", False):
+            raise EngineError(
+                "screen='lasso' needs the rows, and only moments are at hand. Use Variational(screen='search')."
+            )
+        from ...screening.lasso_screen import LassoScreen
+
+        return np.flatnonzero(LassoScreen(k=self.screened).screen(conditional.data).kept)
+
+    def _ascend(self, space: FreeSpace, logits: Floats, rng: np.random.Generator, bar: ProgressBar) -> Ascent:
+        return run_ascent(
+            space,
+            logits,
+            rng,
+            iterations=self.iterations,
+            pairs=self.pairs,
+            schedule=self.schedule,
+            kl_analytic_probability=self.kl_analytic_probability,
+            infeasible=np.nan if self.infeasible == "relative" else float(self.infeasible),
+            leading=self.leading,
+            fresh=self.fresh,
+            patience=self.patience,
+            memory=self.memory,
+            report=lambda steps, elbo: bar.advance(steps, f"ELBO {elbo:.1f}"),
+        )
+
+    def _approximation(
+        self,
+        conditional: Any,
+        prior: BoundPrior,
+        space: FreeSpace,
+        fits: dict[str, Ascent],
+        chosen: str,
+        rng: np.random.Generator,
+    ) -> tuple[MeanField | Mixture, Elbo]:
+        fit = fits[chosen]
+        if fit.elbo == -np.inf:
+            raise EngineError(
+                "variational inference ended where no draw can be scored: the features that it includes are collinear. "
+                "Use inference='tempering', or drop features that are combinations of others."
+            )
+        if self.components == 1:
+            return MeanField(space.expand(fit.logits), prior.max_size), Elbo(fit.elbo, fit.elbo_error)
+        fitted = fit_mixture(
+            _one_for_each_mode(fits, space, prior.max_size),
+            lambda masks: conditional.log_ratio_many(masks) + prior.log_prob(masks),
+            self.fresh,
+            rng,
+        )
+        return fitted.mixture, Elbo(fitted.elbo, fitted.error)
+
+    def _reweighted(
+        self, conditional: Any, prior: BoundPrior, q: MeanField | Mixture, rng: np.random.Generator
+    ) -> Reweighted:
+        masks = q.sample(self.draws, rng)
+        first, group = distinct(masks)
+        log_ratios = conditional.log_ratio_many(masks[first])[group]
+        return reweight(masks, log_ratios, prior.log_prob(masks), q.log_prob(masks), keep=1000)
+
+
+def _members_of(modes: Mask, most: int) -> NDArray[np.intp]:
+    """All members of the first of modes (m, p), then of the others until there are `most`."""
+    if not len(modes):
+        return np.zeros(0, dtype=np.intp)
+    ranked = dict.fromkeys(int(feature) for mode in modes for feature in np.flatnonzero(mode))
+    return np.array(list(ranked)[: max(most, int(modes[0].sum()))], dtype=np.intp)
+
+
+def _near(mask: Mask) -> Floats:
+    """Inclusion probabilities that start near a subset (f,) without excluding anything."""
+    return np.where(mask, 0.9, min(0.01, 1.0 / max(len(mask), 1)))
+
+
+def _logits(inclusion: Floats) -> Floats:
+    return logit(np.clip(inclusion, 1e-4, 1.0 - 1e-4))
+
+
+def _one_for_each_mode(fits: dict[str, Ascent], space: FreeSpace, max_size: int) -> tuple[MeanField, ...]:
+    """The best of the fits that ended at the same subset."""
+    best: dict[bytes, MeanField] = {}
+    for fit in sorted(fits.values(), key=lambda fit: fit.elbo):
+        if fit.elbo > -np.inf:
+            field = MeanField(space.expand(fit.logits), max_size)
+            best[field.mode.tobytes()] = field
+    return tuple(reversed(best.values()))

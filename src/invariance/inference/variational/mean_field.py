@@ -1,0 +1,139 @@
+"""A product of independent Bernoullis over subsets, restricted to a support of limited size."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from ...priors.bound import BoundPrior
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class MeanField:
+    """q(z) ∝ Π_j σ(logits_j)^z_j (1 − σ(logits_j))^(1−z_j) over subsets of at most max_size of p features.
+
+    logits (p,): ±inf for features that are forced in or out. Everything below is of the restricted law.
+    """
+
+    logits: Floats
+    max_size: int
+
+    @cached_property
+    def _law(self) -> BoundPrior:
+        """The same law in the form of the priors, which know how to sum over subsets of limited size."""
+        p = len(self.logits)
+        return BoundPrior(
+            feature_names=tuple(map(str, range(p))),
+            max_size=self.max_size,
+            log_odds=np.where(np.isfinite(self.logits), self.logits, 0.0),
+            log_size_weight=np.where(np.arange(p + 1) <= self.max_size, 0.0, -np.inf),
+            forced_in=self.logits == np.inf,
+            forced_out=self.logits == -np.inf,
+            name="mean field",
+        )
+
+    @cached_property
+    def inclusion(self) -> Floats:
+        """(p,) probability of each feature"""
+        return self._law.inclusion_probabilities()
+
+    @cached_property
+    def entropy(self) -> float:
+        free = self._law.free
+        logits, inside = self.logits[free], self.inclusion[free]
+        surprise = inside * np.logaddexp(0.0, -logits) + (1.0 - inside) * np.logaddexp(0.0, logits)
+        return max(0.0, float(surprise.sum()) + self.log_support_mass)
+
+    @cached_property
+    def mode(self) -> Mask:
+        """(p,) the most probable subset: features above ½ before the restriction, the smallest dropped if too many."""
+        return self.leading(1)[0]
+
+    @cached_property
+    def log_support_mass(self) -> float:
+        """log of the probability that a draw from the unrestricted product has at most max_size features"""
+        law = self._law
+        return min(0.0, law.log_normalizer - float(np.logaddexp(0.0, law.log_odds[law.free]).sum()))
+
+    def log_prob(self, masks: Mask) -> Floats:
+        """(S,) log q of masks (S, p); -inf outside the support."""
+        return self._law.log_prob(masks)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        """(n, p) draws: from the product where those are small enough, and from the restricted law for the rest."""
+        draws = rng.random((n, len(self.logits))) < expit(self.logits)
+        too_large = np.flatnonzero(draws.sum(axis=1) > self.max_size)
+        if len(too_large):
+            draws[too_large] = self._law.sample(len(too_large), rng)
+        return draws
+
+    def leading(self, n: int) -> Mask:
+        """(up to n, p) the most probable subsets in the support, most probable first."""
+        law = self._law
+        order = law.free[np.argsort(-self.logits[law.free], kind="stable")]
+        room = self.max_size - int(law.forced_in.sum())
+        chosen = list(islice(_largest_sums(self.logits[order], room), n))
+        masks = np.tile(law.forced_in, (len(chosen), 1))
+        for mask, positions in zip(masks, chosen, strict=True):
+            mask[order[list(positions)]] = True
+        return masks
+
+
+class _Branch(NamedTuple):
+    """Subsets that hold `members`, all before position `first`. The best of them goes on with first … stop − 1."""
+
+    members: tuple[int, ...]
+    first: int
+    stop: int
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        return (*self.members, *range(self.first, self.stop))
+
+
+def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
+    """Positions in descending `values`, at most `room` of them: all choices, from the largest sum down.
+
+    The choices of a branch other than its best one differ from that first at some position t, left out or taken in.
+    The nearer t is to where the best one stops, the less it costs, so that of either kind only the next t waits.
+    """
+    n_positive = int((values > 0.0).sum())
+
+    def branch(members: tuple[int, ...], first: int) -> _Branch:
+        return _Branch(members, first, max(first, min(first + room - len(members), n_positive)))
+
+    def part(parent: _Branch, t: int) -> _Branch:
+        if t < parent.stop:
+            return branch((*parent.members, *range(parent.first, t)), t + 1)
+        return branch((*parent.best, t), t + 1)
+
+    waiting: list[tuple[float, int, _Branch, _Branch | None, int]] = []
+    pushed = 0
+
+    def push(parent: _Branch, t: int) -> None:
+        nonlocal pushed
+        taken_in = t >= parent.stop
+        if parent.first <= t < len(values) and len(parent.best) + taken_in <= room:
+            child = part(parent, t)
+            pushed += 1
+            heapq.heappush(waiting, (-float(values[list(child.best)].sum()), pushed, child, parent, t))
+
+    heapq.heappush(waiting, (0.0, pushed, branch((), 0), None, 0))
+    while waiting:
+        _, _, chosen, parent, t = heapq.heappop(waiting)
+        yield chosen.best
+        push(chosen, chosen.stop - 1)
+        push(chosen, chosen.stop)
+        if parent is not None:
+            push(parent, t - 1 if t < parent.stop else t + 1)

@@ -1,0 +1,230 @@
+"""The result of a variational run."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import ApproximationWarning
+from ...posterior.posterior import Posterior
+from ...posterior.verdict import Verdict, verdict_of
+from ...priors.bound import BoundPrior
+from ..base import described
+from ..rescoring import rescore_leading
+from ..tempering.support_note import support_note
+from .ascent import Ascent
+from .coverage import Missed
+from .importance import POOR_PARETO_K, Reweighted
+from .mean_field import MeanField
+from .mixture import Mixture
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LISTED = 200
+_RESCORED = 20
+# Missing this much of the posterior, probabilities are off by as much.
+_MUCH = 0.05
+_FEW_SUBSETS = 1 << 24
+
+_UNSEARCHED = (
+    "these settings do not search for subsets: whether the approximation misses probable ones was not looked at, and "
+    "Pareto k̂ cannot tell."
+)
+
+
+class VariationalPosterior(Posterior):
+    """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound.
+
+    Inclusion probabilities, mode, subsets and probabilities are those of q. `reweighted` corrects them by importance
+    weights from draws of q, as far as these reach; `diagnostics` holds elbo, elbo_error, iterations, seconds,
+    feasible_fraction, pareto_k, effective_draws, missed_mass (how much of the posterior such draws do not reach) and
+    the traces of all starts.
+    """
+
+    @property
+    def elbo(self) -> float:
+        return self.log_evidence
+
+    @property
+    def trace(self) -> pd.DataFrame:
+        """One row per start and iteration: elbo, its Monte-Carlo standard error, share of draws inside the support."""
+        import pandas as pd
+
+        frames = [
+            pd.DataFrame(columns).assign(start=start, iteration=np.arange(len(columns["elbo"])))
+            for start, columns in self.diagnostics["trace"].items()
+        ]
+        return pd.concat(frames, ignore_index=True)[["start", "iteration", "elbo", "error", "feasible"]]
+
+    @property
+    def reweighted(self) -> Posterior:
+        """The posterior as importance-weighted draws of q estimate it."""
+        stored = self.diagnostics["reweighted"]
+        masks = np.zeros((len(stored["subsets"]), self.n_features), dtype=bool)
+        for row, members in zip(masks, stored["subsets"], strict=True):
+            row[members] = True
+        log_probabilities = np.array(stored["log_probabilities"])
+        probabilities = np.exp(log_probabilities)
+        return Posterior(
+            feature_names=self.feature_names,
+            inclusion=np.array(stored["inclusion"]),
+            masks=masks,
+            log_ratios=np.array(stored["log_ratios"]),
+            log_probabilities=log_probabilities,
+            log_evidence=stored["log_evidence"],
+            entropy=float(-(probabilities * log_probabilities).sum()),
+            n_subsets=self.n_subsets,
+            engine="variational inference, importance-reweighted",
+            prior=self.prior,
+            outcome_name=self.outcome_name,
+            environments=self.environments,
+            counts=self.counts,
+            notes=(_weighed(self.diagnostics["effective_draws"]), *self.notes[1:]),
+            verdict=None if stored.get("verdict") is None else Verdict.from_plain(stored["verdict"]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ApproximateSource:
+    """Answers for any subset under q."""
+
+    q: MeanField | Mixture
+
+    def log_probability(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return self.q.log_prob(masks)
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+        return self.q.sample(n, rng)
+
+    def leading(self, mass: float) -> None:
+        return None
+
+
+def _supported(conditional: Any, masks: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """The subsets that the model can score, and their log ratios; all of them when it can score none."""
+    log_ratios = conditional.log_ratio_many(masks)
+    finite = log_ratios > -np.inf
+    return (masks[finite], log_ratios[finite]) if finite.any() else (masks, log_ratios)
+
+
+def _weighed(effective: float) -> str:
+    return f"`reweighted` weighs draws from the approximation by the posterior ({effective:.0f} effective draws)."
+
+
+def _missing(prior: BoundPrior, missed: Missed) -> str:
+    from ...posterior.summary import format_subset
+
+    subset = format_subset([name for name, member in zip(prior.feature_names, missed.mask, strict=True) if member])
+    return (
+        f"the approximation misses about {missed.mass:.2f} of the posterior: {subset} has probability "
+        f"{missed.probability:.2g}, and {missed.approximate:.1g} under q. Draws of q do not reach it, so that neither "
+        "Pareto k̂ nor the effective draws can tell, and `reweighted` may miss it as well."
+    )
+
+
+def _better_engine(prior: BoundPrior, q: MeanField | Mixture) -> str:
+    engine = "exact" if prior.support_size() <= _FEW_SUBSETS else "tempering"
+    if isinstance(q, Mixture):
+        return f"Use inference={engine!r}."
+    return f"Use inference={engine!r}, or inference=Variational(components='auto'), with a component at each mode."
+
+
+class Elbo(NamedTuple):
+    """Lower bound of the log evidence, in nats, and its Monte-Carlo standard error."""
+
+    value: float
+    error: float
+
+
+def variational_posterior(
+    conditional: Any,
+    prior: BoundPrior,
+    q: MeanField | Mixture,
+    elbo: Elbo,
+    fits: dict[str, Ascent],
+    chosen: str,
+    reweighted: Reweighted,
+    missed: Missed | None,
+    seconds: float,
+) -> VariationalPosterior:
+    """Put a run's results together, with a warning when q is a poor approximation."""
+    fit = fits[chosen]
+    masks, log_ratios = _supported(conditional, q.leading(_LISTED))
+    check = rescore_leading(conditional, masks, log_ratios, min(_RESCORED, len(masks)))
+    notes = [
+        f"log evidence at least {elbo.value:.2f} (ELBO, error {elbo.error:.2g}; {chosen} start). Probabilities "
+        f"are the approximation's. {_weighed(reweighted.ess)}"
+    ]
+    if check.note is not None:
+        notes.append(check.note)
+    left_out = support_note(conditional, prior)
+    if left_out is not None:
+        notes.append(left_out)
+    doubts = []
+    if missed is None:
+        notes.append(_UNSEARCHED)
+    elif missed.mass >= _MUCH:
+        doubts.append(_missing(prior, missed))
+    if reweighted.undecided >= _MUCH:
+        doubts.append(
+            f"the approximation gives {reweighted.undecided:.2f} of its probability to subsets outside the support, "
+            "which cannot be scored; its inclusion probabilities count them, `reweighted` does not."
+        )
+    if reweighted.poor:
+        doubts.append(
+            f"the approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} the importance "
+            f"weights cannot be trusted), {reweighted.ess:.0f} of {reweighted.n_draws} draws are effective."
+        )
+    for doubt in doubts:
+        notes.append(f"{doubt} {_better_engine(prior, q)}")
+        warnings.warn(notes[-1], ApproximationWarning, stacklevel=2)
+    verdict = verdict_of(conditional, reweighted.masks, reweighted.log_ratios, prior.support_size())
+    return VariationalPosterior(
+        **described(conditional, prior),
+        inclusion=q.inclusion,
+        masks=masks,
+        log_ratios=check.log_ratios,
+        log_probabilities=q.log_prob(masks),
+        log_evidence=elbo.value,
+        entropy=q.entropy,
+        engine="variational inference (mean field)" if isinstance(q, MeanField) else "variational inference (mixture)",
+        notes=tuple(notes),
+        diagnostics={
+            "elbo": elbo.value,
+            "elbo_error": elbo.error,
+            "weights": q.weights.tolist() if isinstance(q, Mixture) else [1.0],
+            "start": chosen,
+            "iterations": len(fit.trace),
+            "chosen_iteration": fit.iteration,
+            "seconds": seconds,
+            "feasible_fraction": fit.feasible,
+            "pareto_k": reweighted.pareto_k,
+            "effective_draws": reweighted.ess,
+            "missed_mass": None if missed is None else missed.mass,
+            "undecided_mass": reweighted.undecided,
+            "elbo_by_start": {start: one.elbo for start, one in fits.items()},
+            "rescoring_difference": check.difference,
+            "trace": {
+                start: {
+                    "elbo": one.trace.tolist(),
+                    "error": one.trace_error.tolist(),
+                    "feasible": one.trace_feasible.tolist(),
+                }
+                for start, one in fits.items()
+            },
+            "reweighted": {
+                "inclusion": reweighted.inclusion.tolist(),
+                "subsets": [np.flatnonzero(mask).tolist() for mask in reweighted.masks],
+                "log_ratios": reweighted.log_ratios.tolist(),
+                "log_probabilities": reweighted.log_probabilities.tolist(),
+                "log_evidence": reweighted.log_evidence,
+                "verdict": None if verdict is None else verdict.to_plain(),
+            },
+        },
+        source=ApproximateSource(q),
+    )

@@ -1,0 +1,51 @@
+"""Least squares with an intercept by orthogonalising the centred, scaled rows: right where second moments are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.orthogonal import DEPENDENT, triangular_factor
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """coefficients (k,), zero for columns that add nothing; rss: residual sum of squares; rank of the columns."""
+
+    coefficients: Floats
+    intercept: float
+    rss: float
+    rank: int
+
+
+def unit_rows(columns: Floats) -> tuple[Floats, Floats, Floats]:
+    """The k columns (n, k) centred, scaled to unit norm and laid out as rows (k, n); their norms and means (k,).
+
+    The second pass removes the rounding of the first. A constant column becomes zero, exactly.
+    """
+    rows = np.ascontiguousarray(columns.T)
+    means = rows.mean(axis=1)
+    deviations = rows - means[:, None]
+    correction = deviations.mean(axis=1)
+    deviations -= correction[:, None]
+    constant = rows.min(axis=1) == rows.max(axis=1)
+    deviations[constant] = 0.0
+    norms = np.sqrt(np.einsum("kn,kn->k", deviations, deviations))
+    deviations /= np.where(norms > 0.0, norms, 1.0)[:, None]
+    return deviations, norms, np.where(constant, rows[:, 0], means + correction)
+
+
+def least_squares(X: Floats, y: Floats) -> Fit:
+    """Fit y on the columns of X (n, k) and an intercept; a column that depends on earlier ones gets coefficient 0."""
+    k = X.shape[1]
+    unit, norms, means = unit_rows(np.column_stack([X, y]))
+    triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
+    kept = np.flatnonzero(independent[:k])
+    coefficients = np.zeros(k)
+    coefficients[kept] = np.linalg.solve(triangle[np.ix_(kept, kept)], triangle[kept, k]) * (norms[k] / norms[kept])
+    intercept = float(means[k] - means[:k] @ coefficients)
+    return Fit(coefficients, intercept, float((triangle[k, k] * norms[k]) ** 2), len(kept))

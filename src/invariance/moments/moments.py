@@ -1,0 +1,291 @@
+"""Centred second moments per environment and pooled: all that the Gaussian model needs of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..data.checks import (
+    announce_constant,
+    check_max_size,
+    check_outcome,
+    check_spread,
+    check_whole,
+    largest_size,
+    nearest,
+    quoted,
+)
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError
+from .parts import Counts, Floats, Part, merged, of_rows, removed
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Second moments of d columns (the features and the outcome) in E environments.
+
+    columns : d names; outcome : index of the column that is predicted
+    environments : E labels; counts : (E,) rows of each
+    origin : (d,) a value of each column; shifts : (E, d) means measured from it, so that a large mean costs no digits
+    minimum, maximum : (E, d), equal exactly where a column is constant inside an environment; bounds that no row
+        need attain once rows were removed
+    scatter : (E + 1, d, d) centred sums of products; the last one is over the pooled rows
+    at_ends : (E, 2, d) how many rows attain the minimum and the maximum
+    rounding : (E, d) error to expect in the diagonal of the scatter
+
+    The last two are what `without_row` decides by. Moments that were not computed from rows have none.
+    """
+
+    columns: tuple[str, ...]
+    outcome: int
+    environments: tuple[Hashable, ...]
+    counts: NDArray[np.int64]
+    origin: Floats
+    shifts: Floats
+    minimum: Floats
+    maximum: Floats
+    scatter: Floats
+    at_ends: Counts | None = None
+    rounding: Floats | None = None
+
+    @property
+    def n_environments(self) -> int:
+        return len(self.environments)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.columns) - 1
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.counts.sum())
+
+    @cached_property
+    def features(self) -> NDArray[np.intp]:
+        """(p,) indices of the feature columns."""
+        return np.delete(np.arange(len(self.columns)), self.outcome)
+
+    @cached_property
+    def feature_names(self) -> tuple[str, ...]:
+        return tuple(name for j, name in enumerate(self.columns) if j != self.outcome)
+
+    @property
+    def outcome_name(self) -> str:
+        return self.columns[self.outcome]
+
+    @cached_property
+    def group_counts(self) -> Floats:
+        """(E + 1,) rows of each environment and of the pool."""
+        return np.append(self.counts, self.n_rows).astype(float)
+
+    @property
+    def means(self) -> Floats:
+        """(E, d)"""
+        return self.origin + self.shifts
+
+    @property
+    def pooled_mean(self) -> Floats:
+        """(d,)"""
+        return self.origin + self.counts @ self.shifts / self.n_rows
+
+    @cached_property
+    def varies(self) -> NDArray[np.bool_]:
+        """(E + 1, d) whether a column takes more than one value in each environment, and in the pool."""
+        local = self.maximum > self.minimum
+        pooled = self.maximum.max(axis=0) > self.minimum.min(axis=0)
+        return np.vstack([local, pooled])
+
+    @property
+    def scales(self) -> Floats:
+        """(E + 1, d) maximum-likelihood standard deviation of each column in each environment, and in the pool."""
+        variances = np.einsum("gjj->gj", self.scatter) / self.group_counts[:, None]
+        return np.where(self.varies, np.sqrt(variances), 0.0)
+
+    @cached_property
+    def largest_size(self) -> int:
+        """The largest subset size at which every local fit is estimable."""
+        return largest_size(self.counts, self._varying_features, self.n_features)
+
+    def check_max_size(self, max_size: int) -> None:
+        """Raise when some environment is too small to fit `max_size` features."""
+        check_max_size(max_size, self.counts, self._varying_features, self.environments)
+
+    @cached_property
+    def _varying_features(self) -> NDArray[np.int64]:
+        return self.varies[:-1, self.features].sum(axis=1)
+
+    @classmethod
+    def from_data(cls, data: MultiEnvironmentData) -> Moments:
+        """Moments of one data set that is in memory."""
+        origin = np.append(data.X[0], data.y[0])
+        parts = (of_rows(data, data.rows(e), origin) for e in range(data.n_environments))
+        columns = (*data.feature_names, data.outcome_name)
+        return _assembled(columns, data.n_features, data.environments, origin, parts)
+
+    @classmethod
+    def from_chunks(cls, chunks: Iterable[MultiEnvironmentData]) -> Moments:
+        """Moments of a data set that arrives in pieces, for example from `invariance.data.read_chunks`."""
+        total: Moments | None = None
+        for chunk in chunks:
+            part = cls.from_data(chunk)
+            total = part if total is None else total.merge(part)
+        if total is None:
+            raise DataError("there are no rows: the source gave no chunk. Pass a table with data.")
+        return total._checked()
+
+    def _checked(self) -> Moments:
+        """After the complaints that only all rows can justify; without the features that no row varies."""
+        lowest, highest = self.minimum.min(axis=0), self.maximum.max(axis=0)
+        check_spread(self.columns, lowest, highest)
+        check_whole(
+            self.environments,
+            self.counts,
+            self.minimum[:, self.outcome],
+            self.maximum[:, self.outcome],
+            outcome_name=self.outcome_name,
+        )
+        return self._dropping(lowest == highest)
+
+    def _dropping(self, constant: NDArray[np.bool_]) -> Moments:
+        """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
+        if not constant.any():
+            return self
+        announce_constant(self._names(constant), self.n_features)
+        return self._reordered(tuple(self._names(~constant)))
+
+    def merge(self, other: Moments) -> Moments:
+        """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983)."""
+        if set(self.columns) != set(other.columns) or self.outcome_name != other.outcome_name:
+            difference = sorted(set(self.columns) ^ set(other.columns)) or [
+                self.outcome_name,
+                other.outcome_name,
+            ]
+            raise DataError(f"cannot merge moments of different columns; they differ in {difference}.")
+        other = other._reordered(self.columns)._measured_from(self.origin)
+        environments = tuple(dict.fromkeys(self.environments + other.environments))
+        parts = (merged(self._part_of(label), other._part_of(label)) for label in environments)
+        return _assembled(self.columns, self.outcome, environments, self.origin, parts)
+
+    def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
+        """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.
+
+        Right to nine digits, or refused: a row that made up nearly all of a column's scatter leaves too few digits of
+        the other rows behind. A feature that is constant over all rows that are left is dropped, with a warning.
+        """
+        e = self._environment_index(environment)
+        values = np.asarray(row, dtype=float)
+        if values.shape != (len(self.columns),):
+            raise DataError(f"a row has {len(self.columns)} values ({self.columns[0]!r}, …), not {values.shape}.")
+        missing = np.isnan(values)
+        if missing.any():
+            raise DataError(
+                f"this row has missing values (NaN) in {quoted(self._names(missing))}, as no row of these moments has: "
+                "pass its values as they were when the moments were computed."
+            )
+        if self.rounding is None:
+            raise DataError("these moments were not computed from rows, so that none can be removed.")
+        part = self._part(e)
+        if part.n_rows < 2:
+            raise DataError(f"environment {environment!r} has {part.n_rows} row; the last row cannot be removed.")
+        beyond = np.stack([values <= part.minimum, values >= part.maximum]) & (part.at_ends == 0)
+        outside = (values < part.minimum) | (values > part.maximum) | beyond.any(axis=0)
+        if outside.any():
+            name = self.columns[int(np.argmax(outside))]
+            raise DataError(f"this row is not in environment {environment!r}: its {name!r} is outside the range there.")
+        left, unresolved = removed(part, values, self.origin)
+        if unresolved.any():
+            raise DataError(
+                f"without this row too little is left of the scatter of {quoted(self._names(unresolved))} in "
+                f"environment {environment!r} to be known to nine digits: the row is far from the others there. "
+                "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
+            )
+        parts = (left if label == environment else self._part(i) for i, label in enumerate(self.environments))
+        remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
+        became_constant = self.varies[-1] & ~remaining.varies[-1]
+        became_constant[self.outcome] = False
+        return remaining._dropping(became_constant)
+
+    def with_outcome(self, name: str) -> Moments:
+        """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
+        if name not in self.columns:
+            raise DataError(f"column {name!r} is not in the data; {nearest(name, self.columns)}")
+        turned = replace(self, outcome=self.columns.index(name))
+        turned.check_outcome()
+        return turned
+
+    def check_outcome(self) -> None:
+        """Raise when the outcome is constant inside an environment, where no model can be fitted."""
+        low, high = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
+        check_outcome(self.environments, self.counts, low, high, self.outcome_name)
+
+    def _environment_index(self, environment: Hashable) -> int:
+        if environment not in self.environments:
+            raise DataError(f"there is no environment {environment!r}; the environments are {list(self.environments)}.")
+        return self.environments.index(environment)
+
+    def _names(self, chosen: NDArray[np.bool_]) -> list[str]:
+        return [self.columns[j] for j in np.flatnonzero(chosen)]
+
+    def _reordered(self, columns: tuple[str, ...]) -> Moments:
+        if columns == self.columns:
+            return self
+        order = [self.columns.index(name) for name in columns]
+        return replace(
+            self,
+            columns=columns,
+            outcome=columns.index(self.outcome_name),
+            origin=self.origin[order],
+            shifts=self.shifts[:, order],
+            minimum=self.minimum[:, order],
+            maximum=self.maximum[:, order],
+            scatter=self.scatter[:, order][:, :, order],
+            at_ends=None if self.at_ends is None else self.at_ends[:, :, order],
+            rounding=None if self.rounding is None else self.rounding[:, order],
+        )
+
+    def _measured_from(self, origin: Floats) -> Moments:
+        return replace(self, origin=origin, shifts=self.shifts + (self.origin - origin))
+
+    def _part_of(self, environment: Hashable) -> Part | None:
+        return self._part(self.environments.index(environment)) if environment in self.environments else None
+
+    def _part(self, e: int) -> Part:
+        d = len(self.columns)
+        return Part(
+            n_rows=int(self.counts[e]),
+            shift=self.shifts[e],
+            minimum=self.minimum[e],
+            maximum=self.maximum[e],
+            at_ends=np.zeros((2, d), np.int64) if self.at_ends is None else self.at_ends[e],
+            rounding=np.full(d, np.inf) if self.rounding is None else self.rounding[e],
+            scatter=self.scatter[e],
+        )
+
+
+def _assembled(
+    columns: tuple[str, ...],
+    outcome: int,
+    environments: tuple[Hashable, ...],
+    origin: Floats,
+    parts: Iterator[Part],
+) -> Moments:
+    d, n_environments = len(columns), len(environments)
+    counts = np.empty(n_environments, np.int64)
+    shifts, minimum, maximum, rounding = (np.empty((n_environments, d)) for _ in range(4))
+    at_ends = np.empty((n_environments, 2, d), np.int64)
+    scatter = np.empty((n_environments + 1, d, d))
+    for e, part in enumerate(parts):
+        counts[e], shifts[e], minimum[e], maximum[e], at_ends[e], rounding[e], scatter[e] = part
+    _fill_pool(counts, shifts, scatter)
+    return Moments(columns, outcome, environments, counts, origin, shifts, minimum, maximum, scatter, at_ends, rounding)
+
+
+def _fill_pool(counts: NDArray[np.int64], shifts: Floats, scatter: Floats) -> None:
+    gaps = shifts - counts @ shifts / counts.sum()
+    np.matmul((gaps * counts[:, None]).T, gaps, out=scatter[-1])
+    for local in scatter[:-1]:
+        scatter[-1] += local

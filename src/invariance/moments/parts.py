@@ -1,0 +1,88 @@
+"""The moments of one environment's rows: computed in blocks, merged, and freed of a row again."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.multi_environment import MultiEnvironmentData
+from ..kernels.centring import centred_rows
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+_EPSILON = float(np.finfo(float).eps)
+# What is left of a column's scatter when a row is removed must be known to this relative accuracy.
+_RESOLVED = 1e-9
+_ROWS_PER_BLOCK = 65_536
+
+
+class Part(NamedTuple):
+    """The moments of one environment's rows, or of some of them."""
+
+    n_rows: int
+    shift: Floats
+    minimum: Floats
+    maximum: Floats
+    at_ends: Counts
+    rounding: Floats
+    scatter: Floats
+
+
+def of_rows(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats) -> Part:
+    total: Part | None = None
+    for start in range(0, len(rows), _ROWS_PER_BLOCK):
+        total = merged(total, _of_block(data, rows[start : start + _ROWS_PER_BLOCK], origin))
+    assert total is not None
+    return total
+
+
+def _of_block(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats) -> Part:
+    n, (shift, minimum, maximum) = len(rows), np.empty((3, data.n_features + 1))
+    at_ends = np.empty((2, data.n_features + 1), np.int64)
+    centred = centred_rows(data.X, data.y, rows, origin, shift, minimum, maximum, at_ends)
+    scatter = centred.T @ centred
+    return Part(n, shift, minimum, maximum, at_ends, _EPSILON * np.sqrt(n) * np.diagonal(scatter), scatter)
+
+
+def merged(a: Part | None, b: Part | None) -> Part:
+    if a is None or b is None:
+        only = a or b
+        assert only is not None
+        return only
+    n, share = a.n_rows + b.n_rows, a.n_rows * b.n_rows / (a.n_rows + b.n_rows)
+    minimum, maximum = np.minimum(a.minimum, b.minimum), np.maximum(a.maximum, b.maximum)
+    gap = np.where(minimum == maximum, 0.0, b.shift - a.shift)
+    scatter = a.scatter + b.scatter + share * np.outer(gap, gap)
+    at_ends = np.zeros_like(a.at_ends)
+    for part in (a, b):
+        at_ends += np.where([part.minimum == minimum, part.maximum == maximum], part.at_ends, 0)
+    blurred = 2.0 * share * np.abs(gap) * (np.abs(a.shift) + np.abs(b.shift)) + np.diagonal(scatter)
+    rounding = a.rounding + b.rounding + _EPSILON * blurred
+    return Part(n, a.shift + gap * (b.n_rows / n), minimum, maximum, at_ends, rounding, scatter)
+
+
+def removed(part: Part, values: Floats, origin: Floats) -> tuple[Part, NDArray[np.bool_]]:
+    """The part without the row of `values`, and (d,) the columns whose scatter is then not known to `_RESOLVED`.
+
+    Counts at the ends, not rounded sums, tell a column that is constant in the remaining rows.
+    """
+    n = part.n_rows - 1
+    measured = values - origin
+    deviation = measured - part.shift
+    scatter = part.scatter - (part.n_rows / n) * np.outer(deviation, deviation)
+    ends = np.stack([part.minimum, part.maximum])
+    at_ends = part.at_ends - (ends == values)
+    constant = (at_ends == n).any(axis=0)
+    scatter[constant, :] = 0.0
+    scatter[:, constant] = 0.0
+    only = np.where(at_ends[0] == n, part.minimum, part.maximum)
+    minimum, maximum = np.where(constant, only, ends)
+    at_ends[:, constant] = n
+    blurred = 4.0 * np.abs(deviation) * (np.abs(measured) + np.abs(part.shift)) + np.diagonal(part.scatter)
+    rounding = np.where(constant, 0.0, part.rounding + _EPSILON * blurred)
+    unresolved = ~(rounding <= _RESOLVED * np.diagonal(scatter))
+    shift = np.where(constant, only - origin, part.shift - deviation / n)
+    return Part(n, shift, minimum, maximum, at_ends, rounding, scatter), unresolved

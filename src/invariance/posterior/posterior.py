@@ -1,0 +1,368 @@
+"""The result of an inference engine: a posterior distribution over subsets of the features."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..data.subsets import as_mask
+from ..exceptions import PosteriorError
+from .verdict import Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .summary import Summary
+
+# A collection of subsets reaches a level, or a table holds all the mass, up to the rounding of a sum.
+LEVEL_TOLERANCE = 1e-12
+MASS_TOLERANCE = 1e-9
+# Re-scored subsets may move the sum of a table past one by this much; more is an engine's mistake.
+EXCESS_TOLERANCE = 1e-3
+
+SubsetTable = tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]
+
+
+class SubsetSource(Protocol):
+    """What an engine may leave behind to answer for subsets that are not in the table."""
+
+    def log_probability(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Log posterior probability (S,) of boolean masks (S, p); -inf outside the support."""
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Draw n subsets as boolean masks (n, p)."""
+
+    def leading(self, mass: float) -> SubsetTable | None:
+        """Masks (k, p), log ratios (k,), log probabilities (k,) of the most probable subsets that
+        together hold at least `mass`, or None when the engine cannot tell."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Posterior:
+    """Posterior over subsets z of p features, whichever engine computed it.
+
+    Arrays are copied, checked and made read-only. The table of subsets is put in order: most probable
+    first; subsets with equal probability by size, then by the positions of their features.
+
+    Attributes
+    ----------
+    feature_names : p names
+    inclusion : (p,) posterior probability that each feature belongs to the subset
+    pairwise : (p, p) probability that two features belong together, diagonal = `inclusion`; or None
+    masks : (k, p) bool, the leading subsets
+    log_ratios : (k,) log Λ of each of them
+    log_probabilities : (k,) log posterior probability of each of them
+    log_evidence : log Σ_z p(z) Λ(z)
+    entropy : entropy of the posterior in nats
+    n_subsets : number of subsets in the prior's support (an exact Python int, possibly huge)
+    engine, prior, outcome_name : descriptions for people
+    environments : E labels;  counts : (E,) rows in each
+    notes : sentences about what happened on the way
+    diagnostics : values that JSON can hold
+    verdict : where the most probable subset is far from invariant, how far; else None
+    source : answers for subsets outside the table; kept by pickle, left out of JSON
+    """
+
+    feature_names: tuple[str, ...]
+    inclusion: NDArray[np.float64]
+    pairwise: NDArray[np.float64] | None = None
+    masks: NDArray[np.bool_]
+    log_ratios: NDArray[np.float64]
+    log_probabilities: NDArray[np.float64]
+    log_evidence: float
+    entropy: float
+    n_subsets: int
+    engine: str
+    prior: str
+    outcome_name: str
+    environments: tuple[Hashable, ...]
+    counts: NDArray[np.int64]
+    notes: tuple[str, ...] = ()
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    verdict: Verdict | None = None
+    source: SubsetSource | None = None
+
+    def __post_init__(self) -> None:
+        names = tuple(self.feature_names)
+        p = len(names)
+        if p == 0 or len(set(names)) != p:
+            raise ValueError("feature_names: at least one name is needed, and no name may occur twice")
+        masks = np.array(self.masks)
+        if masks.dtype != np.bool_ or masks.ndim != 2 or masks.shape[1] != p or len(masks) == 0:
+            raise ValueError(f"masks: a boolean array (k, {p}) with k >= 1 is needed, not {masks.dtype} {masks.shape}")
+        k = len(masks)
+        environments = tuple(self.environments)
+        log_ratios = _floats("log_ratios", self.log_ratios, (k,))
+        log_probabilities = _floats("log_probabilities", self.log_probabilities, (k,))
+        inclusion = _floats("inclusion", self.inclusion, (p,))
+        if inclusion.min() < -MASS_TOLERANCE or inclusion.max() > 1 + MASS_TOLERANCE:
+            raise ValueError("inclusion: probabilities must lie between 0 and 1")
+        pairwise = self.pairwise
+        if pairwise is not None:
+            pairwise = _floats("pairwise", pairwise, (p, p))
+            if not np.allclose(np.diagonal(pairwise), inclusion, rtol=0, atol=1e-6):
+                raise ValueError("pairwise: its diagonal must be equal to inclusion")
+        total = float(np.exp(log_probabilities).sum())
+        if total > 1 + EXCESS_TOLERANCE:
+            raise ValueError(f"log_probabilities: the probabilities of the subsets sum to {total:.6g} > 1")
+        if total == 0:
+            raise ValueError("log_probabilities: no subset has a positive probability")
+        if int(self.n_subsets) < k:
+            raise ValueError(f"n_subsets: {self.n_subsets} is fewer than the {k} subsets in masks")
+        counts = np.array(self.counts, dtype=np.int64)
+        if counts.shape != (len(environments),) or len(environments) == 0:
+            raise ValueError(f"counts: shape {counts.shape} does not match {len(environments)} environments")
+        if np.isnan(self.log_evidence) or np.isnan(self.entropy):
+            raise ValueError("log_evidence and entropy must not be NaN")
+        order = table_order(masks, log_probabilities)
+        values = {
+            "feature_names": names,
+            "inclusion": np.clip(inclusion, 0.0, 1.0),
+            "pairwise": pairwise,
+            "masks": masks[order],
+            "log_ratios": log_ratios[order],
+            "log_probabilities": log_probabilities[order],
+            "log_evidence": float(self.log_evidence),
+            "entropy": float(self.entropy),
+            "n_subsets": int(self.n_subsets),
+            "environments": environments,
+            "counts": counts,
+            "notes": tuple(self.notes),
+            "diagnostics": dict(self.diagnostics),
+        }
+        self.__setstate__(self.__dict__ | values)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for value in self.__dict__.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.feature_names)
+
+    @property
+    def n_environments(self) -> int:
+        return len(self.environments)
+
+    @property
+    def table_mass(self) -> float:
+        """Posterior probability that the table of leading subsets holds."""
+        return min(1.0, float(np.exp(self.log_probabilities).sum()))
+
+    @property
+    def mode(self) -> tuple[str, ...]:
+        """Names of the features of the most probable subset."""
+        return self._names(self.masks[0])
+
+    @property
+    def mode_mask(self) -> NDArray[np.bool_]:
+        """Most probable subset, (p,) bool."""
+        return self.masks[0]
+
+    @property
+    def mode_probability(self) -> float:
+        return math.exp(self.log_probabilities[0])
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether one subset is too little of an answer: the mode's probability is below 0.5, or the second
+        subset is more than half as probable as the mode."""
+        log_probabilities = self.log_probabilities
+        close = len(log_probabilities) > 1 and log_probabilities[1] - log_probabilities[0] > math.log(0.5)
+        return bool(log_probabilities[0] < math.log(0.5) or close)
+
+    @property
+    def inclusion_probabilities(self) -> pd.Series:
+        """Posterior inclusion probability by feature name, in the order of the features."""
+        import pandas as pd
+
+        return pd.Series(
+            self.inclusion.copy(), index=list(self.feature_names), name="inclusion_probability", dtype=float
+        )
+
+    @property
+    def pairwise_inclusion(self) -> pd.DataFrame:
+        """Posterior probability that both features belong to the subset, (p, p) by name."""
+        import pandas as pd
+
+        if self.pairwise is None:
+            raise PosteriorError(
+                f"the engine ({self.engine}) did not estimate pairwise inclusion; "
+                "exact enumeration does, and so do draws from sample()"
+            )
+        names = list(self.feature_names)
+        return pd.DataFrame(self.pairwise.copy(), index=names, columns=names)
+
+    def subsets(self, top: int | None = 20) -> pd.DataFrame:
+        """The `top` most probable subsets (None: all that the table holds, which limits any `top`).
+
+        Columns: subset (tuple of names), size, log_ratio, probability, cumulative.
+        """
+        if top is not None and top < 1:
+            raise ValueError(f"top must be at least 1, not {top}")
+        return self._frame((self.masks[:top], self.log_ratios[:top], self.log_probabilities[:top]))
+
+    def credible_subsets(self, level: float = 0.95) -> pd.DataFrame:
+        """The smallest collection of subsets whose probability is at least `level`; columns as `subsets`.
+
+        The level counts as reached within 1e-12. When the table holds less than `level` the source is asked
+        for more; if that does not help, everything at hand is returned, with a warning that says how much.
+        """
+        if not 0 < level <= 1:
+            raise ValueError(f"level must be above 0 and at most 1, not {level}")
+        table: SubsetTable = (self.masks, self.log_ratios, self.log_probabilities)
+        if self.table_mass < level - LEVEL_TOLERANCE and self.source is not None:
+            more = self.source.leading(level)
+            if more is not None and np.exp(more[2]).sum() > self.table_mass:
+                order = table_order(more[0], more[2])
+                table = (more[0][order], more[1][order], more[2][order])
+        cumulative = np.cumsum(np.exp(table[2]))
+        needed = int(np.searchsorted(cumulative, level - LEVEL_TOLERANCE)) + 1
+        if needed > len(cumulative):
+            warnings.warn(
+                f"the {len(cumulative):,} subsets at hand hold {cumulative[-1]:.3g} of the probability, less "
+                f"than the level {level:g}; the collection is cut short. Fit with an engine that keeps more "
+                "subsets, or ask for a lower level.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self._frame((table[0][:needed], table[1][:needed], table[2][:needed]))
+
+    def probability(self, subset: Iterable[str] | ArrayLike) -> float:
+        """Posterior probability of one subset, given as names or as a boolean mask (p,)."""
+        mask = as_mask(subset, self.feature_names)
+        found = np.flatnonzero((self.masks == mask).all(axis=1))
+        if len(found):
+            return math.exp(self.log_probabilities[found[0]])
+        if self.source is not None:
+            return math.exp(float(self.source.log_probability(mask[None, :])[0]))
+        if len(self.masks) == self.n_subsets:
+            return 0.0
+        raise PosteriorError(
+            f"{{{', '.join(self._names(mask))}}} is not among the {len(self.masks):,} subsets in the table "
+            f"(mass {self.table_mass:.6g}), and this posterior has no source to compute others, as after "
+            "from_json. Fit again, or save with pickle, which keeps the source."
+        )
+
+    def sample(self, n: int, random_state: int | np.random.Generator | None = None) -> pd.DataFrame:
+        """Draw n subsets: a boolean DataFrame (n, p) with one column per feature."""
+        import pandas as pd
+
+        if n < 1:
+            raise ValueError(f"n must be at least 1, not {n}")
+        rng = np.random.default_rng(random_state)
+        if self.source is not None:
+            draws = np.asarray(self.source.sample(n, rng), dtype=bool)
+        elif 1 - self.table_mass < MASS_TOLERANCE:
+            weights = np.exp(self.log_probabilities)
+            draws = self.masks[rng.choice(len(weights), size=n, p=weights / weights.sum())]
+        else:
+            raise PosteriorError(
+                f"cannot draw from the posterior: the table holds {len(self.masks):,} subsets with "
+                f"{self.table_mass:.6g} of the probability, and there is no source for the rest, as after "
+                "from_json. Fit again, or save with pickle, which keeps the source."
+            )
+        return pd.DataFrame(draws, columns=list(self.feature_names))
+
+    def summary(self, top: int = 10) -> Summary:
+        """What a person wants to see: prints as text within 80 columns, shows as HTML in notebooks."""
+        from .summary import Summary
+
+        if top < 1:
+            raise ValueError(f"top must be at least 1, not {top}")
+        return Summary(self, top)
+
+    def reading(self) -> str:
+        """The posterior in plain words.
+
+        The words speak of several subsets instead of one whenever `is_spread` holds: the mode's
+        probability is below 0.5, or the second subset is more than half as probable as the mode. Where there
+        is a `verdict`, it leads.
+        """
+        from .summary import reading
+
+        return reading(self)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The posterior without its source as strict JSON; also written to `path`, in one step, when one is given."""
+        from .._tools.files import write_text
+        from .io import to_json
+
+        text = to_json(self)
+        if path is not None:
+            write_text(path, text + "\n")
+        return text
+
+    @classmethod
+    def from_json(cls, path_or_text: str | Path) -> Self:
+        """Read what `to_json` wrote, from a file or from the text itself. Arrays come back exactly."""
+        from .io import from_json
+
+        return cls(**from_json(path_or_text))
+
+    def to_datatree(self) -> Any:
+        """An `xarray.DataTree` with the groups "posterior" and "subsets" (needs the extra `xarray`)."""
+        from .io import to_datatree
+
+        return to_datatree(self)
+
+    def __repr__(self) -> str:
+        from .._tools.layout import shorten
+        from .summary import format_probability, format_subset
+
+        verdict = "" if self.verdict is None else f"{self.verdict.headline}, "
+        return (
+            f"<Posterior of {self.n_features} features for {shorten(self.outcome_name, 24)}: {verdict}"
+            f"mode {format_subset(self.mode, 60)}, probability {format_probability(self.mode_probability)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
+    def _names(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
+
+    def _frame(self, table: SubsetTable) -> pd.DataFrame:
+        import pandas as pd
+
+        masks, log_ratios, log_probabilities = table
+        probability = np.exp(log_probabilities)
+        return pd.DataFrame(
+            {
+                "subset": pd.Series([self._names(mask) for mask in masks], dtype=object),
+                "size": masks.sum(axis=1),
+                "log_ratio": log_ratios.copy(),
+                "probability": probability,
+                "cumulative": np.minimum(np.cumsum(probability), 1.0),
+            }
+        )
+
+
+def _floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    array = np.array(values, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name}: shape {shape} is needed, not {array.shape}")
+    if np.isnan(array).any():
+        raise ValueError(f"{name}: holds NaN")
+    return array
+
+
+def table_order(masks: NDArray[np.bool_], log_probabilities: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Order (k,) by probability (largest first), then size, then positions of the features."""
+    # A zero bit marks a member, so that of two subsets of one size the one with the earlier feature
+    # sorts first; byte strings of one length compare like the bits they hold.
+    packed = np.ascontiguousarray(np.packbits(~masks, axis=1))
+    keys = packed.view(f"S{packed.shape[1]}").ravel()
+    distinct, position = np.unique(keys, return_inverse=True)
+    if len(distinct) < len(keys):
+        raise ValueError("masks: the same subset occurs twice")
+    return np.lexsort((position, masks.sum(axis=1), -log_probabilities))

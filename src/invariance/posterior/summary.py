@@ -1,0 +1,302 @@
+"""A posterior for people: plain words, text within 80 columns, and a small HTML fragment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.layout import (
+    COLUMNS,
+    display_width,
+    format_subset,
+    name_labels,
+    printable,
+    subset_labels,
+    wrap,
+)
+from .verdict import CAUSES
+
+if TYPE_CHECKING:
+    from .posterior import Posterior
+    from .verdict import Verdict
+
+MOST_FEATURES = 20
+MOST_ENVIRONMENTS = 6
+# Inclusion probabilities from here on (and below one minus this) are called decided.
+DECIDED = 0.95
+# Of a subset in a paragraph or on a page.
+_LABEL_WIDTH = 100
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The posterior with its `top` subsets; `str()` gives the text, notebooks show the HTML."""
+
+    posterior: Posterior
+    top: int = 10
+
+    def __str__(self) -> str:
+        return "\n".join(_text_lines(self.posterior, self.top))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return _html(self.posterior, self.top)
+
+
+def format_probability(value: float) -> str:
+    """Three decimals, and "<0.001" or ">0.999" where they would say 0 or 1."""
+    text = f"{value:.3f}"
+    return {"0.000": "<0.001", "1.000": ">0.999"}.get(text, text)
+
+
+def format_count(n: int) -> str:
+    """An integer with commas; from 10**12 on its order of magnitude, whatever its length."""
+    if n < 10**12:
+        return f"{n:,}"
+    exponent = math.log10(n)
+    return f"about {min(9.9, 10 ** (exponent % 1)):.1f}e{int(exponent)}"
+
+
+def format_log_ratio(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 1e6 else f"{value:.3g}"
+
+
+def bar(value: float, width: int) -> str:
+    """A bar of at most `width` characters for a value between 0 and 1, in steps of an eighth."""
+    eighths = round(min(max(value, 0.0), 1.0) * width * 8)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def reading(posterior: Posterior) -> str:
+    """The posterior in plain words; see `Posterior.reading` for when it speaks of several subsets."""
+    if posterior.n_environments == 1:
+        return (
+            "The posterior is the prior, because one environment cannot show invariance: every subset "
+            "predicts the same way in all of it. Add rows from at least one other environment."
+        )
+    if posterior.verdict is not None:
+        return " ".join(_failing_subsets(posterior, posterior.verdict))
+    if not posterior.is_spread:
+        return " ".join([_one_subset(posterior), *_features(posterior)])
+    return " ".join([*_several_subsets(posterior), *_features(posterior)])
+
+
+def _one_subset(posterior: Posterior) -> str:
+    probability = posterior.mode_probability
+    sure = "almost certainly" if probability >= 0.95 else "very probably" if probability >= 0.8 else "probably"
+    outcome, everywhere = printable(posterior.outcome_name), f"all {posterior.n_environments} environments"
+    if not posterior.mode:
+        return (
+            f"The invariant subset is {sure} empty (probability {format_probability(probability)}): "
+            f"{outcome} itself, without any feature, behaves in the same way in {everywhere}."
+        )
+    return (
+        f"The invariant subset is {sure} {format_subset(posterior.mode)} "
+        f"(probability {format_probability(probability)}): it predicts {outcome} in the same way in "
+        f"{everywhere}."
+    )
+
+
+def _failing_subsets(posterior: Posterior, verdict: Verdict) -> Iterator[str]:
+    yield verdict.sentence[0].upper() + verdict.sentence[1:]
+    if verdict.exception is None:
+        yield CAUSES
+        yield f"The probabilities only rank subsets that {'all ' if verdict.all_judged else ''}fail."
+    else:
+        yield "Its probability ranks it before others and does not make it invariant."
+    yield f"First in rank: {_leading(posterior, _n_close(posterior) if posterior.is_spread else 1)}."
+
+
+def _n_close(posterior: Posterior) -> int:
+    """Number of subsets more than half as probable as the mode, itself included."""
+    return int((posterior.log_probabilities > posterior.log_probabilities[0] + math.log(0.5)).sum())
+
+
+def _several_subsets(posterior: Posterior) -> Iterator[str]:
+    close = _n_close(posterior)
+    if close > 1:
+        yield f"Several subsets explain the data about equally well: {_leading(posterior, close)}."
+    else:
+        opening = "Several subsets remain plausible, and none holds half of the probability"
+        yield f"{opening}: {_leading(posterior, min(len(posterior.masks), 3))}."
+    if posterior.entropy >= math.log(2.5):
+        width = format_count(round(math.exp(posterior.entropy))) if posterior.entropy < 700 else "a huge number of"
+        yield f"The posterior is as wide as {width} equally probable subsets."
+
+
+def _leading(posterior: Posterior, count: int) -> str:
+    """The first `count` subsets with their probabilities; from the sixth on only how many there are."""
+    shown = min(count, 5)
+    labels = subset_labels([_names(posterior, mask) for mask in posterior.masks[:shown]], _LABEL_WIDTH)
+    probabilities = np.exp(posterior.log_probabilities[:shown])
+    listed = ", ".join(f"{label} ({format_probability(q)})" for label, q in zip(labels, probabilities, strict=True))
+    open_ended = "at least " if count == len(posterior.masks) < posterior.n_subsets else ""
+    return listed + (f", and {open_ended}{count - shown:,} more" if count > shown else "")
+
+
+def _features(posterior: Posterior) -> Iterator[str]:
+    """Sentences on the features: what is common to the plausible subsets, and what stays open."""
+    inclusion = posterior.inclusion
+    order = _by_inclusion(inclusion)
+    certain = [j for j in order if inclusion[j] >= DECIDED]
+    undecided = [j for j in order if 1 - DECIDED < inclusion[j] < DECIDED]
+    if posterior.is_spread and certain:
+        verb = "is" if len(certain) == 1 else "are"
+        names = format_subset([posterior.feature_names[j] for j in certain])[1:-1]
+        yield f"{names} {verb} in nearly all of them (inclusion probability 0.95 or more)."
+    if undecided:
+        listed = ", ".join(
+            f"{printable(posterior.feature_names[j])} ({format_probability(inclusion[j])})" for j in undecided[:6]
+        )
+        more = f", and {len(undecided) - 6:,} more" if len(undecided) > 6 else ""
+        label = "Undecided feature" if len(undecided) == 1 else "Undecided features"
+        yield f"{label}: {listed}{more}."
+
+
+def _names(posterior: Posterior, mask: NDArray[np.bool_]) -> list[str]:
+    return [posterior.feature_names[j] for j in np.flatnonzero(mask)]
+
+
+def _by_inclusion(inclusion: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Features by inclusion probability, largest first; ties in the order of the features."""
+    return np.argsort(-inclusion, kind="stable")
+
+
+def _header(posterior: Posterior) -> list[tuple[str, str]]:
+    n_environments = len(posterior.environments)
+    labels = name_labels([str(label) for label in posterior.environments[:MOST_ENVIRONMENTS]], 24)
+    shown = [f"{label} ({count:,})" for label, count in zip(labels, posterior.counts.tolist(), strict=False)]
+    if n_environments > MOST_ENVIRONMENTS:
+        shown.append(f"and {n_environments - MOST_ENVIRONMENTS:,} more")
+    rows = f"{int(posterior.counts.sum()):,} rows"
+    verdict = [] if posterior.verdict is None else [("verdict", posterior.verdict.headline)]
+    return [
+        *verdict,
+        ("outcome", posterior.outcome_name),
+        ("features", f"{posterior.n_features:,}"),
+        ("environments", f"{n_environments:,} with {rows}: {', '.join(shown)}"),
+        ("subsets", f"{format_count(posterior.n_subsets)} in the support of the prior"),
+        ("engine", posterior.engine),
+        ("prior", posterior.prior),
+    ]
+
+
+def _remaining_features(posterior: Posterior, order: NDArray[np.intp]) -> str | None:
+    rest = order[MOST_FEATURES:]
+    if len(rest) == 0:
+        return None
+    largest = format_probability(posterior.inclusion[rest[0]])
+    bound = f"at {largest}" if largest.startswith("<") else f"at {largest} or below"
+    return f"and {len(rest):,} more feature{'' if len(rest) == 1 else 's'} {bound}"
+
+
+def _text_lines(posterior: Posterior, top: int) -> Iterator[str]:
+    yield "Posterior over invariant subsets"
+    for label, value in _header(posterior):
+        yield from wrap(value, f"  {label:<14}", " " * 16)
+
+    yield from ("", "Inclusion probability")
+    order = _by_inclusion(posterior.inclusion)
+    shown = order[:MOST_FEATURES]
+    names = name_labels([posterior.feature_names[j] for j in shown], 38)
+    column = max(display_width(name) for name in names)
+    for j, name in zip(shown, names, strict=True):
+        probability = float(posterior.inclusion[j])
+        padding = " " * (column - display_width(name))
+        yield f"  {name}{padding}  {format_probability(probability):>6}  {bar(probability, 30)}".rstrip()
+    remaining = _remaining_features(posterior, order)
+    if remaining is not None:
+        yield f"  … {remaining}"
+
+    yield from ("", "Most probable subsets", f"  {'prob.':>6}  {'sum':>6}  {'log ratio':>10}  subset")
+    probabilities = np.exp(posterior.log_probabilities[:top])
+    cumulative = np.cumsum(probabilities)
+    numbers = [
+        f"  {format_probability(probabilities[row]):>6}  {format_probability(cumulative[row]):>6}"
+        f"  {format_log_ratio(posterior.log_ratios[row]):>10}  "
+        for row in range(len(probabilities))
+    ]
+    subsets = [_names(posterior, mask) for mask in posterior.masks[:top]]
+    labels = subset_labels(subsets, COLUMNS - max(map(len, numbers)))
+    yield from (row + label for row, label in zip(numbers, labels, strict=True))
+
+    yield from ("", "Reading")
+    yield from wrap(reading(posterior), "  ", "  ")
+    if posterior.notes:
+        yield from ("", "Notes")
+        for note in posterior.notes:
+            yield from wrap(note, "  - ", "    ")
+
+
+# Colours that keep their contrast on white and on near-black; text takes the notebook's own colour.
+_BOX = "color:inherit;background:transparent;font-size:0.95em;line-height:1.4;max-width:52em"
+_TABLE = "border-collapse:collapse;margin:0.2em 0 0.8em 0;color:inherit;background:transparent"
+_CELL = "padding:0.1em 0.9em 0.1em 0;border:none;text-align:left;vertical-align:top;background:transparent"
+_NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
+_TITLE = "font-weight:600;margin:0.4em 0 0.1em 0"
+_TRACK = "display:inline-block;width:12em;height:0.75em;background:rgba(128,128,128,0.25)"
+_FILL = "display:block;height:100%;background:#3f8fd2"
+
+
+def _html(posterior: Posterior, top: int) -> str:
+    from html import escape
+
+    def cell(text: str, style: str = _CELL, title: str | None = None) -> str:
+        hover = "" if title is None else f' title="{escape(printable(title))}"'
+        return f'<td style="{style}"{hover}>{escape(printable(text))}</td>'
+
+    def table(rows: list[str]) -> str:
+        body = "".join(f'<tr style="background:transparent">{row}</tr>' for row in rows)
+        return f'<table style="{_TABLE}"><tbody>{body}</tbody></table>'
+
+    def title(text: str) -> str:
+        return f'<div style="{_TITLE}">{text}</div>'
+
+    faint = f"{_CELL};opacity:0.7"
+    order = _by_inclusion(posterior.inclusion)
+    features = []
+    shown = [posterior.feature_names[j] for j in order[:MOST_FEATURES]]
+    for j, name, label in zip(order, shown, name_labels(shown, 48), strict=False):
+        value = float(posterior.inclusion[j])
+        track = f'<span style="{_TRACK}"><span style="{_FILL};width:{100 * value:.1f}%"></span></span>'
+        features.append(
+            cell(label, title=name) + cell(format_probability(value), _NUMBER) + f'<td style="{_CELL}">{track}</td>'
+        )
+    remaining = _remaining_features(posterior, order)
+    if remaining is not None:
+        features.append(cell(f"… {remaining}", f"{faint}"))
+
+    number_heads = "".join(cell(head, f"{_NUMBER};opacity:0.7") for head in ("probability", "sum", "log ratio"))
+    subsets = [number_heads + cell("subset", faint)]
+    probabilities = np.exp(posterior.log_probabilities[:top])
+    cumulative = np.cumsum(probabilities)
+    members = [_names(posterior, mask) for mask in posterior.masks[:top]]
+    for row, (names, label) in enumerate(zip(members, subset_labels(members, _LABEL_WIDTH), strict=True)):
+        subsets.append(
+            cell(format_probability(probabilities[row]), _NUMBER)
+            + cell(format_probability(cumulative[row]), _NUMBER)
+            + cell(format_log_ratio(posterior.log_ratios[row]), _NUMBER)
+            + cell(label, title=format_subset(names, limit=100))
+        )
+    parts = [
+        title("Posterior over invariant subsets"),
+        table([cell(label, faint) + cell(value) for label, value in _header(posterior)]),
+        title("Inclusion probability"),
+        table(features),
+        title("Most probable subsets"),
+        table(subsets),
+        title("Reading"),
+        f"<div>{escape(reading(posterior))}</div>",
+    ]
+    if posterior.notes:
+        items = "".join(f"<li>{escape(printable(' '.join(note.split())))}</li>" for note in posterior.notes)
+        parts += [title("Notes"), f'<ul style="margin:0">{items}</ul>']
+    return f'<div style="{_BOX}">{"".join(parts)}</div>'

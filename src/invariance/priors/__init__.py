@@ -1,0 +1,22 @@
+"""Priors over subsets of features: stated without data, then bound to the features at hand.
+
+`UniformPrior`, `InclusionPrior` and `BetaBinomialPrior` say what is believed; `bind` ties one of them to the
+features at hand and gives a `BoundPrior`, which computes.
+"""
+
+from .base import Prior
+from .beta_binomial import BetaBinomialPrior
+from .bound import BoundPrior
+from .inclusion import InclusionPrior
+from .parsing import PRIOR_FORMS, parse_prior
+from .uniform import UniformPrior
+
+__all__ = [
+    "PRIOR_FORMS",
+    "BetaBinomialPrior",
+    "BoundPrior",
+    "InclusionPrior",
+    "Prior",
+    "UniformPrior",
+    "parse_prior",
+]

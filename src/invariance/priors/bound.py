@@ -1,0 +1,219 @@
+"""A prior over subsets of named features: probabilities, draws and sums.
+
+Every prior has the form
+
+    log p(z) = sum_j z_j * log_odds_j + log_size_weight[|z|] - log_normalizer
+
+over the subsets z that contain every forced feature, no excluded one, and at most `max_size` features in all
+(forced ones count). All of them are normalised over that support.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..exceptions import SettingError
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+_BLOCK_VALUES = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class BoundPrior:
+    """A prior tied to p named features. Made by `Prior.bind`.
+
+    feature_names: the p names. max_size: largest |z|, at most p.
+    log_odds: (p,) finite; 0 where a feature is forced in or out.
+    log_size_weight: (p + 1,) indexed by |z|, -inf beyond max_size.
+    forced_in, forced_out: (p,) bool. name: one line for people.
+    original_features: the names among which the user spoke; those that are not in feature_names were dropped.
+    log_normalizer: log of the sum of the unnormalised weights, derived from the rest.
+    """
+
+    feature_names: tuple[str, ...]
+    max_size: int
+    log_odds: FloatArray
+    log_size_weight: FloatArray
+    forced_in: BoolArray
+    forced_out: BoolArray
+    name: str
+    original_features: tuple[str, ...] = ()
+    log_normalizer: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "original_features", self.original_features or self.feature_names)
+        for array in (self.log_odds, self.log_size_weight, self.forced_in, self.forced_out):
+            array.setflags(write=False)
+        if self._independent:
+            total = self._weights[0] - np.sum(self._log_chances[1])
+        else:
+            total = np.logaddexp.reduce(self._log_size_mass)
+        object.__setattr__(self, "log_normalizer", float(total))
+
+    @cached_property
+    def free(self) -> NDArray[np.intp]:
+        """Indices of the features that are neither forced in nor forced out."""
+        return np.flatnonzero(~(self.forced_in | self.forced_out))
+
+    @cached_property
+    def kept(self) -> NDArray[np.intp]:
+        """(p,) where the features are among the original ones."""
+        position = {name: j for j, name in enumerate(self.original_features)}
+        return np.array([position[name] for name in self.feature_names], dtype=np.intp)
+
+    @cached_property
+    def _n_forced(self) -> int:
+        return int(np.count_nonzero(self.forced_in))
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        """log_size_weight by the number of free features in the subset, 0..t: (t + 1,)."""
+        most = min(self.max_size - self._n_forced, self.free.size)
+        return self.log_size_weight[self._n_forced : self._n_forced + most + 1]
+
+    @cached_property
+    def _log_chances(self) -> tuple[FloatArray, FloatArray]:
+        """Log probabilities of in and of out before any size weight, one per free feature."""
+        odds = self.log_odds[self.free]
+        return -np.logaddexp(0.0, -odds), -np.logaddexp(0.0, odds)
+
+    @cached_property
+    def _exchangeable(self) -> bool:
+        """Subsets of one size are equally probable."""
+        return np.unique(self.log_odds[self.free]).size <= 1
+
+    @cached_property
+    def _independent(self) -> bool:
+        """No truncation and no size weight: the free features are independent."""
+        return self._weights.size == self.free.size + 1 and bool(np.all(self._weights == self._weights[0]))
+
+    @cached_property
+    def _log_size_mass(self) -> FloatArray:
+        """Unnormalised log mass of each number of free features, (t + 1,)."""
+        counts = np.arange(self._weights.size)
+        if self._exchangeable:
+            # Exact integers: the logarithm of each binomial coefficient is right to the last digit.
+            logs = [math.log(c) for c in _binomials(self.free.size, counts.size - 1)]
+            return np.array(logs) + self.log_odds[self.free[:1]].sum() * counts + self._weights
+        log_in, log_out = self._log_chances
+        mass = np.where(counts == 0, 0.0, -np.inf)
+        for j in range(self.free.size):
+            _add_feature(mass, j, log_in[j], log_out[j])
+        return mass - np.sum(log_out) + self._weights
+
+    def _remaining_mass(self) -> FloatArray:
+        """Table T of shape (f + 1, t + 2) over the f free features, in log space.
+
+        T[j, k] is the expected size weight when k of the first j free features are in and the others are
+        drawn independently by their odds; the last column (too many) is -inf.
+        """
+        log_in, log_out = self._log_chances
+        table = np.full((self.free.size + 1, self._weights.size + 1), -np.inf)
+        table[-1, :-1] = self._weights
+        for j in range(self.free.size - 1, -1, -1):
+            after = table[j + 1]
+            table[j, :-1] = np.logaddexp(log_out[j] + after[:-1], log_in[j] + after[1:])
+        return table
+
+    def log_prob(self, masks: ArrayLike) -> FloatArray:
+        """Normalised log prior probability of each subset; -inf outside the support.
+
+        masks: (S, p) boolean (or 0/1), or one subset (p,). Returns (S,).
+        """
+        rows, p = np.atleast_2d(np.asarray(masks)), len(self.feature_names)
+        if rows.ndim != 2 or rows.shape[1] != p:
+            raise SettingError(f"masks must have shape (S, {p}), one column per feature; got {np.shape(masks)}")
+        if rows.dtype != np.bool_ and not np.isin(rows, (0, 1)).all():
+            raise SettingError("masks must be boolean (or 0 and 1): True where a feature is in the subset")
+        rows = rows.astype(np.bool_, copy=False)
+        sizes = np.count_nonzero(rows, axis=1)
+        result = self.log_size_weight[sizes] - self.log_normalizer
+        if self._exchangeable:
+            result += self.log_odds[self.free[:1]].sum() * (sizes - self._n_forced)
+        else:
+            step = max(1, _BLOCK_VALUES // p)
+            for start in range(0, len(rows), step):
+                result[start : start + step] += rows[start : start + step] @ self.log_odds
+        np.minimum(result, 0.0, out=result)  # rounding must not make a probability exceed one
+        result[rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)] = -np.inf
+        return result
+
+    def sample(self, n: int, rng: np.random.Generator) -> BoolArray:
+        """n independent exact draws, (n, p) bool.
+
+        Unequal odds with a size limit need a table of (p + 1) x (max_size + 2) floats while drawing.
+        """
+        result = np.zeros((n, len(self.feature_names)), dtype=np.bool_)
+        result[:, self.forced_in] = True
+        log_in, _ = self._log_chances
+        if self._exchangeable:
+            chances = np.exp(self._log_size_mass - self.log_normalizer)
+            sizes = rng.choice(chances.size, size=n, p=chances / chances.sum())
+            drawn = np.arange(self.free.size) < sizes[:, np.newaxis]
+            result[:, self.free] = rng.permuted(drawn, axis=1, out=drawn)
+        elif self._independent:
+            for j, feature in enumerate(self.free):
+                result[:, feature] = rng.random(n) < np.exp(log_in[j])
+        else:
+            table = self._remaining_mass()
+            held = np.zeros(n, dtype=np.intp)
+            for j, feature in enumerate(self.free):
+                chance = np.exp(log_in[j] + table[j + 1, held + 1] - table[j, held])
+                result[:, feature] = rng.random(n) < chance
+                held += result[:, feature]
+        return result
+
+    def support_size(self) -> int:
+        """The exact number of subsets with positive probability."""
+        return sum(_binomials(self.free.size, self._weights.size - 1))
+
+    def size_distribution(self) -> FloatArray:
+        """Prior probability of each size |z| = 0..p, (p + 1,)."""
+        result = np.zeros(len(self.feature_names) + 1)
+        mass = self._log_size_mass
+        result[self._n_forced : self._n_forced + mass.size] = np.exp(mass - self.log_normalizer)
+        return result
+
+    def inclusion_probabilities(self) -> FloatArray:
+        """Prior probability that each feature is in the subset, (p,).
+
+        Under truncation these are the probabilities after it, so smaller than those an `InclusionPrior` was
+        given. Unequal odds with a size limit need the same table as `sample`.
+        """
+        result = self.forced_in.astype(np.float64)
+        log_in, log_out = self._log_chances
+        if self._independent:
+            result[self.free] = np.exp(log_in)
+        elif self._exchangeable:
+            chances = np.exp(self._log_size_mass - self.log_normalizer)
+            result[self.free] = chances @ np.arange(chances.size) / self.free.size
+        else:
+            table = self._remaining_mass()
+            before = np.where(np.arange(self._weights.size) == 0, 0.0, -np.inf)
+            for j, feature in enumerate(self.free):
+                result[feature] = np.exp(before + log_in[j] + table[j + 1, 1:] - table[0, 0]).sum()
+                _add_feature(before, j, log_in[j], log_out[j])
+        return np.minimum(result, 1.0)
+
+
+def _add_feature(mass: FloatArray, j: int, log_in: float, log_out: float) -> None:
+    """Extend, in place, the log size distribution of the first j features by one more."""
+    top = min(j + 1, mass.size - 1)
+    mass[1 : top + 1] = np.logaddexp(mass[1 : top + 1] + log_out, mass[:top] + log_in)
+    mass[0] += log_out
+
+
+def _binomials(n: int, most: int) -> Iterator[int]:
+    """C(n, 0), ..., C(n, most) as exact integers."""
+    value = 1
+    for k in range(most + 1):
+        yield value
+        value = value * (n - k) // (k + 1)

@@ -1,0 +1,84 @@
+"""A Lasso screen on pooled rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import SettingError
+from .lasso import SCREEN_FOLDS, SCREENED_FEATURES, cross_validated_lasso, standardized
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """kept (p,): the features that passed; coefficients (p,): of the Lasso, NaN where none was needed.
+
+    used_fallback: the Lasso kept nothing, so that correlation with the outcome decided alone.
+    """
+
+    kept: NDArray[np.bool_]
+    coefficients: Floats
+    used_fallback: bool
+
+
+class LassoScreen(BaseEstimator):
+    """The k features with the largest coefficients of a cross-validated Lasso on the pooled rows.
+
+    Where the Lasso keeps fewer than k, only those pass; where it keeps none, the k features with the largest
+    correlation with the outcome do, which is reported as the fallback.
+
+    Parameters
+    ----------
+    k : how many features pass at most; with k or fewer features all pass and no Lasso is fitted
+    cv : number of random folds
+    standardize : give every feature standard deviation 1 first; False lets large units win
+    random_state : seed of the folds
+    n_jobs : processes over folds, as in scikit-learn
+    """
+
+    def __init__(
+        self,
+        k: int = SCREENED_FEATURES,
+        cv: int = SCREEN_FOLDS,
+        standardize: bool = True,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.k = k
+        self.cv = cv
+        self.standardize = standardize
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def screen(self, data: MultiEnvironmentData, typed: str = "{}") -> Screening:
+        """Which features pass; `typed` is how a method with this screen, {}, is written, for advice on the screen."""
+        if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
+            raise SettingError(f"k={self.k!r} is not a number of features: use a whole number from 1 on.")
+        p = data.n_features
+        if p <= self.k:
+            return Screening(np.ones(p, dtype=bool), np.full(p, np.nan), False)
+        fit = cross_validated_lasso(
+            data,
+            self.cv,
+            self.standardize,
+            self.random_state,
+            self.n_jobs,
+            with_folds=lambda folds: typed.format(" ".join(repr(clone(self).set_params(cv=folds)).split())),
+        )
+        used_fallback = not fit.coefficients.any()
+        size = np.abs(pooled_correlations(data) if used_fallback else fit.coefficients)
+        kept = np.zeros(p, dtype=bool)
+        kept[np.argsort(-size, kind="stable")[: self.k]] = True
+        return Screening(kept & (size > 0.0), fit.coefficients, used_fallback)
+
+
+def pooled_correlations(data: MultiEnvironmentData) -> Floats:
+    """(p,) correlation of each feature with the outcome over all rows."""
+    y = data.y - data.y.mean()
+    return np.clip(standardized(data).T @ y / (np.sqrt(data.n_rows) * np.linalg.norm(y)), -1.0, 1.0)
