@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 from invariance import BetaBinomialPrior, LinearGaussian, MixingWarning, UniformPrior
 from invariance.inference.base import RunOptions
 from invariance.inference.enumeration import Enumeration
+from invariance.inference.tempering import engine as tempering
 from invariance.inference.tempering.engine import Tempering
-from invariance.inference.tempering.engine import engine as tempering
 from invariance.inference.tempering.evidence import bridges, by_revisits
 from invariance.inference.tempering.posterior import TemperingPosterior, Visited
 from invariance.simulation import hidden_sums

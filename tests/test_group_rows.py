@@ -23,7 +23,7 @@ from invariance.conditionals.gaussian_rows import LinearGaussianRows
 from invariance.conditionals.row_groups import no_rows
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions
-from invariance.inference.rescoring import support_note
+from invariance.inference.tempering.support_note import support_note
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.block_gibbs import block_log_ratios, subset_log_ratio
 from invariance.kernels.group_rows import _supported, fill_shares_from_rows, share_from_rows

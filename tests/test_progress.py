@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from invariance import progress
+from invariance._tools import progress
 from invariance._tools.progress import ProgressBar
 
 

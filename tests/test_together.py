@@ -12,7 +12,7 @@ from invariance import BIP, BetaBinomialPrior, InclusionPrior, LinearGaussian, M
 from invariance.conditionals.gaussian_rows import LinearGaussianRows
 from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
-from invariance.inference.tempering.engine import Tempering, searching
+from invariance.inference.tempering import Tempering, searching
 from invariance.inference.tempering.posterior import TemperingPosterior
 from invariance.inference.tempering.regression_paths import groupings
 from invariance.inference.tempering.replicas import Target

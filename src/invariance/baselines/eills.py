@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from ..conditionals.linear_gaussian import LinearGaussian
@@ -26,8 +26,6 @@ from .subset_lists import (
     subset_space,
 )
 
-Floats = NDArray[np.float64]
-
 _PER_BLOCK = 1 << 13
 _SECONDS_PER_LOSS = {"cholesky": 2e-6, "inverse": 2e-4}
 # A holds squares of second moments, so that legitimate designs have far smaller pivots than the moments themselves.
@@ -37,7 +35,7 @@ _MOST_FEATURES = 300
 _SAME_LOSS = 1e-9
 
 # losses (n,) of the subsets that (starts, members) list, and the minimiser of the last one
-Scorer = Callable[[NDArray[np.int64], NDArray[np.int64]], tuple[Floats, Floats]]
+Scorer = Callable[[Integers, Integers], tuple[Floats, Floats]]
 
 
 class EILLS(EnvironmentSelector):
@@ -98,7 +96,7 @@ class EILLS(EnvironmentSelector):
         self.n_jobs = n_jobs
         self.progress = progress
 
-    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+    def _select(self, data: MultiEnvironmentData) -> Mask:
         if not self.gamma >= 0.0:
             raise SettingError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
         if self.solver not in _SECONDS_PER_LOSS:
@@ -148,7 +146,7 @@ class EILLS(EnvironmentSelector):
                 bar.advance()
         return losses
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: NDArray[np.bool_]) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         beta = self._minimiser
         return beta, float(data.y.mean() - data.X.mean(axis=0) @ beta) if self.center else 0.0
 
@@ -191,7 +189,7 @@ def _by_cholesky(sigma: Floats, cross: Floats, gamma: float) -> Scorer:
     constant = gamma * np.mean(cross**2, axis=0)
     terms = sigma.mean(axis=0), penalty, cross.mean(axis=0), slope, constant
 
-    def losses(starts: NDArray[np.int64], members: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def losses(starts: Integers, members: Integers) -> tuple[Floats, Floats]:
         loss, beta = np.empty(len(starts) - 1), np.empty(sigma.shape[1])
         subset_losses(*terms, starts, members, _PIVOT_TOLERANCE, loss, beta)
         return loss, beta[: starts[-1] - starts[-2]]
@@ -203,7 +201,7 @@ def _by_inverse(sigma: Floats, cross: Floats, gamma: float) -> Scorer:
     """Every operation in float64 and in the order of the authors' code: where rounding decides, order does."""
     n_environments = len(sigma)
 
-    def one(members: NDArray[np.int64]) -> tuple[float, Floats]:
+    def one(members: Integers) -> tuple[float, Floats]:
         A, b, constant = np.zeros((len(members), len(members))), np.zeros((len(members), 1)), np.zeros((1, 1))
         for whole, column in zip(sigma, cross[:, :, None], strict=True):
             inside, c = whole[members][:, members], column[members]
@@ -217,7 +215,7 @@ def _by_inverse(sigma: Floats, cross: Floats, gamma: float) -> Scorer:
         loss = 0.5 * (beta.T @ A @ beta) - beta.T @ b + 0.5 * constant
         return float(loss[0, 0]), beta[:, 0]
 
-    def losses(starts: NDArray[np.int64], members: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def losses(starts: Integers, members: Integers) -> tuple[Floats, Floats]:
         beta, loss = np.empty(0), np.zeros(len(starts) - 1)
         for s, (start, end) in enumerate(pairwise(starts)):
             if start < end:

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr
 
+from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted, rows_text
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError
 from ..screening.lasso import screened
 from .icp import check_level
-
-Floats = NDArray[np.float64]
 
 _SMALLEST_ERROR = 1e-10
 _SINGULAR = 1e-13
@@ -63,7 +62,7 @@ class HiddenICP(EnvironmentSelector):
         self.intercept = intercept
         self.environment = environment
 
-    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+    def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
         effects = hidden_effects(data, self.alpha, self.intercept)
         self.p_values_ = self._expand(effects.p_values, 1.0)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from .._tools.arrays import Floats, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from ..data.checks import rows_text, warn
@@ -26,8 +26,6 @@ from .subset_lists import (
     resolve_max_size,
     subset_space,
 )
-
-Floats = NDArray[np.float64]
 
 _PER_BLOCK = 1 << 13
 _SECONDS_PER_TEST = 5e-7
@@ -65,7 +63,7 @@ class SubsetPValues:
             }
         )
 
-    def _names(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+    def _names(self, mask: Mask) -> tuple[str, ...]:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
 
 
@@ -139,7 +137,7 @@ class ICP(EnvironmentSelector):
         check_is_fitted(self)
         return self.subsets_.accepted(self.alpha)
 
-    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+    def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
         max_size = resolve_max_size(self.max_size, data.n_features)
         refuse_too_many(
@@ -174,7 +172,7 @@ class ICP(EnvironmentSelector):
         n = space.n_subsets
         run = _Run(np.full(n, np.nan), np.zeros(space.n_features), np.ones(space.n_features, dtype=bool))
 
-        def work(start: int) -> tuple[int, Lists, Floats, NDArray[np.bool_]]:
+        def work(start: int) -> tuple[int, Lists, Floats, Mask]:
             lists = space.lists(np.arange(start, min(start + _PER_BLOCK, n)))
             tested = tests.test(lists)
             return start, lists, tested.p_values, tested.determined
@@ -205,7 +203,7 @@ class _Run:
 
     p_values: Floats
     outside: Floats
-    common: NDArray[np.bool_]
+    common: Mask
     stopped: bool = False
     determined: int | None = None
 

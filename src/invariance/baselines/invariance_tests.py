@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, ndtri, stdtr
 
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.residual_tests import coefficient_hull, contrast_statistics, residual_moments, residual_moments_by_rows
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from .subset_lists import Lists
-
-Floats = NDArray[np.float64]
 
 # Second moments keep at least eight digits of a residual variance above this; below it the rows decide.
 DECIDABLE = 1e-7
@@ -26,7 +25,7 @@ class TestedSubsets:
     """p_values (S,); determined (S,): the features leave no residual, so that nothing speaks against invariance."""
 
     p_values: Floats
-    determined: NDArray[np.bool_]
+    determined: Mask
 
 
 class ResidualTests:
@@ -77,7 +76,7 @@ class ResidualTests:
         return mean, scatter
 
     @cached_property
-    def _rows(self) -> tuple[Floats, NDArray[np.int64]]:
+    def _rows(self) -> tuple[Floats, Integers]:
         """Unit columns [x, y] as (d, m), each environment's rows rotated into at most d of them and its mean."""
         unit, _, _ = unit_rows(np.column_stack([self.data.X, self.data.y]))
         parts = []

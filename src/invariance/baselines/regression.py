@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import stdtr
 
+from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted, warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import as_mask
@@ -19,9 +20,6 @@ from ..moments.least_squares import DEPENDENT, unit_rows
 from ..screening.lasso import cross_validated_lasso
 from ..screening.lasso_screen import pooled_correlations
 from .icp import check_level
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 def coefficient_p_values(X: Floats, y: Floats) -> Floats:

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.selector import EnvironmentSelector
 from ..screening.lasso_screen import LassoScreen, Screening
-
-Floats = NDArray[np.float64]
 
 
 class Screened(EnvironmentSelector):
@@ -65,7 +64,7 @@ class Screened(EnvironmentSelector):
         """What the screen alone says, for `fit_screened`."""
         return self.used_screen.screen(data, f"Screened({type(self.estimator).__name__}(), screen={{}})")
 
-    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+    def _select(self, data: MultiEnvironmentData) -> Mask:
         given = getattr(self, "_given", None)
         screening = self.screening(data) if given is None else given
         kept = screening.kept | self._forced(data)
@@ -87,17 +86,17 @@ class Screened(EnvironmentSelector):
                 setattr(self, name, self._expand(_unfold(getattr(self.estimator_, name), kept, np.nan), np.nan))
         return _unfold(self.estimator_.support_, kept, False)
 
-    def _forced(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+    def _forced(self, data: MultiEnvironmentData) -> Mask:
         """(p,) what the method's prior includes for certain, whatever the screen thinks of it."""
         prior = getattr(self.estimator, "prior", None)
         names = set() if prior is None else set(prior.forced(data.original_features))
         return np.array([name in names for name in data.feature_names])
 
-    def _coefficients(self, data: MultiEnvironmentData, selected: NDArray[np.bool_]) -> tuple[Floats, float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         return _unfold(self.estimator_.coef_, self.screened_[self._kept], 0.0), self.estimator_.intercept_
 
 
-def _unfold(values: NDArray, kept: NDArray[np.bool_], fill: Any) -> NDArray:
+def _unfold(values: NDArray, kept: Mask, fill: Any) -> NDArray:
     full = np.full(kept.shape, fill, dtype=values.dtype)
     full[kept] = values
     return full

@@ -7,16 +7,15 @@ from functools import cached_property
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Integers, Mask
 from .._tools.wording import approximate_count, duration
 from ..conditionals.blocks import count_subsets
 from ..data.subsets import as_lists
 from ..exceptions import DataError, SettingError
 from ..screening.lasso import screened
 
-Positions = NDArray[np.int64]
-Lists = tuple[NDArray[np.int64], NDArray[np.int64]]
+Lists = tuple[Integers, Integers]
 
 MOST_SUBSETS = 1 << 24
 
@@ -31,11 +30,11 @@ class BitPatterns:
     def n_subsets(self) -> int:
         return 1 << self.n_features
 
-    def masks(self, positions: Positions) -> NDArray[np.bool_]:
+    def masks(self, positions: Integers) -> Mask:
         """(len(positions), p)"""
         return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
 
-    def lists(self, positions: Positions) -> Lists:
+    def lists(self, positions: Integers) -> Lists:
         """(starts, members), as `invariance.subsets.as_lists` gives them."""
         return as_lists(self.masks(positions))
 
@@ -52,12 +51,12 @@ class SizedSubsets:
         return int(self._first[-1])
 
     @cached_property
-    def _first(self) -> Positions:
+    def _first(self) -> Integers:
         """(max_size + 2,) position of the first subset of each size, and the number of subsets."""
         counts = [comb(self.n_features, k) for k in range(self.max_size + 1)]
         return np.concatenate([[0], np.cumsum(counts)])
 
-    def lists(self, positions: Positions) -> Lists:
+    def lists(self, positions: Integers) -> Lists:
         sizes = np.searchsorted(self._first, positions, side="right") - 1
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         members = np.empty(starts[-1], np.int64)
@@ -71,7 +70,7 @@ class SizedSubsets:
             rank[rows] -= table[largest]
         return starts, members
 
-    def masks(self, positions: Positions) -> NDArray[np.bool_]:
+    def masks(self, positions: Integers) -> Mask:
         starts, members = self.lists(positions)
         masks = np.zeros((len(positions), self.n_features), dtype=bool)
         masks[np.repeat(np.arange(len(positions)), np.diff(starts)), members] = True

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
 from .._tools.settings import Value, read_call, split_outside_brackets
 from ..baselines import (
@@ -39,7 +40,6 @@ from .text import comparison_summary
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = NDArray[np.float64]
 
 METHODS: dict[str, Callable[[], EnvironmentSelector]] = {
     "BIP": BIP,
@@ -78,11 +78,11 @@ class MethodResult:
 
     name: str
     outcome: str
-    selected: NDArray[np.bool_]
+    selected: Mask
     inclusion: Floats | None
     p_values: Floats | None
     coefficients: Floats
-    seen: NDArray[np.bool_]
+    seen: Mask
     seconds: float
     notes: tuple[str, ...] = ()
     verdict: str | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .._tools.arrays import Floats
 from ..moments.moments import Moments
 
 
@@ -28,7 +28,7 @@ class Conditional(Protocol):
     @property
     def largest_size(self) -> int: ...
 
-    def log_ratio_many(self, masks: ArrayLike) -> NDArray[np.float64]: ...
+    def log_ratio_many(self, masks: ArrayLike) -> Floats: ...
 
 
 def require_abilities(conditional: Any, abilities: Sequence[str], engine: str) -> None:

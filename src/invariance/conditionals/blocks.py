@@ -16,16 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.subsets import as_lists
 from ..kernels.block_gibbs import block_log_ratios
 from ..kernels.combinations import score_extensions
 from ..kernels.reductions import add_dense_prior, add_listed_prior, fold_inclusion, listed_inclusion
 from ..kernels.subset_cholesky import score_subsets
 from ..kernels.subset_tree import score_block
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Positions = NDArray[np.int64]
 
 _LOW_FEATURES = 14
 _LARGEST_LISTED_BLOCK = 1 << 20
@@ -43,10 +40,10 @@ class RowScores:
     """
 
     conditional: Any
-    forced: Positions
-    free: Positions
+    forced: Integers
+    free: Integers
 
-    def dense(self, n_low: int, high: Positions) -> Floats:
+    def dense(self, n_low: int, high: Integers) -> Floats:
         """(2**n_low,) log Λ of the features `high` joined by all subsets of the first n_low."""
         log_ratio = np.empty(1 << n_low)
         fixed = np.sort(np.concatenate([self.forced, self.free[high]]))
@@ -106,13 +103,13 @@ class ScoredBlock(Protocol):
 
     log_ratio: Floats
     log_posterior: Floats
-    undecidable: Positions
+    undecidable: Integers
 
     def inclusion(self, weights: Floats) -> tuple[float, Floats]:
         """Sum of weights (n,), and (f, f) sums over the subsets that hold features i and j. May overwrite weights."""
         ...
 
-    def masks(self, positions: Positions) -> Mask:
+    def masks(self, positions: Integers) -> Mask:
         """(len(positions), f), positions in the block"""
         ...
 
@@ -128,7 +125,7 @@ class SubsetBlocks(Protocol):
 
     def scored(self, block: int) -> ScoredBlock: ...
 
-    def masks(self, positions: Positions) -> Mask:
+    def masks(self, positions: Integers) -> Mask:
         """(len(positions), f)"""
         ...
 
@@ -170,15 +167,15 @@ class DenseBlocks:
         undecidable = unknown[np.argsort(self._low_sizes[unknown], kind="stable")]
         return DenseBlock(self, block, log_ratio, log_posterior, undecidable)
 
-    def masks(self, positions: Positions) -> Mask:
+    def masks(self, positions: Integers) -> Mask:
         return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
 
-    def high_features(self, block: int) -> Positions:
+    def high_features(self, block: int) -> Integers:
         bits = block >> np.arange(self.n_features - self.n_low) & 1
         return self.n_low + np.flatnonzero(bits)
 
     @cached_property
-    def _low_sizes(self) -> NDArray[np.int64]:
+    def _low_sizes(self) -> Integers:
         return np.bitwise_count(np.arange(1 << self.n_low, dtype=np.uint64)).astype(np.int64)
 
     @cached_property
@@ -195,7 +192,7 @@ class DenseBlock:
     block: int
     log_ratio: Floats
     log_posterior: Floats
-    undecidable: Positions
+    undecidable: Integers
 
     def inclusion(self, weights: Floats) -> tuple[float, Floats]:
         f, n_low = self.parent.n_features, self.parent.n_low
@@ -208,7 +205,7 @@ class DenseBlock:
         pairs[np.ix_(high, high)] = total
         return total, pairs
 
-    def masks(self, positions: Positions) -> Mask:
+    def masks(self, positions: Integers) -> Mask:
         return self.parent.masks(self.parent.start(self.block) + positions)
 
 
@@ -249,7 +246,7 @@ class ListedBlocks:
         undecidable = unknown[np.argsort(_sizes(members[unknown]), kind="stable")]
         return ListedBlock(members, log_ratio, log_posterior, undecidable, self.n_features)
 
-    def masks(self, positions: Positions) -> Mask:
+    def masks(self, positions: Integers) -> Mask:
         masks = np.zeros((len(positions), self.n_features), dtype=bool)
         block = np.searchsorted(self._starts, positions, side="right") - 1
         for b in np.unique(block):
@@ -263,7 +260,7 @@ class ListedBlock:
     members: NDArray[np.int32]
     log_ratio: Floats
     log_posterior: Floats
-    undecidable: Positions
+    undecidable: Integers
     n_features: int
 
     def inclusion(self, weights: Floats) -> tuple[float, Floats]:
@@ -271,11 +268,11 @@ class ListedBlock:
         total = float(listed_inclusion(weights, self.members, upper))
         return total, upper + np.triu(upper, 1).T
 
-    def masks(self, positions: Positions) -> Mask:
+    def masks(self, positions: Integers) -> Mask:
         return _as_masks(self.members[positions], self.n_features)
 
 
-def _sizes(members: NDArray[np.int32]) -> Positions:
+def _sizes(members: NDArray[np.int32]) -> Integers:
     return (members >= 0).sum(axis=1)
 
 

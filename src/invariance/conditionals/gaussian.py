@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaincc, polygamma
 
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.subsets import as_masks
 from ..moments.least_squares import least_squares
 from ..moments.moments import Moments
@@ -15,7 +16,6 @@ from ..moments.moments import Moments
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
 
-Floats = NDArray[np.float64]
 
 # Up to this many subsets are fitted to the rows, as many as engines score again from them.
 _MOST_FITTED = 20
@@ -67,7 +67,7 @@ class GaussianConditional:
         probability[known] = gammaincc(mean_known / scale, deviance[known] / scale)
         return Tails(np.where(known, -0.5 * mean, -np.inf), probability)
 
-    def ranks(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def ranks(self, masks: Mask) -> Integers:
         """(S, E + 1) ranks of the fits in each environment and in the pool.
 
         They are the numbers of features that vary there, as in every subset that second moments can decide. Features
@@ -85,7 +85,7 @@ class GaussianConditional:
                     ranks[row] = _fitted_ranks(self.data, mask)
         return ranks
 
-    def _may_be_dependent(self, mask: NDArray[np.bool_]) -> bool:
+    def _may_be_dependent(self, mask: Mask) -> bool:
         """Whether second moments leave it open that features of a subset (p,) depend on each other in some group."""
         if not self.moments.scatter.size:
             return True
@@ -98,13 +98,13 @@ class GaussianConditional:
         return bool(np.linalg.eigvalsh(scaled).min(initial=1.0) < _INDEPENDENT)
 
 
-def _fitted_ranks(data: MultiEnvironmentData, mask: NDArray[np.bool_]) -> list[int]:
+def _fitted_ranks(data: MultiEnvironmentData, mask: Mask) -> list[int]:
     """Ranks of the features of a subset (p,) in the rows of each environment and of the pool."""
     groups = [*(data.rows(e) for e in range(data.n_environments)), np.arange(data.n_rows)]
     return [least_squares(data.X[np.ix_(rows, mask)], data.y[rows]).rank for rows in groups]
 
 
-def deviance_moments(counts: Floats, ranks: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def deviance_moments(counts: Floats, ranks: Integers) -> tuple[Floats, Floats]:
     """Mean and variance (S,) of −2 log Λ of invariant subsets, from counts (G,) of rows and ranks (S, G) of the fits in
     each environment and, last, in the pool.
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import as_masks
 from ..kernels.active_set import Scoring
@@ -19,8 +20,6 @@ from ..moments.moments import Moments
 from .gaussian import GaussianConditional
 from .linear_gaussian import PIVOT_TOLERANCE, LinearGaussian
 from .support import Unsupported
-
-Floats = NDArray[np.float64]
 
 _CACHE_BYTES = 2.5e8
 _FEWEST_KEPT = 64
@@ -106,7 +105,7 @@ class LinearGaussianRows(GaussianConditional):
         values[np.isnan(values)] = -np.inf
         return values
 
-    def nearly_outcome(self) -> NDArray[np.bool_]:
+    def nearly_outcome(self) -> Mask:
         """As `LinearGaussian.nearly_outcome`."""
         y, diagonal = self.moments.outcome, self._diagonal
         starts, stops = self._bounds[:-1], self._bounds[1:]
@@ -127,7 +126,7 @@ class LinearGaussianRows(GaussianConditional):
         part, used = self._narrowed(chosen)
         return part.rescore(chosen[:, used])
 
-    def _narrowed(self, chosen: NDArray[np.bool_]) -> tuple[LinearGaussian, NDArray[np.intp]]:
+    def _narrowed(self, chosen: Mask) -> tuple[LinearGaussian, NDArray[np.intp]]:
         """A model of the features that the subsets hold (one, if they hold none), and which these are."""
         used = np.flatnonzero(chosen.any(axis=0))
         if not len(used):

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._tools.arrays import Floats, Mask
 from .._tools.parallel import n_workers, ordered_map
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_lists, as_mask, as_masks
@@ -31,9 +32,6 @@ from .blocks import (
 from .gaussian import GaussianConditional
 from .row_groups import always_decidable, compressed_rows, no_rows
 from .support import Unsupported, find_causes, reasons_of, too_few_rows
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 PIVOT_TOLERANCE = 1e-9
 # While searching, every collinear feature that must be left out of a subset makes its log Λ this share worse.

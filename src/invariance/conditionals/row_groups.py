@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Floats
 from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.group_rows import GroupRows
 from ..moments.least_squares import unit_rows
 from ..moments.moments import Moments
-
-Floats = NDArray[np.float64]
 
 # With fewer rows to a column than this, a triangular factor saves less than it costs.
 _WORTHWHILE = 2

@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Mask
 from ..data.checks import quoted
 from ..moments.moments import Moments
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Subsets that are looked at for causes, the smallest first.
 _EXAMPLES = 64

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._tools.arrays import Floats, Mask
 from ..exceptions import DataError, DataWarning
 
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
@@ -179,8 +180,8 @@ def _is_hashable(value: object) -> bool:
 
 
 def located(
-    X_bad: NDArray[np.bool_],
-    y_bad: NDArray[np.bool_],
+    X_bad: Mask,
+    y_bad: Mask,
     columns: Sequence[str],
     codes: NDArray[np.intp],
     environments: Sequence[Hashable] | None,
@@ -196,7 +197,7 @@ def located(
     return f"{where}; in environment {inside}" if inside else where
 
 
-def all_missing(X: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
+def all_missing(X: Floats, y: Floats) -> Mask:
     """Which columns of [X, y] have no value at all (p + 1,)."""
     return np.append(np.isnan(X).all(axis=0), np.isnan(y).all())
 
@@ -211,7 +212,7 @@ def dropped_message(dropped: Mapping[Hashable, int], environments: Sequence[Hash
     return f"{message}; nothing is left of environment {quoted(lost)}" if lost else message
 
 
-def check_scale(names: Sequence[str], minimum: NDArray[np.float64], maximum: NDArray[np.float64]) -> None:
+def check_scale(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
     """Raise for columns whose squares leave float64; ``minimum`` and ``maximum`` are per column."""
     large = np.maximum(-minimum, maximum)
     for column in np.flatnonzero(large > LARGEST).tolist():
@@ -221,7 +222,7 @@ def check_scale(names: Sequence[str], minimum: NDArray[np.float64], maximum: NDA
         )
 
 
-def check_spread(names: Sequence[str], minimum: NDArray[np.float64], maximum: NDArray[np.float64]) -> None:
+def check_spread(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
     """Raise for columns that vary by less than squares in float64 can hold; needs the range over all rows."""
     spread = maximum - minimum
     for column in np.flatnonzero((spread > 0) & (spread < SMALLEST_SPREAD)).tolist():

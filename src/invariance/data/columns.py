@@ -7,8 +7,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Floats
 from ..exceptions import DataError
 from .checks import check_unique
 
@@ -60,7 +60,7 @@ def as_series(values: Any) -> Any | None:
     return series if isinstance(series, nw.Series) else None
 
 
-def series_values(series: Any, name: str, role: str = "feature") -> NDArray[np.float64]:
+def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     """A narwhals Series as float64 (N,); booleans count 0 and 1."""
     import narwhals as nw
 
@@ -102,7 +102,7 @@ def _reads_as_number(value: Any) -> bool:
     return False
 
 
-def frame_values(frame: Any, names: Sequence[str], role: str = "feature") -> NDArray[np.float64]:
+def frame_values(frame: Any, names: Sequence[str], role: str = "feature") -> Floats:
     """Columns of a narwhals DataFrame as float64 (N, p) in C order."""
     values = np.empty((len(frame), len(names)), dtype=np.float64)
     for position, name in enumerate(names):
@@ -110,7 +110,7 @@ def frame_values(frame: Any, names: Sequence[str], role: str = "feature") -> NDA
     return values
 
 
-def array_values(values: Any, what: str) -> NDArray[np.float64]:
+def array_values(values: Any, what: str) -> Floats:
     """An array, or nested lists of numbers, as float64 of the same shape."""
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         raise DataError(f"{what} is a sparse matrix: pass a dense array, for example {what}.toarray().")

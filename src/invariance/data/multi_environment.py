@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import DataError
 from .checks import (
     DROP_HINT,
@@ -46,7 +47,6 @@ from .reading import column_names, iter_columns, read_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 NO_ROWS = "the table has no rows. Check the file, or what was filtered out before."
 
 
@@ -67,7 +67,7 @@ class MultiEnvironmentData:
     dropped_features: tuple[str, ...] = ()  # constant over all rows
     dropped_positions: tuple[int, ...] = ()  # where these were among the features as given
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)  # None: rows without a label
-    truth: NDArray[np.bool_] | None = None  # (p,), the invariant features where they are known
+    truth: Mask | None = None  # (p,), the invariant features where they are known
     original_features: tuple[str, ...] = ()  # of the user's own table, before any was dropped or screened out
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class MultiEnvironmentData:
         return len(self.environments)
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Integers:
         """Rows per environment (E,)."""
         return np.bincount(self.environment_index, minlength=self.n_environments).astype(np.int64)
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._tools.arrays import Integers, Mask
 from ..exceptions import DataError
 from .checks import did_you_mean
 
-Mask = NDArray[np.bool_]
 Subset = Iterable[str] | ArrayLike
 
 
@@ -26,7 +26,7 @@ def as_masks(masks: ArrayLike, n_features: int) -> Mask:
     return array
 
 
-def as_mask(subset: Subset, feature_names: Sequence[str]) -> NDArray[np.bool_]:
+def as_mask(subset: Subset, feature_names: Sequence[str]) -> Mask:
     """Boolean mask (p,) of a subset given as an iterable of feature names or as a boolean mask already."""
     if isinstance(subset, str):
         raise TypeError(f"a subset is a collection of feature names, for example [{subset!r}], not one string")
@@ -49,7 +49,7 @@ def as_mask(subset: Subset, feature_names: Sequence[str]) -> NDArray[np.bool_]:
     return mask
 
 
-def as_lists(masks: Mask) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def as_lists(masks: Mask) -> tuple[Integers, Integers]:
     """(starts (S+1,), members): the features of subset s are members[starts[s]:starts[s+1]], ascending."""
     starts = np.concatenate([[0], np.cumsum(masks.sum(axis=1))]).astype(np.int64)
     return starts, np.nonzero(masks)[1].astype(np.int64)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Mask
 from .._tools.progress import ProgressMode
 from ..conditionals.gaussian_rows import LinearGaussianRows, fits_in_memory, moments_bytes
 from ..conditionals.linear_gaussian import LinearGaussian
@@ -81,7 +81,7 @@ class BIP(EnvironmentSelector):
         "Pass fit(X, y, environments=labels)."
     )
 
-    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]:
+    def _select(self, data: MultiEnvironmentData) -> Mask:
         self._check_choices()
         model = self._model(data)
         belief = UniformPrior() if self.prior is None else self.prior

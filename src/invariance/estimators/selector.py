@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from .._tools.arrays import Floats, Mask
 from ..data.checks import DROP_HINT, warn
 from ..data.columns import as_frame, frame_names, frame_values
 from ..data.multi_environment import MultiEnvironmentData
@@ -37,7 +38,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     )
 
     @abstractmethod
-    def _select(self, data: MultiEnvironmentData) -> NDArray[np.bool_]: ...
+    def _select(self, data: MultiEnvironmentData) -> Mask: ...
 
     def fit(self, X: Any, y: ArrayLike, environments: ArrayLike | None = None) -> Self:
         """Fit to X (n, p), y (n,) and one environment label per row.
@@ -88,9 +89,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         coefficients, self.intercept_ = self._coefficients(data, selected)
         self.coef_ = self._expand(coefficients, 0.0)
 
-    def _coefficients(
-        self, data: MultiEnvironmentData, selected: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.float64], float]:
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         """Coefficients (data.n_features,) and intercept: pooled least squares on the selected features."""
         fit = least_squares(data.X[:, selected], data.y)
         coefficients = np.zeros(data.n_features)
@@ -103,7 +102,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         full[self._kept] = values
         return full
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> Floats:
         """Pooled least squares on the selected features."""
         check_is_fitted(self)
         X = validate_data(self, self._features_of(X), dtype=np.float64, reset=False)
@@ -126,7 +125,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         """What may lead to a selection that is not empty; the beginning of a sentence."""
         return "Fit it to other features"
 
-    def _get_support_mask(self) -> NDArray[np.bool_]:
+    def _get_support_mask(self) -> Mask:
         check_is_fitted(self)
         return self.support_
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.wording import approximate_count, duration
@@ -21,9 +22,6 @@ from ..posterior.posterior import Posterior
 from ..priors.bound import BoundPrior
 from .base import RunOptions, described, judged, nothing_scored
 from .rescoring import rescore_leading
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Subsets × groups that a core scores in a second.
 _STEPS_PER_SECOND = 150_000_000
@@ -183,7 +181,7 @@ class _BlockSums:
     weighted: float
     n_undecidable: int
     undecidable: Mask
-    positions: NDArray[np.int64]
+    positions: Integers
     log_posterior: Floats
     log_ratio: Floats
 

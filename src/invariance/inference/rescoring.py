@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Floats, Mask
 from ..exceptions import NumericalWarning
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ _EXAMPLES = 64
 class Rescoring:
     """log_ratios (k,): with disagreeing values replaced; difference: the largest relative one; note: what happened."""
 
-    log_ratios: NDArray[np.float64]
+    log_ratios: Floats
     difference: float | None
     note: str | None
 
 
-def rescore_leading(conditional: Any, masks: NDArray[np.bool_], log_ratios: NDArray[np.float64], n: int) -> Rescoring:
+def rescore_leading(conditional: Any, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
     """Check the first n subsets against the rows; where they differ by more than 1e-6 the rows win."""
     if n == 0 or not getattr(conditional, "has_rows", False):
         return Rescoring(log_ratios, None, None)

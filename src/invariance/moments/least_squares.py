@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Floats
 from ..kernels.orthogonal import DEPENDENT, triangular_factor
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.checks import (
     announce_constant,
     check_max_size,
@@ -21,7 +22,7 @@ from ..data.checks import (
 )
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
-from .parts import Counts, Floats, Part, merged, of_rows, removed
+from .parts import Part, merged, of_rows, removed
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +44,13 @@ class Moments:
     columns: tuple[str, ...]
     outcome: int
     environments: tuple[Hashable, ...]
-    counts: NDArray[np.int64]
+    counts: Integers
     origin: Floats
     shifts: Floats
     minimum: Floats
     maximum: Floats
     scatter: Floats
-    at_ends: Counts | None = None
+    at_ends: Integers | None = None
     rounding: Floats | None = None
 
     @property
@@ -93,7 +94,7 @@ class Moments:
         return self.origin + self.counts @ self.shifts / self.n_rows
 
     @cached_property
-    def varies(self) -> NDArray[np.bool_]:
+    def varies(self) -> Mask:
         """(E + 1, d) whether a column takes more than one value in each environment, and in the pool."""
         local = self.maximum > self.minimum
         pooled = self.maximum.max(axis=0) > self.minimum.min(axis=0)
@@ -115,7 +116,7 @@ class Moments:
         check_max_size(max_size, self.counts, self._varying_features, self.environments)
 
     @cached_property
-    def _varying_features(self) -> NDArray[np.int64]:
+    def _varying_features(self) -> Integers:
         return self.varies[:-1, self.features].sum(axis=1)
 
     @classmethod
@@ -150,7 +151,7 @@ class Moments:
         )
         return self._dropping(lowest == highest)
 
-    def _dropping(self, constant: NDArray[np.bool_]) -> Moments:
+    def _dropping(self, constant: Mask) -> Moments:
         """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
         if not constant.any():
             return self
@@ -227,7 +228,7 @@ class Moments:
             raise DataError(f"there is no environment {environment!r}; the environments are {list(self.environments)}.")
         return self.environments.index(environment)
 
-    def _names(self, chosen: NDArray[np.bool_]) -> list[str]:
+    def _names(self, chosen: Mask) -> list[str]:
         return [self.columns[j] for j in np.flatnonzero(chosen)]
 
     def _reordered(self, columns: tuple[str, ...]) -> Moments:
@@ -284,7 +285,7 @@ def _assembled(
     return Moments(columns, outcome, environments, counts, origin, shifts, minimum, maximum, scatter, at_ends, rounding)
 
 
-def _fill_pool(counts: NDArray[np.int64], shifts: Floats, scatter: Floats) -> None:
+def _fill_pool(counts: Integers, shifts: Floats, scatter: Floats) -> None:
     gaps = shifts - counts @ shifts / counts.sum()
     np.matmul((gaps * counts[:, None]).T, gaps, out=scatter[-1])
     for local in scatter[:-1]:

@@ -7,11 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.centring import centred_rows
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 _EPSILON = float(np.finfo(float).eps)
 # What is left of a column's scatter when a row is removed must be known to this relative accuracy.
@@ -26,7 +24,7 @@ class Part(NamedTuple):
     shift: Floats
     minimum: Floats
     maximum: Floats
-    at_ends: Counts
+    at_ends: Integers
     rounding: Floats
     scatter: Floats
 
@@ -64,10 +62,10 @@ def merged(a: Part | None, b: Part | None) -> Part:
     return Part(n, a.shift + gap * (b.n_rows / n), minimum, maximum, at_ends, rounding, scatter)
 
 
-def removed(part: Part, values: Floats, origin: Floats) -> tuple[Part, NDArray[np.bool_]]:
+def removed(part: Part, values: Floats, origin: Floats) -> tuple[Part, Mask]:
     """The part without the row of `values`, and (d,) the columns whose scatter is then not known to `_RESOLVED`.
 
-    Counts at the ends, not rounded sums, tell a column that is constant in the remaining rows.
+    Integers at the ends, not rounded sums, tell a column that is constant in the remaining rows.
     """
     n = part.n_rows - 1
     measured = values - origin

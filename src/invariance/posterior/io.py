@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Floats, Mask
 from .verdict import Verdict
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def _numbers(values: NDArray[np.float64]) -> list[float | str]:
+def _numbers(values: Floats) -> list[float | str]:
     return [_number(value) for value in values.tolist()]
 
 
@@ -212,7 +212,7 @@ def _decode_field(key: str, content: dict[str, Any]) -> Any:
             return _text(value)
 
 
-def _decode_numbers(values: Any) -> NDArray[np.float64]:
+def _decode_numbers(values: Any) -> Floats:
     numbers = []
     for value in _list(values):
         if isinstance(value, bool) or not (isinstance(value, int | float) or value in _NOT_FINITE):
@@ -221,7 +221,7 @@ def _decode_numbers(values: Any) -> NDArray[np.float64]:
     return np.array(numbers, dtype=np.float64)
 
 
-def _decode_masks(value: Any, p: int) -> NDArray[np.bool_]:
+def _decode_masks(value: Any, p: int) -> Mask:
     masks = np.zeros((len(_list(value)), p), dtype=bool)
     for row, positions in enumerate(value):
         for position in _list(positions):

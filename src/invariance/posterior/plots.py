@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .._tools.arrays import Mask
 from .._tools.layout import name_labels, shorten
 from ..data.subsets import as_mask
 from ..exceptions import SettingError
@@ -47,7 +48,7 @@ def plot_inclusion(
 
     positions = np.arange(len(shown))
     values = posterior.inclusion[shown]
-    groups: list[tuple[str | None, str, NDArray[np.bool_]]] = [(None, _PLAIN, np.ones(len(shown), dtype=bool))]
+    groups: list[tuple[str | None, str, Mask]] = [(None, _PLAIN, np.ones(len(shown), dtype=bool))]
     if true_mask is not None:
         inside = true_mask[shown]
         groups = [("truly invariant", _TRUE, inside), ("not in the true subset", _FALSE, ~inside)]

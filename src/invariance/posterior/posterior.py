@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.subsets import as_mask
 from ..exceptions import PosteriorError
 from .verdict import Verdict
@@ -27,16 +28,16 @@ MASS_TOLERANCE = 1e-9
 # Re-scored subsets may move the sum of a table past one by this much; more is an engine's mistake.
 EXCESS_TOLERANCE = 1e-3
 
-SubsetTable = tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]
+SubsetTable = tuple[Mask, Floats, Floats]
 
 
 class SubsetSource(Protocol):
     """What an engine may leave behind to answer for subsets that are not in the table."""
 
-    def log_probability(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def log_probability(self, masks: Mask) -> Floats:
         """Log posterior probability (S,) of boolean masks (S, p); -inf outside the support."""
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
         """Draw n subsets as boolean masks (n, p)."""
 
     def leading(self, mass: float) -> SubsetTable | None:
@@ -71,11 +72,11 @@ class Posterior:
     """
 
     feature_names: tuple[str, ...]
-    inclusion: NDArray[np.float64]
-    pairwise: NDArray[np.float64] | None = None
-    masks: NDArray[np.bool_]
-    log_ratios: NDArray[np.float64]
-    log_probabilities: NDArray[np.float64]
+    inclusion: Floats
+    pairwise: Floats | None = None
+    masks: Mask
+    log_ratios: Floats
+    log_probabilities: Floats
     log_evidence: float
     entropy: float
     n_subsets: int
@@ -83,7 +84,7 @@ class Posterior:
     prior: str
     outcome_name: str
     environments: tuple[Hashable, ...]
-    counts: NDArray[np.int64]
+    counts: Integers
     notes: tuple[str, ...] = ()
     diagnostics: dict[str, Any] = field(default_factory=dict)
     verdict: Verdict | None = None
@@ -164,7 +165,7 @@ class Posterior:
         return self._names(self.masks[0])
 
     @property
-    def mode_mask(self) -> NDArray[np.bool_]:
+    def mode_mask(self) -> Mask:
         """Most probable subset, (p,) bool."""
         return self.masks[0]
 
@@ -328,7 +329,7 @@ class Posterior:
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_()
 
-    def _names(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+    def _names(self, mask: Mask) -> tuple[str, ...]:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
 
     def _frame(self, table: SubsetTable) -> pd.DataFrame:
@@ -347,7 +348,7 @@ class Posterior:
         )
 
 
-def _floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     array = np.array(values, dtype=np.float64)
     if array.shape != shape:
         raise ValueError(f"{name}: shape {shape} is needed, not {array.shape}")
@@ -356,7 +357,7 @@ def _floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.
     return array
 
 
-def table_order(masks: NDArray[np.bool_], log_probabilities: NDArray[np.float64]) -> NDArray[np.intp]:
+def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
     """Order (k,) by probability (largest first), then size, then positions of the features."""
     # A zero bit marks a member, so that of two subsets of one size the one with the earlier feature
     # sorts first; byte strings of one length compare like the bits they hold.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .._tools.arrays import Floats, Mask
 from .._tools.layout import (
     COLUMNS,
     display_width,
@@ -161,11 +162,11 @@ def _features(posterior: Posterior) -> Iterator[str]:
         yield f"{label}: {listed}{more}."
 
 
-def _names(posterior: Posterior, mask: NDArray[np.bool_]) -> list[str]:
+def _names(posterior: Posterior, mask: Mask) -> list[str]:
     return [posterior.feature_names[j] for j in np.flatnonzero(mask)]
 
 
-def _by_inclusion(inclusion: NDArray[np.float64]) -> NDArray[np.intp]:
+def _by_inclusion(inclusion: Floats) -> NDArray[np.intp]:
     """Features by inclusion probability, largest first; ties in the order of the features."""
     return np.argsort(-inclusion, kind="stable")
 

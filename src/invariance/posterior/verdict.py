@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
 
 # A subset is far from invariant when an invariant one has so low a log ratio with at most this probability.
@@ -89,15 +89,13 @@ def format_tail(probability: float) -> str:
     return "below 1e-300" if probability < 1e-300 else f"{probability:.0e}"
 
 
-def tail_probability(conditional: Any, mask: NDArray[np.bool_], log_ratio: float) -> float:
+def tail_probability(conditional: Any, mask: Mask, log_ratio: float) -> float:
     """That an invariant subset (p,) has a log ratio as low; 1 where the model cannot tell."""
     tails = getattr(conditional, "invariance_tails", None)
     return 1.0 if tails is None else float(tails(mask[None], np.array([log_ratio])).probability[0])
 
 
-def verdict_of(
-    conditional: Any, masks: NDArray[np.bool_], log_ratios: NDArray[np.float64], n_subsets: int
-) -> Verdict | None:
+def verdict_of(conditional: Any, masks: Mask, log_ratios: Floats, n_subsets: int) -> Verdict | None:
     """The verdict on subsets (k, p) out of `n_subsets`, the most probable first; None where that may be invariant.
 
     A conditional model that does not know how its log ratios scatter (`invariance_tails`) gives no verdict.

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from .._tools.arrays import Floats
 from ..data.checks import quoted, warn
 from ..exceptions import SettingError
-from .bound import BoundPrior, FloatArray
+from .bound import BoundPrior
 
 
 class Prior(ABC):
@@ -63,7 +64,7 @@ class Prior(ABC):
         """The bound prior; 0 <= max_size <= len(names)."""
 
 
-def bound_prior(names: tuple[str, ...], limit: int, weights: FloatArray, q: FloatArray, what: str) -> BoundPrior:
+def bound_prior(names: tuple[str, ...], limit: int, weights: Floats, q: Floats, what: str) -> BoundPrior:
     """Cut the size weights (p + 1,) at the limit and turn the inclusion probabilities q (p,) into odds."""
     soft = (q > 0.0) & (q < 1.0)
     log_odds = np.zeros(q.size)

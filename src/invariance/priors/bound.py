@@ -18,10 +18,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._tools.arrays import Floats, Mask
 from ..exceptions import SettingError
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 _BLOCK_VALUES = 1 << 22
 
@@ -40,10 +38,10 @@ class BoundPrior:
 
     feature_names: tuple[str, ...]
     max_size: int
-    log_odds: FloatArray
-    log_size_weight: FloatArray
-    forced_in: BoolArray
-    forced_out: BoolArray
+    log_odds: Floats
+    log_size_weight: Floats
+    forced_in: Mask
+    forced_out: Mask
     name: str
     original_features: tuple[str, ...] = ()
     log_normalizer: float = field(init=False)
@@ -74,13 +72,13 @@ class BoundPrior:
         return int(np.count_nonzero(self.forced_in))
 
     @cached_property
-    def _weights(self) -> FloatArray:
+    def _weights(self) -> Floats:
         """log_size_weight by the number of free features in the subset, 0..t: (t + 1,)."""
         most = min(self.max_size - self._n_forced, self.free.size)
         return self.log_size_weight[self._n_forced : self._n_forced + most + 1]
 
     @cached_property
-    def _log_chances(self) -> tuple[FloatArray, FloatArray]:
+    def _log_chances(self) -> tuple[Floats, Floats]:
         """Log probabilities of in and of out before any size weight, one per free feature."""
         odds = self.log_odds[self.free]
         return -np.logaddexp(0.0, -odds), -np.logaddexp(0.0, odds)
@@ -96,7 +94,7 @@ class BoundPrior:
         return self._weights.size == self.free.size + 1 and bool(np.all(self._weights == self._weights[0]))
 
     @cached_property
-    def _log_size_mass(self) -> FloatArray:
+    def _log_size_mass(self) -> Floats:
         """Unnormalised log mass of each number of free features, (t + 1,)."""
         counts = np.arange(self._weights.size)
         if self._exchangeable:
@@ -109,7 +107,7 @@ class BoundPrior:
             _add_feature(mass, j, log_in[j], log_out[j])
         return mass - np.sum(log_out) + self._weights
 
-    def _remaining_mass(self) -> FloatArray:
+    def _remaining_mass(self) -> Floats:
         """Table T of shape (f + 1, t + 2) over the f free features, in log space.
 
         T[j, k] is the expected size weight when k of the first j free features are in and the others are
@@ -123,7 +121,7 @@ class BoundPrior:
             table[j, :-1] = np.logaddexp(log_out[j] + after[:-1], log_in[j] + after[1:])
         return table
 
-    def log_prob(self, masks: ArrayLike) -> FloatArray:
+    def log_prob(self, masks: ArrayLike) -> Floats:
         """Normalised log prior probability of each subset; -inf outside the support.
 
         masks: (S, p) boolean (or 0/1), or one subset (p,). Returns (S,).
@@ -146,7 +144,7 @@ class BoundPrior:
         result[rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)] = -np.inf
         return result
 
-    def sample(self, n: int, rng: np.random.Generator) -> BoolArray:
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
         """n independent exact draws, (n, p) bool.
 
         Unequal odds with a size limit need a table of (p + 1) x (max_size + 2) floats while drawing.
@@ -175,14 +173,14 @@ class BoundPrior:
         """The exact number of subsets with positive probability."""
         return sum(_binomials(self.free.size, self._weights.size - 1))
 
-    def size_distribution(self) -> FloatArray:
+    def size_distribution(self) -> Floats:
         """Prior probability of each size |z| = 0..p, (p + 1,)."""
         result = np.zeros(len(self.feature_names) + 1)
         mass = self._log_size_mass
         result[self._n_forced : self._n_forced + mass.size] = np.exp(mass - self.log_normalizer)
         return result
 
-    def inclusion_probabilities(self) -> FloatArray:
+    def inclusion_probabilities(self) -> Floats:
         """Prior probability that each feature is in the subset, (p,).
 
         Under truncation these are the probabilities after it, so smaller than those an `InclusionPrior` was
@@ -204,7 +202,7 @@ class BoundPrior:
         return np.minimum(result, 1.0)
 
 
-def _add_feature(mass: FloatArray, j: int, log_in: float, log_out: float) -> None:
+def _add_feature(mass: Floats, j: int, log_in: float, log_out: float) -> None:
     """Extend, in place, the log size distribution of the first j features by one more."""
     top = min(j + 1, mass.size - 1)
     mass[1 : top + 1] = np.logaddexp(mass[1 : top + 1] + log_out, mass[:top] + log_in)

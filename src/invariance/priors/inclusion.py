@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._tools.arrays import Floats
 from ..data.checks import closest
 from ..exceptions import SettingError
 from .base import Prior, as_float, bound_prior
-from .bound import BoundPrior, FloatArray
+from .bound import BoundPrior
 
 _ONE_OR_EACH = "inclusion probabilities must be one number, one per feature, or {feature name: probability}"
 
@@ -67,7 +68,7 @@ class InclusionPrior(Prior):
         values = dict(zip(original, self._values(original).tolist(), strict=True))
         return InclusionPrior([values[name] for name in names], self.max_size)
 
-    def _values(self, names: tuple[str, ...]) -> FloatArray:
+    def _values(self, names: tuple[str, ...]) -> Floats:
         """The probability of each feature, (p,)."""
         given: Any = self.probabilities
         if isinstance(given, Mapping):

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Floats
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError
-
-Floats = NDArray[np.float64]
 
 # Of a screen, unless it is told otherwise: how many features pass, and the folds.
 SCREENED_FEATURES = 10

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
+from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from .lasso import SCREEN_FOLDS, SCREENED_FEATURES, cross_validated_lasso, standardized
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +20,7 @@ class Screening:
     used_fallback: the Lasso kept nothing, so that correlation with the outcome decided alone.
     """
 
-    kept: NDArray[np.bool_]
+    kept: Mask
     coefficients: Floats
     used_fallback: bool
 

@@ -10,12 +10,11 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Floats
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 
-Floats = NDArray[np.float64]
 HiddenSums = Literal[
     "plain", "parents", "two sums", "copies", "symmetric", "pair", "many parts", "weights", "decoy sums", "chain"
 ]

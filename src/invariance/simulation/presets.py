@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._tools.arrays import Floats
 from ..exceptions import SettingError
 from .structural import StructuralModel
 
-Floats = NDArray[np.float64]
 Range = tuple[float, float]
 
 

@@ -9,14 +9,13 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.subsets import Mask, as_lists, as_masks
+from ..data.subsets import as_lists, as_masks
 from ..exceptions import SettingError
 from ..kernels.orthogonal import relative_residuals
 from ..kernels.substitution import propagate
 from ..moments.moments import Moments
-
-Floats = NDArray[np.float64]
 
 # Squared, scaled pivot under which float64 no longer gives μ to about 1e-5.
 UNDECIDABLE = 1e-20
@@ -182,7 +181,7 @@ class StructuralModel:
             factors[e], means[e] = columns[:, :-1], columns[:, -1]
         return means, factors
 
-    def _counts(self, n: int | ArrayLike) -> NDArray[np.int64]:
+    def _counts(self, n: int | ArrayLike) -> Integers:
         counts = np.asarray(n)
         if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size == 0 or counts.min() < 1:
             raise SettingError(f"n={n!r} is not a positive whole number of rows, or one such number per environment.")
@@ -224,7 +223,7 @@ class StructuralModel:
             raise SettingError("a feature differs from the first environment exactly where `intervened` may be True.")
 
 
-def _log_variances(factor: Floats, starts: NDArray[np.int64], members: NDArray[np.int64]) -> Floats:
+def _log_variances(factor: Floats, starts: Integers, members: Integers) -> Floats:
     """(S,) log residual variance of the last row of `factor` (k, m) on the rows of each subset; nan if undecidable."""
     norms = np.linalg.norm(factor, axis=1)
     triangle = np.asarray(np.linalg.qr((factor / norms[:, None]).T, mode="r"))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .._tools.arrays import Mask
 from ..exceptions import SettingError
-
-Mask = NDArray[np.bool_]
 
 
 def exact_discovery(selected: ArrayLike, truth: ArrayLike, rejected: bool = False) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ..._tools.arrays import Floats
 
 # Features whose inclusion varies less than this do not count for R̂: their standard error alone speaks.
 _SETTLED_VARIANCE = 1e-3

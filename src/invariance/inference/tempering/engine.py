@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..._tools.arrays import Floats, Mask
 from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
 from ...conditionals.base import require_abilities
@@ -28,9 +28,6 @@ from .replicas import (
     block_rules,
 )
 from .searching import Searched, leading_modes, most_searches, search_modes
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _FIRST_TEMPERATURES = 10
 _FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from ..._tools.arrays import Floats, Integers, Mask
 from ..._tools.parallel import ordered_map
 from ...priors.bound import BoundPrior
 from .replicas import Proposals, Replica
-
-Floats = NDArray[np.float64]
 
 _PRIOR_DRAWS = 2000
 _RUNGS = 12
@@ -33,7 +31,7 @@ class Evidence:
     method: str
 
 
-def by_revisits(log_joint: Floats, visits: NDArray[np.int64]) -> Evidence | None:
+def by_revisits(log_joint: Floats, visits: Integers) -> Evidence | None:
     """From how often one part of the draws falls on subsets that the other parts visited; None when hardly ever.
 
     log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m).
@@ -59,7 +57,7 @@ def by_revisits(log_joint: Floats, visits: NDArray[np.int64]) -> Evidence | None
     return Evidence(estimate, max(_ALL_AGAINST_HALVES * float(np.mean(errors)), 1.0 / float(total.sum())), "revisits")
 
 
-def _revisits(log_joint: Floats, visits: NDArray[np.int64], known: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats, Floats]:
     """Share (k,) of the draws of each segment that fall on `known` (m,) subsets, and the estimates of 1/Z that follow,
     relative to 1/Σ of all p(z)Λ(z)."""
     shares = visits[:, known].sum(axis=1) / visits.sum(axis=1)

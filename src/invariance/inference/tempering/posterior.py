@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from ..._tools.arrays import Floats, Integers, Mask
 from ...exceptions import MixingWarning
 from ...posterior.posterior import Posterior, table_order
 from ...posterior.verdict import format_tail, tail_probability
@@ -26,8 +27,6 @@ from .support_note import support_note
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _COMPARED = 500
 _FEWEST_SEGMENTS = 4
@@ -107,7 +106,7 @@ class Visited:
     masks: Mask
     log_ratios: Floats
     log_joint: Floats
-    visits: NDArray[np.int64]
+    visits: Integers
 
     @classmethod
     def of(cls, target: Target, rounds: list[list[Round]]) -> Visited:

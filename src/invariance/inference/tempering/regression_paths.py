@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..._tools.arrays import Integers, Mask
 from ...kernels.pursuit import inverse_scale_of, pursuit
 from .replicas import Target
 
-Mask = NDArray[np.bool_]
 Groups = tuple[int, int]
 
 
@@ -23,7 +22,7 @@ def regression_path(
     groups: Groups,
     damping: float,
     length: int,
-    given: NDArray[np.int64] | None = None,
+    given: Integers | None = None,
     without: Mask | None = None,
 ) -> Mask:
     """(d,) at most `length` columns: those that are given, and what a regression of the outcome adds; see `pursuit`.

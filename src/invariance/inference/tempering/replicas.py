@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._tools.arrays import Floats, Mask
 from ...exceptions import EngineError
 from ...kernels.active_set import Scoring, active_set
 from ...kernels.chain_moves import Best, BlockRule, SubsetPrior, log_ratio_of
@@ -16,9 +17,6 @@ from ...kernels.group_rows import without_values
 from ...kernels.ladder import Effort, sweeps
 from ...priors.bound import BoundPrior
 from ..base import nothing_scored
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
 SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)

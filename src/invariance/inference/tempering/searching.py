@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..._tools.arrays import Floats, Integers, Mask
 from ...kernels.chain_moves import BlockRule
 from ...kernels.gram_rows import GramRows
 from ...kernels.pursuit import FORWARD, MATCHING
@@ -22,8 +22,6 @@ from .replicas import (
 )
 from .together import Cliques
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 # Runs a search of every replica and returns what came of them, in their order.
 Each = Callable[[Callable[[Replica], Round]], list[Round]]
 
@@ -141,7 +139,7 @@ def search_modes(
     return result
 
 
-def _clique_starts(target: Target, paths: list[Mask]) -> NDArray[np.int64]:
+def _clique_starts(target: Target, paths: list[Mask]) -> Integers:
     """The columns whose partners are looked for: all, or those on a path where second moments come on demand."""
     on_demand = isinstance(target.scoring.scatter, GramRows)
     starts = np.any(paths, axis=0) if on_demand else target.prior.free

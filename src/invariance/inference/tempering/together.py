@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._tools.arrays import Floats, Integers, Mask
 from ..._tools.parallel import ordered_map
 from ...kernels.active_set import active_set
 from ...kernels.climbing import climb
@@ -26,9 +27,6 @@ from ...kernels.pursuit import FORWARD
 from ...priors.bound import BoundPrior
 from .regression_paths import Groups, groupings, regression_path
 from .replicas import Target
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # A column and at most this many partners.
 _PARTNERS = 5
@@ -50,14 +48,14 @@ class Cliques:
     number of rows, of the first `joint` (s,) of them; determining (s,): whether they leave next to nothing of the
     outcome."""
 
-    members: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    members: Integers
+    sizes: Integers
     synergies: Floats
-    joint: NDArray[np.int64]
+    joint: Integers
     determining: Mask
 
     @classmethod
-    def of(cls, target: Target, starts: NDArray[np.int64], n_jobs: int | None = None) -> Self:
+    def of(cls, target: Target, starts: Integers, n_jobs: int | None = None) -> Self:
         """Of the columns in `starts`, by second moments within environments and over the pool, with and without those
         that are nearly copies."""
         width = 1 + min(_PARTNERS, max(target.n_free - 1, 0))
@@ -76,9 +74,9 @@ class Cliques:
         parts = ordered_map(found, list(product(groupings(target), (1.0, _KIN))), jobs)
         return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def synergic(self, n_columns: int) -> list[NDArray[np.int64]]:
+    def synergic(self, n_columns: int) -> list[Integers]:
         """The cliques that explain the outcome together and not one by one, beyond chance, the strongest first."""
-        found: list[NDArray[np.int64]] = []
+        found: list[Integers] = []
         known: set[frozenset[int]] = set()
         for s in np.argsort(-self.synergies, kind="stable"):
             if self.synergies[s] <= _CHANCE * np.log(n_columns) or len(found) == _MOST_JOINT:
@@ -98,7 +96,7 @@ class Cliques:
                 chosen |= regression_path(target, groups, FORWARD, len(clique) + _FOLLOWING, clique)
         return chosen
 
-    def all_synergic(self, n_columns: int) -> NDArray[np.int64]:
+    def all_synergic(self, n_columns: int) -> Integers:
         """The columns of all synergic cliques that share none with a stronger one."""
         apart: list[int] = []
         for clique in self.synergic(n_columns):
@@ -134,7 +132,7 @@ class Cliques:
 
         return max(self._climb(target, list(ordered_map(scanned, [included, target.start], jobs))), key=_value)
 
-    def _members(self, s: int) -> NDArray[np.int64]:
+    def _members(self, s: int) -> Integers:
         return self.members[s, : self.sizes[s]]
 
     @staticmethod

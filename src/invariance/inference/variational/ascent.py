@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
+from ..._tools.arrays import Floats, Integers, Mask
 from ...conditionals.blocks import DenseBlocks, PriorTerms
 from ...conditionals.linear_gaussian import COLLINEARITY_PENALTY
 from ...kernels.active_set import Scoring
@@ -18,9 +19,6 @@ from ...kernels.mean_field import ascend, score_draws
 from ...priors.bound import BoundPrior
 from .mean_field import MeanField
 from .schedules import Schedule
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Up to this many free features all subsets are scored once and looked up.
 _LOOK_UP = 16
@@ -126,7 +124,7 @@ class FreeSpace:
             (self._members(room), np.empty((moments.n_environments + 1, room, room))),
         )
 
-    def _members(self, room: int) -> NDArray[np.int64]:
+    def _members(self, room: int) -> Integers:
         members = np.zeros(room, np.int64)
         members[: len(self.forced)] = self.conditional.moments.features[self.forced]
         return members

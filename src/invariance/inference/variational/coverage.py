@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from ..._tools.arrays import Floats, Mask
 from ...priors.bound import BoundPrior
 from .ascent import FreeSpace
 from .importance import reweight
 from .mean_field import MeanField
 from .mixture import Mixture
 from .modes import MISSED_SHARE, around
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

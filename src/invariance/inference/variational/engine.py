@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
+from ..._tools.arrays import Floats, Mask
 from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
 from ...conditionals.base import require_abilities
@@ -28,8 +29,6 @@ from .modes import find_modes, with_swaps
 from .posterior import Elbo, variational_posterior
 from .schedules import Cyclical, Schedule
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Start = Literal["uninformative", "informative", "searched"]
 Initial = Mapping[str, float] | ArrayLike
 

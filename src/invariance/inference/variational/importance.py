@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from ..._tools.arrays import Floats, Mask
 from ...data.subsets import distinct
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 POOR_PARETO_K = 0.7
 _FEWEST_IN_TAIL = 5

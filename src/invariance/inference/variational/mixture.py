@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import entr, logsumexp, softmax
 
+from ..._tools.arrays import Floats, Mask
 from .ascent import share_variance
 from .mean_field import MeanField
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _ENTROPY_DRAWS = 1000
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._tools.arrays import Floats, Mask
 from ..._tools.progress import ProgressBar
 from ...exceptions import DataError
 from ...priors.bound import BoundPrior
@@ -16,9 +17,6 @@ from ..tempering.engine import Crew, Tempering
 from ..tempering.replicas import Replica, Target
 from ..tempering.searching import leading_modes, most_searches, search_modes
 from .mean_field import MeanField
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # A subset is missed by a law that gives it less than this share of its probability.
 MISSED_SHARE = 1 / 50

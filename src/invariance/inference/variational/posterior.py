@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..._tools.arrays import Floats, Mask
 from ...exceptions import ApproximationWarning
 from ...posterior.posterior import Posterior
 from ...posterior.verdict import Verdict, verdict_of
@@ -95,17 +95,17 @@ class ApproximateSource:
 
     q: MeanField | Mixture
 
-    def log_probability(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def log_probability(self, masks: Mask) -> Floats:
         return self.q.log_prob(masks)
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
         return self.q.sample(n, rng)
 
     def leading(self, mass: float) -> None:
         return None
 
 
-def _supported(conditional: Any, masks: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _supported(conditional: Any, masks: Mask) -> tuple[Mask, Floats]:
     """The subsets that the model can score, and their log ratios; all of them when it can score none."""
     log_ratios = conditional.log_ratio_many(masks)
     finite = log_ratios > -np.inf

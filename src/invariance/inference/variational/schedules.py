@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ..._tools.arrays import Floats
 
 
 class Schedule(Protocol):
-    def rates(self, n_iterations: int) -> NDArray[np.float64]:
+    def rates(self, n_iterations: int) -> Floats:
         """(n_iterations,) learning rate of each step."""
         ...
 
@@ -21,7 +22,7 @@ class Constant:
 
     rate: float
 
-    def rates(self, n_iterations: int) -> NDArray[np.float64]:
+    def rates(self, n_iterations: int) -> Floats:
         return np.full(n_iterations, self.rate)
 
 
@@ -37,7 +38,7 @@ class Cyclical:
     steps_up: int = 500
     halve: bool = False
 
-    def rates(self, n_iterations: int) -> NDArray[np.float64]:
+    def rates(self, n_iterations: int) -> Floats:
         step = np.arange(n_iterations)
         cycle, within = np.divmod(step, 2 * self.steps_up)
         height = 1.0 - np.abs(within / self.steps_up - 1.0)
