@@ -12,7 +12,7 @@ class TorchVI:
     """Plain gradient ascent of the ELBO divided by N with U2G gradients; triangular learning rates."""
 
     def __init__(self, moments: Moments, max_size: int, jitter: float = 1e-8) -> None:
-        columns = np.append(moments.features, moments.outcome)
+        columns = np.append(moments.feature_columns, moments.outcome)
         scatter = moments.scatter[:, columns[:, None], columns]
         scale = np.sqrt(np.einsum("gjj->gj", scatter))
         self.grams = torch.tensor(scatter / scale[:, :, None] / scale[:, None, :])

@@ -16,6 +16,8 @@ import numpy as np
 from _harness import header, median_seconds, peak_memory_gb, seconds
 from invariance import BIP, Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.inference.base import RunOptions
+from invariance.inference.subset_blocks import all_log_ratios
+from invariance.inference.target import Target
 
 
 def simulated(p: int, n: int = 200, n_environments: int = 5, seed: int = 0) -> MultiEnvironmentData:
@@ -46,7 +48,7 @@ def plain_loop(data: MultiEnvironmentData) -> np.ndarray:
 
 def batched_cholesky(data: MultiEnvironmentData) -> np.ndarray:
     """Second moments once, then numpy's batched Cholesky over all subsets of one size."""
-    moments = LinearGaussian(data).moments
+    moments = LinearGaussian().bind(data).moments
     p, counts = data.n_features, moments.group_counts
     scales = np.sqrt(np.einsum("gjj->gj", moments.scatter))
     grams = moments.scatter / scales[:, :, None] / scales[:, None, :]
@@ -67,12 +69,12 @@ def throughput() -> None:
     cores = os.cpu_count() or 1
     print(f"\n{'p':>3} {'subsets':>13} {'1 core':>10} {f'{cores} cores':>10} {'M subsets/s/core':>17} {'peak GB':>8}")
     for p in (10, 15, 20, 25, *([30] if "--billion" in sys.argv else [])):
-        model = LinearGaussian(simulated(p))
+        model = LinearGaussian().bind(simulated(p))
         prior = UniformPrior().bind(p)
         engine = Enumeration(time_limit=None)
 
         def run(jobs, model=model, prior=prior, engine=engine):
-            return engine.run(model, prior, RunOptions(n_jobs=jobs))
+            return engine.run(Target(model, prior), RunOptions(n_jobs=jobs))
 
         timed = seconds if p == 30 else median_seconds
         every, one = timed(lambda: run(cores)), timed(lambda: run(1))
@@ -83,11 +85,11 @@ def throughput() -> None:
 def against_plain() -> None:
     print(f"\n{'p':>3} {'plain loop':>12} {'batched Cholesky':>17} {'ours, 1 core':>13} {'ratios':>20}")
     small = simulated(10)
-    assert np.allclose(plain_loop(small), LinearGaussian(small).log_ratio_all().log_ratio, rtol=1e-8)
+    assert np.allclose(plain_loop(small), all_log_ratios(LinearGaussian().bind(small)), rtol=1e-8)
     for p in (10, 15):
         data = simulated(p)
-        ours = median_seconds(lambda data=data: LinearGaussian(data).log_ratio_all(), 200)
-        reference = LinearGaussian(data).log_ratio_all().log_ratio
+        ours = median_seconds(lambda data=data: all_log_ratios(LinearGaussian().bind(data)), 200)
+        reference = all_log_ratios(LinearGaussian().bind(data))
         batched = median_seconds(lambda data=data: batched_cholesky(data), 1)
         assert np.allclose(batched_cholesky(data), reference, rtol=1e-8)
         loop = seconds(lambda: plain_loop(small)) * (1 << p) / (1 << 10)
@@ -111,8 +113,10 @@ def scaling() -> None:
     ):
         figures = []
         for n, n_environments in settings:
-            model = LinearGaussian(simulated(18, n, n_environments))
-            figures.append(median_seconds(lambda m=model: Enumeration(rescore=0).run(m, prior, RunOptions()), 3))
+            model = LinearGaussian().bind(simulated(18, n, n_environments))
+            figures.append(
+                median_seconds(lambda m=model: Enumeration(rescore=0).run(Target(m, prior), RunOptions()), 3)
+            )
         print(f"  {label:26} " + "  ".join(f"{t / (1 << 18) * 1e9:6.1f}" for t in figures))
 
 

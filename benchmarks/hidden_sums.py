@@ -17,6 +17,7 @@ import numpy as np
 from _harness import header
 from invariance import BetaBinomialPrior, LinearGaussian, MixingWarning, Tempering, UniformPrior
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.priors import Prior
 from invariance.simulation import HIDDEN_SUMS, hidden_sums
 
@@ -42,12 +43,12 @@ class Outcome:
 
 def fit(number: int, prior: Prior) -> Outcome:
     data = hidden_sums(HIDDEN_SUMS[number % len(HIDDEN_SUMS)], np.random.default_rng([7, number]))
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     bound = prior.bind(data.feature_names, model.largest_size)
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        posterior = Tempering().run(model, bound, RunOptions(2, np.random.default_rng(number), progress=False))
+        posterior = Tempering().run(Target(model, bound), RunOptions(2, np.random.default_rng(number), progress=False))
     seconds = time.perf_counter() - started
     subsets = np.array([data.truth, posterior.mode_mask])
     truth, found = model.log_ratio_many(subsets) + bound.log_prob(subsets)

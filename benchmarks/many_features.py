@@ -30,7 +30,8 @@ from invariance import (
     Variational,
 )
 from invariance.inference.base import Engine, RunOptions
-from invariance.inference.tempering.replicas import Target
+from invariance.inference.target import Target
+from invariance.inference.tempering.replicas import CompiledTarget
 from invariance.kernels.active_set import (
     active_set,
     add_column,
@@ -69,12 +70,14 @@ class Outcome:
 
 
 def fit(engine: Engine, prior: Prior, data: MultiEnvironmentData, seed: int, jobs: int) -> Outcome:
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     bound = prior.bind(data.feature_names, model.largest_size)
     started = time.perf_counter()
     with warnings.catch_warnings(), threadpool_limits(jobs):
         warnings.simplefilter("ignore")
-        posterior: Posterior = engine.run(model, bound, RunOptions(jobs, np.random.default_rng(seed), progress=False))
+        posterior: Posterior = engine.run(
+            Target(model, bound), RunOptions(jobs, np.random.default_rng(seed), progress=False)
+        )
     seconds = time.perf_counter() - started
     subsets = np.array([posterior.mode_mask, data.truth])
     mode, truth = model.log_ratio_many(subsets) + bound.log_prob(subsets)
@@ -163,14 +166,14 @@ def costs() -> None:
     features, sizes = [100, 300, 1000, 3000, 10_000], [5, 10, 20, 50, 100]
     measured = []
     for p in features:
-        model = LinearGaussian(independent(p))
-        target = Target.of(model, UniformPrior(100).bind(p))
+        model = LinearGaussian().bind(independent(p))
+        target = CompiledTarget.of(Target(model, UniformPrior(100).bind(p)))
         measured.append(step_costs(target, 10))
         print(f"p={p:>5} {measured[-1][0]:>9.1f} {measured[-1][1]:>10.1f} {measured[-1][2]:>9.1f}", flush=True)
     print(f"slope in p (k=10): {slopes(features, measured)}; from p=1,000 on: {slopes(features[2:], measured[2:])}")
     print(f"peak memory {peak_memory_gb():.2f} GB (second moments at p=10,000: {3 * 10_001**2 * 8 / 1e9:.2f} GB)")
-    model = LinearGaussian(independent(3000))
-    target = Target.of(model, UniformPrior(120).bind(3000))
+    model = LinearGaussian().bind(independent(3000))
+    target = CompiledTarget.of(Target(model, UniformPrior(120).bind(3000)))
     measured = []
     for k in sizes:
         measured.append(step_costs(target, k))

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from _harness import header, median_seconds, seconds
 from invariance import LassoScreen, LinearGaussian, UniformPrior, Variational
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.simulation import p10, p450
 
 BOTH = ("uninformative", "informative")
@@ -28,7 +29,9 @@ def data_set(preset, n_environments: int, n: int, seed: int):
 
 def ours(model: LinearGaussian, max_size: int | None, initial: np.ndarray) -> Variational:
     prior = UniformPrior(max_size).bind(model.feature_names)
-    return Variational(initial=initial).run(model, prior, RunOptions(rng=np.random.default_rng(0), progress=False))
+    return Variational(initial=initial).run(
+        Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False)
+    )
 
 
 def against_torch() -> None:
@@ -42,7 +45,7 @@ def against_torch() -> None:
     print(f"\nT=2000, M=20, one thread\n{'p':>4} {'n':>5} {'E':>3} {'starts':>7} {'torch':>8} {'ours':>8} {'ratio':>7}")
     for preset, n, n_environments, max_size in ((p10, 200, 5, 10), (p450, 200, 5, 20)):
         data = data_set(preset, n_environments, n, 1)
-        model = LinearGaussian(data)
+        model = LinearGaussian().bind(data)
         p = data.n_features
         kept = LassoScreen(k=10).screen(data).kept
         starts = [np.full(p, min(0.9 * max_size / p, 0.4)), np.where(kept, 0.5, min(0.1, 1 / max(p - 10, 1)))]
@@ -68,10 +71,10 @@ def cost_table() -> None:
                 data = data_set(p10, n_environments, n, seed)
 
                 def run(data=data) -> None:
-                    model = LinearGaussian(data)
+                    model = LinearGaussian().bind(data)
                     prior = UniformPrior().bind(model.feature_names)
                     engine = Variational(starts=BOTH)
-                    engine.run(model, prior, RunOptions(rng=np.random.default_rng(0), progress=False))
+                    engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False))
 
                 times.append(median_seconds(run, 3))
             figures.append(np.median(times))
@@ -86,11 +89,11 @@ def recovery() -> None:
         found = dict.fromkeys(engines, 0)
         for seed in range(20):
             data = data_set(p450, n_environments, 200, seed)
-            model = LinearGaussian(data)
+            model = LinearGaussian().bind(data)
             prior = UniformPrior(20).bind(model.feature_names)
             for name, engine in engines.items():
                 options = RunOptions(n_jobs=2, rng=np.random.default_rng(seed), progress=False)
-                posterior = engine.run(model, prior, options)
+                posterior = engine.run(Target(model, prior), options)
                 found[name] += bool((posterior.mode_mask == data.truth).all())
         print(f"  E={n_environments:<3} " + "  ".join(f"{name}: {n / 20:.2f}" for name, n in found.items()), flush=True)
 

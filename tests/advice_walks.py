@@ -203,13 +203,14 @@ PYTHON = (
     ),
     Walk(
         "a missed mode",
-        "DrawnSource(LinearGaussian(data), prior, -1e9, None).log_probability(np.ones((1, 2), bool))",
+        "DrawnSource(Target(LinearGaussian().bind(data), prior), -1e9, None).log_probability(np.ones((1, 2), bool))",
         r"Tempering\(searches=20\)",
         "BIP(inference=REMEDY).fit_data(data)",
     ),
     Walk(
         "a Lasso without rows",
-        "Variational(screen='lasso', screened=1).run(LinearGaussian(Moments.from_data(data)), prior, RunOptions())",
+        "Variational(screen='lasso', screened=1)"
+        ".run(Target(LinearGaussian().bind(Moments.from_data(data)), prior), RunOptions())",
         r"Variational\(.*?\)",
         "BIP(inference=REMEDY).fit_data(data)",
     ),

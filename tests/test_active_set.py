@@ -27,7 +27,7 @@ from twins import all_masks, datasets, log_ratio, simulated
 
 
 def scoring_of(data: MultiEnvironmentData) -> Scoring:
-    return Scoring(*LinearGaussian(data).scoring_arrays)
+    return LinearGaussian().bind(data).scoring()
 
 
 def room_for(scoring: Scoring):
@@ -95,7 +95,7 @@ def test_collinear_columns_are_undecidable() -> None:
     data = simulated(3, (20, 25), 5)
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
-    scoring = Scoring(*LinearGaussian(Moments.from_data(data)).scoring_arrays)
+    scoring = LinearGaussian().bind(Moments.from_data(data)).scoring()
     state, included = room_for(scoring), np.array([True, True, False, False, False])
     assert load(scoring, state, included)
     change = np.empty(5)
@@ -132,7 +132,7 @@ def test_a_subset_is_scored_as_everywhere_else() -> None:
     data = with_knockout(7)
     scoring, masks = scoring_of(data), all_masks(5)
     values = [subset_log_ratio(scoring, np.flatnonzero(mask)) for mask in masks]
-    np.testing.assert_allclose(values, LinearGaussian(data).log_ratio_many(masks), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(values, LinearGaussian().bind(data).log_ratio_many(masks), rtol=0, atol=1e-12)
 
 
 def test_terms_weights_and_marginals_of_a_block() -> None:

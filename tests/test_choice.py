@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, Tempering, UniformPrior
-from invariance.conditionals.blocks import DenseBlocks, PriorTerms, count_steps, count_subsets
 from invariance.exceptions import EngineError
 from invariance.inference.base import Engine, RunOptions
+from invariance.inference.generic_walk import walk_of
 from invariance.inference.registry import choose_engine
+from invariance.inference.subset_blocks import DenseBlocks, count_steps, count_subsets, subset_blocks
+from invariance.inference.target import Target
+from invariance.priors.bound import PriorTerms
 from twins import simulated
 
 
@@ -25,7 +28,7 @@ def of_shape(n_environments: int) -> Any:
 
 def chosen(p: int, n_environments: int, max_size: int | None = None) -> type[Engine]:
     bound = UniformPrior(max_size).bind(p)
-    return type(choose_engine("auto", of_shape(n_environments), bound, RunOptions()))
+    return type(choose_engine("auto", Target(of_shape(n_environments), bound)))
 
 
 @pytest.mark.parametrize(("n_environments", "most"), [(2, 29), (5, 28), (10, 27), (20, 26)])
@@ -53,20 +56,19 @@ def test_auto_lists_small_subsets_of_many_features(p: int, max_size: int, engine
 
 def test_forced_features_are_no_work() -> None:
     prior = InclusionPrior([1.0] * 20 + [0.0] * 20 + [0.5] * 20).bind(60)
-    assert isinstance(choose_engine("auto", of_shape(5), prior, RunOptions()), Enumeration)
+    assert isinstance(choose_engine("auto", Target(of_shape(5), prior)), Enumeration)
 
 
 @pytest.mark.parametrize("seconds_per_look", [0.0, 1000.0])
 @pytest.mark.parametrize(("p", "engine"), [(27, Enumeration), (30, Tempering)])
-def test_neither_the_clock_nor_the_threads_choose(
+def test_the_clock_does_not_choose(
     monkeypatch: pytest.MonkeyPatch, p: int, engine: type[Engine], seconds_per_look: float
 ) -> None:
     looks = itertools.count()
     monkeypatch.setattr(time, "perf_counter", lambda: next(looks) * seconds_per_look)
-    model = LinearGaussian(simulated(p, (60, 70), seed=1))
+    model = LinearGaussian().bind(simulated(p, (60, 70), seed=1))
     bound = UniformPrior().bind(p)
-    for n_jobs in (None, 1, 2, 64):
-        assert isinstance(choose_engine("auto", model, bound, RunOptions(n_jobs=n_jobs)), engine)
+    assert isinstance(choose_engine("auto", Target(model, bound)), engine)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 64])
@@ -76,29 +78,30 @@ def test_neither_the_clock_nor_the_threads_refuse(
 ) -> None:
     looks = itertools.count()
     monkeypatch.setattr(time, "perf_counter", lambda: next(looks) * seconds_per_look)
-    model = LinearGaussian(simulated(16, (60, 70), seed=2))
+    model = LinearGaussian().bind(simulated(16, (60, 70), seed=2))
     bound = UniformPrior().bind(16)
     limit = 3 * 2**16 / 150_000_000
     options = RunOptions(n_jobs=n_jobs, progress=False)
-    assert Enumeration(time_limit=1.001 * limit).run(model, bound, options).n_subsets == 2**16
+    assert Enumeration(time_limit=1.001 * limit).run(Target(model, bound), options).n_subsets == 2**16
     with pytest.raises(EngineError, match="on one core, scoring all 65,536 subsets would take about 0"):
-        Enumeration(time_limit=0.999 * limit).run(model, bound, options)
+        Enumeration(time_limit=0.999 * limit).run(Target(model, bound), options)
 
 
 def test_a_refusal_says_how_long_and_what_to_do() -> None:
-    wide = LinearGaussian(simulated(60, (100, 120), seed=26))
+    wide = LinearGaussian().bind(simulated(60, (100, 120), seed=26))
     with pytest.raises(EngineError, match=r"would take about 7\d\d years\. Lower max_size, use fewer features"):
-        Enumeration().run(wide, UniformPrior().bind(60), RunOptions())
+        Enumeration().run(Target(wide, UniformPrior().bind(60)), RunOptions())
     with pytest.raises(EngineError, match="about 10\\^120 subsets would take longer than anybody can wait"):
-        Enumeration().run(of_shape(3), UniformPrior().bind(400), RunOptions())
+        Enumeration().run(Target(of_shape(3), UniformPrior().bind(400)), RunOptions())
 
 
 @pytest.mark.parametrize(("p", "max_size"), [(6, 6), (12, 3), (12, 1), (40, 2), (40, 3)])
 def test_steps_are_those_of_the_walk(monkeypatch: pytest.MonkeyPatch, p: int, max_size: int) -> None:
-    monkeypatch.setattr("invariance.conditionals.blocks._LARGEST_LISTED_BLOCK", 200)
-    model = LinearGaussian(simulated(p, (60, 70), seed=3))
-    blocks = model.subset_blocks(np.arange(p), PriorTerms.flat(p, max_size))
-    steps = count_steps(p, max_size, count_subsets(p, max_size), 3)
+    monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 200)
+    model = LinearGaussian().bind(simulated(p, (60, 70), seed=3))
+    walk = walk_of(model, np.arange(p), np.empty(0, np.int64))
+    blocks = subset_blocks(walk, PriorTerms.flat(p, max_size), model.dense_advantage)
+    steps = count_steps(p, max_size, count_subsets(p, max_size), model.steps_per_subset, model.dense_advantage)
     if isinstance(blocks, DenseBlocks):
         assert steps == 3 * blocks.n_positions
     else:

@@ -13,6 +13,7 @@ from invariance import BIP, BetaBinomialPrior, Enumeration, InclusionPrior, Line
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.inference.variational.ascent import FreeSpace
 from invariance.inference.variational.coverage import missed_at_modes, missed_in_table
 from invariance.inference.variational.mean_field import MeanField
@@ -43,8 +44,8 @@ def test_no_wrong_probability_in_silence(p: int, engine: Variational) -> None:
     """Inclusion after reweighting is right to 0.1, or there is a warning, which the notes of both posteriors keep."""
     prior, warned = UniformPrior(4), 0
     for seed in range(36 // p):
-        model = LinearGaussian(near_duplicates(p, seed))
-        exact = Enumeration().run(model, prior.bind(p), RunOptions())
+        model = LinearGaussian().bind(near_duplicates(p, seed))
+        exact = Enumeration().run(Target(model, prior.bind(p)), RunOptions())
         with warnings.catch_warnings(record=True) as raised:
             warnings.simplefilter("always")
             posterior = fit(model, prior, engine, seed)
@@ -63,11 +64,11 @@ def test_a_good_approximation_is_not_doubted(p: int, seed: int) -> None:
     site = np.repeat([0, 1, 2], 100)
     X = rng.normal(size=(300, p)) * rng.uniform(0.5, 2.0, (3, p))[site] + 2.0 * rng.normal(size=(3, p))[site]
     y = X[:, 0] - X[:, 1] + rng.normal(size=300)
-    model, prior = LinearGaussian(MultiEnvironmentData.from_arrays(X, y, site)), BetaBinomialPrior(max_size=4)
+    model, prior = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, site)), BetaBinomialPrior(max_size=4)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ApproximationWarning)
         posterior = fit(model, prior)
-    exact = Enumeration().run(model, prior.bind(p), RunOptions())
+    exact = Enumeration().run(Target(model, prior.bind(p)), RunOptions())
     np.testing.assert_allclose(posterior.reweighted.inclusion, exact.inclusion, atol=0.05)
 
 
@@ -86,7 +87,7 @@ def test_the_remedies_work_as_typed() -> None:
 
 
 def test_many_features_are_sent_to_tempering() -> None:
-    model = LinearGaussian(near_duplicates(30, 1))
+    model = LinearGaussian().bind(near_duplicates(30, 1))
     with pytest.warns(ApproximationWarning, match=r"misses about .* Use inference='tempering', or inference=Var"):
         fit(model, UniformPrior(12), Variational(iterations=300))
 
@@ -101,9 +102,9 @@ def missed_by_definition(model: LinearGaussian, prior, q) -> float:
 @pytest.mark.parametrize("prior", [UniformPrior(3), InclusionPrior({"x1": 0.9, "x5": 1.0, "x4": 0.0})], ids=str)
 def test_missed_mass(prior) -> None:
     """Exactly from the table; by draws around the modes about the same; nothing for q as wide as the posterior."""
-    model = LinearGaussian(near_duplicates(6, 1))
+    model = LinearGaussian().bind(near_duplicates(6, 1))
     bound = prior.bind(6)
-    space = FreeSpace.of(model, bound)
+    space = FreeSpace(Target(model, bound))
     modes = with_swaps(model, bound, space.table_modes(most=1))
     hard = np.where(bound.forced_in, np.inf, np.where(bound.forced_out, -np.inf, 0.0))
     one = MeanField(np.where(np.isfinite(hard), np.where(modes[0], 9.0, -9.0), hard), bound.max_size)
@@ -113,7 +114,7 @@ def test_missed_mass(prior) -> None:
     assert missed.mass == pytest.approx(expected, abs=1e-12)
     assert missed.mass > 0.2
     assert missed.probability > 50 * missed.approximate
-    exact = Enumeration().run(model, bound, RunOptions())
+    exact = Enumeration().run(Target(model, bound), RunOptions())
     assert missed.probability == pytest.approx(exact.probability(missed.mask), rel=1e-6)
     searched = missed_at_modes(model, bound, one, modes, 4000, np.random.default_rng(0))
     assert searched.mass == pytest.approx(expected, abs=0.05)
@@ -148,7 +149,7 @@ def check_swaps(model: LinearGaussian, first: list[int], others: list[list[int]]
 
 
 def test_swaps_find_the_duplicates_of_a_mode() -> None:
-    check_swaps(LinearGaussian(near_duplicates(20, 2)), [0, 1], [[0, 3], [1, 2], [2, 3]])
+    check_swaps(LinearGaussian().bind(near_duplicates(20, 2)), [0, 1], [[0, 3], [1, 2], [2, 3]])
 
 
 def test_swaps_find_two_features_in_the_place_of_one() -> None:
@@ -157,11 +158,11 @@ def test_swaps_find_two_features_in_the_place_of_one() -> None:
     X = rng.normal(size=(180, 18)) * rng.uniform(0.5, 2.0, (3, 18))[site] + rng.normal(size=(3, 18))[site]
     X[:, 0] = X[:, 1] + X[:, 2] + 0.02 * rng.normal(size=180)
     y = X[:, 0] + X[:, 3] + 0.5 * rng.normal(size=180)
-    check_swaps(LinearGaussian(MultiEnvironmentData.from_arrays(X, y, site)), [0, 3], [[1, 2, 3]])
+    check_swaps(LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, site)), [0, 3], [[1, 2, 3]])
 
 
 def test_swaps_that_would_take_long_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, mode = LinearGaussian(near_duplicates(20, 2)), np.arange(20)[None] < 2
+    model, mode = LinearGaussian().bind(near_duplicates(20, 2)), np.arange(20)[None] < 2
     monkeypatch.setattr("invariance.inference.variational.modes._MOST_WORK", 0.0)
     np.testing.assert_array_equal(with_swaps(model, UniformPrior(5).bind(20), mode), mode)
 
@@ -170,7 +171,7 @@ def test_swaps_that_would_take_long_are_left_out(monkeypatch: pytest.MonkeyPatch
     "prior", [UniformPrior(3), BetaBinomialPrior(1, 3, max_size=4), InclusionPrior({"x0": 0.8, "x2": 1.0, "x4": 0.0})]
 )
 def test_changes_by_single_flips(prior) -> None:
-    model = LinearGaussian(simulated(5, (20, 25), seed=9))
+    model = LinearGaussian().bind(simulated(5, (20, 25), seed=9))
     bound = prior.bind(model.feature_names)
     for mask in all_masks(5):
         start = model.log_ratio_many(mask[None])[0] + bound.log_prob(mask)[0]
@@ -180,6 +181,6 @@ def test_changes_by_single_flips(prior) -> None:
             np.testing.assert_allclose(log_joint_changes(model, bound, mask), expected, rtol=1e-7, atol=1e-7)
     collinear = np.column_stack([model.data.X, model.data.X[:, :2].sum(axis=1)])
     data = MultiEnvironmentData.from_arrays(collinear, model.data.y, model.data.environment_index)
-    without_rows = LinearGaussian(LinearGaussian(data).moments)
+    without_rows = LinearGaussian().bind(LinearGaussian().bind(data).moments)
     everything = np.ones(6, dtype=bool)
     assert (log_joint_changes(without_rows, UniformPrior().bind(6), everything) == -np.inf).all()

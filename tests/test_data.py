@@ -314,11 +314,12 @@ def test_decimals_are_read_exactly(tmp_path: Path) -> None:
 
 
 def test_check_max_size_names_environment_and_the_size_that_works() -> None:
-    counts, varying, labels = [100, 7, 5], [10, 10, 2], ("a", "b", "c")
-    assert largest_size(counts, varying, 10) == 5
-    check_max_size(5, counts, varying, labels)
+    counts, labels = [100, 7, 5], ("a", "b", "c")
+    widths = np.arange(10) < np.array([[10], [10], [2]])
+    assert largest_size(counts, widths) == 5
+    check_max_size(5, counts, widths, labels)
     with failing("max_size=6 needs 8 rows in environment 'b', which has 7. Use max_size=5, the largest that works"):
-        check_max_size(6, counts, varying, labels)
+        check_max_size(6, counts, widths, labels)
 
 
 @pytest.mark.parametrize(
@@ -332,12 +333,21 @@ def test_check_max_size_names_environment_and_the_size_that_works() -> None:
     ],
 )
 def test_largest_size_is_where_the_check_begins(counts: list[int], varying: list[int], p: int, expected: int) -> None:
-    size = largest_size(counts, varying, p)
+    widths = np.arange(p) < np.array(varying)[:, None]
+    size = largest_size(counts, widths)
     assert size == expected
-    check_max_size(size, counts, varying, tuple("ab"))
+    check_max_size(size, counts, widths, tuple("ab"))
     if size < p:
         with pytest.raises(DataError):
-            check_max_size(size + 1, counts, varying, tuple("ab"))
+            check_max_size(size + 1, counts, widths, tuple("ab"))
+
+
+def test_wide_features_take_more_rows() -> None:
+    widths = [[4, 1, 2, 0], [4, 1, 0, 0]]
+    assert largest_size([5, 100], widths) == 2
+    assert largest_size([9, 7], widths) == 4
+    with failing("max_size=3 needs 9 rows in environment 'a', which has 8. Use max_size=2"):
+        check_max_size(3, [8, 100], widths, ("a", "b"))
 
 
 def test_check_whole_on_summaries() -> None:

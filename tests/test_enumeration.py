@@ -15,6 +15,7 @@ from invariance.data import MultiEnvironmentData
 from invariance.exceptions import EngineError, NumericalWarning
 from invariance.inference.base import RunOptions
 from invariance.inference.registry import choose_engine
+from invariance.inference.target import Target
 from invariance.moments import Moments
 from reference_data import load_reference, reference_files
 from twins import all_masks, datasets, simulated
@@ -38,12 +39,12 @@ def plain_posterior(model: LinearGaussian, bound) -> tuple[np.ndarray, np.ndarra
 
 def run(model: LinearGaussian, prior, engine: Enumeration | None = None, n_jobs: int | None = None):
     bound = prior.bind(model.feature_names, model.largest_size)
-    return (engine or Enumeration()).run(model, bound, RunOptions(n_jobs=n_jobs))
+    return (engine or Enumeration()).run(Target(model, bound), RunOptions(n_jobs=n_jobs))
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
 def test_agrees_with_plain_enumeration(prior) -> None:
-    model = LinearGaussian(simulated(4, (20, 25, 15), seed=20))
+    model = LinearGaussian().bind(simulated(4, (20, 25, 15), seed=20))
     bound = prior.bind(model.feature_names, model.largest_size)
     masks, log_posterior, log_evidence = plain_posterior(model, bound)
     posterior = run(model, prior)
@@ -63,7 +64,7 @@ def test_agrees_with_plain_enumeration(prior) -> None:
 @settings(max_examples=20, deadline=None)
 @given(datasets())
 def test_evidence_and_mass(data) -> None:
-    posterior = run(LinearGaussian(data), UniformPrior())
+    posterior = run(LinearGaussian().bind(data), UniformPrior())
     assert posterior.log_evidence <= 1e-12
     assert np.exp(posterior.log_probabilities).sum() == pytest.approx(1.0, abs=1e-9)
     assert (posterior.log_ratios <= 0).all()
@@ -74,10 +75,10 @@ def test_evidence_and_mass(data) -> None:
 def test_blocks_memory_and_threads_do_not_change_the_result(
     monkeypatch: pytest.MonkeyPatch, streamed: bool, max_size: int | None
 ) -> None:
-    model = LinearGaussian(simulated(11, (40, 50, 60), seed=21))
+    model = LinearGaussian().bind(simulated(11, (40, 50, 60), seed=21))
     whole = run(model, UniformPrior(max_size))
-    monkeypatch.setattr("invariance.conditionals.blocks._LOW_FEATURES", 4)
-    monkeypatch.setattr("invariance.conditionals.blocks._LARGEST_LISTED_BLOCK", 16)
+    monkeypatch.setattr("invariance.conditionals.gaussian_walk.LOW_FEATURES", 4)
+    monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 16)
     engine = Enumeration(keep=50, in_memory=0 if streamed else 1 << 24)
     cut, threaded = (run(model, UniformPrior(max_size), engine, n_jobs) for n_jobs in (1, 3))
     for name in ("inclusion", "pairwise", "log_probabilities", "masks"):
@@ -91,7 +92,7 @@ def test_blocks_memory_and_threads_do_not_change_the_result(
 
 
 def test_many_features_with_a_small_size_limit_are_walked_directly() -> None:
-    model = LinearGaussian(simulated(40, (60, 70), seed=22))
+    model = LinearGaussian().bind(simulated(40, (60, 70), seed=22))
     posterior = run(model, UniformPrior(max_size=2))
     assert posterior.diagnostics["subsets_scored"] == 1 + 40 + 780
     masks = posterior.masks
@@ -103,7 +104,7 @@ def test_many_features_with_a_small_size_limit_are_walked_directly() -> None:
 
 @pytest.mark.parametrize("in_memory", [0, 1 << 24])
 def test_draws_follow_the_posterior(in_memory: int) -> None:
-    model = LinearGaussian(simulated(5, (10, 12), seed=23))
+    model = LinearGaussian().bind(simulated(5, (10, 12), seed=23))
     posterior = run(model, InclusionPrior({"x1": 1.0}), Enumeration(in_memory=in_memory, keep=3))
     draws = posterior.sample(4000, random_state=1).to_numpy()
     standard_error = np.sqrt(posterior.inclusion * (1 - posterior.inclusion) / 4000) + 1e-9
@@ -117,21 +118,21 @@ def test_collinear_subsets_are_reported() -> None:
     data = simulated(4, (20, 25), seed=24)
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=list("abcde"))
-    posterior = run(LinearGaussian(Moments.from_data(data)), UniformPrior())
+    posterior = run(LinearGaussian().bind(Moments.from_data(data)), UniformPrior())
     assert posterior.diagnostics["subsets_undecidable"] == 4
     assert posterior.notes == (
         "4 of 32 subsets are outside the support: 'a', 'b', 'e' are too collinear in environments 0, 1, more than "
         "second moments can resolve: build LinearGaussian from the data, not from its moments.",
     )
     assert posterior.probability(["a", "b", "e"]) == 0.0
-    by_rows = run(LinearGaussian(data), UniformPrior())
+    by_rows = run(LinearGaussian().bind(data), UniformPrior())
     assert by_rows.notes == ()
     assert by_rows.probability(["a", "b", "e"]) == pytest.approx(by_rows.probability(["a", "b"]), rel=1e-8)
 
 
 def test_disagreement_with_the_rows_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
     """If second moments were wrong about leading subsets, everything follows the rows."""
-    model = LinearGaussian(simulated(4, (20, 25), seed=25))
+    model = LinearGaussian().bind(simulated(4, (20, 25), seed=25))
     truth = run(model, UniformPrior())
     correct = model.rescore(all_masks(4))
     wrong_subset = truth.masks[2]
@@ -165,24 +166,24 @@ def test_disagreement_with_the_rows_is_repaired(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_refuses_hours() -> None:
-    model = LinearGaussian(simulated(60, (100, 120), seed=26))
+    model = LinearGaussian().bind(simulated(60, (100, 120), seed=26))
     with pytest.raises(EngineError, match=r"subsets would take about .* (days|years)\. Lower max_size"):
         run(model, UniformPrior())
     bound = UniformPrior().bind(model.feature_names, model.largest_size)
-    assert isinstance(choose_engine("auto", model, bound, RunOptions()), Tempering)
-    assert isinstance(choose_engine("tempering", model, bound, RunOptions()), Tempering)
+    assert isinstance(choose_engine("auto", Target(model, bound)), Tempering)
+    assert isinstance(choose_engine("tempering", Target(model, bound)), Tempering)
     small = UniformPrior(max_size=2).bind(model.feature_names, model.largest_size)
-    assert isinstance(choose_engine("auto", model, small, RunOptions()), Enumeration)
+    assert isinstance(choose_engine("auto", Target(model, small)), Enumeration)
     with pytest.raises(ValueError, match="inference='exakt' is not known: use 'auto', 'exact'"):
-        choose_engine("exakt", model, small, RunOptions())
+        choose_engine("exakt", Target(model, small))
 
 
 def test_forcing_collinear_features_in_is_an_error() -> None:
     data = simulated(3, (20, 25), seed=27)
     X = np.column_stack([data.X, data.X[:, 0]])
-    model = LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
     with pytest.raises(EngineError, match=r"'x0', 'x3' are too collinear .* All subsets hold 'x0', 'x3': force"):
-        run(LinearGaussian(model.moments), InclusionPrior({"x0": 1, "x3": 1}))
+        run(LinearGaussian().bind(model.moments), InclusionPrior({"x0": 1, "x3": 1}))
     both, one = (run(model, InclusionPrior({"x0": 1, "x3": value})) for value in (1, 0))
     np.testing.assert_allclose(both.inclusion[:3], one.inclusion[:3], atol=1e-9)
 
@@ -190,7 +191,7 @@ def test_forcing_collinear_features_in_is_an_error() -> None:
 @pytest.mark.parametrize("name", reference_files())
 def test_reference_posteriors(name: str) -> None:
     reference = load_reference(name)
-    posterior = run(LinearGaussian(reference.data), UniformPrior())
+    posterior = run(LinearGaussian().bind(reference.data), UniformPrior())
     stored = reference.arrays["log_posterior"]
     masks = all_masks(10)
     expected = np.exp(stored - logsumexp(stored)) @ masks
@@ -208,13 +209,13 @@ def test_an_interrupt_ends_it_cleanly(n_jobs: int) -> None:
         from invariance.inference.base import RunOptions
         rng = np.random.default_rng(0)
         X = rng.normal(size=(200, 34)); y = X[:, 0] + rng.normal(size=200)
-        model = LinearGaussian(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 100)))
+        model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 100)))
         threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
-            Enumeration(time_limit=None).run(model, UniformPrior().bind(34), RunOptions(n_jobs={n_jobs}))
+            Enumeration(time_limit=None).run(Target(model, UniformPrior().bind(34)), RunOptions(n_jobs={n_jobs}))
         except KeyboardInterrupt:
             small = UniformPrior(max_size=2).bind(34)
-            again = Enumeration().run(model, small, RunOptions(n_jobs={n_jobs}))
+            again = Enumeration().run(Target(model, small), RunOptions(n_jobs={n_jobs}))
             print("interrupted", threading.active_count(), again.diagnostics["subsets_scored"])
     """)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)

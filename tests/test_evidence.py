@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from invariance import BetaBinomialPrior, LinearGaussian, MixingWarning, UniformPrior
 from invariance.inference.base import RunOptions
 from invariance.inference.enumeration import Enumeration
+from invariance.inference.target import Target
 from invariance.inference.tempering import engine as tempering
 from invariance.inference.tempering.engine import Tempering
 from invariance.inference.tempering.evidence import bridges, by_revisits
@@ -93,13 +94,13 @@ def sampled(model: LinearGaussian, engine: Tempering, prior: UniformPrior, seed:
     bound = prior.bind(model.feature_names, model.largest_size)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return engine.run(model, bound, RunOptions(rng=np.random.default_rng(seed), progress=False))
+        return engine.run(Target(model, bound), RunOptions(rng=np.random.default_rng(seed), progress=False))
 
 
 def test_stepping_stones_lead_to_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempering, "by_revisits", lambda log_joint, visits: None)
-    model, prior = LinearGaussian(simulated(9, (40, 50, 45), seed=6)), UniformPrior(max_size=6)
-    exact = Enumeration().run(model, prior.bind(model.feature_names), RunOptions(progress=False))
+    model, prior = LinearGaussian().bind(simulated(9, (40, 50, 45), seed=6)), UniformPrior(max_size=6)
+    exact = Enumeration().run(Target(model, prior.bind(model.feature_names)), RunOptions(progress=False))
     found = [sampled(model, Tempering(steps=300), prior, seed) for seed in range(3)]
     for one in found:
         assert one.diagnostics["log_evidence_method"] == "stepping stones"
@@ -109,14 +110,16 @@ def test_stepping_stones_lead_to_the_evidence(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("n_features", [9, 14])
 def test_entropy_is_that_of_exact_inference(n_features: int) -> None:
-    model, prior = LinearGaussian(simulated(n_features, (40, 50), seed=7)), UniformPrior()
-    exact = Enumeration().run(model, prior.bind(model.feature_names, model.largest_size), RunOptions(progress=False))
+    model, prior = LinearGaussian().bind(simulated(n_features, (40, 50), seed=7)), UniformPrior()
+    exact = Enumeration().run(
+        Target(model, prior.bind(model.feature_names, model.largest_size)), RunOptions(progress=False)
+    )
     entropies = [sampled(model, Tempering(steps=300), prior, seed).entropy for seed in range(6)]
     assert np.mean(entropies) == pytest.approx(exact.entropy, abs=0.15)
 
 
 def test_visit_shares_are_those_of_the_listed_subsets() -> None:
-    model = LinearGaussian(simulated(10, (40, 50), seed=7))
+    model = LinearGaussian().bind(simulated(10, (40, 50), seed=7))
     posterior = sampled(model, Tempering(steps=200), UniformPrior())
     draws = np.unpackbits(posterior.source.draws, axis=1, count=10).astype(bool)
     expected = [(draws == mask).all(axis=1).mean() for mask in posterior.masks[:20]]
@@ -144,11 +147,11 @@ def test_a_best_subset_that_no_chain_visits_is_announced(monkeypatch: pytest.Mon
     warm_up = Tempering._warm_up
     monkeypatch.setattr(Tempering, "_warm_up", forget)
     monkeypatch.setattr(tempering, "differences", lambda modes: np.zeros((0, modes.shape[1]), bool))
-    model = LinearGaussian(hidden_sums("weights", np.random.default_rng([7, 17])))
+    model = LinearGaussian().bind(hidden_sums("weights", np.random.default_rng([7, 17])))
     prior = BetaBinomialPrior(max_size=10).bind(model.feature_names)
     engine = Tempering(chains=2, steps=1, block_size=1)
     with pytest.warns(MixingWarning, match=r"the best subset \(probability .*\) was never visited") as caught:
-        posterior = engine.run(model, prior, RunOptions(rng=np.random.default_rng(0), progress=False))
+        posterior = engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False))
     assert "inference=Tempering(chains=8, steps=20_000)" in str(caught[0].message)
     assert posterior.diagnostics["visit_shares"][0] == 0.0
     assert not posterior.diagnostics["converged"]

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance.conditionals.blocks import DenseBlocks, ListedBlocks, PriorTerms
 from invariance.conditionals.linear_gaussian import LinearGaussian
+from invariance.inference.generic_walk import walk_of
+from invariance.inference.subset_blocks import DenseBlocks, ListedBlocks, all_log_ratios
 from invariance.kernels.elementary import add_weighted_log, exp_shifted
 from invariance.kernels.orthogonal import triangular_factor
 from invariance.kernels.reductions import fold_inclusion, listed_inclusion
+from invariance.priors.bound import PriorTerms
 from twins import all_masks, datasets, simulated
 
 
@@ -96,10 +98,10 @@ def test_dependent_column_removes_nothing() -> None:
 @given(datasets(), st.integers(0, 5))
 def test_dense_and_listed_walks_agree_with_one_factorisation_each(data, max_size: int) -> None:
     p = data.n_features
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     prior = PriorTerms.flat(p, min(max_size, p))
-    moments = model.subset_blocks(np.arange(p), prior).moments
-    dense, listed = DenseBlocks(moments, prior), ListedBlocks(moments, prior)
+    walk = walk_of(model, np.arange(p), np.empty(0, np.int64))
+    dense, listed = DenseBlocks(walk, prior), ListedBlocks(walk, prior)
     positions = np.arange(listed.n_positions)
     masks = listed.masks(positions)
     assert len(np.unique(masks @ (1 << np.arange(p)))) == listed.n_positions
@@ -112,11 +114,10 @@ def test_dense_and_listed_walks_agree_with_one_factorisation_each(data, max_size
 
 
 def test_listed_walk_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.conditionals.blocks._LARGEST_LISTED_BLOCK", 10)
-    model = LinearGaussian(simulated(9, (30, 40), seed=5))
+    monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 10)
+    model = LinearGaussian().bind(simulated(9, (30, 40), seed=5))
     prior = PriorTerms.flat(9, 4)
-    dense = model.subset_blocks(np.arange(9), prior)
-    listed = ListedBlocks(dense.moments, prior)
+    listed = ListedBlocks(walk_of(model, np.arange(9), np.empty(0, np.int64)), prior)
     assert listed.n_blocks > 50
     masks = listed.masks(np.arange(listed.n_positions))
     scored = np.concatenate([listed.scored(b).log_posterior for b in range(listed.n_blocks)])
@@ -126,8 +127,7 @@ def test_listed_walk_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_dense_walk_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.conditionals.blocks._LOW_FEATURES", 3)
-    model = LinearGaussian(simulated(7, (30, 40), seed=6))
-    scores = model.log_ratio_all()
-    assert scores.blocks.n_blocks == 16
-    np.testing.assert_allclose(scores.log_ratio, model.log_ratio_many(all_masks(7)), rtol=1e-9)
+    monkeypatch.setattr("invariance.conditionals.gaussian_walk.LOW_FEATURES", 3)
+    model = LinearGaussian().bind(simulated(7, (30, 40), seed=6))
+    assert DenseBlocks(walk_of(model, np.arange(7), np.empty(0, np.int64)), PriorTerms.flat(7, 7)).n_blocks == 16
+    np.testing.assert_allclose(all_log_ratios(model), model.log_ratio_many(all_masks(7)), rtol=1e-9)

@@ -4,16 +4,17 @@ import numpy as np
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, UniformPrior
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.inference.variational.modes import find_modes
 from twins import simulated
 
 
 def test_the_search_finds_the_exact_mode() -> None:
-    model = LinearGaussian(simulated(18, (60, 70, 80), seed=60))
+    model = LinearGaussian().bind(simulated(18, (60, 70, 80), seed=60))
     for prior in (UniformPrior(max_size=6), InclusionPrior({"x3": 1.0, "x0": 0.0}, max_size=5)):
         bound = prior.bind(model.feature_names)
         modes = find_modes(model, bound, RunOptions(rng=np.random.default_rng(0), progress=False))
-        exact = Enumeration().run(model, bound, RunOptions())
+        exact = Enumeration().run(Target(model, bound), RunOptions())
         np.testing.assert_array_equal(modes[0], exact.mode_mask)
         value = model.log_ratio_many(modes) + bound.log_prob(modes)
         assert (np.diff(value) <= 0).all()
@@ -22,7 +23,7 @@ def test_the_search_finds_the_exact_mode() -> None:
 
 
 def test_the_same_modes_for_any_number_of_threads() -> None:
-    model = LinearGaussian(simulated(20, (60, 70), seed=61))
+    model = LinearGaussian().bind(simulated(20, (60, 70), seed=61))
     prior = UniformPrior(max_size=8).bind(model.feature_names)
     one, two = (find_modes(model, prior, RunOptions(n, np.random.default_rng(1), False)) for n in (1, 2))
     np.testing.assert_array_equal(one, two)

@@ -8,6 +8,7 @@ import pytest
 from invariance import DataError, DataWarning, Enumeration, MultiEnvironmentData, UniformPrior
 from invariance.conditionals.linear_gaussian import LinearGaussian
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.moments import Moments
 
 
@@ -29,7 +30,9 @@ def test_a_feature_that_no_row_varies_any_more_is_dropped() -> None:
     keep = np.delete(np.arange(40), 5)
     fresh = MultiEnvironmentData.from_arrays(data.X[keep, :1], data.y[keep], data.environment_index[keep])
     np.testing.assert_allclose(remaining.scatter, Moments.from_data(fresh).scatter, rtol=1e-12)
-    posterior = Enumeration().run(LinearGaussian(remaining), UniformPrior().bind(1), RunOptions(progress=False))
+    posterior = Enumeration().run(
+        Target(LinearGaussian().bind(remaining), UniformPrior().bind(1)), RunOptions(progress=False)
+    )
     assert posterior.feature_names == ("x0",)
 
 

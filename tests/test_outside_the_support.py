@@ -9,6 +9,7 @@ import pytest
 
 from invariance import ApproximationWarning, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior, Variational
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from twins import simulated
 
 
@@ -19,7 +20,7 @@ def near_copies() -> LinearGaussian:
     X = rng.normal(size=(400, 4)) + rng.normal(size=(4, 4))[environment]
     X[:, 1] = X[:, 0] + 1e-6 * rng.normal(size=400)
     y = X[:, 0] + 0.5 * rng.normal(size=400)
-    return LinearGaussian(Moments.from_data(MultiEnvironmentData.from_arrays(X, y, environment)))
+    return LinearGaussian().bind(Moments.from_data(MultiEnvironmentData.from_arrays(X, y, environment)))
 
 
 @pytest.mark.parametrize("components", [1, "auto"])
@@ -29,7 +30,7 @@ def test_probability_outside_the_support_is_announced(components) -> None:
     engine = Variational(components=components)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        posterior = engine.run(model, prior, RunOptions(rng=np.random.default_rng(0), progress=False))
+        posterior = engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False))
     both = posterior.sample(4000, random_state=0).to_numpy()[:, :2].all(axis=1).mean()
     assert posterior.diagnostics["undecided_mass"] == pytest.approx(both, abs=0.05)
     said = [str(one.message) for one in caught if issubclass(one.category, ApproximationWarning)]
@@ -37,13 +38,13 @@ def test_probability_outside_the_support_is_announced(components) -> None:
 
 
 def test_modes_that_nobody_looked_for() -> None:
-    model = LinearGaussian(simulated(101, (60, 60), seed=3))
+    model = LinearGaussian().bind(simulated(101, (60, 60), seed=3))
     prior = UniformPrior(max_size=6).bind(model.feature_names)
     start = np.full(101, 0.03)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        given = Variational(initial=start, iterations=50).run(model, prior, RunOptions(progress=False))
-        usual = Variational(iterations=50).run(model, prior, RunOptions(progress=False))
+        given = Variational(initial=start, iterations=50).run(Target(model, prior), RunOptions(progress=False))
+        usual = Variational(iterations=50).run(Target(model, prior), RunOptions(progress=False))
     assert given.diagnostics["missed_mass"] is None
     assert any("do not search for subsets" in note for note in given.notes)
     assert usual.diagnostics["missed_mass"] is not None

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
-from invariance.conditionals.gaussian_rows import LinearGaussianRows
+from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.inference.tempering.engine import Tempering
 from invariance.inference.tempering.posterior import TemperingPosterior
 from invariance.inference.tempering.regression_paths import groupings, regression_path
-from invariance.inference.tempering.replicas import Target
+from invariance.inference.tempering.replicas import CompiledTarget
 from invariance.inference.tempering.searching import Searched, leading_modes
-from invariance.kernels.active_set import Scoring
 from invariance.kernels.pursuit import FORWARD, MATCHING, inverse_scale_of, pursuit
 from invariance.simulation import p450
 from twins import simulated
@@ -50,10 +50,10 @@ def deviations(data: MultiEnvironmentData, within: bool) -> tuple[np.ndarray, np
 
 @pytest.mark.parametrize("damping", [FORWARD, MATCHING])
 @pytest.mark.parametrize("within", [True, False])
-@pytest.mark.parametrize("conditional", [LinearGaussian, LinearGaussianRows])
+@pytest.mark.parametrize("conditional", [LinearGaussian, GaussianOnDemand])
 def test_pursuit_equals_its_twin(conditional: type, within: bool, damping: float) -> None:
     data = simulated(12, (40, 60, 50), seed=70, scale=100.0)
-    scoring = Scoring(*conditional(data).scoring_arrays)
+    scoring = conditional(data).scoring()
     free = np.append(np.ones(12, bool), False)
     path = np.empty(6, np.int64)
     groups = (0, 3) if within else (3, 4)
@@ -76,7 +76,7 @@ def test_the_two_pursuits_differ() -> None:
     X[:, :2] *= 10.0
     X[:, 2] = hidden - X[:, 0] - X[:, 1]
     data = MultiEnvironmentData.from_arrays(X, hidden + 0.1 * rng.normal(size=200), np.repeat([0, 1], 100))
-    target = Target.of(LinearGaussian(data), UniformPrior().bind(8))
+    target = CompiledTarget.of(Target(LinearGaussian().bind(data), UniformPrior().bind(8)))
     given = np.array([0, 1])
     assert regression_path(target, groupings(target)[0], FORWARD, 3, given)[2]
     assert not regression_path(target, groupings(target)[0], MATCHING, 3, given)[2]
@@ -85,8 +85,8 @@ def test_the_two_pursuits_differ() -> None:
 def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
     data = simulated(4, (30, 40), seed=71)
     X = np.column_stack([data.X, data.X[:, 0] - data.X[:, 1], data.environment_index.astype(float)])
-    model = LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
-    scoring = Scoring(*model.scoring_arrays)
+    model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    scoring = model.scoring()
     path = np.empty(6, np.int64)
     free = np.append(np.ones(6, bool), False)
     found = pursuit(scoring, 6, 0, 2, inverse_scale_of(scoring, 0, 2), free, MATCHING, path, 0)
@@ -98,11 +98,11 @@ def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
 
 
 def test_regression_paths_hold_free_features_only() -> None:
-    small = Target.of(LinearGaussian(simulated(20, (60, 70), seed=72)), UniformPrior().bind(20))
+    small = CompiledTarget.of(Target(LinearGaussian().bind(simulated(20, (60, 70), seed=72)), UniformPrior().bind(20)))
     assert [regression_path(small, groups, MATCHING, 30).sum() for groups in groupings(small)] == [20, 20]
-    model = LinearGaussian(simulated(45, (60, 70), seed=73))
+    model = LinearGaussian().bind(simulated(45, (60, 70), seed=73))
     prior = InclusionPrior({"x1": 1.0, "x2": 0.0}, max_size=5).bind(model.feature_names)
-    target = Target.of(model, prior)
+    target = CompiledTarget.of(Target(model, prior))
     for groups in groupings(target):
         path = regression_path(target, groups, MATCHING, 30)
         assert path.sum() == 30
@@ -139,9 +139,9 @@ def independent(p: int, n_environments: int = 10, n: int = 60) -> MultiEnvironme
 
 
 def run(data: MultiEnvironmentData, engine: Tempering, seed: int = 31) -> TemperingPosterior:
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     prior = BetaBinomialPrior(max_size=20).bind(data.feature_names, model.largest_size)
-    return engine.run(model, prior, RunOptions(rng=np.random.default_rng(seed), progress=False))
+    return engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(seed), progress=False))
 
 
 def test_a_needle_is_found() -> None:

@@ -127,7 +127,7 @@ def test_the_pooled_moments_are_those_of_the_mixture() -> None:
 
 def test_log_ratio_of_the_population_is_mu_times_the_rows() -> None:
     model, masks = p10(4, np.random.default_rng(1)), all_masks(10)
-    log_ratio = LinearGaussian(model.population_moments(50)).log_ratio_many(masks)
+    log_ratio = LinearGaussian().bind(model.population_moments(50)).log_ratio_many(masks)
     np.testing.assert_allclose(log_ratio, -50 * 4 * model.mu(masks), rtol=1e-6, atol=1e-9)
 
 

@@ -15,13 +15,14 @@ from invariance import (
     MultiEnvironmentData,
     UniformPrior,
 )
-from invariance.conditionals.gaussian_rows import LinearGaussianRows, fits_in_memory, moments_bytes
+from invariance.conditionals.gaussian_rows import GaussianOnDemand, fits_in_memory, moments_bytes
 from invariance.exceptions import EngineError, MixingWarning
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.inference.tempering.agreement import agreement_of
 from invariance.inference.tempering.engine import Tempering, differences, retuned
 from invariance.inference.tempering.posterior import TemperingPosterior
-from invariance.inference.tempering.replicas import Proposals, Replica, Target, block_rules
+from invariance.inference.tempering.replicas import CompiledTarget, Proposals, Replica, block_rules
 from invariance.posterior import Posterior
 from invariance.simulation import (
     example_1,
@@ -44,12 +45,12 @@ PRIORS = [
 def run(model: LinearGaussian, prior, engine: Tempering | None = None, seed: int = 0, n_jobs: int | None = None):
     bound = prior.bind(model.feature_names, model.largest_size)
     options = RunOptions(n_jobs=n_jobs, rng=np.random.default_rng(seed), progress=False)
-    return (engine or Tempering()).run(model, bound, options)
+    return (engine or Tempering()).run(Target(model, bound), options)
 
 
 def exact(model: LinearGaussian, prior) -> Posterior:
     bound = prior.bind(model.feature_names, model.largest_size)
-    return Enumeration().run(model, bound, RunOptions(progress=False))
+    return Enumeration().run(Target(model, bound), RunOptions(progress=False))
 
 
 def many_modes(n: int) -> list[MultiEnvironmentData]:
@@ -64,7 +65,7 @@ def many_modes(n: int) -> list[MultiEnvironmentData]:
 
 
 def largest_difference(data: MultiEnvironmentData, engine: Tempering, seed: int) -> float:
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     with warnings.catch_warnings():
         warnings.simplefilter("error", MixingWarning)
         sampled = run(model, UniformPrior(), engine, seed)
@@ -86,7 +87,7 @@ def test_inclusion_is_that_of_exact_inference_on_fifty_data_sets() -> None:
 
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
 def test_everything_agrees_with_exact_inference(prior) -> None:
-    model = LinearGaussian(simulated(5, (20, 25, 15), seed=20))
+    model = LinearGaussian().bind(simulated(5, (20, 25, 15), seed=20))
     truth, sampled = exact(model, prior), run(model, prior, Tempering(precision=0.003))
     np.testing.assert_allclose(sampled.inclusion, truth.inclusion, atol=0.012)
     assert sampled.log_evidence == pytest.approx(truth.log_evidence, abs=0.03)
@@ -107,7 +108,7 @@ def test_one_environment_gives_back_the_prior() -> None:
     several = simulated(6, (20, 20), seed=3)
     data = MultiEnvironmentData.from_arrays(several.X, several.y)
     prior = InclusionPrior([0.1, 0.2, 0.5, 0.7, 0.4, 0.9], max_size=4)
-    posterior = run(LinearGaussian(data), prior)
+    posterior = run(LinearGaussian().bind(data), prior)
     expected = prior.bind(data.feature_names, 6).inclusion_probabilities()
     np.testing.assert_allclose(posterior.inclusion, expected, atol=0.03)
     assert posterior.log_evidence == 0.0
@@ -117,7 +118,7 @@ def test_many_features_are_found() -> None:
     """The published high-dimensional model: 450 features, half of the larger subsets undecidable."""
     rng = np.random.default_rng(11)
     data = p450(10, rng).sample(100, rng)
-    posterior = run(LinearGaussian(data), UniformPrior(max_size=20))
+    posterior = run(LinearGaussian().bind(data), UniformPrior(max_size=20))
     assert isinstance(posterior, TemperingPosterior)
     assert posterior.mode_mask.tolist() == data.truth.tolist()
     assert posterior.diagnostics["converged"]
@@ -131,7 +132,7 @@ def test_many_features_are_found() -> None:
 
 
 def test_threads_do_not_change_the_result() -> None:
-    model = LinearGaussian(simulated(30, (40, 50, 60), seed=21))
+    model = LinearGaussian().bind(simulated(30, (40, 50, 60), seed=21))
     engine = Tempering(chains=3, steps=100, searches=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
@@ -143,7 +144,7 @@ def test_threads_do_not_change_the_result() -> None:
 
 
 def test_a_short_run_says_that_it_is_short() -> None:
-    model = LinearGaussian(simulated(40, (30, 30), seed=8))
+    model = LinearGaussian().bind(simulated(40, (30, 30), seed=8))
     with pytest.warns(MixingWarning, match="replicas disagree"):
         posterior = run(model, UniformPrior(), Tempering(chains=2, steps=10, searches=1))
     assert not posterior.diagnostics["converged"]
@@ -154,7 +155,7 @@ def test_forced_features_that_cannot_be_scored() -> None:
     data = simulated(3, (20, 25), seed=5)
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=list("abcd"))
-    model = LinearGaussian(LinearGaussian(data).moments)
+    model = LinearGaussian().bind(LinearGaussian().bind(data).moments)
     with pytest.raises(EngineError, match=r"'a', 'b', 'd' are too collinear .* force fewer features in"):
         run(model, InclusionPrior({"a": 1.0, "b": 1.0, "d": 1.0}))
     posterior = run(model, InclusionPrior({"a": 1.0, "b": 1.0}))
@@ -183,7 +184,7 @@ def test_impossible_settings(settings) -> None:
 
 
 def test_given_temperatures_are_kept() -> None:
-    model = LinearGaussian(simulated(5, (20, 25), seed=1))
+    model = LinearGaussian().bind(simulated(5, (20, 25), seed=1))
     assert run(model, UniformPrior(), Tempering(temperatures=[0.2, 1.0])).diagnostics["inverse_temperatures"] == [
         0.2,
         1,
@@ -220,8 +221,10 @@ def test_differences_leave_out_what_single_flips_reach() -> None:
 
 
 def test_every_feature_keeps_its_turn_in_blocks() -> None:
-    model = LinearGaussian(simulated(40, (60, 60), seed=2))
-    target = Target.of(model, InclusionPrior({"x3": 0.0, "x4": 1.0}, max_size=5).bind(model.feature_names))
+    model = LinearGaussian().bind(simulated(40, (60, 60), seed=2))
+    target = CompiledTarget.of(
+        Target(model, InclusionPrior({"x3": 0.0, "x4": 1.0}, max_size=5).bind(model.feature_names))
+    )
     interest = np.zeros(41)
     interest[7] = 1.0
     following, fixed = block_rules(target, interest, 12)
@@ -234,8 +237,8 @@ def test_every_feature_keeps_its_turn_in_blocks() -> None:
 
 
 def test_search_leaves_a_subset_at_every_temperature() -> None:
-    model = LinearGaussian(simulated(12, (60, 60), seed=2))
-    target = Target.of(model, UniformPrior().bind(model.feature_names))
+    model = LinearGaussian().bind(simulated(12, (60, 60), seed=2))
+    target = CompiledTarget.of(Target(model, UniformPrior().bind(model.feature_names)))
     replica = Replica(target, np.random.default_rng(0))
     rules = block_rules(target, np.zeros(13), 6)
     replica.search(Proposals(np.geomspace(0.1, 1.0, 4), rules, np.zeros((0, 13), bool)), 5)
@@ -254,7 +257,7 @@ def with_knockout(p: int) -> MultiEnvironmentData:
 
 def test_second_moments_on_demand_give_the_same_numbers() -> None:
     data = with_knockout(8)
-    dense, rows = LinearGaussian(data), LinearGaussianRows(data)
+    dense, rows = LinearGaussian().bind(data), GaussianOnDemand(data)
     masks = np.random.default_rng(0).random((60, 8)) < 0.4
     np.testing.assert_allclose(rows.log_ratio_many(masks), dense.log_ratio_many(masks), atol=1e-9)
     np.testing.assert_allclose(rows.rescore(masks), dense.rescore(masks), atol=1e-9)
@@ -271,9 +274,9 @@ def test_sampling_without_a_matrix_of_second_moments(monkeypatch: pytest.MonkeyP
     engine, prior = Tempering(chains=2, steps=200, searches=1), UniformPrior(max_size=5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
-        one = run(LinearGaussianRows(data), prior, engine, 3, n_jobs=2)
-        other = run(LinearGaussian(data), prior, engine, 3)
+        one = run(GaussianOnDemand(data), prior, engine, 3, n_jobs=2)
+        other = run(LinearGaussian().bind(data), prior, engine, 3)
     assert one.mode == other.mode
     np.testing.assert_allclose(one.inclusion, other.inclusion, atol=0.1)
     assert fits_in_memory(data)
-    assert moments_bytes(data) == LinearGaussian(data).moments.scatter.nbytes
+    assert moments_bytes(data) == LinearGaussian().bind(data).moments.scatter.nbytes

@@ -9,7 +9,8 @@ import pytest
 from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
-from invariance.inference.tempering.replicas import Proposals, Replica, Target, block_rules
+from invariance.inference.target import Target
+from invariance.inference.tempering.replicas import CompiledTarget, Proposals, Replica, block_rules
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.block_gibbs import normalised
 from invariance.kernels.chain_moves import (
@@ -55,8 +56,8 @@ DATA = {"plain": simulated(P, (14, 16, 18), 30), "collinear": with_copy(), "inte
 def chain(request):
     """Target, inverse temperature, all subsets (2**p, p+1) and their probabilities under π_β."""
     name, prior, beta = request.param
-    model = LinearGaussian(DATA[name])
-    target = Target.of(model, prior.bind(model.feature_names))
+    model = LinearGaussian().bind(DATA[name])
+    target = CompiledTarget.of(Target(model, prior.bind(model.feature_names)))
     return target, beta, *law(target, beta)
 
 
@@ -167,8 +168,8 @@ def test_blocks(chain, largest: int) -> None:
 
 
 def test_blocks_are_chosen_with_the_stated_probabilities() -> None:
-    model = LinearGaussian(DATA["plain"])
-    target = Target.of(model, InclusionPrior({"x4": 1.0}).bind(model.feature_names))
+    model = LinearGaussian().bind(DATA["plain"])
+    target = CompiledTarget.of(Target(model, InclusionPrior({"x4": 1.0}).bind(model.feature_names)))
     rule = block_rules(target, np.zeros(6), 3)[0]._replace(largest=P, active=1.2)
     included = np.array([True, True, False, False, True, False])
     rng, n = np.random.default_rng(0), 4000
@@ -197,8 +198,8 @@ def test_jumps(chain) -> None:
 
 
 def test_swaps() -> None:
-    model = LinearGaussian(simulated(3, (14, 16), 32))
-    target = Target.of(model, UniformPrior().bind(model.feature_names))
+    model = LinearGaussian().bind(simulated(3, (14, 16), 32))
+    target = CompiledTarget.of(Target(model, UniformPrior().bind(model.feature_names)))
     hot, cold = 0.2, 0.7
     subsets, hot_law = law(target, hot)
     cold_law = law(target, cold)[1]
@@ -224,8 +225,10 @@ EFFORTS = {
 @pytest.mark.parametrize("name", DATA)
 def test_the_code_samples_its_target(effort: str, name: str) -> None:
     """20,000 sweeps of a ladder: frequencies of all subsets of the coldest chain within their batch-means error."""
-    model = LinearGaussian(DATA[name])
-    target = Target.of(model, InclusionPrior([0.4, 0.3, 0.2, 0.5, 0.3], max_size=4).bind(model.feature_names))
+    model = LinearGaussian().bind(DATA[name])
+    target = CompiledTarget.of(
+        Target(model, InclusionPrior([0.4, 0.3, 0.2, 0.5, 0.3], max_size=4).bind(model.feature_names))
+    )
     betas = np.array([0.1, 0.4, 1.0])
     _, probabilities = law(target, 1.0)
     rules = tuple(

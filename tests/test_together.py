@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData
-from invariance.conditionals.gaussian_rows import LinearGaussianRows
+from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.inference.tempering import Tempering, searching
 from invariance.inference.tempering.posterior import TemperingPosterior
 from invariance.inference.tempering.regression_paths import groupings
-from invariance.inference.tempering.replicas import Target
+from invariance.inference.tempering.replicas import CompiledTarget
 from invariance.inference.tempering.together import Cliques
 from invariance.kernels.active_set import active_set
 from invariance.kernels.climbing import climb
@@ -35,7 +36,7 @@ from twins import simulated
 def target_of(data: MultiEnvironmentData, prior: object = None, conditional: type = LinearGaussian) -> Target:
     model = conditional(data)
     prior = BetaBinomialPrior(max_size=min(12, model.largest_size)) if prior is None else prior
-    return Target.of(model, prior.bind(data.feature_names, model.largest_size))
+    return CompiledTarget.of(Target(model, prior.bind(data.feature_names, model.largest_size)))
 
 
 def parts_of_a_sum(seed: int = 3, p: int = 12, copies: bool = False) -> MultiEnvironmentData:
@@ -59,7 +60,7 @@ def explained(X: np.ndarray, y: np.ndarray, columns: list[int]) -> float:
 
 
 @pytest.mark.parametrize("within", [True, False])
-@pytest.mark.parametrize("conditional", [LinearGaussian, LinearGaussianRows])
+@pytest.mark.parametrize("conditional", [LinearGaussian, GaussianOnDemand])
 def test_cliques_equal_their_twin(conditional: type, within: bool) -> None:
     data = simulated(9, (40, 60, 50), seed=81, scale=30.0)
     target = target_of(data, conditional=conditional)
@@ -98,7 +99,7 @@ def test_the_best_in_a_block_equals_enumeration() -> None:
     data = simulated(8, (40, 50), seed=82)
     prior = InclusionPrior([0.3, 0.2, 0.5, 0.4, 0.1, 1.0, 0.6, 0.5], max_size=5)
     target = target_of(data, prior)
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     bound = prior.bind(data.feature_names)
     included = np.array([1, 0, 1, 0, 0, 1, 0, 1, 0], bool)
     clique = np.array([6, 1, 4, 5, 0])
@@ -121,7 +122,7 @@ def test_the_best_in_a_block_equals_enumeration() -> None:
 def test_steepest_ascent_ends_where_no_flip_or_exchange_helps() -> None:
     data = simulated(9, (40, 50), seed=86)
     prior = InclusionPrior([0.3, 0.2, 0.5, 0.4, 0.1, 1.0, 0.6, 0.5, 0.0], max_size=5)
-    target, model, bound = target_of(data, prior), LinearGaussian(data), prior.bind(data.feature_names)
+    target, model, bound = target_of(data, prior), LinearGaussian().bind(data), prior.bind(data.feature_names)
 
     def value(mask: np.ndarray) -> float:
         return float((model.log_ratio_many(mask) + bound.log_prob(mask[None]))[0])
@@ -153,7 +154,7 @@ def test_one_step_leads_to_the_parts_of_the_sum() -> None:
     data = parts_of_a_sum(p=40)
     target = target_of(data)
     steps = Cliques.of(target, np.flatnonzero(target.prior.free))
-    model, prior = LinearGaussian(data), BetaBinomialPrior(max_size=12).bind(data.feature_names)
+    model, prior = LinearGaussian().bind(data), BetaBinomialPrior(max_size=12).bind(data.feature_names)
     elsewhere = target.start.copy()
     elsewhere[[7, 9, 11]] = True
     for start in (target.start, elsewhere):
@@ -180,17 +181,17 @@ def test_parts_so_large_that_only_rows_can_tell() -> None:
         warnings.simplefilter("ignore")
         assert sampled(data, Tempering()).mode == ("x0", "x1", "x2")
         # Without rows nothing can be said of the three together.
-        model = LinearGaussian(LinearGaussian(data).moments)
+        model = LinearGaussian().bind(LinearGaussian().bind(data).moments)
         prior = BetaBinomialPrior(max_size=15).bind(data.feature_names)
-        without_rows = Tempering().run(model, prior, RunOptions(rng=np.random.default_rng(0), progress=False))
+        without_rows = Tempering().run(Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False))
     assert without_rows.probability(["x0", "x1", "x2"]) == 0.0
     assert any("x2" in note and "collinear" in note for note in without_rows.notes)
 
 
 def sampled(data: MultiEnvironmentData, engine: Tempering, seed: int = 0) -> TemperingPosterior:
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     prior = BetaBinomialPrior(max_size=15).bind(data.feature_names, model.largest_size)
-    return engine.run(model, prior, RunOptions(rng=np.random.default_rng(seed), progress=False))
+    return engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(seed), progress=False))
 
 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +223,7 @@ def numbered(number: int) -> MultiEnvironmentData:
 
 
 def log_joint(data: MultiEnvironmentData, mask: np.ndarray) -> float:
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     prior = BetaBinomialPrior(max_size=15).bind(data.feature_names, model.largest_size)
     return float((model.log_ratio_many(mask) + prior.log_prob(mask[None]))[0])
 
@@ -263,7 +264,7 @@ def test_a_step_that_finds_a_better_subset_keeps_the_searches_going(monkeypatch:
 def test_hidden_sums(kind: str) -> None:
     """The truth is invariant, and worth nothing without any one of its features."""
     data = hidden_sums(kind, np.random.default_rng(3))
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     tails = model.invariance_tails(data.truth[None], model.log_ratio_many(data.truth))
     assert tails.probability[0] > 1e-4
     without = np.array([data.truth & (np.arange(data.n_features) != j) for j in np.flatnonzero(data.truth)])

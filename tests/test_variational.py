@@ -10,6 +10,7 @@ from invariance import BIP, BetaBinomialPrior, Enumeration, InclusionPrior, Line
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.inference.variational.ascent import FreeSpace
 from invariance.inference.variational.importance import pareto_smoothed, reweight
 from invariance.inference.variational.mean_field import MeanField
@@ -72,9 +73,9 @@ def test_each_of_the_coupled_draws_has_the_right_margins() -> None:
 )
 def test_compiled_steps_are_the_plain_algorithm(prior, analytic: bool) -> None:
     """The ascent kernel against U2G in NumPy on the same uniforms: ELBO gradients, all priors, both KL terms."""
-    model = LinearGaussian(simulated(4, (20, 25), seed=40))
+    model = LinearGaussian().bind(simulated(4, (20, 25), seed=40))
     bound = prior.bind(model.feature_names)
-    space = FreeSpace.of(model, bound)
+    space = FreeSpace(Target(model, bound))
     rng = np.random.default_rng(5)
     uniforms, rates = rng.random((3, 7, 4)), np.array([2.0, 5.0, 1.0])
     logits = np.array([0.3, -0.5, 0.0, 1.0])
@@ -106,7 +107,7 @@ def test_compiled_steps_are_the_plain_algorithm(prior, analytic: bool) -> None:
 
 def test_many_features_score_as_the_conditional_does() -> None:
     """Beyond the look-up range draws are scored one by one and remembered; a tiny memory changes nothing."""
-    model = LinearGaussian(simulated(18, (40, 50), seed=41))
+    model = LinearGaussian().bind(simulated(18, (40, 50), seed=41))
     runs = [
         fit(model, UniformPrior(5), Variational(iterations=200, memory=memory, draws=200)) for memory in (2, 1 << 12)
     ]
@@ -125,22 +126,22 @@ def test_analytic_kl_equals_the_enumerated_one(p: int) -> None:
 @settings(max_examples=15, deadline=None)
 @given(datasets(max_features=6), st.integers(0, 100), st.sampled_from([None, 2]))
 def test_elbo_is_below_the_evidence(data, seed: int, max_size: int | None) -> None:
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     prior = UniformPrior(max_size)
     posterior = fit(model, prior, Variational(iterations=60, draws=50), seed)
-    exact = Enumeration().run(model, prior.bind(model.feature_names, model.largest_size), RunOptions())
+    exact = Enumeration().run(Target(model, prior.bind(model.feature_names, model.largest_size)), RunOptions())
     assert posterior.elbo <= exact.log_evidence + 1e-9
     assert posterior.diagnostics["elbo_error"] == 0.0
 
 
 def test_sampled_elbo_agrees_with_the_exact_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = LinearGaussian(simulated(5, (15, 20), seed=42))
+    model = LinearGaussian().bind(simulated(5, (15, 20), seed=42))
     exact = fit(model, UniformPrior(3))
     monkeypatch.setattr("invariance.inference.variational.ascent._LOOK_UP", 0)
     sampled = fit(model, UniformPrior(3), Variational(fresh=20_000))
     assert sampled.diagnostics["elbo_error"] > 0
     assert sampled.elbo == pytest.approx(exact.elbo, abs=0.5)
-    evidence = Enumeration().run(model, UniformPrior(3).bind(5), RunOptions()).log_evidence
+    evidence = Enumeration().run(Target(model, UniformPrior(3).bind(5)), RunOptions()).log_evidence
     assert sampled.elbo <= evidence + 4 * sampled.diagnostics["elbo_error"]
 
 
@@ -164,7 +165,7 @@ def test_mean_field_distribution() -> None:
 
 
 def test_same_seed_same_answer_for_any_number_of_threads() -> None:
-    model = LinearGaussian(simulated(14, (40, 50), seed=44))
+    model = LinearGaussian().bind(simulated(14, (40, 50), seed=44))
     one, two, other = (fit(model, UniformPrior(), seed=seed, n_jobs=jobs) for seed, jobs in ((1, 1), (1, 2), (2, 1)))
     np.testing.assert_array_equal(one.inclusion, two.inclusion)
     assert one.diagnostics["trace"] == two.diagnostics["trace"]
@@ -172,7 +173,7 @@ def test_same_seed_same_answer_for_any_number_of_threads() -> None:
 
 
 def test_hard_inclusions_and_exclusions() -> None:
-    model = LinearGaussian(simulated(6, (30, 35), seed=45))
+    model = LinearGaussian().bind(simulated(6, (30, 35), seed=45))
     posterior = fit(model, InclusionPrior({"x0": 1.0, "x3": 0.0}))
     assert posterior.inclusion[0] == 1.0
     assert posterior.inclusion[3] == 0.0
@@ -204,14 +205,14 @@ def test_posterior_of_a_run() -> None:
 
 
 def test_early_stopping() -> None:
-    model = LinearGaussian(simulated(5, (30, 35), seed=46))
+    model = LinearGaussian().bind(simulated(5, (30, 35), seed=46))
     posterior = fit(model, UniformPrior(), Variational(patience=100, starts=("uninformative",)))
     assert posterior.diagnostics["iterations"] < 2000
 
 
 def test_poor_approximation_is_announced() -> None:
     """After a single step q is nearly flat over 16,384 subsets while the posterior holds to a few of them."""
-    model = LinearGaussian(simulated(14, (60, 70), seed=47))
+    model = LinearGaussian().bind(simulated(14, (60, 70), seed=47))
     with pytest.warns(ApproximationWarning, match="the approximation is poor: Pareto k̂ is"):
         posterior = fit(model, UniformPrior(), Variational(iterations=1, draws=400))
     assert posterior.diagnostics["pareto_k"] > 0.7
@@ -229,9 +230,9 @@ def test_pareto_k_of_known_tails() -> None:
 
 
 def test_reweighting_recovers_the_posterior() -> None:
-    model = LinearGaussian(simulated(5, (15, 18), seed=48))
+    model = LinearGaussian().bind(simulated(5, (15, 18), seed=48))
     prior = UniformPrior().bind(5)
-    exact = Enumeration().run(model, prior, RunOptions())
+    exact = Enumeration().run(Target(model, prior), RunOptions())
     q = MeanField(np.zeros(5), 5)
     masks = q.sample(20_000, np.random.default_rng(0))
     result = reweight(masks, model.log_ratio_many(masks), prior.log_prob(masks), q.log_prob(masks), keep=32)
@@ -248,7 +249,7 @@ def two_modes() -> LinearGaussian:
     twin = cause + 0.05 * rng.normal(size=120)
     y = cause + 0.3 * rng.normal(size=120)
     X = np.column_stack([cause, twin, y * (1 + site) + rng.normal(size=120), rng.normal(size=(120, 2))])
-    return LinearGaussian(MultiEnvironmentData.from_arrays(X, y, site))
+    return LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, site))
 
 
 def test_mixture_is_at_least_as_good_as_its_best_component() -> None:
@@ -256,7 +257,7 @@ def test_mixture_is_at_least_as_good_as_its_best_component() -> None:
     prior = UniformPrior().bind(5)
     single = fit(model, UniformPrior())
     mixture = fit(model, UniformPrior(), Variational(components="auto"))
-    exact = Enumeration().run(model, prior, RunOptions())
+    exact = Enumeration().run(Target(model, prior), RunOptions())
     assert len(mixture.diagnostics["weights"]) > 1
     assert sum(mixture.diagnostics["weights"]) == pytest.approx(1.0)
     assert single.elbo - 1e-6 <= mixture.elbo <= exact.log_evidence + 4 * mixture.diagnostics["elbo_error"] + 1e-9
@@ -284,7 +285,7 @@ def test_mixture_weights_on_known_components() -> None:
 
 def test_modes_of_a_table() -> None:
     model = two_modes()
-    space = FreeSpace.of(model, UniformPrior().bind(5))
+    space = FreeSpace(Target(model, UniformPrior().bind(5)))
     modes = space.table_modes()
     values = model.log_ratio_many(all_masks(5))
     assert model.log_ratio(modes[0]) == pytest.approx(values.max())

@@ -9,6 +9,7 @@ from scipy.special import expit
 from invariance import BIP, Enumeration, InclusionPrior, LinearGaussian, UniformPrior, Variational
 from invariance.data import MultiEnvironmentData
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.inference.variational.ascent import FreeSpace, _Leaders, _measure
 from invariance.inference.variational.mean_field import MeanField
 from invariance.inference.variational.mixture import Mixture, fit_mixture
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.Approxima
 def null_data(p: int, seed: int) -> LinearGaussian:
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(40, p)), rng.normal(size=40)
-    return LinearGaussian(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 20)))
+    return LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 20)))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_one_possible_subset_is_the_answer(prior, inclusion: list[int], engine: 
     model = null_data(4, seed=0)
     bound = prior.bind(model.feature_names)
     posterior = fit(model, prior, engine)
-    exact = Enumeration().run(model, bound, RunOptions())
+    exact = Enumeration().run(Target(model, bound), RunOptions())
     assert posterior.inclusion.tolist() == inclusion
     assert posterior.entropy == 0.0
     assert posterior.elbo == pytest.approx(exact.log_evidence, abs=1e-9)
@@ -70,7 +71,7 @@ def test_null_data_under_a_small_limit(max_size: int) -> None:
         model = null_data(20, seed)
         bound = UniformPrior(max_size).bind(model.feature_names)
         posterior = fit(model, UniformPrior(max_size))
-        exact = Enumeration().run(model, bound, RunOptions())
+        exact = Enumeration().run(Target(model, bound), RunOptions())
         assert posterior.inclusion.sum() <= max_size
         assert posterior.entropy <= np.log(bound.support_size()) + 1e-9
         assert posterior.masks.sum(axis=1).max() <= max_size
@@ -90,7 +91,7 @@ def test_tied_weights_leave_a_number_and_a_correction() -> None:
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(40, 3))
         y = 0.5 * X[:, 0] + rng.normal(size=40)
-        model = LinearGaussian(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 20)))
+        model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 20)))
         posterior = fit(model, UniformPrior(), Variational(iterations=300), seed=seed)
         assert not np.isnan(posterior.diagnostics["pareto_k"])
         assert "nan" not in posterior.notes[0]
@@ -101,16 +102,18 @@ def test_tied_weights_leave_a_number_and_a_correction() -> None:
 def collinear() -> LinearGaussian:
     data = simulated(4, (30, 35), seed=3)
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
-    return LinearGaussian(LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)).moments)
+    return LinearGaussian().bind(
+        LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)).moments
+    )
 
 
 @pytest.mark.parametrize("max_size", [5, 2])
 @pytest.mark.parametrize(
-    "model", [LinearGaussian(simulated(5, (15, 20), seed=42)), collinear()], ids=["plain", "collinear"]
+    "model", [LinearGaussian().bind(simulated(5, (15, 20), seed=42)), collinear()], ids=["plain", "collinear"]
 )
 def test_error_of_the_elbo_covers(model: LinearGaussian, max_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over 300 measurements of one q the deviations from its exact ELBO are as large as the reported errors say."""
-    space = FreeSpace.of(model, UniformPrior(max_size).bind(5))
+    space = FreeSpace(Target(model, UniformPrior(max_size).bind(5)))
     logits = np.array([1.0, 0.5, -0.5, 1.5, 0.3])
     leaders = _Leaders(1, [(0.0, 0, logits)])
     arguments = space.scorer(64, searching=False)
@@ -127,7 +130,7 @@ def test_error_of_the_elbo_covers(model: LinearGaussian, max_size: int, monkeypa
     assert exact[4] == pytest.approx(product[known].sum(), rel=1e-9)
 
     monkeypatch.setattr("invariance.inference.variational.ascent._LOOK_UP", 0)
-    sampled = FreeSpace.of(model, UniformPrior(max_size).bind(5))
+    sampled = FreeSpace(Target(model, UniformPrior(max_size).bind(5)))
     arguments = sampled.scorer(64, searching=False)
     rng = np.random.default_rng(1)
     measured = np.array([_measure(sampled, leaders, rng, 400, arguments)[2:4] for _ in range(300)])

@@ -9,6 +9,7 @@ from scipy.special import expit
 from invariance import InclusionPrior, LinearGaussian, UniformPrior, Variational
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import EngineError
+from invariance.inference.target import Target
 from invariance.inference.variational.ascent import FreeSpace
 from invariance.inference.variational.schedules import Constant, Cyclical
 from twins import simulated
@@ -44,9 +45,9 @@ def test_presets_are_the_published_settings() -> None:
 
 
 def test_starting_points() -> None:
-    model = LinearGaussian(simulated(40, (60, 70), seed=43))
+    model = LinearGaussian().bind(simulated(40, (60, 70), seed=43))
     prior = UniformPrior(10).bind(model.feature_names)
-    space = FreeSpace.of(model, prior)
+    space = FreeSpace(Target(model, prior))
     for engine in (Variational(), Variational.simulation()):
         starts = engine._beginnings(model, prior, space, np.arange(40)[None] < 3)
         assert expit(starts["uninformative"]) == pytest.approx(0.9 * 10 / 40)
@@ -65,9 +66,9 @@ def test_starting_points() -> None:
 
 
 def test_the_searched_screen_takes_the_best_subsets_in_turn() -> None:
-    model = LinearGaussian(simulated(40, (60, 70), seed=43))
+    model = LinearGaussian().bind(simulated(40, (60, 70), seed=43))
     prior = UniformPrior(10).bind(model.feature_names)
-    space = FreeSpace.of(model, prior)
+    space = FreeSpace(Target(model, prior))
     modes = np.zeros((3, 40), dtype=bool)
     modes[0, [7, 8, 9]] = modes[1, [1, 8]] = modes[2, [0, 30]] = True
 
@@ -98,21 +99,21 @@ def test_the_searched_screen_takes_the_best_subsets_in_turn() -> None:
 )
 def test_bad_settings(engine: Variational, phrase: str) -> None:
     with pytest.raises(ValueError, match=phrase):
-        fit(LinearGaussian(simulated(4)), UniformPrior(), engine)
+        fit(LinearGaussian().bind(simulated(4)), UniformPrior(), engine)
 
 
 def test_forced_features_that_cannot_be_scored() -> None:
     data = simulated(3, (20, 25), seed=5)
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
-    model = LinearGaussian(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
     forced = InclusionPrior({"x0": 1.0, "x1": 1.0, "x3": 1.0})
     with pytest.raises(EngineError, match=r"'x0', 'x1', 'x3' are too collinear .* force fewer features in"):
-        fit(LinearGaussian(model.moments), forced)
+        fit(LinearGaussian().bind(model.moments), forced)
     assert fit(model, forced).inclusion[[0, 1, 3]].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_only_the_lasso_screen_needs_rows() -> None:
-    model = LinearGaussian(LinearGaussian(simulated(20, (40, 50))).moments)
+    model = LinearGaussian().bind(LinearGaussian().bind(simulated(20, (40, 50))).moments)
     with pytest.raises(EngineError, match=r"Use Variational\(screen='search'\)"):
         fit(model, UniformPrior(5), Variational.simulation())
     assert set(fit(model, UniformPrior(5)).trace["start"]) == {"uninformative", "informative", "searched"}

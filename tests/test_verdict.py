@@ -27,8 +27,9 @@ from invariance import (
     Variational,
 )
 from invariance.conditionals.gaussian import deviance_moments
-from invariance.conditionals.gaussian_rows import LinearGaussianRows
+from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.inference.base import RunOptions, judged
+from invariance.inference.target import Target
 from invariance.posterior.plots import plot_inclusion
 from invariance.posterior.verdict import Verdict, verdict_of
 from posteriors import cut, enumerate_posterior, from_probabilities, random_posterior
@@ -70,7 +71,7 @@ def test_law_of_an_invariant_subset(rows: int, constants: str) -> None:
     everything = np.ones((1, 8), dtype=bool)
     values, chances = np.empty((2, 400))
     for i in range(400):
-        model = LinearGaussian(invariant(constant, rows, rng))
+        model = LinearGaussian().bind(invariant(constant, rows, rng))
         values[i] = model.log_ratio_many(everything)[0]
         tails = model.invariance_tails(everything, values[i : i + 1])
         chances[i] = tails.probability[0]
@@ -83,14 +84,14 @@ def test_law_of_an_invariant_subset(rows: int, constants: str) -> None:
 
 def test_expectation_at_small_environments() -> None:
     """About −35 where the large-sample formula says −20."""
-    model = LinearGaussian(invariant(np.zeros((5, 8), dtype=bool), 15, np.random.default_rng(0)))
+    model = LinearGaussian().bind(invariant(np.zeros((5, 8), dtype=bool), 15, np.random.default_rng(0)))
     assert model.invariance_tails(np.ones(8, dtype=bool), [-20.0]).expected[0] == pytest.approx(-35, abs=1)
 
 
 def test_tails_are_those_of_a_gamma_law() -> None:
     rng = np.random.default_rng(3)
     data = invariant(rng.random((3, 4)) < 0.3, 20, rng)
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     masks = rng.random((30, 4)) < 0.5
     log_ratios = np.array([log_ratio(data, mask) for mask in masks])
     tails = model.invariance_tails(masks, log_ratios)
@@ -111,7 +112,7 @@ def test_features_constant_inside_small_environments_are_not_counted_there() -> 
             posterior = BIP(prior=InclusionPrior(1.0), inference="exact").fit_data(data).posterior_
         assert posterior.verdict is None
         assert "nan" not in str(posterior.summary())
-    model = LinearGaussian(data)
+    model = LinearGaussian().bind(data)
     assert model.ranks(np.ones((1, 13), dtype=bool)).tolist() == [[8] * 6 + [13]]
     assert np.isfinite(model.invariance_tails(posterior.masks, posterior.log_ratios).expected).all()
 
@@ -120,10 +121,10 @@ def test_settings_that_only_differ_between_environments() -> None:
     """Five settings in two environments are one difference, whether counted or fitted."""
     constant = np.ones((2, 6), dtype=bool)
     constant[:, 5] = False
-    model = LinearGaussian(invariant(constant, 20, np.random.default_rng(2)))
+    model = LinearGaussian().bind(invariant(constant, 20, np.random.default_rng(2)))
     masks = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1], [0] * 6], dtype=bool)
     assert model.ranks(masks).tolist() == [[1, 1, 2], [1, 1, 2], [1, 1, 1], [0, 0, 0]]
-    np.testing.assert_array_equal(LinearGaussian(model.moments).ranks(masks), model.ranks(masks))
+    np.testing.assert_array_equal(LinearGaussian().bind(model.moments).ranks(masks), model.ranks(masks))
 
 
 def test_rank_of_a_collinear_subset_is_that_of_its_fit() -> None:
@@ -131,17 +132,17 @@ def test_rank_of_a_collinear_subset_is_that_of_its_fit() -> None:
     X = rng.normal(size=(60, 3))
     X = np.column_stack([X, X @ rng.normal(size=(3, 5))])
     data = MultiEnvironmentData.from_arrays(X, X.sum(axis=1) + rng.normal(size=60), np.repeat([0, 1, 2], 20))
-    model, everything = LinearGaussian(data), np.ones((1, 8), dtype=bool)
+    model, everything = LinearGaussian().bind(data), np.ones((1, 8), dtype=bool)
     assert model.ranks(everything).tolist() == [[3, 3, 3, 3]]
-    assert LinearGaussianRows(data).ranks(everything).tolist() == [[3, 3, 3, 3]]
+    assert GaussianOnDemand(data).ranks(everything).tolist() == [[3, 3, 3, 3]]
     three = np.array([[True] * 3 + [False] * 5])
     together = model.invariance_tails(everything, [-9.0])
     np.testing.assert_array_equal(together, model.invariance_tails(three, [-9.0]))
-    assert together.expected[0] > LinearGaussian(model.moments).invariance_tails(everything, [-9.0]).expected[0]
+    assert together.expected[0] > LinearGaussian().bind(model.moments).invariance_tails(everything, [-9.0]).expected[0]
 
 
 def test_nothing_is_said_where_no_degree_of_freedom_is_left() -> None:
-    model = LinearGaussian(Moments.from_data(broken(p=3, rows=4)))
+    model = LinearGaussian().bind(Moments.from_data(broken(p=3, rows=4)))
     expected, probability = model.invariance_tails([[1, 1, 1], [1, 0, 0]], [-1e6, -1e6])
     assert (expected[0], probability[0]) == (-np.inf, 1.0)
     assert np.isfinite(expected[1])
@@ -154,7 +155,7 @@ def test_nothing_is_said_where_no_degree_of_freedom_is_left() -> None:
 @pytest.mark.parametrize("chance", [1.01e-9, 0.99e-9])
 def test_far_begins_at_one_in_a_thousand_million(chance: float) -> None:
     """The log ratio whose tail probability under the gamma law lies just on either side."""
-    model = LinearGaussian(broken())
+    model = LinearGaussian().bind(broken())
     mask = np.array([[True, False, True]])
     mean, variance = deviance_moments(model.moments.group_counts, model.ranks(mask))
     log_ratios = -gamma.isf(chance, mean**2 / variance, scale=variance / mean) / 2
@@ -166,7 +167,7 @@ def test_far_begins_at_one_in_a_thousand_million(chance: float) -> None:
 
 
 def test_subsets_that_cannot_be_scored_are_not_judged() -> None:
-    model = LinearGaussian(broken())
+    model = LinearGaussian().bind(broken())
     masks = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=bool)
     assert verdict_of(model, masks, np.array([-np.inf, -1e3, -1e3]), 8) is None
     verdict = verdict_of(model, masks, np.array([-1e3, -1e3, -np.inf]), 3)
@@ -181,7 +182,7 @@ def test_a_model_without_a_law_gives_no_verdict() -> None:
 def test_one_environment_has_no_verdict() -> None:
     for n in range(8, 60):
         x = np.arange(float(n))
-        model = LinearGaussian(MultiEnvironmentData.from_arrays(x[:, None], x**2))
+        model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(x[:, None], x**2))
         assert verdict_of(model, np.array([[True]]), np.array([0.0]), 2) is None
         assert model.invariance_tails([[True]], [0.0]).probability.tolist() == [1.0]
 
@@ -193,10 +194,10 @@ def test_one_environment_has_no_verdict() -> None:
 @pytest.mark.parametrize("rows", [True, False], ids=["rows", "moments"])
 def test_every_engine_gives_a_verdict_and_a_warning(engine: Any, rows: bool) -> None:
     data = broken()
-    model = LinearGaussian(data if rows else Moments.from_data(data))
+    model = LinearGaussian().bind(data if rows else Moments.from_data(data))
     prior = UniformPrior().bind(model.feature_names, model.largest_size)
     with pytest.warns(NotInvariantWarning) as caught:
-        posterior = engine.run(model, prior, RunOptions(rng=np.random.default_rng(0)))
+        posterior = engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(0)))
     (warning,) = (w for w in caught if w.category is NotInvariantWarning)
     assert Path(warning.filename) == Path(__file__)
     verdict = posterior.verdict

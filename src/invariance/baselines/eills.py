@@ -11,7 +11,7 @@ import numpy as np
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
-from ..conditionals.linear_gaussian import LinearGaussian
+from ..conditionals.gaussian_moments import GaussianFromMoments
 from ..data.checks import quoted, warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.selector import EnvironmentSelector
@@ -114,7 +114,7 @@ class EILLS(EnvironmentSelector):
             last = space.masks(np.flatnonzero(np.isnan(exact))[-1:])
             warn(
                 f"{self.n_unscored_:,} of {space.n_subsets:,} subsets are left out: their features are too collinear "
-                f"(involved: {quoted(LinearGaussian(data).dependent_features(last) or names[last[0]])}). "
+                f"(involved: {quoted(GaussianFromMoments(data).dependent_features(last) or names[last[0]])}). "
                 "Leave some of them out to have all subsets scored."
             )
         smallest = int(np.nanargmin(exact))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,17 +67,9 @@ class Screened(EnvironmentSelector):
         given = getattr(self, "_given", None)
         screening = self.screening(data) if given is None else given
         kept = screening.kept | self._forced(data)
-        names = tuple(np.array(data.feature_names, dtype=object)[kept])
-        reduced = replace(
-            data,
-            X=np.ascontiguousarray(data.X[:, kept]),
-            feature_names=names,
-            dropped_features=(),
-            dropped_positions=(),
-            truth=None if data.truth is None else data.truth[kept],
-        )
+        reduced = data.narrowed(kept)
         self.estimator_ = clone(self.estimator).fit_data(reduced)
-        self.screened_features_ = names
+        self.screened_features_ = reduced.feature_names
         self.screened_ = self._expand(kept, False)
         self.used_fallback_ = screening.used_fallback
         for name in ("p_values_", "inclusion_probabilities_"):

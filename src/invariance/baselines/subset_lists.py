@@ -10,9 +10,9 @@ import numpy as np
 
 from .._tools.arrays import Integers, Mask
 from .._tools.wording import approximate_count, duration
-from ..conditionals.blocks import count_subsets
 from ..data.subsets import as_lists
 from ..exceptions import DataError, SettingError
+from ..inference.subset_blocks import count_subsets
 from ..screening.lasso import screened
 
 Lists = tuple[Integers, Integers]

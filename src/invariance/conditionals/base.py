@@ -1,41 +1,260 @@
-"""What an inference engine may ask of a conditional model."""
+"""What a conditional model is: a specification, bound to data, that engines and decisions can ask.
+
+A member of the family is a frozen dataclass of few parameters with `bind(data)`; what `bind` returns is a
+`BoundConditional`. Four methods are required of it. The abilities after them have answers of their own here, slow or
+none; a model that overrides one makes an engine faster and changes no result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaincc
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.features import Features
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Subset, as_mask, as_masks
+from ..exceptions import DataError
 from ..moments.moments import Moments
+from .support import Unsupported, without_value
+
+if TYPE_CHECKING:
+    from ..kernels.active_set import Scoring
 
 
 class Conditional(Protocol):
-    """A model of the outcome given a subset of features, fitted per environment and pooled.
+    """A specification: parameters only. It may be cloned, compared and searched over before there are data."""
 
-    Log ratios are at most 0, and -inf outside the model's support. Beyond `log_ratio_many`, a model may offer
-    `subset_blocks` (all subsets, block by block), `flip_neighbours` and `rescore`; an engine names what it needs.
-    Without `invariance_tails` (how low log Λ of an invariant subset may be) nobody is told when no subset is invariant.
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """What a posterior says about the data of a model. environments: E labels; counts (E,): rows of each."""
+
+    model: str
+    outcome_name: str
+    environments: tuple[Hashable, ...]
+    counts: Integers
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def n_environments(self) -> int:
+        return len(self.environments)
+
+
+class Prediction(NamedTuple):
+    """gain (S,): pooled log-likelihood above that of the empty subset, -inf outside the support; parameters (S,): of
+    the pooled fit, all of them."""
+
+    gain: Floats
+    parameters: Floats
+
+
+class Null(NamedTuple):
+    """The law of log Λ of invariant subsets: its mean and variance (S,), and the degrees of freedom (S,) of −2 log Λ.
+
+    Where nothing can be said (one environment, no degree of freedom left in one of several): -inf and 0.
+    """
+
+    expected: Floats
+    variance: Floats
+    degrees: Floats
+
+
+class Tails(NamedTuple):
+    """expected (S,): mean of log Λ if the subset is invariant; probability (S,): that it is then as low or lower.
+
+    Where nothing can be said: -inf and 1.
+    """
+
+    expected: Floats
+    probability: Floats
+
+
+class Fit(Protocol):
+    """One subset fitted to all rows, and to those of each environment, by maximum likelihood.
+
+    columns: k names, the columns of the subset's features; coefficients (k,) and intercept: of the pooled fit;
+    local_coefficients (E, k), local_intercepts (E,): of each environment's own. NaN where a column does not vary.
     """
 
     @property
-    def feature_names(self) -> tuple[str, ...]: ...
+    def columns(self) -> tuple[str, ...]: ...
 
     @property
-    def moments(self) -> Moments: ...
+    def coefficients(self) -> Floats: ...
 
     @property
-    def largest_size(self) -> int: ...
+    def intercept(self) -> float: ...
 
-    def log_ratio_many(self, masks: ArrayLike) -> Floats: ...
+    @property
+    def local_coefficients(self) -> Floats: ...
+
+    @property
+    def local_intercepts(self) -> Floats: ...
+
+    def predict(self, X: Floats) -> Floats:
+        """(N,) expected outcome for rows X (N, k) of these columns, by the pooled fit"""
+        ...
 
 
-def require_abilities(conditional: Any, abilities: Sequence[str], engine: str) -> None:
-    """Raise when a conditional model lacks something an engine needs."""
-    missing = [name for name in abilities if not hasattr(conditional, name)]
-    if missing:
-        raise TypeError(
-            f"{engine} needs a conditional model with {', '.join(f'`{name}`' for name in missing)}, which "
-            f"{type(conditional).__name__} does not have. Choose another inference engine or another model."
-        )
+class SubsetWalk(Protocol):
+    """All subsets of f features in compiled code, each joined by some that are always in.
+
+    n_low: how many features a dense block should range over. sizes (f + 1,): which numbers of features count, so that
+    nobody works on the others. Log Λ is NaN where undecidable.
+    """
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def n_low(self) -> int: ...
+
+    def dense(self, high: Integers, sizes: Mask) -> Floats:
+        """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j = feature j)"""
+        ...
+
+    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+        """(n,) of `prefix` (ascending) and of every subset that extends it by features after its last one, up to
+        max_size; members (n, k): filled with their features, -1 beyond the last"""
+        ...
+
+
+NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
+
+
+class BoundConditional(ABC):
+    """A model of the outcome given a subset of features, tied to data: how invariant the subset is (log Λ, at most 0
+    and -inf outside the support), and how well it predicts. Masks are over features, which may be several columns.
+    """
+
+    @property
+    @abstractmethod
+    def features(self) -> Features: ...
+
+    @abstractmethod
+    def describe(self) -> Description: ...
+
+    @abstractmethod
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        """(S,) log Λ of the subsets in masks (S, p); -inf outside the support."""
+
+    @abstractmethod
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        """What each of the subsets in masks (S, p) predicts, and with how many parameters."""
+
+    @abstractmethod
+    def null_many(self, masks: ArrayLike) -> Null:
+        """The law of log Λ that each of the subsets in masks (S, p) would have if it were invariant."""
+
+    @abstractmethod
+    def fit(self, subset: Subset) -> Fit:
+        """The model of one subset, given by names or as a mask (p,)."""
+
+    # ---------------------------------------------------------------- what follows from these
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.features.names
+
+    @property
+    def n_features(self) -> int:
+        return self.features.n_features
+
+    @cached_property
+    def n_rows(self) -> int:
+        return self.describe().n_rows
+
+    def log_ratio(self, subset: Subset) -> float:
+        """log Λ of one subset, given by names or as a mask."""
+        return float(self.log_ratio_many(as_mask(subset, self.feature_names)[None])[0])
+
+    def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Tails:
+        """What log Λ (S,) of the subsets in masks (S, p) says against their invariance: by a gamma law for −2 log Λ
+        with the mean and the variance of `null_many`."""
+        deviance = -2.0 * np.asarray(log_ratios, dtype=float)
+        expected, variance, _ = self.null_many(masks)
+        known = variance > 0.0
+        mean, spread = -2.0 * expected[known], 4.0 * variance[known]
+        probability = np.ones(len(expected))
+        probability[known] = gammaincc(mean**2 / spread, deviance[known] * mean / spread)
+        return Tails(np.where(known, expected, -np.inf), probability)
+
+    # ---------------------------------------------------------------- abilities, with what there is without them
+
+    @property
+    def largest_size(self) -> int:
+        """Most features of a subset that the rows can fit."""
+        return self.n_features
+
+    def check_max_size(self, max_size: int) -> None:
+        """Raise DataError where some environment has too few rows for subsets of max_size features."""
+        return
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        """Which of the subsets are outside the support, and why."""
+        chosen = as_masks(masks, self.n_features)
+        return without_value(chosen, self.log_ratio_many(chosen) == -np.inf, self.feature_names)
+
+    def nearly_outcome(self) -> Mask:
+        """(p,) features that alone may determine the outcome and so put subsets outside the support."""
+        return np.zeros(self.n_features, dtype=bool)
+
+    @property
+    def rows(self) -> MultiEnvironmentData | None:
+        """The rows themselves, where they are at hand."""
+        return None
+
+    @property
+    def steps_per_subset(self) -> int:
+        """What scoring a subset costs, counted in subsets × groups of rows of the linear Gaussian's dense walk."""
+        return 30_000
+
+    @property
+    def dense_advantage(self) -> int:
+        """How many times cheaper a subset is when all are walked than when it is one of a list; 1 without a walk."""
+        return 1
+
+    def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk | None:
+        """All subsets of the `free` features, each joined by the `forced` ones, in compiled code."""
+        return None
+
+    def scoring(self) -> Scoring | None:
+        """What compiled samplers score with, column by column; only where every feature is one column."""
+        return None
+
+    def search_ratio_many(self, masks: ArrayLike) -> Floats:
+        """As log_ratio_many, for searching: subsets outside the support may have values that lead out of there."""
+        return self.log_ratio_many(masks)
+
+    def flip_neighbours(self, mask: Mask) -> Floats:
+        """(p,) change of log Λ when each single feature is added or removed; -inf where that leaves the support."""
+        neighbours = mask ^ np.eye(self.n_features, dtype=bool)
+        now, *values = self.log_ratio_many(np.vstack([mask, neighbours]))
+        if now == -np.inf:
+            raise DataError(f"the subset to start from is not supported: {self.unsupported(mask)}.")
+        return np.array(values) - now
+
+    def flip_steps(self, size: float) -> float:
+        """What `flip_neighbours` costs at a subset of so many features, counted in multiplications."""
+        return float(self.n_features * self.steps_per_subset)
+
+    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
+        """At most so many features that say most about one of them."""
+        return np.empty(0, np.intp)
+
+    def rescore(self, masks: ArrayLike) -> Floats | None:
+        """(S,) log Λ by another, safer way; None where there is none."""
+        return None

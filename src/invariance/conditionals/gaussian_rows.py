@@ -10,15 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.subsets import as_masks
+from ..data.subsets import Subset, as_mask, as_masks
 from ..kernels.active_set import Scoring
 from ..kernels.block_gibbs import subset_log_ratio
 from ..kernels.centring import centred_rows
 from ..kernels.gram_rows import GramRows, gram_rows
 from ..kernels.group_rows import GroupRows
 from ..moments.moments import Moments
-from .gaussian import GaussianConditional
-from .linear_gaussian import PIVOT_TOLERANCE, LinearGaussian
+from .base import Prediction
+from .gaussian import PIVOT_TOLERANCE, GaussianModel, group_weights, inverse_scales
+from .gaussian_fit import LinearFit, fit_from_rows
+from .gaussian_moments import GaussianFromMoments
 from .support import Unsupported
 
 _CACHE_BYTES = 2.5e8
@@ -27,7 +29,7 @@ _FEWEST_KEPT = 64
 
 def moments_bytes(data: MultiEnvironmentData) -> int:
     """Memory that the second moments of all pairs of columns take, in every environment and the pool."""
-    return 8 * (data.n_environments + 1) * (data.n_features + 1) ** 2
+    return 8 * (data.n_environments + 1) * (data.features.n_columns + 1) ** 2
 
 
 def free_bytes() -> int | None:
@@ -44,20 +46,19 @@ def fits_in_memory(data: MultiEnvironmentData) -> bool:
     return free is None or 2 * moments_bytes(data) <= free
 
 
-class LinearGaussianRows(GaussianConditional):
-    """As `LinearGaussian`, for tempering only: rows of the second moments are computed from the data when a move asks
-    for them, and the latest are kept. Memory is that of the data twice, plus 0.25 GB for each replica.
+class GaussianOnDemand(GaussianModel):
+    """As `GaussianFromMoments`, for many features: rows of the second moments are computed from the data when a move
+    asks for them, and the latest are kept. Memory is that of the data twice, plus 0.25 GB for each replica.
 
     `moments` describes columns and environments; its `scatter` is empty.
     """
 
-    has_rows = True
     data: MultiEnvironmentData
 
     def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
         self.data = data
         self.n_jobs = n_jobs
-        p, n_environments = data.n_features, data.n_environments
+        p, n_environments = data.features.n_columns, data.n_environments
         origin = np.append(data.X[0], data.y[0])
         shifts, minimum, maximum = (np.empty((n_environments, p + 1)) for _ in range(3))
         self._centred = np.empty((p + 1, data.n_rows))
@@ -65,10 +66,12 @@ class LinearGaussianRows(GaussianConditional):
         for e in range(n_environments):
             part = centred_rows(data.X, data.y, data.rows(e), origin, shifts[e], minimum[e], maximum[e])
             self._centred[:, self._bounds[e] : self._bounds[e + 1]] = part.T
-        columns = (*data.feature_names, data.outcome_name)
+        columns = (*data.features.columns, data.outcome_name)
         counts = np.asarray(data.counts, dtype=np.int64)
         nothing = np.empty((n_environments + 1, 0, 0))
-        self.moments = Moments(columns, p, data.environments, counts, origin, shifts, minimum, maximum, nothing)
+        spread = shifts, minimum, maximum, nothing
+        groups = data.features.groups
+        self.moments = Moments(columns, p, data.environments, counts, origin, *spread, groups=groups)
         self._gaps = np.sqrt(counts)[:, None] * (shifts - counts @ shifts / counts.sum())
 
     @cached_property
@@ -83,36 +86,46 @@ class LinearGaussianRows(GaussianConditional):
         kept = max(_FEWEST_KEPT, int(_CACHE_BYTES / (8 * len(self._bounds) * len(self._centred))))
         return gram_rows(self._centred, self._bounds, self._gaps, kept)
 
-    @property
-    def scoring_arrays(self) -> tuple[GramRows, Floats, int, Floats, float, float, GroupRows]:
-        """As `LinearGaussian.scoring_arrays`, with second moments on demand instead of all of them."""
-        varies, y = self.moments.varies, self.moments.outcome
-        diagonal = self._diagonal
-        scale = np.where(varies, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-        counts = self.moments.group_counts
-        signs = np.append(np.ones(self.moments.n_environments), -1.0)
-        weights = 0.5 * counts * signs if self.moments.n_environments > 1 else np.zeros(2)
+    def _scored_with(self) -> Scoring:
+        """With a cache of its own."""
+        y, counts, diagonal = self.moments.outcome, self.moments.group_counts, self._diagonal
+        weights = group_weights(counts)
         offset = float(weights @ np.log(diagonal[:, y] / counts))
         starts, stops = np.append(self._bounds[:-1], 0), np.append(self._bounds[1:], self._bounds[-1])
         rows = GroupRows(self._centred, starts, stops, counts, self._gaps)
-        return self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE, rows
+        scale = inverse_scales(diagonal, self.moments.varies)
+        return Scoring(self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE, rows)
+
+    def scoring(self) -> Scoring | None:
+        return None if self.features.grouped else self._scored_with()
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        """(S,) log Λ of the subsets in masks (S, p); -inf outside the support."""
-        chosen = as_masks(masks, self.n_features)
-        scoring = Scoring(*self.scoring_arrays)
-        values = np.array([subset_log_ratio(scoring, np.flatnonzero(mask)) for mask in chosen])
+        values = self._each(masks, self._scored_with())
         values[np.isnan(values)] = -np.inf
         return values
 
+    def _each(self, masks: ArrayLike, scoring: Scoring) -> Floats:
+        chosen = self.features.expand(as_masks(masks, self.n_features))
+        return np.array([subset_log_ratio(scoring, np.flatnonzero(mask)) for mask in chosen], dtype=float)
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        pooled = np.append(np.zeros(self.moments.n_environments), 0.5 * self.moments.n_rows)
+        losses = self._each(masks, self._scored_with()._replace(weights=pooled, offset=0.0))
+        gain = np.where(np.isnan(losses), -np.inf, -losses)
+        return Prediction(gain, self.ranks(as_masks(masks, self.n_features))[:, -1].astype(float) + 2.0)
+
+    def fit(self, subset: Subset) -> LinearFit:
+        return fit_from_rows(self.data, as_mask(subset, self.feature_names))
+
     def nearly_outcome(self) -> Mask:
-        """As `LinearGaussian.nearly_outcome`."""
+        """As `GaussianFromMoments.nearly_outcome`."""
         y, diagonal = self.moments.outcome, self._diagonal
         starts, stops = self._bounds[:-1], self._bounds[1:]
         local = [self._centred[:, a:b] @ self._centred[y, a:b] for a, b in zip(starts, stops, strict=True)]
         products = np.vstack([local, np.sum(local, axis=0) + self._gaps[:, y] @ self._gaps])
         nearly = products**2 > (1.0 - PIVOT_TOLERANCE) * diagonal * diagonal[:, y, None]
-        return np.any((nearly & self.moments.varies)[:, self.moments.features], axis=0)
+        columns = np.any((nearly & self.moments.varies)[:, self.moments.feature_columns], axis=0)
+        return np.logical_or.reduceat(columns, self.features.starts[:-1])
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
         """Which of the subsets are outside the support, and why."""
@@ -120,18 +133,15 @@ class LinearGaussianRows(GaussianConditional):
         part, used = self._narrowed(chosen)
         return part.unsupported(chosen[:, used])
 
-    def rescore(self, masks: ArrayLike) -> Floats:
+    def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by orthogonalising the centred, scaled rows, from the features that the subsets hold."""
         chosen = as_masks(masks, self.n_features)
         part, used = self._narrowed(chosen)
         return part.rescore(chosen[:, used])
 
-    def _narrowed(self, chosen: Mask) -> tuple[LinearGaussian, NDArray[np.intp]]:
+    def _narrowed(self, chosen: Mask) -> tuple[GaussianFromMoments, NDArray[np.intp]]:
         """A model of the features that the subsets hold (one, if they hold none), and which these are."""
         used = np.flatnonzero(chosen.any(axis=0))
         if not len(used):
             used = np.array([0])
-        names = [self.feature_names[j] for j in used]
-        labels = [self.data.environments[e] for e in self.data.environment_index]
-        part = MultiEnvironmentData.from_arrays(self.data.X[:, used], self.data.y, labels, feature_names=names)
-        return LinearGaussian(part), used
+        return GaussianFromMoments(self.data.narrowed(np.isin(np.arange(self.n_features), used))), used

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,15 @@ class Unsupported:
         return f"{subsets} outside the support" + (": " + "; ".join(self.reasons) if self.reasons else "")
 
 
+def without_value(masks: Mask, outside: Mask, names: Sequence[str]) -> Unsupported:
+    """The subsets where `outside` (S,) holds, of which nothing is known but that the model has no value for them."""
+    smallest = min((mask for mask in masks[outside]), key=np.sum, default=np.zeros(len(names), dtype=bool))
+    involved = tuple(name for name, flag in zip(names, smallest, strict=True) if flag)
+    subset = f"{{{', '.join(involved)}}}"
+    reasons = (f"the model has no value for {subset}",) if outside.any() else ()
+    return Unsupported(np.zeros_like(outside), outside, involved, reasons)
+
+
 def find_causes(
     masks: Mask, decidable: Callable[[Mask], Mask], places: Callable[[Mask], tuple[tuple[int, ...], tuple[float, ...]]]
 ) -> list[Cause]:
@@ -69,7 +78,7 @@ def find_causes(
 
 def too_few_rows(moments: Moments, masks: Mask) -> list[str]:
     """A sentence where some of masks (S, p) have more features than an environment's rows can fit."""
-    varies = moments.varies[:-1, moments.features].astype(float)
+    varies = moments.varies[:-1, moments.feature_columns].astype(float)
     room = moments.counts - 2
     short = np.flatnonzero((masks.astype(float) @ varies.T > room).any(axis=0))
     if not len(short):

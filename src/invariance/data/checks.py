@@ -303,23 +303,36 @@ def announce_constant(constant: Sequence[str], n_features: int) -> None:
     warn(f"dropped features that are constant over all rows: {quoted(constant)}")
 
 
-def largest_size(counts: ArrayLike, n_varying: ArrayLike, p: int) -> int:
-    """Largest max_size (at most p) for which every environment has rows enough for every subset.
+def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:
+    """Largest max_size (at most p) for which every environment has rows enough.
 
-    ``counts`` and ``n_varying`` are (E,): rows, and features that vary, in each environment.
+    ``counts`` (E,): rows; ``widths`` (E, p): columns of each feature that vary in each environment. A feature that is
+    constant in an environment needs no row there; of the others the narrowest count.
     """
-    room = np.asarray(counts) - 2
-    return int(np.where(room < np.asarray(n_varying), np.clip(room, 0, p), p).min())
+    return min(
+        _fitting(room, needed, np.shape(widths)[1])
+        for room, needed in zip(np.asarray(counts) - 2, _needed(widths), strict=True)
+    )
 
 
-def check_max_size(max_size: int, counts: ArrayLike, n_varying: ArrayLike, environments: Sequence[Hashable]) -> None:
-    """Raise when an environment has fewer rows than min(max_size, features that vary there) + 2."""
-    n_rows, needed = np.asarray(counts), np.minimum(max_size, np.asarray(n_varying)) + 2
-    short = n_rows < needed
+def check_max_size(max_size: int, counts: ArrayLike, widths: ArrayLike, environments: Sequence[Hashable]) -> None:
+    """Raise when an environment has too few rows for subsets of max_size features; arrays as in `largest_size`."""
+    n_rows = np.asarray(counts)
+    columns = np.array([needed[min(max_size, len(needed) - 1)] for needed in _needed(widths)])
+    short = n_rows < columns + 2
     if short.any():
         worst = int(np.argmin(np.where(short, n_rows, np.iinfo(np.int64).max)))
         raise DataError(
-            f"max_size={max_size} needs {needed[worst]} rows in environment {environments[worst]!r}, which "
-            f"has {n_rows[worst]}. Use max_size={largest_size(counts, n_varying, max_size)}, the largest that works, "
+            f"max_size={max_size} needs {columns[worst] + 2} rows in environment {environments[worst]!r}, which "
+            f"has {n_rows[worst]}. Use max_size={largest_size(counts, widths)}, the largest that works, "
             "or leave the environment out."
         )
+
+
+def _needed(widths: ArrayLike) -> list[NDArray[np.int64]]:
+    """Columns of the 0, 1, 2, ... narrowest features that vary, in each environment."""
+    return [np.concatenate([[0], np.cumsum(np.sort(row[row > 0]))]) for row in np.asarray(widths, dtype=np.int64)]
+
+
+def _fitting(room: int, needed: NDArray[np.int64], p: int) -> int:
+    return p if needed[-1] <= max(room, 0) else int(np.searchsorted(needed, max(room, 0), side="right")) - 1

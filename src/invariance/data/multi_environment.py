@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from .columns import (
     label_list,
     series_values,
 )
+from .features import Features
 from .reading import column_names, iter_columns, read_columns
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class MultiEnvironmentData:
     Build it with :meth:`from_table` or :meth:`from_arrays`, which check everything; the constructor does not.
     """
 
-    X: Floats  # (N, p), C order, finite
+    X: Floats  # (N, q), C order, finite; a feature may be several of the q columns
     y: Floats  # (N,), finite
     environment_index: NDArray[np.intp]  # (N,), codes into environments
     feature_names: tuple[str, ...]
@@ -69,9 +71,15 @@ class MultiEnvironmentData:
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)  # None: rows without a label
     truth: Mask | None = None  # (p,), the invariant features where they are known
     original_features: tuple[str, ...] = ()  # of the user's own table, before any was dropped or screened out
+    grouping: Features | None = None  # which columns of X are one feature; None: each column is one
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)
+
+    @cached_property
+    def features(self) -> Features:
+        """The features and the columns of X that they stand for."""
+        return Features.single(self.feature_names) if self.grouping is None else self.grouping
 
     @property
     def n_rows(self) -> int:
@@ -79,7 +87,7 @@ class MultiEnvironmentData:
 
     @property
     def n_features(self) -> int:
-        return self.X.shape[1]
+        return len(self.feature_names)
 
     @property
     def n_environments(self) -> int:
@@ -104,6 +112,18 @@ class MultiEnvironmentData:
     def rows(self, e: int) -> NDArray[np.intp]:
         """Indices of the rows of environment ``e`` (its position in ``environments``)."""
         return np.flatnonzero(self.environment_index == e)
+
+    def narrowed(self, kept: Mask) -> MultiEnvironmentData:
+        """The same rows with the features of a mask (p,) alone."""
+        return replace(
+            self,
+            X=np.ascontiguousarray(self.X[:, self.features.expand(kept)]),
+            feature_names=tuple(name for name, flag in zip(self.feature_names, kept, strict=True) if flag),
+            dropped_features=(),
+            dropped_positions=(),
+            truth=None if self.truth is None else self.truth[kept],
+            grouping=self.features.chosen(kept) if self.features.grouped else None,
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """One table again: the features, the outcome and the environment labels.

@@ -9,14 +9,13 @@ import numpy as np
 
 from .._tools.arrays import Mask
 from .._tools.progress import ProgressMode
-from ..conditionals.gaussian_rows import LinearGaussianRows, fits_in_memory, moments_bytes
-from ..conditionals.linear_gaussian import LinearGaussian
-from ..data.checks import warn
+from ..conditionals.base import Conditional
+from ..conditionals.registry import as_conditional
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, SettingError
+from ..exceptions import SettingError
 from ..inference.base import Engine, RunOptions
 from ..inference.registry import choose_engine
-from ..inference.tempering.engine import Tempering
+from ..inference.target import Target
 from ..priors.base import Prior
 from ..priors.uniform import UniformPrior
 from .selector import EnvironmentSelector
@@ -27,7 +26,7 @@ class BIP(EnvironmentSelector):
 
     Parameters
     ----------
-    conditional : "linear_gaussian", or a class that is built from MultiEnvironmentData
+    conditional : "linear_gaussian", or a specification such as LinearGaussian(second_moments="on demand")
     prior : UniformPrior, InclusionPrior or BetaBinomialPrior; None is uniform over all estimable subsets
     inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
         such as Tempering(chains=8)
@@ -56,7 +55,7 @@ class BIP(EnvironmentSelector):
 
     def __init__(
         self,
-        conditional: Any = "linear_gaussian",
+        conditional: str | Conditional = "linear_gaussian",
         prior: Prior | None = None,
         inference: str | Engine = "auto",
         select: str = "mode",
@@ -83,12 +82,13 @@ class BIP(EnvironmentSelector):
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         self._check_choices()
-        model = self._model(data)
+        model = as_conditional(self.conditional).bind(data, self.n_jobs)
         belief = UniformPrior() if self.prior is None else self.prior
         prior = belief.bind(data.feature_names, model.largest_size, data.original_features)
-        model.moments.check_max_size(prior.max_size)
+        model.check_max_size(prior.max_size)
+        target = Target(model, prior)
         options = RunOptions(self.n_jobs, np.random.default_rng(self.random_state), self.progress)
-        posterior = choose_engine(self.inference, model, prior, options).run(model, prior, options)
+        posterior = choose_engine(self.inference, target).run(target, options)
         self.posterior_ = replace(posterior, notes=data.losses + posterior.notes) if data.losses else posterior
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         if self.select == "mode":
@@ -110,20 +110,3 @@ class BIP(EnvironmentSelector):
             raise SettingError(f"select={self.select!r} is not known: use 'mode' or 'threshold'.")
         if not 0.0 <= self.threshold <= 1.0:
             raise SettingError(f"threshold={self.threshold!r} is not a probability: use a number between 0 and 1.")
-
-    def _model(self, data: MultiEnvironmentData) -> Any:
-        """The conditional model; the Gaussian one computes second moments on demand where they would not fit."""
-        if not isinstance(self.conditional, str):
-            return self.conditional(data, n_jobs=self.n_jobs)
-        if self.conditional != "linear_gaussian":
-            raise SettingError(f"conditional={self.conditional!r} is not known: use 'linear_gaussian' or a class.")
-        if fits_in_memory(data):
-            return LinearGaussian(data, n_jobs=self.n_jobs)
-        size = f"second moments of {data.n_features:,} features take {moments_bytes(data) / 1e9:.1f} GB"
-        if self.inference not in ("auto", "tempering") and not isinstance(self.inference, Tempering):
-            raise DataError(
-                f"{size}, more than the memory that is free: use inference='tempering', which computes them on demand, "
-                "or fewer features."
-            )
-        warn(f"{size}, more than is free, and are computed on demand, which is slower")
-        return LinearGaussianRows(data, n_jobs=self.n_jobs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +12,15 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.wording import approximate_count, duration
-from ..conditionals.base import require_abilities
-from ..conditionals.blocks import PriorTerms, ScoredBlock, SubsetBlocks, count_steps
 from ..exceptions import EngineError
 from ..kernels.elementary import exp_shifted
 from ..kernels.reductions import weighted_sum
 from ..posterior.posterior import Posterior
-from ..priors.bound import BoundPrior
-from .base import RunOptions, described, judged, nothing_scored
+from .base import RunOptions, described, judged
+from .generic_walk import walk_of
 from .rescoring import rescore_leading
+from .subset_blocks import ScoredBlock, SubsetBlocks, count_steps, subset_blocks
+from .target import Target
 
 # Subsets × groups that a core scores in a second.
 _STEPS_PER_SECOND = 150_000_000
@@ -45,13 +44,10 @@ class Enumeration:
     in_memory: int = 1 << 24
     time_limit: float | None = 3600.0
 
-    needs: ClassVar[tuple[str, ...]] = ("subset_blocks",)
-
-    def run(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> Posterior:
-        require_abilities(conditional, self.needs, "exact enumeration")
+    def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
-        self._refuse_hours(conditional, prior)
-        space = SubsetSpace.of(conditional, prior)
+        self._refuse_hours(target)
+        space = SubsetSpace.of(target)
         blocks = space.blocks
         whole = np.empty(blocks.n_positions) if blocks.n_positions <= self.in_memory else None
         sums = _Sums(blocks.n_features, blocks.n_blocks, self.keep)
@@ -68,24 +64,24 @@ class Enumeration:
                 sums.add(part)
                 bar.advance()
         if sums.log_total == -np.inf:
-            raise nothing_scored(conditional, prior)
-        return judged(conditional, self._posterior(conditional, prior, space, sums, whole, started))
+            raise target.nothing_scored()
+        return judged(target, self._posterior(target, space, sums, whole, started))
 
-    def _refuse_hours(self, conditional: Any, prior: BoundPrior) -> None:
-        steps = enumeration_steps(conditional, prior)
+    def _refuse_hours(self, target: Target) -> None:
+        steps = enumeration_steps(target)
         if self.time_limit is None or steps <= self.time_limit * _STEPS_PER_SECOND:
             return
         seconds = steps // _STEPS_PER_SECOND
         wait = f"about {duration(seconds)}" if seconds < 1e18 else "longer than anybody can wait"
+        n_subsets = approximate_count(target.prior.support_size())
         raise EngineError(
-            f"on one core, scoring all {approximate_count(prior.support_size())} subsets would take {wait}. Lower "
+            f"on one core, scoring all {n_subsets} subsets would take {wait}. Lower "
             "max_size, use fewer features, or insist with inference=Enumeration(time_limit=None)."
         )
 
     def _posterior(
         self,
-        conditional: Any,
-        prior: BoundPrior,
+        target: Target,
         space: SubsetSpace,
         sums: _Sums,
         whole: Floats | None,
@@ -93,7 +89,7 @@ class Enumeration:
     ) -> Posterior:
         free_masks = space.blocks.masks(sums.top_positions)
         masks = space.expand(free_masks)
-        check = rescore_leading(conditional, masks, sums.top_log_ratio, self.rescore)
+        check = rescore_leading(target.model, masks, sums.top_log_ratio, self.rescore)
         if check.note is not None:
             sums.replace(free_masks, check.log_ratios)
             if whole is not None:
@@ -102,14 +98,14 @@ class Enumeration:
             whole -= sums.log_total
         notes = [] if check.note is None else [check.note]
         if sums.n_undecidable:
-            reasons = conditional.unsupported(space.expand(sums.undecidable)).reasons
+            reasons = target.model.unsupported(space.expand(sums.undecidable)).reasons
             notes.append(
-                f"{sums.n_undecidable:,} of {prior.support_size():,} subsets are outside the support: "
+                f"{sums.n_undecidable:,} of {target.prior.support_size():,} subsets are outside the support: "
                 f"{'; '.join(reasons)}."
             )
         pairwise = space.expand_pairs(sums.pairs)
         return Posterior(
-            **described(conditional, prior),
+            **described(target),
             inclusion=np.diagonal(pairwise).copy(),
             pairwise=pairwise,
             masks=masks,
@@ -126,7 +122,7 @@ class Enumeration:
                 "streamed": whole is None,
                 "rescoring_difference": check.difference,
             },
-            source=ExactSource(conditional, prior, space, sums.log_total, sums.block_log_mass, whole),
+            source=ExactSource(target, space, sums.log_total, sums.block_log_mass, whole),
         )
 
 
@@ -140,16 +136,10 @@ class SubsetSpace:
     n_features: int
 
     @classmethod
-    def of(cls, conditional: Any, prior: BoundPrior) -> SubsetSpace:
-        forced = np.flatnonzero(prior.forced_in)
-        free = np.flatnonzero(~prior.forced_in & ~prior.forced_out)
-        terms = PriorTerms(
-            log_odds=prior.log_odds[free],
-            log_size_weight=prior.log_size_weight[len(forced) : len(forced) + len(free) + 1],
-            max_size=min(prior.max_size - len(forced), len(free)),
-            constant=-prior.log_normalizer,
-        )
-        return cls(conditional.subset_blocks(free, terms, forced), free, forced, len(prior.feature_names))
+    def of(cls, target: Target) -> SubsetSpace:
+        free, forced = target.free, target.forced
+        blocks = subset_blocks(walk_of(target.model, free, forced), target.terms, target.model.dense_advantage)
+        return cls(blocks, free, forced, target.n_features)
 
     def expand(self, masks: Mask) -> Mask:
         """(n, f) over the free features → (n, p)"""
@@ -280,15 +270,14 @@ class ExactSource:
     block_log_mass (n_blocks,); log_posterior (n_positions,): the normalised log posterior where it was kept.
     """
 
-    conditional: Any
-    prior: BoundPrior
+    target: Target
     space: SubsetSpace
     log_evidence: float
     block_log_mass: Floats
     log_posterior: Floats | None
 
     def log_probability(self, masks: Mask) -> Floats:
-        return self.conditional.log_ratio_many(masks) + self.prior.log_prob(masks) - self.log_evidence
+        return self.target.log_joint(masks) - self.log_evidence
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
         mass = np.exp(self.block_log_mass - self.block_log_mass.max())
@@ -310,10 +299,11 @@ class ExactSource:
         order = order[: np.searchsorted(cumulative, mass) + 1]
         masks = self.space.expand(self.space.blocks.masks(order))
         log_probability = self.log_posterior[order]
-        return masks, log_probability + self.log_evidence - self.prior.log_prob(masks), log_probability
+        return masks, log_probability + self.log_evidence - self.target.prior.log_prob(masks), log_probability
 
 
-def enumeration_steps(conditional: Any, prior: BoundPrior) -> int:
+def enumeration_steps(target: Target) -> int:
     """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the dense walk."""
-    room = prior.max_size - int(prior.forced_in.sum())
-    return count_steps(len(prior.free), room, prior.support_size(), conditional.moments.n_environments + 1)
+    model, terms = target.model, target.terms
+    n_subsets, steps = target.prior.support_size(), model.steps_per_subset
+    return count_steps(len(target.free), terms.max_size, n_subsets, steps, model.dense_advantage)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ..exceptions import SettingError
-from ..priors.bound import BoundPrior
-from .base import Engine, RunOptions
+from .base import Engine
 from .enumeration import Enumeration, enumeration_steps
+from .target import Target
 from .tempering.engine import Tempering
 from .variational.engine import Variational
 
@@ -17,9 +16,9 @@ ENGINES: dict[str, Callable[[], Engine]] = {"exact": Enumeration, "tempering": T
 _CHEAP_STEPS = 2_000_000_000
 
 
-def choose_engine(inference: str | Engine, conditional: Any, prior: BoundPrior, options: RunOptions) -> Engine:
+def choose_engine(inference: str | Engine, target: Target) -> Engine:
     """The engine that `inference` names; "auto" is exact while that takes about ten seconds of one core, and tempering
-    beyond. Work is counted, not timed: neither the machine nor its load nor `options` changes the choice."""
+    beyond. Work is counted, not timed: neither the machine nor its load changes the choice."""
     if not isinstance(inference, str):
         return inference
     if inference in ENGINES:
@@ -27,6 +26,4 @@ def choose_engine(inference: str | Engine, conditional: Any, prior: BoundPrior, 
     if inference != "auto":
         known = ", ".join(map(repr, ("auto", *ENGINES)))
         raise SettingError(f"inference={inference!r} is not known: use {known} or an engine such as Enumeration().")
-    if not hasattr(conditional, "subset_blocks"):
-        return Tempering()
-    return Enumeration() if enumeration_steps(conditional, prior) <= _CHEAP_STEPS else Tempering()
+    return Enumeration() if enumeration_steps(target) <= _CHEAP_STEPS else Tempering()

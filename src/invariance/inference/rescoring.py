@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
+from ..conditionals.base import BoundConditional
 from ..exceptions import NumericalWarning
 
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ class Rescoring:
     note: str | None
 
 
-def rescore_leading(conditional: Any, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
+def rescore_leading(model: BoundConditional, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
     """Check the first n subsets against the rows; where they differ by more than 1e-6 the rows win."""
-    if n == 0 or not getattr(conditional, "has_rows", False):
+    old, new = log_ratios[:n], model.rescore(masks[:n]) if n else None
+    if new is None:
         return Rescoring(log_ratios, None, None)
-    old, new = log_ratios[:n], conditional.rescore(masks[:n])
     difference = np.abs(new - old) / np.maximum(1.0, np.abs(new))
     wrong = ~(difference <= AGREEMENT)
     largest = float(np.nan_to_num(difference, nan=np.inf).max())

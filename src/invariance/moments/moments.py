@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..data.checks import (
     nearest,
     quoted,
 )
+from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from .parts import Part, merged, of_rows, removed
@@ -38,7 +39,9 @@ class Moments:
     at_ends : (E, 2, d) how many rows attain the minimum and the maximum
     rounding : (E, d) error to expect in the diagonal of the scatter
 
-    The last two are what `without_row` decides by. Moments that were not computed from rows have none.
+    groups : {feature: its columns} of the features that are not one column of the same name
+
+    at_ends and rounding are what `without_row` decides by. Moments that were not computed from rows have none.
     """
 
     columns: tuple[str, ...]
@@ -52,6 +55,7 @@ class Moments:
     scatter: Floats
     at_ends: Integers | None = None
     rounding: Floats | None = None
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def n_environments(self) -> int:
@@ -59,20 +63,25 @@ class Moments:
 
     @property
     def n_features(self) -> int:
-        return len(self.columns) - 1
+        return self.features.n_features
 
     @property
     def n_rows(self) -> int:
         return int(self.counts.sum())
 
     @cached_property
-    def features(self) -> NDArray[np.intp]:
-        """(p,) indices of the feature columns."""
+    def feature_columns(self) -> NDArray[np.intp]:
+        """(q,) indices of the columns of the features."""
         return np.delete(np.arange(len(self.columns)), self.outcome)
 
     @cached_property
+    def features(self) -> Features:
+        """The features, and which of the q columns each of them stands for."""
+        return Features.of([self.columns[j] for j in self.feature_columns], self.groups)
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
-        return tuple(name for j, name in enumerate(self.columns) if j != self.outcome)
+        return self.features.names
 
     @property
     def outcome_name(self) -> str:
@@ -100,32 +109,29 @@ class Moments:
         pooled = self.maximum.max(axis=0) > self.minimum.min(axis=0)
         return np.vstack([local, pooled])
 
-    @property
-    def scales(self) -> Floats:
-        """(E + 1, d) maximum-likelihood standard deviation of each column in each environment, and in the pool."""
-        variances = np.einsum("gjj->gj", self.scatter) / self.group_counts[:, None]
-        return np.where(self.varies, np.sqrt(variances), 0.0)
-
     @cached_property
     def largest_size(self) -> int:
         """The largest subset size at which every local fit is estimable."""
-        return largest_size(self.counts, self._varying_features, self.n_features)
+        return largest_size(self.counts, self.varying_widths[:-1])
 
     def check_max_size(self, max_size: int) -> None:
         """Raise when some environment is too small to fit `max_size` features."""
-        check_max_size(max_size, self.counts, self._varying_features, self.environments)
+        check_max_size(max_size, self.counts, self.varying_widths[:-1], self.environments)
 
     @cached_property
-    def _varying_features(self) -> Integers:
-        return self.varies[:-1, self.features].sum(axis=1)
+    def varying_widths(self) -> Integers:
+        """(E + 1, p) how many columns of each feature vary in each environment, and in the pool."""
+        varies = self.varies[:, self.feature_columns].astype(np.int64)
+        return np.add.reduceat(varies, self.features.starts[:-1], axis=1) if self.features.grouped else varies
 
     @classmethod
     def from_data(cls, data: MultiEnvironmentData) -> Moments:
         """Moments of one data set that is in memory."""
         origin = np.append(data.X[0], data.y[0])
         parts = (of_rows(data, data.rows(e), origin) for e in range(data.n_environments))
-        columns = (*data.feature_names, data.outcome_name)
-        return _assembled(columns, data.n_features, data.environments, origin, parts)
+        columns = (*data.features.columns, data.outcome_name)
+        outcome = data.features.n_columns
+        return _assembled(columns, outcome, data.environments, origin, parts, data.features.groups)
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[MultiEnvironmentData]) -> Moments:
@@ -166,10 +172,12 @@ class Moments:
                 other.outcome_name,
             ]
             raise DataError(f"cannot merge moments of different columns; they differ in {difference}.")
+        if dict(self.groups) != dict(other.groups):
+            raise DataError("cannot merge moments whose features group the columns differently.")
         other = other._reordered(self.columns)._measured_from(self.origin)
         environments = tuple(dict.fromkeys(self.environments + other.environments))
         parts = (merged(self._part_of(label), other._part_of(label)) for label in environments)
-        return _assembled(self.columns, self.outcome, environments, self.origin, parts)
+        return _assembled(self.columns, self.outcome, environments, self.origin, parts, self.groups)
 
     def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
         """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.
@@ -205,7 +213,7 @@ class Moments:
                 "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
             )
         parts = (left if label == environment else self._part(i) for i, label in enumerate(self.environments))
-        remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
+        remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts, self.groups)
         became_constant = self.varies[-1] & ~remaining.varies[-1]
         became_constant[self.outcome] = False
         return remaining._dropping(became_constant)
@@ -214,6 +222,9 @@ class Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
         if name not in self.columns:
             raise DataError(f"column {name!r} is not in the data; {nearest(name, self.columns)}")
+        owner = next((feature for feature, columns in self.groups.items() if name in columns), None)
+        if owner is not None:
+            raise DataError(f"column {name!r} is part of the feature {owner!r} and cannot be the outcome.")
         turned = replace(self, outcome=self.columns.index(name))
         turned.check_outcome()
         return turned
@@ -235,9 +246,11 @@ class Moments:
         if columns == self.columns:
             return self
         order = [self.columns.index(name) for name in columns]
+        left = {name: tuple(c for c in members if c in columns) for name, members in self.groups.items()}
         return replace(
             self,
             columns=columns,
+            groups={name: members for name, members in left.items() if members},
             outcome=columns.index(self.outcome_name),
             origin=self.origin[order],
             shifts=self.shifts[:, order],
@@ -273,6 +286,7 @@ def _assembled(
     environments: tuple[Hashable, ...],
     origin: Floats,
     parts: Iterator[Part],
+    groups: Mapping[str, tuple[str, ...]],
 ) -> Moments:
     d, n_environments = len(columns), len(environments)
     counts = np.empty(n_environments, np.int64)
@@ -282,7 +296,8 @@ def _assembled(
     for e, part in enumerate(parts):
         counts[e], shifts[e], minimum[e], maximum[e], at_ends[e], rounding[e], scatter[e] = part
     _fill_pool(counts, shifts, scatter)
-    return Moments(columns, outcome, environments, counts, origin, shifts, minimum, maximum, scatter, at_ends, rounding)
+    spread = shifts, minimum, maximum, scatter, at_ends, rounding
+    return Moments(columns, outcome, environments, counts, origin, *spread, groups)
 
 
 def _fill_pool(counts: Integers, shifts: Floats, scatter: Floats) -> None:

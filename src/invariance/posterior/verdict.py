@@ -10,6 +10,7 @@ import numpy as np
 
 from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
+from ..conditionals.base import BoundConditional
 
 # A subset is far from invariant when an invariant one has so low a log ratio with at most this probability.
 FAR_FROM_INVARIANT = 1e-9
@@ -89,27 +90,22 @@ def format_tail(probability: float) -> str:
     return "below 1e-300" if probability < 1e-300 else f"{probability:.0e}"
 
 
-def tail_probability(conditional: Any, mask: Mask, log_ratio: float) -> float:
+def tail_probability(model: BoundConditional, mask: Mask, log_ratio: float) -> float:
     """That an invariant subset (p,) has a log ratio as low; 1 where the model cannot tell."""
-    tails = getattr(conditional, "invariance_tails", None)
-    return 1.0 if tails is None else float(tails(mask[None], np.array([log_ratio])).probability[0])
+    return float(model.invariance_tails(mask[None], np.array([log_ratio])).probability[0])
 
 
-def verdict_of(conditional: Any, masks: Mask, log_ratios: Floats, n_subsets: int) -> Verdict | None:
-    """The verdict on subsets (k, p) out of `n_subsets`, the most probable first; None where that may be invariant.
-
-    A conditional model that does not know how its log ratios scatter (`invariance_tails`) gives no verdict.
-    """
-    tails = getattr(conditional, "invariance_tails", None)
-    if tails is None or log_ratios[0] == -np.inf:
+def verdict_of(model: BoundConditional, masks: Mask, log_ratios: Floats, n_subsets: int) -> Verdict | None:
+    """The verdict on subsets (k, p) out of `n_subsets`, the most probable first; None where that may be invariant."""
+    if log_ratios[0] == -np.inf:
         return None
-    (expected,), (probability,) = tails(masks[:1], log_ratios[:1])
+    (expected,), (probability,) = model.invariance_tails(masks[:1], log_ratios[:1])
     if not probability <= FAR_FROM_INVARIANT:
         return None
     scored = np.flatnonzero(log_ratios > -np.inf)
     others = scored[1:]
-    exceptions = others[tails(masks[others], log_ratios[others])[1] > FAR_FROM_INVARIANT]
-    names = conditional.feature_names
+    exceptions = others[model.invariance_tails(masks[others], log_ratios[others]).probability > FAR_FROM_INVARIANT]
+    names = model.feature_names
     return Verdict(
         log_ratio=float(log_ratios[0]),
         expected=float(expected),

@@ -25,6 +25,27 @@ _BLOCK_VALUES = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
+class PriorTerms:
+    """log p(z) over f free features: constant + Σ log_odds_j z_j + log_size_weight[|z|], |z| <= max_size."""
+
+    log_odds: Floats
+    log_size_weight: Floats
+    max_size: int
+    constant: float
+
+    @classmethod
+    def flat(cls, n_features: int, max_size: int) -> PriorTerms:
+        """Weight 1 for every subset of at most max_size features."""
+        sizes = np.where(np.arange(n_features + 1) <= max_size, 0.0, -np.inf)
+        return cls(np.zeros(n_features), sizes, max_size, 0.0)
+
+    def log_prior(self, draws: Mask) -> Floats:
+        """(S,) of draws (S, f) over the free features; -inf for draws that are too large"""
+        weight = np.append(self.log_size_weight, -np.inf)[np.minimum(draws.sum(axis=1), len(self.log_size_weight))]
+        return draws @ self.log_odds + weight + self.constant
+
+
+@dataclass(frozen=True, eq=False)
 class BoundPrior:
     """A prior tied to p named features. Made by `Prior.bind`.
 
@@ -60,6 +81,22 @@ class BoundPrior:
     def free(self) -> NDArray[np.intp]:
         """Indices of the features that are neither forced in nor forced out."""
         return np.flatnonzero(~(self.forced_in | self.forced_out))
+
+    @cached_property
+    def forced(self) -> NDArray[np.intp]:
+        """Indices of the features that every subset holds."""
+        return np.flatnonzero(self.forced_in)
+
+    @cached_property
+    def terms(self) -> PriorTerms:
+        """The prior over the free features alone."""
+        n_forced, n_free = len(self.forced), len(self.free)
+        return PriorTerms(
+            log_odds=self.log_odds[self.free],
+            log_size_weight=self.log_size_weight[n_forced : n_forced + n_free + 1].copy(),
+            max_size=min(self.max_size - n_forced, n_free),
+            constant=-self.log_normalizer,
+        )
 
     @cached_property
     def kept(self) -> NDArray[np.intp]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .. import __version__
+from .._version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..conditionals.linear_gaussian import LinearGaussian
+from ..inference.subset_blocks import all_log_ratios
 from ..moments.moments import Moments
 from ..simulation import StructuralModel, example_1, example_2, example_3
 from .base import (
@@ -55,7 +56,7 @@ class Identifiability(Study):
     def replicate(self, cell: Cell, number: int) -> list[Row]:
         """One row: the posterior probability of each subset."""
         data = _EXAMPLES[cell["example"]](cell["E"]).sample(self.n, self.rng(cell, number))
-        log_ratio = LinearGaussian(Moments.from_data(data)).log_ratio_all().log_ratio
+        log_ratio = all_log_ratios(LinearGaussian().bind(Moments.from_data(data)))
         weights = np.exp(log_ratio - log_ratio.max())
         return [dict(zip(SUBSETS, (weights / weights.sum()).tolist(), strict=True))]
 

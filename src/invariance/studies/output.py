@@ -7,9 +7,9 @@ import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from .. import __version__
 from .._tools.files import replacing, write_text
 from .._tools.wording import duration
+from .._version import __version__
 from . import make_study
 from .figures import save_figure
 from .store import Store

@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
 from .._tools.progress import ProgressBar, ProgressMode
+from .._version import __version__
 from ..exceptions import StudyError
 from .base import Cell, Study
 from .store import Finished, Store

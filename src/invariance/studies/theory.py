@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..conditionals.linear_gaussian import LinearGaussian
+from ..inference.subset_blocks import all_log_ratios
 from ..moments.moments import Moments
 from ..simulation import theory
 from .base import (
@@ -65,7 +66,7 @@ class Theory(Study):
         rows = []
         for n in self.sizes:
             data = model.sample(n, self.rng(cell, number, n))
-            log_ratio = LinearGaussian(Moments.from_data(data)).log_ratio_all().log_ratio
+            log_ratio = all_log_ratios(LinearGaussian().bind(Moments.from_data(data)))
             weights = np.exp(log_ratio - log_ratio.max())
             rows.append({"n": n, "posterior": float(weights[position] / weights.sum()), "mu_min": mu_min})
         return rows

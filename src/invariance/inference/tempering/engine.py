@@ -5,26 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ..._tools.arrays import Floats, Mask
 from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
-from ...conditionals.base import require_abilities
 from ...exceptions import SettingError
 from ...posterior.posterior import Posterior
-from ...priors.bound import BoundPrior
 from ..base import RunOptions, judged
+from ..target import Target
 from .agreement import Agreement, agreement_of
 from .evidence import Evidence, by_revisits, by_stepping_stones
 from .posterior import Sampled, Visited, tempering_posterior
 from .replicas import (
+    CompiledTarget,
     Proposals,
     Replica,
     Round,
-    Target,
     block_rules,
 )
 from .searching import Searched, leading_modes, most_searches, search_modes
@@ -81,8 +80,6 @@ class Tempering:
     keep: int = 4096
     rescore: int = 20
 
-    needs: ClassVar[tuple[str, ...]] = ("scoring_arrays", "log_ratio_many")
-
     def __post_init__(self) -> None:
         for name, least in (("chains", 1), ("searches", 1), ("keep", 1), ("rescore", 0)):
             _check_whole(name, getattr(self, name), least)
@@ -96,32 +93,32 @@ class Tempering:
             raise SettingError("precision must be positive and agreement above 1.")
         self.first_betas(1000)
 
-    def run(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> Posterior:
-        require_abilities(conditional, self.needs, "tempering")
+    def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
-        target = Target.of(conditional, prior)
-        replicas = [Replica(target, rng) for rng in options.rng.spawn(self.chains)]
+        compiled = CompiledTarget.of(target)
+        assert compiled is not None
+        replicas = [Replica(compiled, rng) for rng in options.rng.spawn(self.chains)]
         n_rounds = max(1, -(-self._most_sweeps // _ROUND))
         stages = most_searches(self.searches) + len(_TUNING_SWEEPS)
         with ProgressBar("sampling subsets", (stages + n_rounds) * self.chains, options.progress) as bar:
-            crew = Crew(target, replicas, options.n_jobs, bar)
+            crew = Crew(compiled, replicas, options.n_jobs, bar)
             proposals = self._warm_up(crew)
             found_by = [float(replica.best.log_posterior[0]) for replica in replicas]
             rounds, verdict = self._sample(crew, proposals, n_rounds)
-            visited = Visited.of(target, rounds)
-            evidence = self._evidence(conditional, prior, crew, proposals, rounds, visited)
+            visited = Visited.of(compiled, rounds)
+            evidence = self._evidence(target, crew, proposals, rounds, visited)
         bests = crew.best, crew.searched, np.array(found_by)
-        sampled = Sampled(target, proposals, rounds, visited, evidence, *bests, verdict)
+        sampled = Sampled(compiled, proposals, rounds, visited, evidence, *bests, verdict)
         posterior = tempering_posterior(
-            conditional, prior, sampled, self.keep, self.rescore, self.precision, self.agreement, started
+            target, sampled, self.keep, self.rescore, self.precision, self.agreement, started
         )
-        return judged(conditional, posterior)
+        return judged(target, posterior)
 
     @property
     def _most_sweeps(self) -> int:
         return 3000 if self.steps == "auto" else self.steps
 
-    def used_block_size(self, target: Target) -> int:
+    def used_block_size(self, target: CompiledTarget) -> int:
         size = (12 if len(target.scoring.weights) <= 21 else 10) if self.block_size == "auto" else self.block_size
         return max(1, min(size, target.n_free))
 
@@ -173,8 +170,7 @@ class Tempering:
 
     def _evidence(
         self,
-        conditional: Any,
-        prior: BoundPrior,
+        target: Target,
         crew: Crew,
         proposals: Proposals,
         rounds: list[list[Round]],
@@ -184,14 +180,14 @@ class Tempering:
             return Evidence(0.0, 0.0, "one environment")
         traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
         return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(
-            conditional, prior, crew.replicas, proposals, traces, crew.n_jobs
+            target, crew.replicas, proposals, traces, crew.n_jobs
         )
 
 
 class Crew:
     """The replicas of one run, worked on in threads, with what the progress bar tells about them."""
 
-    def __init__(self, target: Target, replicas: list[Replica], n_jobs: int | None, bar: ProgressBar) -> None:
+    def __init__(self, target: CompiledTarget, replicas: list[Replica], n_jobs: int | None, bar: ProgressBar) -> None:
         self.target = target
         self.replicas = replicas
         self.n_jobs = n_jobs
@@ -226,7 +222,7 @@ class Crew:
 
 
 def _redistribute(
-    target: Target,
+    target: CompiledTarget,
     replicas: list[Replica],
     betas: Floats,
     states: list[tuple[Mask, Floats]],

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ..._tools.arrays import Floats, Integers, Mask
 from ..._tools.parallel import ordered_map
-from ...priors.bound import BoundPrior
+from ..target import Target
 from .replicas import Proposals, Replica
 
 _PRIOR_DRAWS = 2000
@@ -65,8 +64,7 @@ def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats,
 
 
 def by_stepping_stones(
-    conditional: Any,
-    prior: BoundPrior,
+    target: Target,
     replicas: list[Replica],
     proposals: Proposals,
     traces: list[Floats],
@@ -87,7 +85,8 @@ def by_stepping_stones(
 
     from_prior = np.array(list(ordered_map(descend, replicas, n_jobs)))
     from_hottest = np.array([bridges(proposals.betas, trace) for trace in traces])
-    decidable = np.isfinite(conditional.log_ratio_many(prior.sample(_PRIOR_DRAWS, replicas[0].rng))).mean()
+    drawn = target.prior.sample(_PRIOR_DRAWS, replicas[0].rng)
+    decidable = np.isfinite(target.model.log_ratio_many(drawn)).mean()
     start = float(np.log(max(decidable, 0.5 / _PRIOR_DRAWS)))
     total = start + from_prior + from_hottest
     error = float(total.std(ddof=1) / np.sqrt(len(total))) if len(total) > 1 else float("inf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,10 @@ from ...posterior.verdict import format_tail, tail_probability
 from ...priors.bound import BoundPrior
 from ..base import described
 from ..rescoring import rescore_leading
+from ..target import Target
 from .agreement import Agreement
 from .evidence import Evidence
-from .replicas import Proposals, Round, Target
+from .replicas import CompiledTarget, Proposals, Round
 from .searching import Searched
 from .support_note import support_note
 
@@ -68,13 +69,12 @@ class DrawnSource:
     draws (n, ⌈p/8⌉): packed masks.
     """
 
-    conditional: Any
-    prior: BoundPrior
+    target: Target
     log_evidence: float
     draws: NDArray[np.uint8]
 
     def log_probability(self, masks: Mask) -> Floats:
-        joint = self.conditional.log_ratio_many(masks) + self.prior.log_prob(masks)
+        joint = self.target.log_joint(masks)
         excess = joint.max(initial=-np.inf) - self.log_evidence
         if excess > _EXCESS:
             warnings.warn(
@@ -89,7 +89,7 @@ class DrawnSource:
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
         """n of the kept draws, with replacement."""
         rows = self.draws[rng.integers(0, len(self.draws), size=n)]
-        return np.unpackbits(rows, axis=1, count=len(self.prior.feature_names)).astype(bool)
+        return np.unpackbits(rows, axis=1, count=self.target.n_features).astype(bool)
 
     def leading(self, mass: float) -> None:
         return None
@@ -109,7 +109,7 @@ class Visited:
     visits: Integers
 
     @classmethod
-    def of(cls, target: Target, rounds: list[list[Round]]) -> Visited:
+    def of(cls, target: CompiledTarget, rounds: list[list[Round]]) -> Visited:
         packed, values, segment = [], [], []
         per_replica = max(2, -(-_FEWEST_SEGMENTS // len(rounds)))
         for r, parts in enumerate(rounds):
@@ -161,7 +161,7 @@ class Sampled:
     warm_up_bests (replicas,): best of each in warm-up.
     """
 
-    target: Target
+    target: CompiledTarget
     proposals: Proposals
     rounds: list[list[Round]]
     visited: Visited
@@ -173,8 +173,7 @@ class Sampled:
 
 
 def tempering_posterior(
-    conditional: Any,
-    prior: BoundPrior,
+    target: Target,
     sampled: Sampled,
     keep: int,
     rescore: int,
@@ -183,10 +182,10 @@ def tempering_posterior(
     started: float,
 ) -> TemperingPosterior:
     """Put a run's results together, with a warning when the replicas disagree."""
-    target, verdict, visited = sampled.target, sampled.verdict, sampled.visited
+    compiled, verdict, visited = sampled.target, sampled.verdict, sampled.visited
     masks, log_ratios = _leading(visited, sampled, keep)
-    check = rescore_leading(conditional, masks, log_ratios, min(rescore, len(masks)))
-    log_joint = prior.log_prob(masks) + check.log_ratios
+    check = rescore_leading(target.model, masks, log_ratios, min(rescore, len(masks)))
+    log_joint = target.log_joint(masks, check.log_ratios)
     log_evidence = max(sampled.evidence.log_evidence, float(logsumexp(log_joint)))
     n_found = int((sampled.warm_up_bests > sampled.best[1] - _SAME).sum())
     best_log_probability = sampled.best[1] - log_evidence
@@ -195,24 +194,26 @@ def tempering_posterior(
     reached = verdict.reached(precision, agreement)
     n_sweeps = sum(len(part.draws) for part in sampled.rounds[0])
     mode = int(np.argmax(log_joint))
-    tail = 1.0 if _all_seen(sampled, prior) else tail_probability(conditional, masks[mode], check.log_ratios[mode])
+    tail = (
+        1.0 if _all_seen(sampled, target.prior) else tail_probability(target.model, masks[mode], check.log_ratios[mode])
+    )
     problem = _problem(sampled, best_log_probability if missed else None, agreement, tail)
     notes = [] if check.note is None else [check.note]
     notes.append(_verdict_note(sampled, reached, problem is None, precision, agreement, n_sweeps))
     if problem is not None:
         notes.append(problem)
         warnings.warn(problem, MixingWarning, stacklevel=3)
-    left_out = support_note(conditional, prior, sampled.searched.cliques)
+    left_out = support_note(target, sampled.searched.cliques)
     if left_out is not None:
         notes.append(left_out)
     draws = np.concatenate([part.draws for parts in sampled.rounds for part in parts])
-    included = np.unpackbits(draws, axis=1, count=target.n_columns)[:, target.features]
+    included = np.unpackbits(draws, axis=1, count=compiled.n_columns)[:, compiled.features]
     log_ratio_draws = np.concatenate([part.log_ratios for parts in sampled.rounds for part in parts])
     rejected = np.mean([part.rejected for parts in sampled.rounds for part in parts], axis=0)
     order = table_order(masks, log_joint)[:_SHOWN]
     return TemperingPosterior(
-        **described(conditional, prior),
-        inclusion=np.clip(verdict.inclusion[target.features], 0.0, 1.0),
+        **described(target),
+        inclusion=np.clip(verdict.inclusion[compiled.features], 0.0, 1.0),
         pairwise=None,
         masks=masks,
         log_ratios=check.log_ratios,
@@ -226,7 +227,7 @@ def tempering_posterior(
             "converged": bool(reached and problem is None),
             "sweeps": n_sweeps,
             "replicas": len(sampled.rounds),
-            "inclusion_errors": verdict.standard_error[target.features].tolist(),
+            "inclusion_errors": verdict.standard_error[compiled.features].tolist(),
             "largest_error": verdict.largest_error,
             "largest_r_hat": _plain(verdict.largest_r_hat),
             "log_evidence_error": _plain(sampled.evidence.error),
@@ -243,7 +244,7 @@ def tempering_posterior(
             "mean_log_ratio": float(log_ratio_draws.mean()),
             "rescoring_difference": check.difference,
         },
-        source=DrawnSource(conditional, prior, log_evidence, np.packbits(included, axis=1)),
+        source=DrawnSource(target, log_evidence, np.packbits(included, axis=1)),
     )
 
 

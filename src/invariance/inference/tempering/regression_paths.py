@@ -6,19 +6,19 @@ import numpy as np
 
 from ..._tools.arrays import Integers, Mask
 from ...kernels.pursuit import inverse_scale_of, pursuit
-from .replicas import Target
+from .replicas import CompiledTarget
 
 Groups = tuple[int, int]
 
 
-def groupings(target: Target) -> tuple[Groups, Groups]:
+def groupings(target: CompiledTarget) -> tuple[Groups, Groups]:
     """Groups whose second moments are added up: first and one past the last, within environments and over the pool."""
     n_environments = len(target.scoring.weights) - 1
     return (0, n_environments), (n_environments, n_environments + 1)
 
 
 def regression_path(
-    target: Target,
+    target: CompiledTarget,
     groups: Groups,
     damping: float,
     length: int,

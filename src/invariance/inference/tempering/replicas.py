@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from ...kernels.chain_moves import Best, BlockRule, SubsetPrior, log_ratio_of
 from ...kernels.gram_rows import GramRows, gram_rows
 from ...kernels.group_rows import without_values
 from ...kernels.ladder import Effort, sweeps
-from ...priors.bound import BoundPrior
-from ..base import nothing_scored
+from ..target import Target
 
 SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
 SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)
@@ -29,8 +28,8 @@ _BY_ROWS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
-    """The posterior over d columns (features and outcome), as the kernels want it.
+class CompiledTarget:
+    """The target over d columns (features and outcome), as the kernels want it.
 
     start (d,) bool: the subset of forced features; features (p,): columns of the features; capacity: largest subset.
     """
@@ -44,17 +43,20 @@ class Target:
     n_rows: int
 
     @classmethod
-    def of(cls, conditional: Any, prior: BoundPrior) -> Self:
-        moments = conditional.moments
-        features, d = moments.features, len(moments.columns)
+    def of(cls, target: Target) -> Self | None:
+        """None where the model has no compiled scorer."""
+        scoring, prior = target.model.scoring(), target.prior
+        if scoring is None:
+            return None
+        d = scoring.inverse_scale.shape[1]
+        features = np.delete(np.arange(d), scoring.outcome)
         log_odds, free, start = np.zeros(d), np.zeros(d, bool), np.zeros(d, bool)
         log_odds[features] = prior.log_odds
         free[features[prior.free]] = True
         start[features[prior.forced_in]] = True
-        scoring = Scoring(*conditional.scoring_arrays)
         value = float(log_ratio_of(scoring, start))
         if np.isnan(value):
-            raise nothing_scored(conditional, prior)
+            raise target.nothing_scored()
         capacity = max(1, min(prior.max_size, int(free.sum() + start.sum())))
         size = 8.0 * capacity * d * len(scoring.weights)
         if size > _MOST_FACTOR_BYTES:
@@ -63,7 +65,7 @@ class Target:
                 "chain. Set a smaller max_size, for example UniformPrior(max_size=200)."
             )
         bound = SubsetPrior(log_odds, np.array(prior.log_size_weight), free, -prior.log_normalizer)
-        return cls(scoring, bound, features, start, value, capacity, moments.n_rows)
+        return cls(scoring, bound, features, start, value, capacity, target.model.n_rows)
 
     def search_prior(self, beta: float, thrift: float, free: Mask | None) -> SubsetPrior:
         """The prior to the power beta, less exp(thrift) for each member while beta is small, over the `free` alone."""
@@ -105,7 +107,7 @@ class Proposals:
 
 
 def block_rules(
-    target: Target, interest: Floats, block_size: int, doubt: Floats | None = None
+    target: CompiledTarget, interest: Floats, block_size: int, doubt: Floats | None = None
 ) -> tuple[BlockRule, BlockRule]:
     """Two recipes: mostly members of the subset, or whatever is open, member or not.
 
@@ -173,7 +175,7 @@ class Replica:
     best: the best subset met so far; found: the best one of the latest search.
     """
 
-    def __init__(self, target: Target, rng: np.random.Generator) -> None:
+    def __init__(self, target: CompiledTarget, rng: np.random.Generator) -> None:
         self.target = target
         self.rng = rng
         self._scoring = with_own_cache(target.scoring)

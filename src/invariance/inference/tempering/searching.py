@@ -14,10 +14,10 @@ from ...kernels.gram_rows import GramRows
 from ...kernels.pursuit import FORWARD, MATCHING
 from .regression_paths import groupings, regression_path
 from .replicas import (
+    CompiledTarget,
     Proposals,
     Replica,
     Round,
-    Target,
     block_rules,
 )
 from .together import Cliques
@@ -94,7 +94,7 @@ def most_searches(searches: int) -> int:
 
 
 def search_modes(
-    target: Target,
+    target: CompiledTarget,
     replicas: list[Replica],
     betas: Floats,
     block_size: int,
@@ -139,7 +139,7 @@ def search_modes(
     return result
 
 
-def _clique_starts(target: Target, paths: list[Mask]) -> Integers:
+def _clique_starts(target: CompiledTarget, paths: list[Mask]) -> Integers:
     """The columns whose partners are looked for: all, or those on a path where second moments come on demand."""
     on_demand = isinstance(target.scoring.scatter, GramRows)
     starts = np.any(paths, axis=0) if on_demand else target.prior.free

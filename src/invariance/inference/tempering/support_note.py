@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...priors.bound import BoundPrior
+from ..target import Target
+from .replicas import CompiledTarget
 from .together import Cliques, undecidable_subsets
 
 _EXAMPLES = 64
 
 
-def support_note(conditional: Any, prior: BoundPrior, known: Cliques | None = None) -> str | None:
+def support_note(target: Target, known: Cliques | None = None) -> str | None:
     """A sentence when single features, or some that belong together, put subsets outside the support."""
+    model, prior = target.model, target.prior
     allowed = ~prior.forced_out
-    alone = np.eye(len(allowed), dtype=bool)[allowed & conditional.nearly_outcome()]
+    alone = np.eye(len(allowed), dtype=bool)[allowed & model.nearly_outcome()]
     every = allowed[None] if allowed.sum() <= prior.max_size else alone[:0]
-    together = undecidable_subsets(conditional, prior, _EXAMPLES, known)
-    reasons = conditional.unsupported(np.concatenate([alone, together, every])).reasons
+    compiled = CompiledTarget.of(target)
+    together = alone[:0]
+    if compiled is not None:
+        together = undecidable_subsets(compiled, model.rows is not None, _EXAMPLES, known)
+    reasons = model.unsupported(np.concatenate([alone, together, every])).reasons
     return f"Some subsets are outside the support: {'; '.join(reasons)}." if reasons else None

@@ -24,9 +24,8 @@ from ...kernels.cliques import (
 from ...kernels.gram_rows import GramRows
 from ...kernels.group_rows import without_values
 from ...kernels.pursuit import FORWARD
-from ...priors.bound import BoundPrior
 from .regression_paths import Groups, groupings, regression_path
-from .replicas import Target
+from .replicas import CompiledTarget
 
 # A column and at most this many partners.
 _PARTNERS = 5
@@ -55,7 +54,7 @@ class Cliques:
     determining: Mask
 
     @classmethod
-    def of(cls, target: Target, starts: Integers, n_jobs: int | None = None) -> Self:
+    def of(cls, target: CompiledTarget, starts: Integers, n_jobs: int | None = None) -> Self:
         """Of the columns in `starts`, by second moments within environments and over the pool, with and without those
         that are nearly copies."""
         width = 1 + min(_PARTNERS, max(target.n_free - 1, 0))
@@ -87,7 +86,7 @@ class Cliques:
                 found.append(clique)
         return found
 
-    def joint_columns(self, target: Target) -> Mask:
+    def joint_columns(self, target: CompiledTarget) -> Mask:
         """(d,) the columns of the synergic cliques, and those that a regression of the outcome adds to each: the
         originals of noisy copies, what else it depends on."""
         chosen = np.zeros(target.n_columns, bool)
@@ -104,7 +103,7 @@ class Cliques:
                 apart += clique.tolist()
         return np.array(apart, dtype=np.int64)
 
-    def climbed(self, target: Target) -> list[tuple[Mask, float]]:
+    def climbed(self, target: CompiledTarget) -> list[tuple[Mask, float]]:
         """The subsets (d,) to which steepest ascent leads from each synergic clique and from all of them together, and
         their log p(z)Λ(z)."""
         starts = []
@@ -114,7 +113,7 @@ class Cliques:
             starts.append(included)
         return self._climb(target, starts if self.synergic(target.n_columns) else [])
 
-    def best_step(self, target: Target, included: Mask, n_jobs: int | None = None) -> tuple[Mask, float]:
+    def best_step(self, target: CompiledTarget, included: Mask, n_jobs: int | None = None) -> tuple[Mask, float]:
         """The best subset (d,), and its log p(z)Λ(z), to which steepest ascent leads when one clique has changed as a
         whole, from `included` (d,) or from nothing but the forced columns."""
         if not len(self.sizes):
@@ -136,7 +135,7 @@ class Cliques:
         return self.members[s, : self.sizes[s]]
 
     @staticmethod
-    def _climb(target: Target, starts: list[Mask]) -> list[tuple[Mask, float]]:
+    def _climb(target: CompiledTarget, starts: list[Mask]) -> list[tuple[Mask, float]]:
         state = active_set(len(target.scoring.weights), target.n_columns, target.capacity + 1)
         for included in starts:
             climb(target.scoring, target.prior, included, state, _MOST_STEPS)
@@ -147,16 +146,15 @@ def _value(found: tuple[Mask, float]) -> float:
     return found[1]
 
 
-def undecidable_subsets(conditional: Any, prior: BoundPrior, most: int, known: Cliques | None = None) -> Mask:
+def undecidable_subsets(target: CompiledTarget, from_rows: bool, most: int, known: Cliques | None = None) -> Mask:
     """(m, p) at most so many subsets of features that pick each other and that cannot be decided.
 
     With rows these are features that together determine the outcome. Cliques that are known already are not looked for.
     """
-    if known is not None and conditional.has_rows and not known.determining.any():
-        return np.zeros((0, conditional.n_features), bool)
-    target = Target.of(conditional, prior)
+    if known is not None and from_rows and not known.determining.any():
+        return np.zeros((0, len(target.features)), bool)
     every = Cliques.of(target, np.flatnonzero(target.prior.free)) if known is None else known
-    wanted = every.determining if conditional.has_rows else np.ones(len(every.sizes), bool)
+    wanted = every.determining if from_rows else np.ones(len(every.sizes), bool)
     found = undecidable_cliques(target.scoring, target.prior, every.members, every.sizes, target.capacity, wanted)
     masks = np.zeros((min(int(found.sum()), most), target.n_columns), bool)
     for mask, s in zip(masks, np.flatnonzero(found), strict=False):

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
-from ..._tools.arrays import Floats, Integers, Mask
-from ...conditionals.blocks import DenseBlocks, PriorTerms
-from ...conditionals.linear_gaussian import COLLINEARITY_PENALTY
-from ...kernels.active_set import Scoring
+from ..._tools.arrays import Floats, Mask
+from ...conditionals.gaussian_moments import COLLINEARITY_PENALTY
 from ...kernels.mean_field import ascend, score_draws
-from ...priors.bound import BoundPrior
+from ...priors.bound import PriorTerms
+from ..generic_walk import walk_of
+from ..subset_blocks import DenseBlocks
+from ..target import Target
 from .mean_field import MeanField
 from .schedules import Schedule
 
@@ -27,34 +28,17 @@ _STRETCH = 50
 
 @dataclass(frozen=True, eq=False)
 class FreeSpace:
-    """The f features that the prior leaves open, and what scoring a draw over them takes.
+    """The draws of a target over its f free features, and what scoring them takes."""
 
-    free (f,), forced (k,): feature indices; log_odds (f,), log_size_weight (f + 1,), constant: the prior over draws
-    """
+    target: Target
 
-    conditional: Any
-    free: NDArray[np.intp]
-    forced: NDArray[np.intp]
-    log_odds: Floats
-    log_size_weight: Floats
-    max_size: int
-    constant: float
-    n_features: int
+    @property
+    def free(self) -> NDArray[np.intp]:
+        return self.target.free
 
-    @classmethod
-    def of(cls, conditional: Any, prior: BoundPrior) -> FreeSpace:
-        forced = np.flatnonzero(prior.forced_in)
-        free = np.flatnonzero(~prior.forced_in & ~prior.forced_out)
-        return cls(
-            conditional=conditional,
-            free=free,
-            forced=forced,
-            log_odds=prior.log_odds[free].copy(),
-            log_size_weight=prior.log_size_weight[len(forced) : len(forced) + len(free) + 1].copy(),
-            max_size=min(prior.max_size - len(forced), len(free)),
-            constant=-prior.log_normalizer,
-            n_features=len(prior.feature_names),
-        )
+    @property
+    def max_size(self) -> int:
+        return self.target.terms.max_size
 
     @cached_property
     def table(self) -> Floats:
@@ -62,16 +46,14 @@ class FreeSpace:
         f = len(self.free)
         if f > _LOOK_UP:
             return np.empty(0)
-        prior = PriorTerms.flat(f, f)
-        blocks = self.conditional.subset_blocks(self.free, prior, self.forced)
-        dense = DenseBlocks(blocks.moments, prior)
+        dense = DenseBlocks(walk_of(self.target.model, self.free, self.target.forced), PriorTerms.flat(f, f))
         return np.concatenate([dense.scored(b).log_ratio for b in range(dense.n_blocks)])
 
     @cached_property
     def _search_table(self) -> Floats:
         table = self.table.copy()
         unknown = np.isnan(table)
-        table[unknown] = self.conditional.search_ratio_many(self.masks(self.table_draws[unknown]))
+        table[unknown] = self.target.model.search_ratio_many(self.target.masks(self.table_draws[unknown]))
         return table
 
     @cached_property
@@ -90,50 +72,33 @@ class FreeSpace:
         codes, value = np.arange(len(self.table)), self.table_log_joint
         best_neighbour = np.max([value[codes ^ (1 << j)] for j in range(len(self.free))], axis=0, initial=-np.inf)
         peaks = np.flatnonzero((value >= best_neighbour) & (value > value.max() - relevant) & (value > -np.inf))
-        return self.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
-
-    def masks(self, draws: Mask) -> Mask:
-        """(S, p) the subsets that draws (S, f) of the free features stand for"""
-        masks = np.zeros((len(draws), self.n_features), dtype=bool)
-        masks[:, self.forced] = True
-        masks[:, self.free] = draws
-        return masks
-
-    def expand(self, logits: Floats) -> Floats:
-        """(p,) logits with ±inf where the prior decides"""
-        full = np.full(self.n_features, -np.inf)
-        full[self.forced] = np.inf
-        full[self.free] = logits
-        return full
+        return self.target.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
 
     def scorer(self, memory: int, searching: bool) -> tuple[Any, ...]:
         """The arguments of `score_draw`, with a memory of its own; collinear draws have a value only when searching."""
-        moments = self.conditional.moments
+        scoring, forced = self.target.model.scoring(), self.target.forced
+        assert scoring is not None
+        features = np.delete(np.arange(scoring.inverse_scale.shape[1]), scoring.outcome).astype(np.int64)
         size = 1 if self.table.size else 1 << (max(memory, 2) - 1).bit_length()
         words = np.random.default_rng(0).integers(0, 1 << 63, (len(self.free), 2), dtype=np.uint64, endpoint=True)
-        room = len(self.forced) + self.max_size + 1
+        room = len(forced) + self.max_size + 1
+        members = np.zeros(room, np.int64)
+        members[: len(forced)] = features[forced]
         return (
             self._search_table if searching else self.table,
-            Scoring(*self.conditional.scoring_arrays),
+            scoring,
             COLLINEARITY_PENALTY if searching else np.nan,
-            moments.features[self.free].astype(np.int64),
+            features[self.free],
             words,
             np.zeros((size, 2), np.uint64),
             np.empty(size),
-            len(self.forced),
-            (self._members(room), np.empty((moments.n_environments + 1, room, room))),
+            len(forced),
+            (members, np.empty((len(scoring.weights), room, room))),
         )
-
-    def _members(self, room: int) -> Integers:
-        members = np.zeros(room, np.int64)
-        members[: len(self.forced)] = self.conditional.moments.features[self.forced]
-        return members
 
     def log_joint(self, draws: Mask, log_ratios: Floats) -> Floats:
         """(S,) log p(z) + log Λ(z) of draws (S, f)"""
-        sizes = draws.sum(axis=1)
-        weight = np.append(self.log_size_weight, -np.inf)[np.minimum(sizes, len(self.log_size_weight))]
-        return log_ratios + draws @ self.log_odds + weight + self.constant
+        return log_ratios + self.target.terms.log_prior(draws)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +150,7 @@ def run_ascent(
 ) -> Ascent:
     """Ascend from `logits` (f,); `report(steps, elbo)` is called now and then."""
     arguments = space.scorer(memory, searching=True)
-    f, n_rows = len(space.free), float(space.conditional.moments.n_rows)
+    f, n_rows = len(space.free), float(space.target.model.n_rows)
     rates = schedule.rates(iterations)
     elbo, error, feasible = np.empty((3, iterations))
     leaders = _Leaders(leading)
@@ -200,8 +165,8 @@ def run_ascent(
             rng.random((steps, pairs, f)),
             rates[part],
             rng.random(steps) < kl_analytic_probability,
-            space.log_odds,
-            space.log_size_weight,
+            space.target.terms.log_odds,
+            space.target.terms.log_size_weight,
             space.max_size,
             n_rows,
             infeasible,
@@ -228,7 +193,8 @@ def run_ascent(
 def _prior_and_entropy(space: FreeSpace, logits: Floats) -> Floats:
     """(T,) Σ_j q_j·log_odds_j + constant + entropy of q, for logits (T, f)"""
     q = expit(logits)
-    return q @ space.log_odds + space.constant - (xlogy(q, q) + xlogy(1 - q, 1 - q)).sum(axis=1)
+    terms = space.target.terms
+    return q @ terms.log_odds + terms.constant - (xlogy(q, q) + xlogy(1 - q, 1 - q)).sum(axis=1)
 
 
 def _measure(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ..._tools.arrays import Floats, Mask
-from ...priors.bound import BoundPrior
+from ..target import Target
 from .ascent import FreeSpace
 from .importance import reweight
 from .mean_field import MeanField
@@ -36,20 +35,21 @@ def missed_in_table(space: FreeSpace, q: MeanField | Mixture) -> Missed:
     known = np.flatnonzero(space.table_log_joint > -np.inf)
     log_joint = space.table_log_joint[known]
     log_posterior = log_joint - logsumexp(log_joint)
-    return _missed(q, space.masks(space.table_draws[known]), log_posterior, np.exp(log_posterior))
+    return _missed(q, space.target.masks(space.table_draws[known]), log_posterior, np.exp(log_posterior))
 
 
 def missed_at_modes(
-    conditional: Any, prior: BoundPrior, q: MeanField | Mixture, modes: Mask, n_draws: int, rng: np.random.Generator
+    target: Target, q: MeanField | Mixture, modes: Mask, n_draws: int, rng: np.random.Generator
 ) -> Missed:
     """Estimated by draws from q and from around each of modes (m, p), which see what draws from q alone do not."""
     components, weights = (q.components, q.weights) if isinstance(q, Mixture) else ((q,), np.ones(1))
-    local = [around(conditional, prior, mode) for mode in modes]
+    local = [around(target, mode) for mode in modes]
     shares = np.concatenate([0.5 * weights, np.full(len(local), 0.5 / len(local))])
     wide = Mixture((*components, *local), shares)
     masks = wide.sample(n_draws, rng)
-    seen = reweight(masks, conditional.log_ratio_many(masks), prior.log_prob(masks), wide.log_prob(masks), len(masks))
-    log_posterior = seen.log_ratios + prior.log_prob(seen.masks) - seen.log_evidence
+    log_ratios, log_prior = target.model.log_ratio_many(masks), target.prior.log_prob(masks)
+    seen = reweight(masks, log_ratios, log_prior, wide.log_prob(masks), len(masks))
+    log_posterior = target.log_joint(seen.masks, seen.log_ratios) - seen.log_evidence
     return _missed(q, seen.masks, log_posterior, np.exp(seen.log_probabilities))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,12 +14,14 @@ from scipy.special import logit
 from ..._tools.arrays import Floats, Mask
 from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
-from ...conditionals.base import require_abilities
+from ...conditionals.base import BoundConditional
 from ...data.subsets import distinct
 from ...exceptions import EngineError, SettingError
 from ...posterior.posterior import Posterior
 from ...priors.bound import BoundPrior
-from ..base import RunOptions, judged, nothing_scored
+from ...screening.lasso_screen import LassoScreen
+from ..base import RunOptions, judged
+from ..target import Target
 from .ascent import Ascent, FreeSpace, run_ascent
 from .coverage import Missed, missed_at_modes, missed_in_table
 from .importance import Reweighted, reweight
@@ -89,14 +91,6 @@ class Variational:
     memory: int = 1 << 17
     components: int | Literal["auto"] = 1
 
-    needs: ClassVar[tuple[str, ...]] = (
-        "log_ratio_many",
-        "search_ratio_many",
-        "flip_neighbours",
-        "subset_blocks",
-        "scoring_arrays",
-    )
-
     @classmethod
     def simulation(cls, **changes: Any) -> Self:
         """The published settings of the simulation studies."""
@@ -118,30 +112,29 @@ class Variational:
         }
         return cls(**(settings | changes))
 
-    def run(self, conditional: Any, prior: BoundPrior, options: RunOptions) -> Posterior:
-        require_abilities(conditional, self.needs, "variational inference")
+    def run(self, target: Target, options: RunOptions) -> Posterior:
         self._check()
         started = time.perf_counter()
-        space = FreeSpace.of(conditional, prior)
+        space = FreeSpace(target)
         rng, search_rng = options.rng.spawn(2)
-        modes, peaks = self._modes(conditional, prior, space, replace(options, rng=search_rng))
-        beginnings = self._beginnings(conditional, prior, space, modes) | self._at_each(peaks, space)
+        modes, peaks = self._modes(space, replace(options, rng=search_rng))
+        beginnings = self._beginnings(space, modes) | self._at_each(peaks, space)
         *generators, check_rng = options.rng.spawn(len(beginnings) + 1)
         with ProgressBar("variational inference", len(beginnings) * self.iterations, options.progress) as bar:
             jobs = list(zip(beginnings.values(), generators, strict=True))
             runs = list(ordered_map(lambda job: self._ascend(space, *job, bar), jobs, options.n_jobs))
         fits = dict(zip(beginnings, runs, strict=True))
         chosen = max(fits, key=lambda start: fits[start].elbo)
-        q, elbo = self._approximation(conditional, prior, space, fits, chosen, rng)
-        reweighted = self._reweighted(conditional, prior, q, rng)
+        q, elbo = self._approximation(space, fits, chosen, rng)
+        reweighted = self._reweighted(target, q, rng)
         missed: Missed | None = None
         if space.table.size:
             missed = missed_in_table(space, q)
         elif len(peaks):
-            missed = missed_at_modes(conditional, prior, q, peaks, self.draws, check_rng)
+            missed = missed_at_modes(target, q, peaks, self.draws, check_rng)
         seconds = time.perf_counter() - started
-        posterior = variational_posterior(conditional, prior, q, elbo, fits, chosen, reweighted, missed, seconds)
-        return judged(conditional, posterior)
+        posterior = variational_posterior(target, q, elbo, fits, chosen, reweighted, missed, seconds)
+        return judged(target, posterior)
 
     def _check(self) -> None:
         for name in ("iterations", "pairs", "leading", "fresh", "draws", "memory", "screened"):
@@ -164,28 +157,28 @@ class Variational:
         wanted = "searched" in self.starts or ("informative" in self.starts and self.screen == "search")
         return self.components != 1 or (self.initial is None and wanted)
 
-    def _modes(self, conditional: Any, prior: BoundPrior, space: FreeSpace, options: RunOptions) -> tuple[Mask, Mask]:
+    def _modes(self, space: FreeSpace, options: RunOptions) -> tuple[Mask, Mask]:
         """(m, p) good subsets, best first, that starts may need, and all known ones that q must not miss.
 
         None where no start needs a search and searching would take longer than the rest.
         """
         if not self._searches and len(space.free) > _QUICK_TO_SEARCH:
-            nothing = np.zeros((0, space.n_features), dtype=bool)
+            nothing = np.zeros((0, space.target.n_features), dtype=bool)
             return nothing, nothing
         if space.table.size:
             modes = space.table_modes()
             if not len(modes):
-                raise nothing_scored(conditional, prior)
+                raise space.target.nothing_scored()
             return modes, modes
-        modes = find_modes(conditional, prior, options)
-        return modes, with_swaps(conditional, prior, modes)
+        modes = find_modes(space.target, options)
+        return modes, with_swaps(space.target, modes)
 
-    def _beginnings(self, conditional: Any, prior: BoundPrior, space: FreeSpace, modes: Mask) -> dict[str, Floats]:
+    def _beginnings(self, space: FreeSpace, modes: Mask) -> dict[str, Floats]:
         """{name: logits (f,)} of each start"""
         starts: dict[str, Floats] = {}
         f, room = len(space.free), 0.9 * space.max_size
         if self.initial is not None:
-            starts["initial"] = self._initial_inclusion(prior)[space.free]
+            starts["initial"] = self._initial_inclusion(space.target.prior)[space.free]
         for start in () if self.initial is not None else dict.fromkeys(self.starts):
             if start == "uninformative":
                 share = min(room / max(f, 1), 0.4) if self.inclusion is None else self.inclusion
@@ -194,7 +187,7 @@ class Variational:
                 starts[start] = _near(modes[0, space.free])
             else:
                 by_search = self.screen == "search"
-                passed = _members_of(modes, self.screened) if by_search else self._lasso_screened(conditional)
+                passed = _members_of(modes, self.screened) if by_search else self._lasso_screened(space.target.model)
                 chosen = np.isin(space.free, passed)
                 outside = max(int((~chosen).sum()), 1)
                 rest = min(0.1, 1.0 / outside) if self.rest == "auto" else float(self.rest)
@@ -219,16 +212,14 @@ class Variational:
         values = values[prior.kept]
         return _near(values > 0) if np.isin(values, (0, 1)).all() else values
 
-    def _lasso_screened(self, conditional: Any) -> NDArray[np.intp]:
-        if conditional.moments.n_features <= self.screened:
-            return np.arange(conditional.moments.n_features)
-        if not getattr(conditional, "has_rows", False):
+    def _lasso_screened(self, model: BoundConditional) -> NDArray[np.intp]:
+        if model.n_features <= self.screened:
+            return np.arange(model.n_features)
+        if model.rows is None:
             raise EngineError(
                 "screen='lasso' needs the rows, and only moments are at hand. Use Variational(screen='search')."
             )
-        from ...screening.lasso_screen import LassoScreen
-
-        return np.flatnonzero(LassoScreen(k=self.screened).screen(conditional.data).kept)
+        return np.flatnonzero(LassoScreen(k=self.screened).screen(model.rows).kept)
 
     def _ascend(self, space: FreeSpace, logits: Floats, rng: np.random.Generator, bar: ProgressBar) -> Ascent:
         return run_ascent(
@@ -249,36 +240,34 @@ class Variational:
 
     def _approximation(
         self,
-        conditional: Any,
-        prior: BoundPrior,
         space: FreeSpace,
         fits: dict[str, Ascent],
         chosen: str,
         rng: np.random.Generator,
     ) -> tuple[MeanField | Mixture, Elbo]:
-        fit = fits[chosen]
+        fit, target = fits[chosen], space.target
         if fit.elbo == -np.inf:
             raise EngineError(
                 "variational inference ended where no draw can be scored: the features that it includes are collinear. "
                 "Use inference='tempering', or drop features that are combinations of others."
             )
         if self.components == 1:
-            return MeanField(space.expand(fit.logits), prior.max_size), Elbo(fit.elbo, fit.elbo_error)
+            return MeanField(target.expanded(fit.logits, np.inf, -np.inf), target.prior.max_size), Elbo(
+                fit.elbo, fit.elbo_error
+            )
         fitted = fit_mixture(
-            _one_for_each_mode(fits, space, prior.max_size),
-            lambda masks: conditional.log_ratio_many(masks) + prior.log_prob(masks),
+            _one_for_each_mode(fits, space, target.prior.max_size),
+            target.log_joint,
             self.fresh,
             rng,
         )
         return fitted.mixture, Elbo(fitted.elbo, fitted.error)
 
-    def _reweighted(
-        self, conditional: Any, prior: BoundPrior, q: MeanField | Mixture, rng: np.random.Generator
-    ) -> Reweighted:
+    def _reweighted(self, target: Target, q: MeanField | Mixture, rng: np.random.Generator) -> Reweighted:
         masks = q.sample(self.draws, rng)
         first, group = distinct(masks)
-        log_ratios = conditional.log_ratio_many(masks[first])[group]
-        return reweight(masks, log_ratios, prior.log_prob(masks), q.log_prob(masks), keep=1000)
+        log_ratios = target.model.log_ratio_many(masks[first])[group]
+        return reweight(masks, log_ratios, target.prior.log_prob(masks), q.log_prob(masks), keep=1000)
 
 
 def _members_of(modes: Mask, most: int) -> NDArray[np.intp]:
@@ -303,6 +292,6 @@ def _one_for_each_mode(fits: dict[str, Ascent], space: FreeSpace, max_size: int)
     best: dict[bytes, MeanField] = {}
     for fit in sorted(fits.values(), key=lambda fit: fit.elbo):
         if fit.elbo > -np.inf:
-            field = MeanField(space.expand(fit.logits), max_size)
+            field = MeanField(space.target.expanded(fit.logits, np.inf, -np.inf), max_size)
             best[field.mode.tobytes()] = field
     return tuple(reversed(best.values()))

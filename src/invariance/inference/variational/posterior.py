@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..._tools.arrays import Floats, Mask
+from ...conditionals.base import BoundConditional
 from ...exceptions import ApproximationWarning
 from ...posterior.posterior import Posterior
 from ...posterior.verdict import Verdict, verdict_of
 from ...priors.bound import BoundPrior
 from ..base import described
 from ..rescoring import rescore_leading
+from ..target import Target
 from ..tempering.support_note import support_note
 from .ascent import Ascent
 from .coverage import Missed
@@ -105,9 +107,9 @@ class ApproximateSource:
         return None
 
 
-def _supported(conditional: Any, masks: Mask) -> tuple[Mask, Floats]:
+def _supported(model: BoundConditional, masks: Mask) -> tuple[Mask, Floats]:
     """The subsets that the model can score, and their log ratios; all of them when it can score none."""
-    log_ratios = conditional.log_ratio_many(masks)
+    log_ratios = model.log_ratio_many(masks)
     finite = log_ratios > -np.inf
     return (masks[finite], log_ratios[finite]) if finite.any() else (masks, log_ratios)
 
@@ -142,8 +144,7 @@ class Elbo(NamedTuple):
 
 
 def variational_posterior(
-    conditional: Any,
-    prior: BoundPrior,
+    target: Target,
     q: MeanField | Mixture,
     elbo: Elbo,
     fits: dict[str, Ascent],
@@ -153,16 +154,16 @@ def variational_posterior(
     seconds: float,
 ) -> VariationalPosterior:
     """Put a run's results together, with a warning when q is a poor approximation."""
-    fit = fits[chosen]
-    masks, log_ratios = _supported(conditional, q.leading(_LISTED))
-    check = rescore_leading(conditional, masks, log_ratios, min(_RESCORED, len(masks)))
+    fit, prior = fits[chosen], target.prior
+    masks, log_ratios = _supported(target.model, q.leading(_LISTED))
+    check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
     notes = [
         f"log evidence at least {elbo.value:.2f} (ELBO, error {elbo.error:.2g}; {chosen} start). Probabilities "
         f"are the approximation's. {_weighed(reweighted.ess)}"
     ]
     if check.note is not None:
         notes.append(check.note)
-    left_out = support_note(conditional, prior)
+    left_out = support_note(target)
     if left_out is not None:
         notes.append(left_out)
     doubts = []
@@ -183,9 +184,9 @@ def variational_posterior(
     for doubt in doubts:
         notes.append(f"{doubt} {_better_engine(prior, q)}")
         warnings.warn(notes[-1], ApproximationWarning, stacklevel=2)
-    verdict = verdict_of(conditional, reweighted.masks, reweighted.log_ratios, prior.support_size())
+    verdict = verdict_of(target.model, reweighted.masks, reweighted.log_ratios, prior.support_size())
     return VariationalPosterior(
-        **described(conditional, prior),
+        **described(target),
         inclusion=q.inclusion,
         masks=masks,
         log_ratios=check.log_ratios,

@@ -11,88 +11,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..data.subsets import as_lists
-from ..kernels.block_gibbs import block_log_ratios
-from ..kernels.combinations import score_extensions
+from ..conditionals.base import BoundConditional, SubsetWalk
 from ..kernels.reductions import add_dense_prior, add_listed_prior, fold_inclusion, listed_inclusion
-from ..kernels.subset_cholesky import score_subsets
-from ..kernels.subset_tree import score_block
+from ..priors.bound import PriorTerms
+from .generic_walk import walk_of
 
-_LOW_FEATURES = 14
 _LARGEST_LISTED_BLOCK = 1 << 20
-# Walking all 2**f subsets is so much cheaper per subset that it wins unless the size limit leaves few of them.
-_DENSE_ADVANTAGE = 16
 # What a block of listed subsets costs beside them, for each pair of features: its sums over all pairs.
 _STEPS_PER_PAIR = 2
-
-
-@dataclass(frozen=True, eq=False)
-class RowScores:
-    """Scores from the rows what second moments cannot decide.
-
-    conditional: a model with `scoring`; forced (k,): columns that are always in; free (f,): those of the features.
-    """
-
-    conditional: Any
-    forced: Integers
-    free: Integers
-
-    def dense(self, n_low: int, high: Integers) -> Floats:
-        """(2**n_low,) log Λ of the features `high` joined by all subsets of the first n_low."""
-        log_ratio = np.empty(1 << n_low)
-        fixed = np.sort(np.concatenate([self.forced, self.free[high]]))
-        block_log_ratios(self.conditional.scoring, fixed, self.free[:n_low], log_ratio)
-        return log_ratio
-
-    def listed(self, masks: Mask) -> Floats:
-        """(n,) log Λ of masks (n, f)"""
-        columns = np.concatenate([self.forced, self.free])
-        starts, members = as_lists(np.column_stack([np.ones((len(masks), len(self.forced)), bool), masks]))
-        log_ratio = np.empty(len(masks))
-        score_subsets(self.conditional.scoring, np.nan, starts, columns[members], log_ratio)
-        return log_ratio
-
-
-@dataclass(frozen=True, eq=False)
-class GroupMoments:
-    """Scaled second moments of f features and the outcome (last) in E environments and the pool.
-
-    grams (G, f+1, f+1); absent (G, f+1): constant in that group; log Λ = offset + Σ_g weights[g]·log pivot_g.
-    rows: what decides below the tolerance, if there is anything.
-    """
-
-    grams: Floats
-    absent: Mask
-    weights: Floats
-    offset: float
-    tolerance: float
-    rows: RowScores | None = None
-
-    @property
-    def n_features(self) -> int:
-        return self.grams.shape[1] - 1
-
-
-@dataclass(frozen=True, eq=False)
-class PriorTerms:
-    """log p(z) over f free features: constant + Σ log_odds_j z_j + log_size_weight[|z|], |z| <= max_size."""
-
-    log_odds: Floats
-    log_size_weight: Floats
-    max_size: int
-    constant: float
-
-    @classmethod
-    def flat(cls, n_features: int, max_size: int) -> PriorTerms:
-        """Weight 1 for every subset of at most max_size features."""
-        sizes = np.where(np.arange(n_features + 1) <= max_size, 0.0, -np.inf)
-        return cls(np.zeros(n_features), sizes, max_size, 0.0)
 
 
 class ScoredBlock(Protocol):
@@ -101,9 +33,14 @@ class ScoredBlock(Protocol):
     undecidable: positions in the block of such subsets inside the prior's support, small subsets first.
     """
 
-    log_ratio: Floats
-    log_posterior: Floats
-    undecidable: Integers
+    @property
+    def log_ratio(self) -> Floats: ...
+
+    @property
+    def log_posterior(self) -> Floats: ...
+
+    @property
+    def undecidable(self) -> Integers: ...
 
     def inclusion(self, weights: Floats) -> tuple[float, Floats]:
         """Sum of weights (n,), and (f, f) sums over the subsets that hold features i and j. May overwrite weights."""
@@ -133,11 +70,11 @@ class SubsetBlocks(Protocol):
 class DenseBlocks:
     """All 2**f subsets; position = bit pattern, block = choice of the features beyond the first `n_low`."""
 
-    def __init__(self, moments: GroupMoments, prior: PriorTerms) -> None:
-        self.moments = moments
+    def __init__(self, walk: SubsetWalk, prior: PriorTerms) -> None:
+        self.walk = walk
         self.prior = prior
-        self.n_features = moments.n_features
-        self.n_low = min(self.n_features, _LOW_FEATURES)
+        self.n_features = walk.n_features
+        self.n_low = walk.n_low
         self.n_blocks = 1 << (self.n_features - self.n_low)
         self.n_positions = 1 << self.n_features
 
@@ -145,15 +82,11 @@ class DenseBlocks:
         return block << self.n_low
 
     def scored(self, block: int) -> DenseBlock:
-        m, prior = self.moments, self.prior
-        log_ratio = np.empty(1 << self.n_low)
-        score_block(m.grams, m.absent, m.weights, m.offset, m.tolerance, block, self.n_low, log_ratio)
-        high = self.high_features(block)
+        prior, high = self.prior, self.high_features(block)
+        sizes = prior.log_size_weight > -np.inf
+        log_ratio = self.walk.dense(high, sizes)
         unknown = np.flatnonzero(np.isnan(log_ratio))
-        unknown = unknown[prior.log_size_weight[len(high) + self._low_sizes[unknown]] > -np.inf]
-        if len(unknown) and m.rows is not None:
-            log_ratio[unknown] = m.rows.dense(self.n_low, high)[unknown]
-            unknown = unknown[np.isnan(log_ratio[unknown])]
+        unknown = unknown[sizes[len(high) + self._low_sizes[unknown]]]
         constant = prior.constant + float(prior.log_odds[high].sum())
         log_posterior = np.empty_like(log_ratio)
         add_dense_prior(
@@ -212,10 +145,10 @@ class DenseBlock:
 class ListedBlocks:
     """All subsets of at most `prior.max_size` features; block = choice of the first few included ones."""
 
-    def __init__(self, moments: GroupMoments, prior: PriorTerms) -> None:
-        self.moments = moments
+    def __init__(self, walk: SubsetWalk, prior: PriorTerms) -> None:
+        self.walk = walk
         self.prior = prior
-        self.n_features = moments.n_features
+        self.n_features = walk.n_features
         self._prefixes, self._limits = _partition(self.n_features, prior.max_size)
         sizes = [
             count_subsets(self.n_features - (prefix[-1] + 1 if prefix else 0), limit - len(prefix))
@@ -229,18 +162,14 @@ class ListedBlocks:
         return int(self._starts[block])
 
     def scored(self, block: int) -> ListedBlock:
-        m, prior = self.moments, self.prior
+        prior = self.prior
         n = self.start(block + 1) - self.start(block)
         members = np.empty((n, max(prior.max_size, 1)), np.int32)
-        log_ratio = np.empty(n)
         prefix = np.array(self._prefixes[block], dtype=np.int64)
-        limit = self._limits[block]
-        score_extensions(m.grams, m.absent, m.weights, m.offset, m.tolerance, prefix, limit, members, log_ratio)
+        sizes = prior.log_size_weight > -np.inf
+        log_ratio = self.walk.listed(prefix, self._limits[block], sizes, members)
         unknown = np.flatnonzero(np.isnan(log_ratio))
-        unknown = unknown[prior.log_size_weight[_sizes(members[unknown])] > -np.inf]
-        if len(unknown) and m.rows is not None:
-            log_ratio[unknown] = m.rows.listed(_as_masks(members[unknown], self.n_features))
-            unknown = unknown[np.isnan(log_ratio[unknown])]
+        unknown = unknown[sizes[_sizes(members[unknown])]]
         log_posterior = np.empty(n)
         add_listed_prior(prior.log_odds, prior.constant, prior.log_size_weight, members, log_ratio, log_posterior)
         undecidable = unknown[np.argsort(_sizes(members[unknown]), kind="stable")]
@@ -288,24 +217,37 @@ def count_subsets(n_features: int, max_size: int) -> int:
     return sum(comb(n_features, k) for k in range(min(max_size, n_features) + 1))
 
 
-def subset_blocks(moments: GroupMoments, prior: PriorTerms) -> DenseBlocks | ListedBlocks:
+def subset_blocks(walk: SubsetWalk, prior: PriorTerms, dense_advantage: int) -> DenseBlocks | ListedBlocks:
     """The cheaper of the two ways through all subsets that the prior allows."""
-    f = moments.n_features
-    if 1 << f <= _DENSE_ADVANTAGE * count_subsets(f, prior.max_size):
-        return DenseBlocks(moments, prior)
-    return ListedBlocks(moments, prior)
+    f = walk.n_features
+    if 1 << f <= dense_advantage * count_subsets(f, prior.max_size):
+        return DenseBlocks(walk, prior)
+    return ListedBlocks(walk, prior)
 
 
-def count_steps(n_features: int, max_size: int, n_subsets: int, n_groups: int) -> int:
-    """Work of scoring the n_subsets subsets of at most max_size features, in subsets × groups of the dense walk."""
-    listed = _DENSE_ADVANTAGE * n_subsets
+def all_log_ratios(model: BoundConditional, max_size: int | None = None) -> Floats:
+    """log Λ of every subset of at most max_size features (default: as many as every environment can fit); -inf outside
+    the support. In the order of `subset_blocks`: that of their bit patterns (bit j = feature j) where these are all.
+    """
+    limit = model.largest_size if max_size is None else min(max_size, model.n_features)
+    model.check_max_size(limit)
+    everything, nothing = np.arange(model.n_features), np.empty(0, np.int64)
+    blocks = subset_blocks(
+        walk_of(model, everything, nothing), PriorTerms.flat(model.n_features, limit), model.dense_advantage
+    )
+    return np.concatenate([blocks.scored(b).log_posterior for b in range(blocks.n_blocks)])
+
+
+def count_steps(n_features: int, max_size: int, n_subsets: int, per_subset: int, dense_advantage: int) -> int:
+    """Work of scoring the n_subsets subsets of at most max_size features, each `per_subset` steps of a dense walk."""
+    listed = dense_advantage * n_subsets
     if 1 << n_features <= listed:
-        return n_groups << n_features
+        return per_subset << n_features
     if n_subsets > 1 << 64:  # nobody will wait for these: there is no need to know the number of blocks
-        return n_groups * listed
+        return per_subset * listed
     depth = _prefix_length(n_features, max_size)
     n_blocks = comb(n_features, depth) + (depth > 0)
-    return n_groups * listed + _STEPS_PER_PAIR * n_blocks * n_features**2
+    return per_subset * listed + _STEPS_PER_PAIR * n_blocks * n_features**2
 
 
 def _prefix_length(n_features: int, max_size: int) -> int:

@@ -1,0 +1,259 @@
+"""The linear Gaussian model on second moments: log Λ(z) from them, and from the rows where those cannot decide."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.parallel import n_workers, ordered_map
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Subset, as_lists, as_mask, as_masks
+from ..exceptions import DataError
+from ..kernels.active_set import Scoring
+from ..kernels.group_rows import GroupRows, share_from_rows
+from ..kernels.neighbours import flip_changes
+from ..kernels.orthogonal import relative_residuals
+from ..kernels.subset_cholesky import score_subsets
+from ..kernels.subset_tree import settle
+from ..moments.least_squares import DEPENDENT, unit_rows
+from ..moments.moments import Moments
+from .base import Prediction
+from .gaussian import PIVOT_TOLERANCE, GaussianModel, group_weights, inverse_scales
+from .gaussian_fit import LinearFit, fit_from_moments, fit_from_rows
+from .gaussian_walk import GaussianWalk
+from .row_groups import always_decidable, compressed_rows, no_rows
+from .support import Unsupported, find_causes, reasons_of, too_few_rows
+
+# While searching, every collinear column that must be left out of a subset makes its log Λ this share worse.
+COLLINEARITY_PENALTY = 0.05
+_FEWEST_PER_THREAD = 256
+_MOST_EXPLAINED = 50
+
+
+class GaussianFromMoments(GaussianModel):
+    """Outcome ~ Normal(intercept + coefficients · columns of z, variance), by maximum likelihood.
+
+    On data, or on moments alone. A subset that second moments in float64 cannot decide (smallest scaled pivot under
+    1e-9) is decided by the rows where these are at hand; with moments alone its log ratio is -inf.
+    """
+
+    def __init__(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> None:
+        self.data = data if isinstance(data, MultiEnvironmentData) else None
+        self.moments = Moments.from_data(data) if isinstance(data, MultiEnvironmentData) else data
+        self.moments.check_outcome()
+        self.n_jobs = n_jobs
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        return self._supported(masks, np.nan)
+
+    def search_ratio_many(self, masks: ArrayLike) -> Floats:
+        """As log_ratio_many, but with moments alone a collinear subset counts as its decidable part, at a cost: for
+        searching only.
+        """
+        return self._supported(masks, COLLINEARITY_PENALTY)
+
+    def _supported(self, masks: ArrayLike, penalty: float) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        values = self._score(chosen, penalty)
+        outside = np.isnan(values) if self.has_rows else np.isnan(values) | self._too_large(chosen)
+        values[outside] = -np.inf
+        return values
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        chosen = as_masks(masks, self.n_features)
+        # Log Λ of weights that leave the pooled fit alone, with its sign turned: kernels expect at most 0.
+        pooled = np.append(np.zeros(self.moments.n_environments), 0.5 * self.moments.n_rows)
+        losses = self._score(chosen, np.nan, self._scoring._replace(weights=pooled, offset=0.0))
+        gain = np.where(np.isnan(losses), -np.inf, -losses)
+        return Prediction(gain, self.ranks(chosen)[:, -1].astype(float) + 2.0)
+
+    def fit(self, subset: Subset) -> LinearFit:
+        mask = as_mask(subset, self.feature_names)
+        if self.data is not None:
+            return fit_from_rows(self.data, mask)
+        return fit_from_moments(self.moments, mask)
+
+    @property
+    def steps_per_subset(self) -> int:
+        widest = int(np.ceil(np.mean(self.features.widths.astype(float) ** 2)))
+        return (self.moments.n_environments + 1) * widest
+
+    @property
+    def dense_advantage(self) -> int:
+        return 16
+
+    def subset_walk(self, free: Integers, forced: Integers) -> GaussianWalk:
+        return GaussianWalk.of(self._scoring, self._columns(forced), self._columns(free), self.has_rows)
+
+    def scoring(self) -> Scoring | None:
+        return None if self.features.grouped else self._scoring
+
+    def flip_neighbours(self, mask: Mask) -> Floats:
+        if self.features.grouped:
+            return super().flip_neighbours(as_masks(mask, self.n_features)[0])
+        chosen = as_masks(mask, self.n_features)
+        change = np.empty(len(self.moments.columns))
+        members = self._columns(np.flatnonzero(chosen[0]))
+        arguments = (self.moments.scatter, self._scoring.inverse_scale, self.moments.outcome)
+        flip_changes(*arguments, self._scoring.weights, PIVOT_TOLERANCE, members, change)
+        now = self.log_ratio_many(chosen)[0]
+        if now == -np.inf:
+            raise DataError(f"the subset to start from is not supported: {self.unsupported(chosen)}.")
+        change = change[self.moments.feature_columns]
+        unknown = np.flatnonzero(np.isnan(change))
+        change[unknown] = self.log_ratio_many(chosen ^ np.eye(self.n_features, dtype=bool)[unknown]) - now
+        return change
+
+    def flip_steps(self, size: float) -> float:
+        if self.features.grouped:
+            return super().flip_steps(size)
+        return (self.moments.n_environments + 1) * size**2 * self.n_features
+
+    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
+        """By the largest correlation of their columns over all rows."""
+        columns, pooled = self.moments.feature_columns, self.moments.scatter[-1]
+        own = self._columns(np.array([feature]))
+        products = np.abs(pooled[np.ix_(own, columns)]) / np.sqrt(np.diagonal(pooled)[columns])
+        products /= np.sqrt(np.diagonal(pooled)[own])[:, None]
+        closest = np.maximum.reduceat(products.max(axis=0), self.features.starts[:-1])
+        closest[feature] = 0.0
+        return np.argsort(-closest, kind="stable")[:most]
+
+    def rescore(self, masks: ArrayLike) -> Floats | None:
+        """(S,) log Λ by orthogonalising the centred, scaled rows: decides what second moments cannot."""
+        if self.data is None:
+            return None
+        chosen = self.features.expand(as_masks(masks, self.n_features))
+        used = np.flatnonzero(chosen.any(axis=0))
+        starts, members = as_lists(chosen[:, used])
+        counts = self.moments.group_counts
+        total = np.full(len(chosen), self._scoring.offset)
+        unsupported = np.zeros(len(chosen), dtype=bool)
+        residual, rank = np.empty(len(chosen)), np.empty(len(chosen), np.int64)
+        columns = np.column_stack([self.data.X[:, used], self.data.y])
+        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
+        for g, rows in enumerate([*groups, np.arange(self.data.n_rows)]):
+            unit, _, _ = unit_rows(columns[rows])
+            relative_residuals(unit, starts, members, DEPENDENT, residual, rank)
+            unfit = (counts[g] < rank + 2) | (residual < DEPENDENT)
+            total += self._scoring.weights[g] * np.log(np.where(unfit, 1.0, residual))
+            unsupported |= unfit
+        total[unsupported] = np.nan
+        settle(total, self._scoring.weights)
+        total[np.isnan(total)] = -np.inf
+        return total
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        """Which of the subsets are outside the support, and why."""
+        chosen = as_masks(masks, self.n_features)
+        outside = np.isnan(self._score(chosen))
+        too_large = self._too_large(chosen) & outside
+        undecidable = outside & ~too_large
+        causes = find_causes(chosen[undecidable], lambda mask: ~np.isnan(self._score(mask)), self._places)
+        reasons = too_few_rows(self.moments, chosen[too_large]) + reasons_of(causes, self.moments, self.has_rows)
+        involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
+        names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
+        return Unsupported(too_large, undecidable, names, tuple(reasons))
+
+    def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Groups where an undecidable subset (p,) is so, and what it leaves of the outcome there; NaN if collinear."""
+        columns = self._columns(np.flatnonzero(mask))
+        groups, shares = [], []
+        for g in range(self.moments.n_environments + 1):
+            if self.has_rows:
+                share = share_from_rows(self._scoring.rows, g, columns, self.moments.outcome)
+                share = 0.0 if np.isnan(share) else 1.0
+            else:
+                share = _outcome_share(self._gram(g, np.append(columns, self.moments.outcome)))
+            if not share >= PIVOT_TOLERANCE:
+                groups.append(g)
+                shares.append(max(share, 0.0))
+        return tuple(groups), tuple(shares)
+
+    def nearly_outcome(self) -> Mask:
+        """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
+        y, scale = self.moments.outcome, self._scoring.inverse_scale
+        correlations = self.moments.scatter[:, y] * scale * scale[:, y, None]
+        nearly = np.any(correlations[:, self.moments.feature_columns] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
+        return np.logical_or.reduceat(nearly, self.features.starts[:-1])
+
+    def dependent_features(self, masks: Mask) -> tuple[str, ...]:
+        """Features that are, in some environment or in the pool, nearly a combination of others in the same subset."""
+        involved = np.zeros(self.n_features, dtype=bool)
+        for mask in masks[:_MOST_EXPLAINED]:
+            members = np.flatnonzero(mask)
+            owners = np.repeat(members, self.features.widths[members])
+            for g in range(self.moments.n_environments + 1):
+                involved[owners[_nearly_dependent(self._gram(g, self._columns(members)))]] = True
+        return tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
+
+    def _columns(self, members: Integers) -> Integers:
+        """Columns of the moments that features `members` (k,) stand for."""
+        return self.moments.feature_columns[self.features.columns_of(members)].astype(np.int64)
+
+    @cached_property
+    def _scoring(self) -> Scoring:
+        moments = self.moments
+        diagonal = np.einsum("gjj->gj", moments.scatter)
+        scale, weights = inverse_scales(diagonal, moments.varies), group_weights(moments.group_counts)
+        offset = float(weights @ np.log(diagonal[:, moments.outcome] / moments.group_counts))
+        return Scoring(moments.scatter, scale, moments.outcome, weights, offset, PIVOT_TOLERANCE, self._rows(scale))
+
+    def _rows(self, inverse_scale: Floats) -> GroupRows:
+        if self.data is None or always_decidable(self.moments, inverse_scale, PIVOT_TOLERANCE):
+            return no_rows(self.moments)
+        return compressed_rows(self.data, self.moments)
+
+    def _gram(self, g: int, columns: Integers) -> Floats:
+        scale = self._scoring.inverse_scale[g, columns]
+        return self.moments.scatter[g][np.ix_(columns, columns)] * scale[:, None] * scale
+
+    def _too_large(self, masks: Mask) -> Mask:
+        ranks = masks.astype(np.float64) @ self.moments.varying_widths.T.astype(np.float64)
+        return np.any(ranks + 2 > self.moments.group_counts, axis=1)
+
+    def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
+        out = np.empty(len(masks))
+        pieces = min(n_workers(self.n_jobs), max(1, len(masks) // _FEWEST_PER_THREAD))
+        bounds = np.linspace(0, len(masks), pieces + 1).astype(int)
+
+        def score(piece: int) -> None:
+            rows = slice(bounds[piece], bounds[piece + 1])
+            starts, members = as_lists(self.features.expand(masks[rows]))
+            columns = self.moments.feature_columns[members].astype(np.int64)
+            score_subsets(self._scoring if scoring is None else scoring, penalty, starts, columns, out[rows])
+
+        for _ in ordered_map(score, range(pieces), pieces):
+            pass
+        return out
+
+
+def _outcome_share(gram: Floats) -> float:
+    """What the other columns of `gram` leave of the last one; NaN where they are too collinear to tell."""
+    reduced = gram.copy()
+    for j in range(len(gram) - 1):
+        if gram[j, j] == 0.0:
+            continue
+        if reduced[j, j] < PIVOT_TOLERANCE:
+            return np.nan
+        reduced[j + 1 :, j + 1 :] -= np.outer(reduced[j + 1 :, j], reduced[j, j + 1 :]) / reduced[j, j]
+    return float(reduced[-1, -1])
+
+
+def _nearly_dependent(gram: Floats) -> Mask:
+    """(p,) columns that take part in a near dependence among the unit-diagonal columns of `gram`."""
+    involved = np.zeros(len(gram), dtype=bool)
+    kept: list[int] = []
+    reduced = gram.copy()
+    for j in np.flatnonzero(np.diagonal(gram) > 0.0).tolist():
+        if reduced[j, j] >= PIVOT_TOLERANCE:
+            kept.append(j)
+            reduced[j + 1 :, j + 1 :] -= np.outer(reduced[j + 1 :, j], reduced[j, j + 1 :]) / reduced[j, j]
+            continue
+        involved[j] = True
+        partners = np.linalg.lstsq(gram[np.ix_(kept, kept)], gram[kept, j], rcond=None)[0]
+        involved[np.array(kept)[np.abs(partners) > 1e-3]] = True
+    return involved

@@ -1,0 +1,94 @@
+"""Features and their columns: what is chosen or left out as one, and what a model fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .._tools.arrays import Integers, Mask
+from .checks import check_unique
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Names of p features and of the q columns that they stand for, each feature's columns side by side.
+
+    widths : (p,) number of columns of each feature
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    widths: Integers
+
+    @classmethod
+    def single(cls, names: Iterable[str]) -> Features:
+        """Every feature is one column."""
+        listed = tuple(names)
+        return cls(listed, listed, np.ones(len(listed), np.int64))
+
+    @classmethod
+    def of(cls, columns: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Features:
+        """Columns in their order, those of each group {feature: columns} side by side; all others on their own."""
+        owner = {column: name for name, members in groups.items() for column in members}
+        names: list[str] = []
+        widths: list[int] = []
+        for column in columns:
+            name = owner.get(column, column)
+            if names and names[-1] == name and column in owner:
+                widths[-1] += 1
+            else:
+                names.append(name)
+                widths.append(1)
+        check_unique(names, "the features")
+        return cls(tuple(names), tuple(columns), np.array(widths, dtype=np.int64))
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.columns)
+
+    @cached_property
+    def grouped(self) -> bool:
+        """Whether some feature has several columns."""
+        return bool((self.widths != 1).any())
+
+    @cached_property
+    def starts(self) -> Integers:
+        """(p + 1,) the columns of feature j are starts[j] to starts[j + 1] − 1."""
+        return np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64)
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """{feature: its columns} of the features that have a name other than their one column's."""
+        parts = (self.columns[start:stop] for start, stop in zip(self.starts[:-1], self.starts[1:], strict=True))
+        return {name: part for name, part in zip(self.names, parts, strict=True) if part != (name,)}
+
+    def expand(self, masks: Mask) -> Mask:
+        """(…, p) over features → (…, q) over columns"""
+        return np.repeat(masks, self.widths, axis=-1) if self.grouped else masks
+
+    def columns_of(self, members: Integers) -> Integers:
+        """Columns of the features `members` (k,), in their order."""
+        if not self.grouped:
+            return members.astype(np.int64)
+        parts = [np.arange(self.starts[j], self.starts[j + 1]) for j in members]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def chosen(self, mask: Mask) -> Features:
+        """The features of a mask (p,) alone."""
+        names = tuple(name for name, flag in zip(self.names, mask, strict=True) if flag)
+        columns = tuple(name for name, flag in zip(self.columns, self.expand(mask), strict=True) if flag)
+        return Features(names, columns, self.widths[mask])
+
+    def without_columns(self, gone: Mask) -> Features:
+        """After columns (q,) are left out; a feature stays while one of its columns does."""
+        left = np.add.reduceat(~gone, self.starts[:-1]).astype(np.int64)
+        names = tuple(name for name, width in zip(self.names, left, strict=True) if width)
+        columns = tuple(name for name, flag in zip(self.columns, gone, strict=True) if not flag)
+        return Features(names, columns, left[left > 0])
