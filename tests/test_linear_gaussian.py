@@ -12,6 +12,7 @@ from invariance.inference.subset_blocks import all_log_ratios
 from invariance.moments import Moments
 from invariance.moments.least_squares import least_squares
 from reference_data import load_reference, reference_files
+from twins import all_log_ratios as brute_force
 from twins import all_masks, datasets, half_n_log_variance, simulated
 
 
