@@ -112,7 +112,7 @@ def assert_same(a: Posterior, b: Posterior) -> None:
 def run_without_package_init(code: str) -> None:
     """Run code in a fresh process where `invariance` is an empty package, so that only what the code
     imports is imported; `sys` is at hand."""
-    package = str(Path(invariance.posterior.__file__).parent)
+    package = str(Path(invariance.posterior.__file__).parents[1])
     opening = (
         "import sys, types\n"
         "package = sys.modules['invariance'] = types.ModuleType('invariance')\n"
