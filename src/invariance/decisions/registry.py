@@ -1,25 +1,27 @@
-"""The rules by name."""
+"""The family of rules that select features, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import fields
 
+from .._tools.family import Family, Member
 from ..exceptions import SettingError
 from .base import Rule
-from .mode import Mode
-from .threshold import Threshold
 
-RULES: dict[str, Callable[[float], Rule]] = {
-    "mode": lambda threshold: Mode(),
-    "threshold": Threshold,
-}
+RULES = Family(
+    {
+        "mode": Member("decisions.mode:Mode", "selects the most probable subset"),
+        "threshold": Member("decisions.threshold:Threshold", "selects every feature that is probable enough"),
+    }
+)
 
 
-def as_rule(select: str | Rule, threshold: float) -> Rule:
-    """The rule that a name stands for, or the one that is given; `threshold` is checked whether it is used or not."""
-    Threshold(threshold)
+def as_rule(select: str | Rule, **settings: float) -> Rule:
+    """The rule that a name stands for, with those of the settings that it has; or the rule that is given."""
     if not isinstance(select, str):
         return select
     if select not in RULES:
         raise SettingError(f"select={select!r} is not known: use {' or '.join(map(repr, RULES))}.")
-    return RULES[select](threshold)
+    known = {field.name for field in fields(RULES[select])}
+    rule: Rule = RULES[select](**{name: value for name, value in settings.items() if name in known})
+    return rule
