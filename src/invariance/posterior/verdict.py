@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # A subset is far from invariant when an invariant one has so low a log ratio with at most this probability.
 FAR_FROM_INVARIANT = 1e-9
 CAUSES = (
-    "Linear Gaussian fits to these features do not account for how the environments differ: features may be missing, "
+    "Fits to these features do not account for how the environments differ: features may be missing, "
     "relations curved or tails heavy, or an environment may act on the outcome itself."
 )
 
