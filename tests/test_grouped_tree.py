@@ -146,6 +146,7 @@ def test_wide_features_among_single_columns_are_what_their_columns_are() -> None
 
 @pytest.mark.parametrize("widths", [[1, 2, 1, 3, 2], [3, 2, 1, 1], [1, 1, 1, 4]])
 def test_columns_that_depend_on_each_other_inside_a_feature_poison_its_subsets_alone(widths: list[int]) -> None:
+    """Unless one of them is declared absent in that group: it adds nothing to what the others explain there."""
     data = grouped_data(widths, 3)
     feature = int(np.argmax(widths))
     first = sum(widths[:feature])
@@ -158,6 +159,8 @@ def test_columns_that_depend_on_each_other_inside_a_feature_poison_its_subsets_a
         np.testing.assert_allclose(dense(moments, widths, n_low), expected, rtol=1e-9)
     for subset, value in listed(moments, widths, (), len(widths)).items():
         assert value == pytest.approx(expected[sum(1 << j for j in subset)], rel=1e-9, nan_ok=True)
+    moments[1][2, first + 2] = True
+    np.testing.assert_allclose(dense(moments, widths, len(widths)), least_squares(data, widths), rtol=1e-9)
 
 
 def test_a_feature_without_columns_is_refused() -> None:

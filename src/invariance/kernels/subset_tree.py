@@ -15,7 +15,7 @@ from numba import njit
 
 from .elementary import add_weighted_log
 
-# Matrices are reduced one by one while they have so many times more columns than there are of them.
+# Matrices are reduced one by one while each has more than so many times as many columns as there are matrices.
 _COLUMNS_PER_MATRIX = 4
 
 
@@ -121,7 +121,7 @@ def tree_work(starts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _reduce_one_by_one(matrices, absent, tolerance, starts):
-    """Decide the first features, as many as make n of the first of the n matrices. Returns their number."""
+    """Decide so many of the first features that the first of the n matrices becomes n. Returns their number."""
     n_matrices, d, _ = matrices.shape
     t = 0
     while 1 << t < n_matrices:
@@ -238,7 +238,8 @@ def score_grouped_block(grams, absent, weights, offset, tolerance, starts, prefi
     """log Λ of the 2**n_low subsets of features that extend one choice of the last features.
 
     grams (G, d, d): scaled second moments of [x_low, x_high, y] per environment and pooled, unit diagonal.
-    absent (G, d): the column does not vary in that group. weights (G,), offset: log Λ = offset + Σ_g weight·log pivot.
+    absent (G, d): the column does not vary in that group, or depends there on the others of its feature.
+    weights (G,), offset: log Λ = offset + Σ_g weight·log pivot.
     starts (f+1,): feature j is the columns starts[j]:starts[j+1], starts[f] = d - 1.
     prefix: bit j says whether high feature j (feature n_low + j) is included. out (2**n_low,): NaN where undecidable.
     """
