@@ -233,6 +233,7 @@ def test_a_block_of_single_columns_is_the_same_either_way() -> None:
     np.testing.assert_array_equal(one, other)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 60), max_size=25))
 def test_narrow_features_make_the_block_and_are_decided_last(widths: list[int]) -> None:
     w = np.array(widths, np.int64)
