@@ -43,8 +43,10 @@ class ScoredSubsets:
     def _asked(self, rows: Mask) -> Floats:
         values = np.array(self._score(rows), dtype=float)
         values[np.isnan(values)] = -np.inf
-        outside = np.concatenate([self.without_value, rows[values == -np.inf]])
-        self.without_value = outside[np.argsort(outside.sum(axis=1), kind="stable")[:_EXAMPLES]]
+        outside = values == -np.inf
+        if outside.any():
+            examples = np.concatenate([self.without_value, rows[outside]])
+            self.without_value = examples[np.argsort(examples.sum(axis=1), kind="stable")[:_EXAMPLES]]
         return values
 
 

@@ -55,10 +55,15 @@ class Tempering:
     with more weight, from the conditionals of the blocks that do not follow z. Sampling goes on until the replicas
     agree or `steps` is reached.
 
+    Models without a compiled scorer, and features of several columns, are sampled by plainer moves of the same kinds,
+    for all chains at once, through a memory of scored subsets: every feature is flipped in turn (Metropolis), a member
+    is exchanged for another feature, both uniformly chosen, and blocks are small and do not follow z.
+
     chains : independent replicas, spread over threads; the result does not depend on the number of threads
     temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
     steps : most sweeps kept per replica; "auto" is 3,000
-    block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments)
+    block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments);
+        without a compiled scorer "auto" is 4, and more than 8 count as 8
     searches : annealed searches per replica; up to four times as many until several come near the best subset
     precision : target for the largest Monte-Carlo standard error of an inclusion probability
     agreement : target for the largest R̂ of an inclusion probability

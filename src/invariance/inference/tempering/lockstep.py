@@ -86,8 +86,9 @@ class Chains:
         """Take proposals (c, f), as probable one way as the other, or stay. Returns the log of how many times more
         weight they have (c,)."""
         scores = self.scored(proposals)
-        gains = self.laws.log_weights(scores) - self._log_weights
-        self._move(np.flatnonzero(uniforms < acceptance(gains)), proposals, scores)
+        log_weights = self.laws.log_weights(scores)
+        gains = log_weights - self._log_weights
+        self._move(np.flatnonzero(uniforms < acceptance(gains)), proposals, scores, log_weights)
         return gains
 
     def flip(self, features: Integers, uniforms: Floats) -> None:
@@ -106,10 +107,11 @@ class Chains:
         """Draw features (c, b) jointly, given the others; their choice may not depend on z."""
         subsets, choices = block_subsets(self.included, features)
         scores = self.scored(subsets)
-        shares = block_shares(self.laws.log_weights(scores))
+        log_weights = self.laws.log_weights(scores)
+        shares = block_shares(log_weights)
         drawn = drawn_from(shares, uniforms), self._every
         taken = Scores(scores.log_ratios[drawn], scores.log_priors[drawn], scores.sizes[drawn])
-        self._move(self._every, subsets[drawn], taken)
+        self._move(self._every, subsets[drawn], taken, log_weights[drawn])
         rows = self._every[:, None]
         self.blocks[rows, features] += shares.T @ choices
         self.n_blocks[rows, features] += 1.0
@@ -144,15 +146,16 @@ class Chains:
             climbing = climbing[better]
             self.best_included[climbing], self.best[climbing] = subsets[top], values[top]
 
-    def _move(self, moving: Integers, included: Mask, scores: Scores) -> None:
-        """Let the chains `moving` (m,) have these subsets."""
+    def _move(self, moving: Integers, included: Mask, scores: Scores, log_weights: Floats) -> None:
+        """Let the chains `moving` (m,) have these subsets, given for all chains."""
         self.included[moving] = included[moving]
+        self._log_weights[moving] = log_weights[moving]
         for mine, new in zip(self.scores, scores, strict=True):
             mine[moving] = new[moving]
-        self._log_weights = self.laws.log_weights(self.scores)
-        values = self.scores.log_ratios + self.scores.log_priors
-        better = values > self.best
-        self.best_included[better], self.best[better] = self.included[better], values[better]
+        values = scores.log_ratios[moving] + scores.log_priors[moving]
+        better = values > self.best[moving]
+        risen = moving[better]
+        self.best_included[risen], self.best[risen] = included[risen], values[better]
 
 
 def acceptance(gains: Floats) -> Floats:
