@@ -46,17 +46,21 @@ class FreeSpace:
 
     @cached_property
     def table(self) -> Floats:
-        """log Λ of all draws by bit pattern where there are few features, otherwise empty; NaN where undecidable."""
+        """log Λ of all draws by bit pattern where there are few features, otherwise empty; NaN where undecidable.
+
+        Nothing is said of draws that are too large.
+        """
         f = len(self.free)
         if f > _LOOK_UP:
             return np.empty(0)
-        dense = DenseBlocks(walk_of(self.target.model, self.free, self.target.forced), PriorTerms.flat(f, f))
+        walk = walk_of(self.target.model, self.free, self.target.forced)
+        dense = DenseBlocks(walk, PriorTerms.flat(f, self.max_size))
         return np.concatenate([dense.scored(b).log_ratio for b in range(dense.n_blocks)])
 
     @cached_property
     def _search_table(self) -> Floats:
         table = self.table.copy()
-        unknown = np.isnan(table)
+        unknown = np.isnan(table) & (self.table_draws.sum(axis=1) <= self.max_size)
         table[unknown] = self.target.model.search_ratio_many(self.target.masks(self.table_draws[unknown]))
         return table
 
@@ -179,7 +183,6 @@ def run_ascent(
 ) -> Ascent:
     """Ascend from `logits` (f,); `report(steps, elbo)` is called now and then."""
     scorer, objective = space.scorer(memory, searching=True), space.objective(infeasible)
-    climb = ascend_in_batches if isinstance(scorer, ScoredDraws) else ascend
     f, rates = len(space.free), schedule.rates(iterations)
     elbo, error, feasible = np.empty((3, iterations))
     leaders = _Leaders(leading)
@@ -191,7 +194,11 @@ def run_ascent(
         trace = Trace(elbo[part], error[part], feasible[part], np.empty((steps, f)))
         uniforms = rng.random((steps, pairs, f))
         analytic = rng.random(steps) < kl_analytic_probability
-        climb(logits, uniforms, rates[part], analytic, objective, lowest, scorer, trace)
+        moves = logits, uniforms, rates[part], analytic, objective, lowest
+        if isinstance(scorer, ScoredDraws):
+            ascend_in_batches(*moves, scorer, trace)
+        else:
+            ascend(*moves, scorer, trace)
         elbo[part] += _prior_and_entropy(space, trace.logits)
         leaders.offer(elbo[part] - 2.0 * error[part], done, trace.logits)
         if elbo[part].max() > best:
