@@ -239,6 +239,12 @@ class BoundConditional(ABC):
         """What compiled samplers score with, column by column; only where every feature is one column."""
         return None
 
+    @property
+    def search_penalty(self) -> float:
+        """What compiled samplers do, while searching, with columns that others in a subset nearly give: they leave them
+        out, each at a cost of this share of log Λ. NaN: the subset has no value, as otherwise."""
+        return np.nan
+
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         """As log_ratio_many, for searching: subsets outside the support may have values that lead out of there."""
         return self.log_ratio_many(masks)

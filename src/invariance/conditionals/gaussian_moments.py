@@ -28,8 +28,6 @@ from .gaussian_walk import GaussianWalk
 from .row_groups import always_decidable, compressed_rows, no_rows
 from .support import Unsupported, find_causes, reasons_of, too_few_rows
 
-# While searching, every collinear column that must be left out of a subset makes its log Λ this share worse.
-COLLINEARITY_PENALTY = 0.05
 _FEWEST_PER_THREAD = 256
 _MOST_EXPLAINED = 50
 
@@ -50,11 +48,15 @@ class GaussianFromMoments(GaussianModel):
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._supported(masks, np.nan)
 
+    @property
+    def search_penalty(self) -> float:
+        return 0.05
+
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         """As log_ratio_many, but with moments alone a collinear subset counts as its decidable part, at a cost: for
         searching only.
         """
-        return self._supported(masks, COLLINEARITY_PENALTY)
+        return self._supported(masks, self.search_penalty)
 
     def _supported(self, masks: ArrayLike, penalty: float) -> Floats:
         chosen = as_masks(masks, self.n_features)
