@@ -124,8 +124,9 @@ def test_icp_intervals_are_those_of_columns() -> None:
 
 
 def test_icp_max_size_counts_features() -> None:
-    model = ICP(max_size=1).fit_data(data_of(*rows()))
-    assert model.subset_p_values_.shape == (5,)
+    data = data_of(*rows())
+    model, full = ICP(max_size=1).fit_data(data), ICP().fit_data(data)
+    np.testing.assert_array_equal(model.subset_p_values_, full.subset_p_values_[[0, 1, 2, 4, 8]])
     assert {len(subset) for subset in model.subsets_.frame()["subset"]} == {0, 1}
 
 
@@ -138,6 +139,8 @@ def test_too_few_rows_for_the_columns_say_what_works() -> None:
     assert advised is not None
     assert advised[1] == "3"
     ICP(max_size=3).fit_data(data)
+    with pytest.raises(DataError, match=r"6 rows cannot fit subsets of 2 features \(5 columns\).*ICP\(max_size=1\)"):
+        ICP(max_size=2).fit_data(data_of(X[1:7], y[1:7], env[1:7]))
     with pytest.raises(DataError, match=r"needs more rows than columns: 7 rows, 4 features \(7 columns\)") as raised:
         HiddenICP().fit_data(data_of(X[:7], y[:7], env[:7]))
     assert "LassoScreen(k=3, cv=3)" in str(raised.value)
@@ -184,6 +187,14 @@ def test_hidden_icp_corrects_the_smallest_p_value_of_a_group(intercept: bool) ->
     assert single.effects_.shape == (7,)
 
 
+def test_hidden_icp_has_no_p_value_above_one() -> None:
+    X, _, env = rows()
+    noise = np.random.default_rng(0).normal(size=len(env))
+    alone = HiddenICP().fit_data(data_of(X, noise, env, grouped=False)).p_values_
+    assert 3.0 * alone[1:4].min() > 1.0
+    assert HiddenICP().fit_data(data_of(X, noise, env)).p_values_[1] == 1.0
+
+
 @pytest.mark.parametrize("solver", ["cholesky", "inverse"])
 def test_eills_minimises_over_features(solver: str) -> None:
     X, y, env = rows()
@@ -220,6 +231,13 @@ def test_dependent_columns_inside_and_between_groups() -> None:
     np.testing.assert_allclose(model.p_values_, expected, rtol=1e-7)
     marginal = MarginalSelection().fit_data(data_of(X, y, env))
     np.testing.assert_allclose(marginal.p_values_[1], f_test_of(X[:, [1, 2]], y, [0, 1]), rtol=1e-8)
+
+
+def test_a_group_with_one_column_of_its_own_is_tested_by_that() -> None:
+    X, y, env = rows()
+    X[:, 4] = X[:, 0] + X[:, 2]
+    model = PooledRegression().fit_data(data_of(X, y, env))
+    np.testing.assert_allclose(model.p_values_[2], f_test_of(np.delete(X, 4, axis=1), y, [4]), rtol=1e-8)
 
 
 def test_a_group_that_determines_the_outcome_is_named() -> None:
