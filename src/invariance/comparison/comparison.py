@@ -302,7 +302,8 @@ def _fit(
         """(p,), or None where the method has no such thing."""
         return feature_values(model, attribute, data) if hasattr(model, attribute) else None
 
-    weights = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
+    by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
+    weights = {column: by_column[column] for column in data.features.columns}
     return MethodResult(
         name,
         getattr(inner, "outcome_", default),
