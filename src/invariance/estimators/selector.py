@@ -86,14 +86,16 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         self.n_environments_ = data.n_environments
         selected = self._select(data)
         self.support_ = self._expand(selected, False)
+        self.columns_ = data.features.columns if data.features.grouped else tuple(names_in)
         coefficients, self.intercept_ = self._coefficients(data, selected)
-        self.coef_ = self._expand(coefficients, 0.0)
+        self.coef_ = self._expand_columns(coefficients, 0.0)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        """Coefficients (data.n_features,) and intercept: pooled least squares on the selected features."""
-        fit = least_squares(data.X[:, selected], data.y)
-        coefficients = np.zeros(data.n_features)
-        coefficients[selected] = fit.coefficients
+        """One coefficient per column of data.X, and the intercept: pooled least squares on the selected features."""
+        columns = data.features.expand(selected)
+        fit = least_squares(data.X[:, columns], data.y)
+        coefficients = np.zeros(data.features.n_columns)
+        coefficients[columns] = fit.coefficients
         return coefficients, fit.intercept
 
     def _expand(self, values: NDArray, fill: Any) -> NDArray:
@@ -101,6 +103,10 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         full = np.full(self._kept.shape + values.shape[1:], fill, dtype=values.dtype)
         full[self._kept] = values
         return full
+
+    def _expand_columns(self, values: NDArray, fill: Any) -> NDArray:
+        """From the columns of the data to columns_: a constant column gets `fill`."""
+        return self._expand(values, fill) if len(values) == self._kept.sum() else values
 
     def predict(self, X: Any) -> Floats:
         """Pooled least squares on the selected features."""
