@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .baselines.screened import Screened
     from .comparison import compare
     from .conditionals.linear_gaussian import LinearGaussian
-    from .data import MultiEnvironmentData
+    from .data import MultiEnvironmentData, spline
     from .estimators.bip import BIP
     from .exceptions import (
         ApproximationWarning,
@@ -73,6 +73,7 @@ _HOMES = {
     "UniformPrior": "priors",
     "Variational": "inference.variational",
     "compare": "comparison",
+    "spline": "data",
 }
 
 __all__ = [
@@ -112,6 +113,7 @@ __all__ = [
     "Variational",
     "__version__",
     "compare",
+    "spline",
 ]
 
 
