@@ -18,6 +18,8 @@ from typer.core import TyperGroup
 from ..._tools.files import check_writable, replacing
 from ..._version import __version__
 from ...exceptions import OutputError
+from ...inference.registry import ENGINES
+from ...priors.registry import PRIORS
 from .advice import comparison_for_command_line, posterior_for_command_line
 from .console import plain_speech, say, show
 from .studies import register
@@ -149,14 +151,13 @@ MaxSizeOption = Annotated[
     typer.Option(metavar="K", min=0, help="Most features in a subset.", show_default="what the data allow"),
 ]
 PriorOption = Annotated[
-    str, typer.Option(metavar="PRIOR", help="uniform, beta-binomial(A,B) or inclusion(Q); numbers for A, B, Q.")
+    str, typer.Option(metavar="PRIOR", help=f"{', '.join(PRIORS.forms)}; numbers for capital letters.")
 ]
 InferenceOption = Annotated[
     str,
     typer.Option(
         metavar="ENGINE",
-        help="exact scores all subsets, tempering samples, vi approximates; auto: exact while quick. "
-        'With settings: "tempering(chains=8, steps=20000)".',
+        help=f'{ENGINES.help}; auto: exact while quick. With settings: "tempering(chains=8, steps=20000)".',
     ),
 ]
 JobsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default="all cores")]
