@@ -78,18 +78,12 @@ def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]
     if isinstance(groups, Spline):
         groups = [groups]
     if isinstance(groups, Iterable) and not isinstance(groups, Mapping | str):
-        terms = list(groups)
-        if not all(isinstance(term, Spline) for term in terms):
-            raise SettingError(
-                "groups must be a mapping from names to lists of columns, groups={'region': ['r1', 'r2']}, or a list "
-                "of terms, groups=[spline('age', knots=4)]."
-            )
-        twice = [term.column for term in terms if [other.column for other in terms].count(term.column) > 1]
-        if twice:
-            raise SettingError(f"groups has two terms of the column {twice[0]!r}: keep one of them.")
-        groups = {term.column: term for term in terms}
+        groups = _named_by_their_columns(list(groups))
     if not isinstance(groups, Mapping):
-        raise SettingError(f"groups={groups!r} is not a mapping: pass groups={{'region': ['r1', 'r2']}}.")
+        raise SettingError(
+            "groups must be a mapping from names to columns, groups={'region': ['r1', 'r2']}, or a list of terms, "
+            "groups=[spline('age', knots=4)]."
+        )
     parsed = {str(name): _members(str(name), members, columns) for name, members in groups.items()}
     owners: dict[str, str] = {}
     for name, members in parsed.items():
@@ -103,6 +97,15 @@ def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]
                 f"groups: {name!r} is also the name of a column outside that group: choose another name."
             )
     return parsed
+
+
+def _named_by_their_columns(terms: list[Any]) -> dict[str, Spline] | None:
+    """{column: its term}; None where some are no terms"""
+    columns = [getattr(term, "column", None) for term in terms]
+    twice = [column for column in columns if column and columns.count(column) > 1]
+    if twice:
+        raise SettingError(f"groups has two terms of the column {twice[0]!r}: keep one of them.")
+    return dict(zip(columns, terms, strict=True)) if all(isinstance(term, Spline) for term in terms) else None
 
 
 def _members(name: str, members: Any, columns: Sequence[str]) -> tuple[Member, ...]:

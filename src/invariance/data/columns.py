@@ -13,8 +13,7 @@ from ..exceptions import DataError
 from .checks import check_unique
 
 ADVICE = {
-    "feature": "encode it as numbers or leave it out, features=[...] being the columns to use",
-    "column of X": "encode it as numbers or leave it out of X",
+    "feature": "it held numbers when the model was fitted, and needs numbers here",
     "outcome": "the outcome must be numeric, so encode it as numbers or choose another column",
 }
 
@@ -90,6 +89,18 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
             f"convert it with {'.astype' if hasattr(native, 'astype') else '.cast'}(float)."
         )
     raise DataError(f"column {name!r} is not numeric (dtype {dtype_name}, for example {example!r}): {ADVICE[role]}.")
+
+
+def holds_numbers(frame: Any) -> bool:
+    """Whether all columns of a narwhals frame are numbers or booleans, whatever their type."""
+    import narwhals as nw
+
+    def numbers(series: Any) -> bool:
+        if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+            return True
+        return series.dtype == nw.Object and all(isinstance(value, Real) for value in present_values(series))
+
+    return all(numbers(frame[name]) for name in frame.columns)
 
 
 def present_values(series: Any) -> list[Any]:

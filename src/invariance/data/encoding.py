@@ -55,6 +55,12 @@ class Encoding:
         return {term.column: name for name, terms in self.members for term in terms}
 
     @property
+    def choices(self) -> Choices:
+        """What reads another table in the same way."""
+        levels = frozenset(term.column for term in self.terms if isinstance(term, Dummies))
+        return Choices(levels, self.read_as_numbers)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of coefficients must know: reference levels and knots, in one sentence."""
         said = [term.note for term in self.terms if not isinstance(term, Numbers) and term.note]
@@ -90,7 +96,7 @@ class Encoding:
             elif name in self.read_as_numbers:
                 values[:, j] = text_as_numbers(frame[name], name)
             else:
-                values[:, j] = series_values(frame[name], name, "column of X")
+                values[:, j] = series_values(frame[name], name)
         return RawTable(self.columns, values, levels)
 
     def decode(self, X: Floats, columns: Sequence[str]) -> Iterator[tuple[str, Floats, tuple[str, ...]]]:
