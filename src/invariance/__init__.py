@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .baselines.screened import Screened
     from .comparison import compare
     from .conditionals.linear_gaussian import LinearGaussian
-    from .data import MultiEnvironmentData
+    from .data import MultiEnvironmentData, spline
     from .estimators.bip import BIP
     from .exceptions import (
         ApproximationWarning,
@@ -74,6 +74,7 @@ _HOMES = {
     "UniformPrior": "priors",
     "Variational": "inference.variational",
     "compare": "comparison",
+    "spline": "data",
 }
 
 __all__ = [
@@ -113,6 +114,7 @@ __all__ = [
     "Variational",
     "__version__",
     "compare",
+    "spline",
 ]
 
 __getattr__, _names = on_first_use(__name__, _HOMES)
