@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from ...inference.registry import ENGINES
+
 if TYPE_CHECKING:
     from ...comparison.comparison import Comparison
     from ...posterior.posterior import Posterior
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 Rule = tuple[str, Callable[[re.Match[str]], str]]
 AnyPosterior = TypeVar("AnyPosterior", bound="Posterior")
 
-_ENGINES = {"Enumeration": "exact", "Tempering": "tempering", "Variational": "vi"}
+_ENGINES = ENGINES.class_names
 _METHODS = {"HiddenICP": "Hidden-ICP", "PooledRegression": "Regression", "LassoSelection": "Lasso"}
 
 
