@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -360,8 +361,14 @@ def test_subsets_without_value_are_never_visited_and_are_named() -> None:
 
 def test_the_model_is_asked_once_and_only_inside_the_support_of_the_prior() -> None:
     model = Toy(9)
-    posterior = run(target_of(model, InclusionPrior({"x2": 1.0, "x5": 0.0}, max_size=5)), Tempering(steps=50))
-    asked = np.concatenate([masks for masks in model.asked if len(masks) not in (1, len(posterior.masks))])
+    target = target_of(model, InclusionPrior({"x2": 1.0, "x5": 0.0}, max_size=5))
+    with ProgressBar("", 1, False) as bar:
+        crew = CachedCrew(CachedTarget(target), np.random.default_rng(0).spawn(2), bar)
+        model.asked.clear()
+        crew.search(np.array([0.3, 1.0]), 4, searches=2)
+        rules = block_rules(crew.target, np.zeros(7), 4)
+        list(crew.rounds(Proposals(np.ones(1), rules, np.zeros((0, 7), dtype=bool)), 20))
+    asked = np.concatenate(model.asked)
     assert asked[:, 2].all()
     assert not asked[:, 5].any()
     assert asked.sum(axis=1).max() == 5
@@ -404,6 +411,19 @@ def test_linear_gaussian_without_its_abilities_agrees_with_enumeration() -> None
     np.testing.assert_allclose(posterior.inclusion, exact.inclusion, atol=0.03)
     assert posterior.log_evidence == pytest.approx(exact.log_evidence, abs=0.1)
     assert posterior.mode_mask.tolist() == exact.mode_mask.tolist()
+
+
+def test_features_of_several_columns_agree_with_enumeration() -> None:
+    data = simulated(12, (11, 70, 80), seed=3)
+    grouping = Features.of(data.features.columns, {"g": ["x0", "x1"], "h": ["x5", "x6", "x7"]})
+    model = LinearGaussian().bind(replace(data, grouping=grouping))
+    target = target_of(model)
+    assert model.scoring() is None
+    exact = Enumeration().run(target, RunOptions())
+    posterior = run(target)
+    np.testing.assert_allclose(posterior.inclusion, exact.inclusion, atol=0.03)
+    assert posterior.log_evidence == pytest.approx(exact.log_evidence, abs=0.1)
+    assert "has 11 rows, too few to fit more than 9 columns" in " ".join(posterior.notes)
 
 
 def test_wide_posteriors_have_their_evidence_from_stepping_stones() -> None:
