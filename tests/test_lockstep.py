@@ -234,9 +234,12 @@ def test_the_chains_sample_their_target() -> None:
         list(crew.rounds(proposals, 20))
         rounds = list(crew.rounds(proposals, 200))
     batches = []
-    for part in rounds:
+    for replica, part in zip(crew.replicas, rounds, strict=True):
         draws = np.unpackbits(part.draws, axis=1, count=5).astype(bool)
         np.testing.assert_allclose(part.log_ratios, target.model.log_ratio_many(draws), rtol=1e-12)
+        best = float(target.log_joint(replica.best.included[None])[0])
+        assert replica.best.log_posterior[0] == pytest.approx(best)
+        assert best > target.log_joint(draws).max() - 1e-9
         batches.append(np.concatenate([np.bincount(codes(draws), minlength=32) / 200, part.inclusion]))
     means, errors = np.mean(batches, axis=0), np.std(batches, axis=0, ddof=1) / np.sqrt(len(batches))
     expected = np.concatenate([probabilities, probabilities @ all_masks(5)])
