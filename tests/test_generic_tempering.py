@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from conformance_cases import Plain
 from invariance import Enumeration, InclusionPrior, LinearGaussian
 from invariance._tools.progress import ProgressBar
-from invariance.conditionals.base import BoundConditional, Description, Fit, Null, Prediction
 from invariance.data.features import Features
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions
@@ -23,32 +23,6 @@ from invariance.inference.tempering.replicas import block_rules
 from invariance.inference.variational.modes import find_modes
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
 from twins import simulated
-
-
-class Plain(BoundConditional):
-    """A model whose abilities are hidden."""
-
-    def __init__(self, model: BoundConditional) -> None:
-        self.model = model
-
-    @property
-    def features(self) -> Features:
-        return self.model.features
-
-    def describe(self) -> Description:
-        return self.model.describe()
-
-    def log_ratio_many(self, masks: ArrayLike) -> np.ndarray:
-        return self.model.log_ratio_many(masks)
-
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
-        return self.model.prediction_many(masks)
-
-    def null_many(self, masks: ArrayLike) -> Null:
-        return self.model.null_many(masks)
-
-    def fit(self, subset: object) -> Fit:
-        return self.model.fit(subset)
 
 
 def run(target: Target, engine: Tempering | None = None, seed: int = 0, n_jobs: int = 1):
