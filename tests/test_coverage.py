@@ -105,7 +105,7 @@ def test_missed_mass(prior) -> None:
     model = LinearGaussian().bind(near_duplicates(6, 1))
     bound = prior.bind(6)
     space = FreeSpace(Target(model, bound))
-    modes = with_swaps(model, bound, space.table_modes(most=1))
+    modes = with_swaps(space.target, space.table_modes(most=1))
     hard = np.where(bound.forced_in, np.inf, np.where(bound.forced_out, -np.inf, 0.0))
     one = MeanField(np.where(np.isfinite(hard), np.where(modes[0], 9.0, -9.0), hard), bound.max_size)
     wide = MeanField(hard, bound.max_size)
@@ -116,18 +116,18 @@ def test_missed_mass(prior) -> None:
     assert missed.probability > 50 * missed.approximate
     exact = Enumeration().run(Target(model, bound), RunOptions())
     assert missed.probability == pytest.approx(exact.probability(missed.mask), rel=1e-6)
-    searched = missed_at_modes(model, bound, one, modes, 4000, np.random.default_rng(0))
+    searched = missed_at_modes(space.target, one, modes, 4000, np.random.default_rng(0))
     assert searched.mass == pytest.approx(expected, abs=0.05)
     np.testing.assert_array_equal(searched.mask, missed.mask)
     for q in (wide, Mixture((one, wide), np.array([0.3, 0.7]))):
         assert missed_in_table(space, q).mass == missed_by_definition(model, bound, q) < 0.05
-        assert missed_at_modes(model, bound, q, modes, 2000, np.random.default_rng(0)).mass < 0.05
+        assert missed_at_modes(space.target, q, modes, 2000, np.random.default_rng(0)).mass < 0.05
 
 
 def reached(model: LinearGaussian, prior, mode: np.ndarray, mask: np.ndarray) -> bool:
     """Whether the product around a mode gives a subset at least a fiftieth of its probability relative to the mode."""
     both = np.array([mode, mask])
-    law, true = around(model, prior, mode).log_prob(both), model.log_ratio_many(both) + prior.log_prob(both)
+    law, true = around(Target(model, prior), mode).log_prob(both), model.log_ratio_many(both) + prior.log_prob(both)
     return bool(np.diff(law - true)[0] >= -np.log(50))
 
 
@@ -136,7 +136,7 @@ def check_swaps(model: LinearGaussian, first: list[int], others: list[list[int]]
     p = model.n_features
     prior = UniformPrior(5).bind(p)
     mode = np.isin(np.arange(p), first)
-    found = with_swaps(model, prior, mode[None])
+    found = with_swaps(Target(model, prior), mode[None])
     value = model.log_ratio_many(found) + prior.log_prob(found)
     assert (np.diff(value) <= 0).all()
     assert value[0] - value[-1] < 8
@@ -164,7 +164,7 @@ def test_swaps_find_two_features_in_the_place_of_one() -> None:
 def test_swaps_that_would_take_long_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     model, mode = LinearGaussian().bind(near_duplicates(20, 2)), np.arange(20)[None] < 2
     monkeypatch.setattr("invariance.inference.variational.modes._MOST_WORK", 0.0)
-    np.testing.assert_array_equal(with_swaps(model, UniformPrior(5).bind(20), mode), mode)
+    np.testing.assert_array_equal(with_swaps(Target(model, UniformPrior(5).bind(20)), mode), mode)
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ def test_changes_by_single_flips(prior) -> None:
         if start > -np.inf:
             flipped = mask ^ np.eye(5, dtype=bool)
             expected = model.log_ratio_many(flipped) + bound.log_prob(flipped) - start
-            np.testing.assert_allclose(log_joint_changes(model, bound, mask), expected, rtol=1e-7, atol=1e-7)
+            np.testing.assert_allclose(log_joint_changes(Target(model, bound), mask), expected, rtol=1e-7, atol=1e-7)
     collinear = np.column_stack([model.data.X, model.data.X[:, :2].sum(axis=1)])
     data = MultiEnvironmentData.from_arrays(collinear, model.data.y, model.data.environment_index)
     without_rows = LinearGaussian().bind(LinearGaussian().bind(data).moments)
     everything = np.ones(6, dtype=bool)
-    assert (log_joint_changes(without_rows, UniformPrior().bind(6), everything) == -np.inf).all()
+    assert (log_joint_changes(Target(without_rows, UniformPrior().bind(6)), everything) == -np.inf).all()

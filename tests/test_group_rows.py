@@ -206,7 +206,7 @@ def test_threads_blocks_and_streaming_do_not_change_the_result(
 ) -> None:
     model = LinearGaussian().bind(intervened(1e5, 9, "sum"))
     whole = run(model, UniformPrior(max_size))
-    monkeypatch.setattr("invariance.conditionals.gaussian_walk.LOW_FEATURES", 3)
+    monkeypatch.setattr("invariance.kernels.feature_order.LOW_FEATURES", 3)
     monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 16)
     monkeypatch.setattr(type(model), "dense_advantage", 1 if max_size else 16)
     cut, threaded = (run(model, UniformPrior(max_size), Enumeration(in_memory=0), n_jobs) for n_jobs in (1, 3))
@@ -287,7 +287,7 @@ def test_moments_alone_name_the_real_cause() -> None:
 @pytest.mark.parametrize("in_memory", [0, 1 << 24])
 def test_the_count_is_of_subsets_that_the_prior_allows(monkeypatch: pytest.MonkeyPatch, in_memory: int) -> None:
     """Not of those beyond max_size, nor with features that the prior forces out."""
-    monkeypatch.setattr("invariance.conditionals.gaussian_walk.LOW_FEATURES", 4)
+    monkeypatch.setattr("invariance.kernels.feature_order.LOW_FEATURES", 4)
     data = intervened(1.0, 8)
     X = data.X.copy()
     X[:, 6] = X[:, 2] - X[:, 5]

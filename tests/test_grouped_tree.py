@@ -175,7 +175,7 @@ def test_a_feature_without_columns_is_refused() -> None:
 
 
 def scoring_of(data: MultiEnvironmentData, rows: bool = True):
-    scoring = LinearGaussian(data).scoring
+    scoring = LinearGaussian().bind(data).scoring()
     return scoring if rows else scoring._replace(rows=without_values(scoring.rows))
 
 

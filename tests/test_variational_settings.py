@@ -11,7 +11,7 @@ from invariance.data import MultiEnvironmentData
 from invariance.exceptions import EngineError
 from invariance.inference.target import Target
 from invariance.inference.variational.ascent import FreeSpace
-from invariance.inference.variational.schedules import Constant, Cyclical
+from invariance.inference.variational.schedules import Cyclical
 from twins import simulated
 from variational_fit import fit
 
@@ -24,7 +24,6 @@ def test_schedules() -> None:
     assert rates[250] == pytest.approx(5.25)
     halved = Cyclical(base=0.5, maximum=10, steps_up=500, halve=True).rates(2500)
     assert halved[[500, 1500, 2499]].tolist() == pytest.approx([10.0, 5.25, 0.5 + 9.5 * 0.25 * 499 / 500])
-    assert Constant(0.3).rates(2).tolist() == [0.3, 0.3]
 
 
 def test_presets_are_the_published_settings() -> None:
@@ -49,19 +48,19 @@ def test_starting_points() -> None:
     prior = UniformPrior(10).bind(model.feature_names)
     space = FreeSpace(Target(model, prior))
     for engine in (Variational(), Variational.simulation()):
-        starts = engine._beginnings(model, prior, space, np.arange(40)[None] < 3)
+        starts = engine._beginnings(space, np.arange(40)[None] < 3)
         assert expit(starts["uninformative"]) == pytest.approx(0.9 * 10 / 40)
         informative = expit(starts["informative"])
         assert 1 <= np.isclose(informative, 0.5).sum() <= 10
         assert informative.sum() <= 0.9 * 10 + 1e-9
     none = np.zeros((0, 40), dtype=bool)
     mask = np.arange(40) < 3
-    warm = expit(Variational(initial=mask)._beginnings(model, prior, space, none)["initial"])
+    warm = expit(Variational(initial=mask)._beginnings(space, none)["initial"])
     assert warm[:3] == pytest.approx(0.9)
     assert warm[3:] == pytest.approx(0.01)
-    found = expit(Variational()._beginnings(model, prior, space, mask[None])["searched"])
+    found = expit(Variational()._beginnings(space, mask[None])["searched"])
     np.testing.assert_array_equal(found, warm)
-    named = expit(Variational(initial={"x5": 0.7})._beginnings(model, prior, space, none)["initial"])
+    named = expit(Variational(initial={"x5": 0.7})._beginnings(space, none)["initial"])
     assert named[5] == pytest.approx(0.7)
 
 
@@ -74,7 +73,7 @@ def test_the_searched_screen_takes_the_best_subsets_in_turn() -> None:
 
     def screened(modes: np.ndarray, **settings: int) -> list[int]:
         engine = Variational(starts=("uninformative", "informative"), **settings)
-        start = expit(engine._beginnings(model, prior, space, modes)["informative"])
+        start = expit(engine._beginnings(space, modes)["informative"])
         assert start[start < 0.5] == pytest.approx(1 / (start < 0.5).sum())
         return np.flatnonzero(np.isclose(start, 0.5)).tolist()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from invariance.data import MultiEnvironmentData
 
@@ -23,6 +24,22 @@ def log_ratio(data: MultiEnvironmentData, mask: np.ndarray) -> float:
         half_n_log_variance(data.X[rows][:, mask], data.y[rows]) for rows in map(data.rows, range(data.n_environments))
     )
     return local - half_n_log_variance(data.X[:, mask], data.y)
+
+
+def coupled_draws(logits: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The two draws (n, p) that U2G makes of each row of uniforms (n, p)."""
+    inclusion = expit(logits)
+    return uniforms > 1.0 - inclusion, uniforms < inclusion
+
+
+def u2g_estimates(function, logits: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+    """(n, p) one unbiased gradient of E[function(z)], z_j ~ Bernoulli(σ(logits_j)), per row of uniforms (n, p).
+
+    `function` maps masks (S, p) to values (S,).
+    """
+    first, second = coupled_draws(logits, uniforms)
+    difference = function(first) - function(second)
+    return 0.5 * expit(np.abs(logits)) * difference[:, None] * (first.astype(float) - second)
 
 
 def all_masks(p: int) -> np.ndarray:

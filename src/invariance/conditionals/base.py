@@ -227,6 +227,10 @@ class BoundConditional(ABC):
         """How many times cheaper a subset is when all are walked than when it is one of a list; 1 without a walk."""
         return 1
 
+    def walk_order(self, free: Integers) -> Integers:
+        """(f,) in which order the features of a walk are best given to it."""
+        return np.arange(len(free))
+
     def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk | None:
         """All subsets of the `free` features, each joined by the `forced` ones, in compiled code."""
         return None
@@ -234,6 +238,12 @@ class BoundConditional(ABC):
     def scoring(self) -> Scoring | None:
         """What compiled samplers score with, column by column; only where every feature is one column."""
         return None
+
+    @property
+    def search_penalty(self) -> float:
+        """What compiled samplers do, while searching, with columns that others in a subset nearly give: they leave them
+        out, each at a cost of this share of log Λ. NaN: the subset has no value, as otherwise."""
+        return np.nan
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         """As log_ratio_many, for searching: subsets outside the support may have values that lead out of there."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .subset_tree import tree_starts
 
-_MOST_LOW_FEATURES = 14
+LOW_FEATURES = 14
 # Entries of the tree of a block, 16 MB: more would leave the cache for less and less gain.
 _LARGEST_TREE = 1 << 21
 
@@ -23,7 +23,7 @@ def feature_starts(widths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def low_features(widths: NDArray[np.int64]) -> int:
     """How many of the first features make a good block for `score_grouped_block`; widths (f,): columns of each."""
-    n_low = min(len(widths), _MOST_LOW_FEATURES)
+    n_low = min(len(widths), LOW_FEATURES)
     while tree_starts(feature_starts(widths[:n_low]))[-1] > _LARGEST_TREE:
         n_low -= 1
     return n_low
@@ -35,7 +35,7 @@ def walk_order(widths: NDArray[np.int64]) -> NDArray[np.int64]:
     The narrowest make the block, the widest of them first; the others follow as high features.
     """
     ascending = np.argsort(widths, kind="stable")
-    n_low = min(len(widths), _MOST_LOW_FEATURES)
+    n_low = min(len(widths), LOW_FEATURES)
     while True:
         low = ascending[:n_low]
         low = low[np.argsort(-widths[low], kind="stable")]

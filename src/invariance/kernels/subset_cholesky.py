@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from .block_gibbs import subset_log_ratio
+from .gram_rows import gram_entry
 from .group_rows import rows_at_hand
 from .subset_tree import settled, sweep_in_place
 
@@ -23,16 +24,15 @@ def score_members(scoring, penalty, members, matrices):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _score_from_moments(scoring, penalty, members, matrices):
-    n_groups, k = scoring.scatter.shape[0], members.size
+    n_groups, k = scoring.weights.size, members.size
     inverse_scale, tolerance = scoring.inverse_scale, scoring.tolerance
     for g in range(n_groups):
         scale, matrix = inverse_scale[g], matrices[g]
         for i in range(k + 1):
             a = members[i] if i < k else scoring.outcome
-            row = scoring.scatter[g, a]
             for j in range(i, k + 1):
                 b = members[j] if j < k else scoring.outcome
-                matrix[i, j] = row[b] * scale[a] * scale[b]
+                matrix[i, j] = gram_entry(scoring.scatter, g, a, b) * scale[a] * scale[b]
     left_out = 0
     for i in range(k):
         decidable = True

@@ -26,6 +26,9 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from .parts import Part, merged, of_rows, removed
 
+# Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
+_DEPENDENT = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -118,6 +121,20 @@ class Moments:
         return np.vstack([local, pooled])
 
     @cached_property
+    def present(self) -> Mask:
+        """(E + 1, d) whether a column varies and, among several of one feature, adds to those before it there.
+
+        The dummies of a category add up to a constant where the level that they are compared with does not occur.
+        """
+        present = self.varies.copy()
+        starts = self.features.starts
+        for j in np.flatnonzero(self.features.widths > 1):
+            columns = self.feature_columns[starts[j] : starts[j + 1]]
+            for g in range(self.n_environments + 1):
+                present[g, columns] &= _adding(self.scatter[g][np.ix_(columns, columns)], present[g, columns])
+        return present
+
+    @cached_property
     def largest_size(self) -> int:
         """The largest subset size at which every local fit is estimable."""
         return largest_size(self.counts, self.varying_widths[:-1])
@@ -128,9 +145,9 @@ class Moments:
 
     @cached_property
     def varying_widths(self) -> Integers:
-        """(E + 1, p) how many columns of each feature vary in each environment, and in the pool."""
-        varies = self.varies[:, self.feature_columns].astype(np.int64)
-        return np.add.reduceat(varies, self.features.starts[:-1], axis=1) if self.features.grouped else varies
+        """(E + 1, p) how many columns of each feature are present in each environment, and in the pool."""
+        present = self.present[:, self.feature_columns].astype(np.int64)
+        return np.add.reduceat(present, self.features.starts[:-1], axis=1) if self.features.grouped else present
 
     @classmethod
     def from_data(cls, data: MultiEnvironmentData) -> Moments:
@@ -293,6 +310,17 @@ class Moments:
             rounding=np.full(d, np.inf) if self.rounding is None else self.rounding[e],
             scatter=self.scatter[e],
         )
+
+
+def _adding(scatter: Floats, varying: Mask) -> Mask:
+    """(m,) the varying columns that are no combination of those before them"""
+    adding = np.zeros(len(scatter), dtype=bool)
+    left = scatter.copy()
+    for c in np.flatnonzero(varying):
+        if left[c, c] > _DEPENDENT * scatter[c, c]:
+            adding[c] = True
+            left -= np.outer(left[:, c], left[c]) / left[c, c]
+    return adding
 
 
 def _assembled(

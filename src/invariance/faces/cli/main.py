@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from ..._tools.files import check_writable, replacing
 from ..._version import __version__
+from ...baselines.registry import listing, remarks
 from ...exceptions import OutputError
 from ...inference.registry import ENGINES
 from ...priors.registry import PRIORS
@@ -75,6 +76,14 @@ Examples:
   invariance fit table.csv --outcome yield --environment site \\
       --features rain,soil,seed --max-size 2 --prior "inclusion(0.1)" \\
       --missing drop --json posterior.json --plot inclusion.png
+"""
+
+_COMPARE_HELP = f"""Run several methods on one table and show their selections side by side.
+
+\b
+{listing("")}
+
+BIP is that of `invariance fit`: --max-size, --prior, --inference, --jobs and --seed are its options. {remarks()}
 """
 
 _COMPARE_EXAMPLES = """\b
@@ -192,7 +201,7 @@ def fit(
         _deliver(model.fit_data(data).posterior_, top, outputs)
 
 
-@app.command(epilog=_COMPARE_EXAMPLES)
+@app.command(help=_COMPARE_HELP, epilog=_COMPARE_EXAMPLES)
 def compare(
     file: FileArgument,
     outcome: OutcomeOption,
@@ -202,8 +211,8 @@ def compare(
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help='Methods to run; a name with -screen screens first. With settings: "ICP(max_size=3),Lasso".',
-            show_default="all",
+            help='Methods to run, out of those above. With settings: "ICP(max_size=3),Lasso".',
+            show_default="all but Oracle",
         ),
     ] = None,
     max_size: MaxSizeOption = None,
@@ -220,12 +229,6 @@ def compare(
     jobs: JobsOption = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Run several methods on one table and show their selections side by side.
-
-    BIP as `invariance fit` runs it: --max-size, --prior, --inference, --jobs and --seed are its options. ICP,
-    Hidden-ICP and EILLS, which beyond 16 features see only the ten that a Lasso screens in. Regression, Lasso and
-    Marginal, which do not ask for invariance.
-    """
     with plain_speech():
         outputs = _checked_outputs(json, plot, source=file)
         bip = _bip(prior, max_size, inference, jobs, seed)

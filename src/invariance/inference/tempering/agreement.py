@@ -22,11 +22,11 @@ class Agreement:
 
     @property
     def largest_error(self) -> float:
-        return float(self.standard_error.max())
+        return float(self.standard_error.max(initial=0.0))
 
     @property
     def largest_r_hat(self) -> float:
-        return float(self.r_hat.max())
+        return float(self.r_hat.max(initial=1.0))
 
     def reached(self, precision: float, r_hat: float) -> bool:
         return self.largest_error <= precision and self.largest_r_hat <= r_hat
@@ -38,7 +38,7 @@ def agreement_of(batches: Floats) -> Agreement:
     Segments are halves of replicas. R̂² = 1 + (variance between segments) / (Bernoulli variance within them). The
     standard error is the larger of two: from the batches, and from the segments, which see slow drifts.
     """
-    _, n_rounds, d = batches.shape
+    n_replicas, n_rounds, d = batches.shape
     half = n_rounds // 2
     if half:
         parts = [batches[:, :half].mean(axis=1), batches[:, n_rounds - half :].mean(axis=1)]
@@ -49,7 +49,7 @@ def agreement_of(batches: Floats) -> Agreement:
     if len(segments) < 2:
         unknown = np.sqrt(inclusion * (1.0 - inclusion))
         return Agreement(inclusion, unknown, np.where(unknown > 0, np.inf, 1.0))
-    flat = batches.reshape(-1, d)
+    flat = batches.reshape(n_replicas * n_rounds, d)
     between = segments.var(axis=0, ddof=1)
     within = np.clip(segments * (1.0 - segments), 0.0, None).mean(axis=0)
     error = np.sqrt(np.maximum(flat.var(axis=0, ddof=1) / len(flat), between / len(segments)))

@@ -10,23 +10,19 @@ from typing import Any, Literal
 import numpy as np
 
 from ..._tools.arrays import Floats, Mask
-from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
 from ...exceptions import SettingError
 from ...posterior.posterior import Posterior
 from ..base import RunOptions, judged
 from ..target import Target
 from .agreement import Agreement, agreement_of
+from .cached import CachedCrew, CachedTarget
+from .crew import CompiledCrew, Crew
 from .evidence import Evidence, by_revisits, by_stepping_stones
+from .ladders import Ladder, Proposals, Round, Space
 from .posterior import Sampled, Visited, tempering_posterior
-from .replicas import (
-    CompiledTarget,
-    Proposals,
-    Replica,
-    Round,
-    block_rules,
-)
-from .searching import Searched, leading_modes, most_searches, search_modes
+from .replicas import CompiledTarget, block_rules
+from .searching import most_searches
 
 _FIRST_TEMPERATURES = 10
 _FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10
@@ -59,10 +55,15 @@ class Tempering:
     with more weight, from the conditionals of the blocks that do not follow z. Sampling goes on until the replicas
     agree or `steps` is reached.
 
+    Models without a compiled scorer, and features of several columns, are sampled by plainer moves of the same kinds,
+    for all chains at once, through a memory of scored subsets: every feature is flipped in turn (Metropolis), a member
+    is exchanged for another feature, both uniformly chosen, and blocks are small and do not follow z.
+
     chains : independent replicas, spread over threads; the result does not depend on the number of threads
     temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
     steps : most sweeps kept per replica; "auto" is 3,000
-    block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments)
+    block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments);
+        without a compiled scorer "auto" is 4, and more than 8 count as 8
     searches : annealed searches per replica; up to four times as many until several come near the best subset
     precision : target for the largest Monte-Carlo standard error of an inclusion probability
     agreement : target for the largest R̂ of an inclusion probability
@@ -95,20 +96,17 @@ class Tempering:
 
     def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
-        compiled = CompiledTarget.of(target)
-        assert compiled is not None
-        replicas = [Replica(compiled, rng) for rng in options.rng.spawn(self.chains)]
         n_rounds = max(1, -(-self._most_sweeps // _ROUND))
         stages = most_searches(self.searches) + len(_TUNING_SWEEPS)
         with ProgressBar("sampling subsets", (stages + n_rounds) * self.chains, options.progress) as bar:
-            crew = Crew(compiled, replicas, options.n_jobs, bar)
+            crew = crew_of(target, self.chains, options, bar)
             proposals = self._warm_up(crew)
-            found_by = [float(replica.best.log_posterior[0]) for replica in replicas]
+            found_by = [float(replica.best.log_posterior[0]) for replica in crew.replicas]
             rounds, verdict = self._sample(crew, proposals, n_rounds)
-            visited = Visited.of(compiled, rounds)
+            visited = Visited.of(crew.target, rounds)
             evidence = self._evidence(target, crew, proposals, rounds, visited)
         bests = crew.best, crew.searched, np.array(found_by)
-        sampled = Sampled(compiled, proposals, rounds, visited, evidence, *bests, verdict)
+        sampled = Sampled(crew.target, proposals, rounds, visited, evidence, *bests, verdict, crew.without_value)
         posterior = tempering_posterior(
             target, sampled, self.keep, self.rescore, self.precision, self.agreement, started
         )
@@ -118,8 +116,9 @@ class Tempering:
     def _most_sweeps(self) -> int:
         return 3000 if self.steps == "auto" else self.steps
 
-    def used_block_size(self, target: CompiledTarget) -> int:
-        size = (12 if len(target.scoring.weights) <= 21 else 10) if self.block_size == "auto" else self.block_size
+    def used_block_size(self, target: Space) -> int:
+        usual, most = target.block_sizes
+        size = usual if self.block_size == "auto" else min(self.block_size, most)
         return max(1, min(size, target.n_free))
 
     def first_betas(self, n_rows: int) -> Floats:
@@ -132,16 +131,16 @@ class Tempering:
             raise SettingError("temperatures: inverse temperatures must ascend from above 0 to 1.")
         return betas
 
-    def _warm_up(self, crew: Crew) -> Proposals:
+    def _warm_up(self, crew: Crew[Any]) -> Proposals:
         """Search, gather, tune. Nothing that is drawn here is kept."""
         target, size = crew.target, self.used_block_size(crew.target)
         betas = self.first_betas(target.n_rows)
-        crew.searched = search_modes(target, crew.replicas, betas, size, crew.each, self.searches, crew.n_jobs)
+        crew.searched = crew.search(betas, size, self.searches)
         interest, doubt = crew.searched.interest, np.zeros(target.n_columns)
         _redistribute(target, crew.replicas, betas, crew.searched.states, crew.modes())
         for n in _TUNING_SWEEPS:
             proposals = Proposals(betas, block_rules(target, interest, size, doubt), differences(crew.modes()[0]))
-            rounds = crew.each(lambda replica, n=n, now=proposals: replica.advance(now, n))
+            rounds = crew.advance(proposals, n)
             interest = 0.5 * interest + 0.5 * np.mean([found.interest for found in rounds], axis=0)
             coldest = np.clip(np.mean([found.inclusion for found in rounds], axis=0), 0.0, 1.0)
             doubt = 0.5 * doubt + coldest * (1.0 - coldest)
@@ -153,12 +152,12 @@ class Tempering:
                     replica.place(replica.included[nearest], replica.log_ratios[nearest])
         return Proposals(betas, block_rules(target, interest, size, doubt), differences(crew.modes()[0]))
 
-    def _sample(self, crew: Crew, proposals: Proposals, n_rounds: int) -> tuple[list[list[Round]], Agreement]:
+    def _sample(self, crew: Crew[Any], proposals: Proposals, n_rounds: int) -> tuple[list[list[Round]], Agreement]:
         rounds: list[list[Round]] = [[] for _ in crew.replicas]
         length = min(_ROUND, self._most_sweeps)
         verdict: Agreement | None = None
         for number in range(1, n_rounds + 1):
-            for kept, new in zip(rounds, crew.each(lambda replica: replica.advance(proposals, length)), strict=True):
+            for kept, new in zip(rounds, crew.advance(proposals, length), strict=True):
                 kept.append(new)
             if number == n_rounds or (number >= _FEWEST_ROUNDS and number % 2 == 0):
                 verdict = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
@@ -171,59 +170,28 @@ class Tempering:
     def _evidence(
         self,
         target: Target,
-        crew: Crew,
+        crew: Crew[Any],
         proposals: Proposals,
         rounds: list[list[Round]],
         visited: Visited,
     ) -> Evidence:
-        if not crew.target.scoring.weights.any():
+        if target.model.describe().n_environments == 1:
             return Evidence(0.0, 0.0, "one environment")
         traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
-        return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(
-            target, crew.replicas, proposals, traces, crew.n_jobs
-        )
+        return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(target, crew, proposals, traces)
 
 
-class Crew:
-    """The replicas of one run, worked on in threads, with what the progress bar tells about them."""
-
-    def __init__(self, target: CompiledTarget, replicas: list[Replica], n_jobs: int | None, bar: ProgressBar) -> None:
-        self.target = target
-        self.replicas = replicas
-        self.n_jobs = n_jobs
-        self.bar = bar
-        self.verdict: Agreement | None = None
-        self.searched = Searched(np.zeros(target.n_columns))
-
-    def each(self, work: Any) -> list[Round]:
-        results = []
-        for result in ordered_map(work, self.replicas, self.n_jobs):
-            results.append(result)
-            self.bar.advance(1, self._detail(result))
-        return results
-
-    def _detail(self, latest: Round) -> str:
-        swaps = 1.0 - float(latest.rejected.mean()) if len(latest.rejected) else 1.0
-        agreement = f", R̂ {self.verdict.largest_r_hat:.2f}" if self.verdict is not None else ""
-        return f"best {self.best[1]:.1f}, swaps {swaps:.0%}{agreement}"
-
-    @property
-    def best(self) -> tuple[Mask, float]:
-        """The best subset (d,) that any replica has met, or that a clique led to, and its log p(z)Λ(z)."""
-        met = [(replica.best.included, float(replica.best.log_posterior[0])) for replica in self.replicas]
-        return max(met + self.searched.stepped, key=lambda found: found[1])
-
-    def modes(self) -> tuple[Mask, Floats]:
-        """Good distinct subsets met so far (m, d), best first, and their log p(z)Λ(z) (m,)."""
-        bests = [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in self.replicas]
-        coldest = [(included[-1], values[-1:]) for included, values in self.searched.states]
-        ends = [(mask, float(self.target.log_posterior(mask[None], value)[0])) for mask, value in coldest]
-        return leading_modes(self.searched.ends + self.searched.stepped + ends + bests)
+def crew_of(target: Target, chains: int, options: RunOptions, bar: ProgressBar) -> Crew[Any]:
+    """So many replicas, compiled where the model has a compiled scorer."""
+    compiled, rngs = CompiledTarget.of(target), options.rng.spawn(chains)
+    if compiled is None:
+        return CachedCrew(CachedTarget(target), rngs, bar)
+    return CompiledCrew(compiled, rngs, options.n_jobs, bar)
 
 
 def _redistribute(
-    target: CompiledTarget,
-    replicas: list[Replica],
+    target: Space,
+    replicas: Sequence[Ladder],
     betas: Floats,
     states: list[tuple[Mask, Floats]],
     modes: tuple[Mask, Floats],

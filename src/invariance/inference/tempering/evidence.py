@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ..._tools.arrays import Floats, Integers, Mask
-from ..._tools.parallel import ordered_map
 from ..target import Target
-from .replicas import Proposals, Replica
+from .crew import Crew
+from .ladders import Proposals
 
 _PRIOR_DRAWS = 2000
 _RUNGS = 12
@@ -63,13 +64,7 @@ def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats,
     return shares, shares * np.exp(logsumexp(log_joint) - logsumexp(log_joint[known])) if known.any() else shares
 
 
-def by_stepping_stones(
-    target: Target,
-    replicas: list[Replica],
-    proposals: Proposals,
-    traces: list[Floats],
-    n_jobs: int | None,
-) -> Evidence:
+def by_stepping_stones(target: Target, crew: Crew[Any], proposals: Proposals, traces: list[Floats]) -> Evidence:
     """From the prior through all temperatures to the posterior, by geometric bridges between neighbours.
 
     traces: of each replica (n, t) log Λ. Below the hottest temperature, a ladder down to the prior is run for this.
@@ -77,15 +72,12 @@ def by_stepping_stones(
     hottest = proposals.betas[0]
     below = hottest * (np.arange(_RUNGS + 1) / _RUNGS) ** 3
     ladder = Proposals(below, proposals.rules, proposals.differences)
-
-    def descend(replica: Replica) -> float:
+    for replica in crew.replicas:
         replica.place(np.repeat(replica.included[:1], len(below), 0), np.repeat(replica.log_ratios[:1], len(below)))
-        replica.advance(ladder, _SETTLING)
-        return bridges(below, replica.advance(ladder, _KEPT).trace)
-
-    from_prior = np.array(list(ordered_map(descend, replicas, n_jobs)))
+    list(crew.rounds(ladder, _SETTLING))
+    from_prior = np.array([bridges(below, kept.trace) for kept in crew.rounds(ladder, _KEPT)])
     from_hottest = np.array([bridges(proposals.betas, trace) for trace in traces])
-    drawn = target.prior.sample(_PRIOR_DRAWS, replicas[0].rng)
+    drawn = target.prior.sample(_PRIOR_DRAWS, crew.replicas[0].rng)
     decidable = np.isfinite(target.model.log_ratio_many(drawn)).mean()
     start = float(np.log(max(decidable, 0.5 / _PRIOR_DRAWS)))
     total = start + from_prior + from_hottest

@@ -21,7 +21,7 @@ from ..rescoring import rescore_leading
 from ..target import Target
 from .agreement import Agreement
 from .evidence import Evidence
-from .replicas import CompiledTarget, Proposals, Round
+from .ladders import Proposals, Round, Space
 from .searching import Searched
 from .support_note import support_note
 
@@ -109,7 +109,7 @@ class Visited:
     visits: Integers
 
     @classmethod
-    def of(cls, target: CompiledTarget, rounds: list[list[Round]]) -> Visited:
+    def of(cls, target: Space, rounds: list[list[Round]]) -> Visited:
         packed, values, segment = [], [], []
         per_replica = max(2, -(-_FEWEST_SEGMENTS // len(rounds)))
         for r, parts in enumerate(rounds):
@@ -123,7 +123,7 @@ class Visited:
         visits = np.zeros((per_replica * len(rounds), len(distinct)), np.int64)
         np.add.at(visits, (segments, group.ravel()), 1)
         log_joint = target.log_posterior(included, ratios[first])
-        return cls(included[:, target.features], ratios[first], log_joint, visits)
+        return cls(target.masks(included), ratios[first], log_joint, visits)
 
     def entropy(self, log_evidence: float) -> float:
         """Of each segment: Σ −p log p over what the others visited, and the mean of −log p of its own draws elsewhere.
@@ -158,10 +158,10 @@ class Sampled:
     """What a run leaves behind.
 
     rounds: for each replica its rounds; best: the best subset met anywhere (d,) and its log p(z)Λ(z);
-    warm_up_bests (replicas,): best of each in warm-up.
+    warm_up_bests (replicas,): best of each in warm-up; without_value: see `Crew`.
     """
 
-    target: CompiledTarget
+    target: Space
     proposals: Proposals
     rounds: list[list[Round]]
     visited: Visited
@@ -170,6 +170,7 @@ class Sampled:
     searched: Searched
     warm_up_bests: Floats
     verdict: Agreement
+    without_value: Mask
 
 
 def tempering_posterior(
@@ -182,7 +183,7 @@ def tempering_posterior(
     started: float,
 ) -> TemperingPosterior:
     """Put a run's results together, with a warning when the replicas disagree."""
-    compiled, verdict, visited = sampled.target, sampled.verdict, sampled.visited
+    space, verdict, visited = sampled.target, sampled.verdict, sampled.visited
     masks, log_ratios = _leading(visited, sampled, keep)
     check = rescore_leading(target.model, masks, log_ratios, min(rescore, len(masks)))
     log_joint = target.log_joint(masks, check.log_ratios)
@@ -203,17 +204,17 @@ def tempering_posterior(
     if problem is not None:
         notes.append(problem)
         warnings.warn(problem, MixingWarning, stacklevel=3)
-    left_out = support_note(target, sampled.searched.cliques)
+    left_out = support_note(target, sampled.searched.cliques, sampled.without_value)
     if left_out is not None:
         notes.append(left_out)
     draws = np.concatenate([part.draws for parts in sampled.rounds for part in parts])
-    included = np.unpackbits(draws, axis=1, count=compiled.n_columns)[:, compiled.features]
+    included = np.unpackbits(draws, axis=1, count=space.n_columns).astype(bool)
     log_ratio_draws = np.concatenate([part.log_ratios for parts in sampled.rounds for part in parts])
     rejected = np.mean([part.rejected for parts in sampled.rounds for part in parts], axis=0)
     order = table_order(masks, log_joint)[:_SHOWN]
     return TemperingPosterior(
         **described(target),
-        inclusion=np.clip(verdict.inclusion[compiled.features], 0.0, 1.0),
+        inclusion=np.clip(space.by_feature(verdict.inclusion, 1.0), 0.0, 1.0),
         pairwise=None,
         masks=masks,
         log_ratios=check.log_ratios,
@@ -227,7 +228,7 @@ def tempering_posterior(
             "converged": bool(reached and problem is None),
             "sweeps": n_sweeps,
             "replicas": len(sampled.rounds),
-            "inclusion_errors": verdict.standard_error[compiled.features].tolist(),
+            "inclusion_errors": space.by_feature(verdict.standard_error, 0.0).tolist(),
             "largest_error": verdict.largest_error,
             "largest_r_hat": _plain(verdict.largest_r_hat),
             "log_evidence_error": _plain(sampled.evidence.error),
@@ -244,7 +245,7 @@ def tempering_posterior(
             "mean_log_ratio": float(log_ratio_draws.mean()),
             "rescoring_difference": check.difference,
         },
-        source=DrawnSource(target, log_evidence, np.packbits(included, axis=1)),
+        source=DrawnSource(target, log_evidence, np.packbits(space.masks(included), axis=1)),
     )
 
 
@@ -286,7 +287,7 @@ def _leading(visited: Visited, sampled: Sampled, keep: int) -> tuple[Mask, Float
     order = np.argsort(-visited.log_joint, kind="stable")[:keep]
     masks, log_ratios = visited.masks[order], visited.log_ratios[order]
     target, (included, value) = sampled.target, sampled.best
-    best = included[target.features]
+    best = target.masks(included[None])[0]
     if (masks == best).all(axis=1).any():
         return masks, log_ratios
     log_ratio = value - target.log_posterior(included[None], np.zeros(1))[0]

@@ -1,4 +1,4 @@
-"""One replica of a tempered sampler: a ladder of chains at rising inverse temperatures, and what it has seen."""
+"""One replica of a tempered sampler in compiled code: a ladder of chains at rising inverse temperatures."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from ...kernels.gram_rows import GramRows, gram_rows
 from ...kernels.group_rows import without_values
 from ...kernels.ladder import Effort, sweeps
 from ..target import Target
+from .ladders import Ladder, Proposals, Round, Space, keep_better
 
 SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
 SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)
 _MOST_FACTOR_BYTES = 4e9
+_LARGEST_BLOCK = 20
 # A conditional over a whole block says this much more about a feature than one over the feature alone.
 _BLOCK_WEIGHT = 10.0
 # A search asks the rows about what second moments cannot decide only at its last temperatures: hot ones meet much of
@@ -79,8 +81,23 @@ class CompiledTarget:
         return self.start.size
 
     @property
+    def free(self) -> Mask:
+        return self.prior.free
+
+    @property
     def n_free(self) -> int:
         return int(self.prior.free.sum())
+
+    @property
+    def block_sizes(self) -> tuple[int, int]:
+        return 12 if len(self.scoring.weights) <= 21 else 10, _LARGEST_BLOCK
+
+    def masks(self, included: Mask) -> Mask:
+        return included[:, self.features]
+
+    def by_feature(self, values: Floats, of_forced: float) -> Floats:
+        """Forced features have columns too."""
+        return values[self.features]
 
     def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
         """(n,) log p(z)Λ(z), unnormalised by the evidence, of rows of `included` (n, d)."""
@@ -93,21 +110,8 @@ class CompiledTarget:
         return -np.inf if np.isnan(log_ratio) else float(self.log_posterior(included[None], np.array([log_ratio]))[0])
 
 
-@dataclass(frozen=True, eq=False)
-class Proposals:
-    """What the moves draw from, besides the subset itself: fixed while samples are kept.
-
-    betas (t,): inverse temperatures, ascending to 1; rules: two recipes for blocks;
-    differences (n, d) bool: between pairs of known modes.
-    """
-
-    betas: Floats
-    rules: tuple[BlockRule, BlockRule]
-    differences: Mask
-
-
 def block_rules(
-    target: CompiledTarget, interest: Floats, block_size: int, doubt: Floats | None = None
+    space: Space, interest: Floats, block_size: int, doubt: Floats | None = None
 ) -> tuple[BlockRule, BlockRule]:
     """Two recipes: mostly members of the subset, or whatever is open, member or not.
 
@@ -115,8 +119,8 @@ def block_rules(
     the coldest. Part of every chance is equal for all, so that every column keeps its turn. When all free columns fit
     into one block, the second recipe takes them all: then every such move is an exact draw from π_β.
     """
-    free = target.prior.free
-    even = free / max(target.n_free, 1)
+    free = space.free
+    even = free / max(space.n_free, 1)
 
     def share(values: Floats | None) -> Floats:
         weights = even if values is None else np.where(free, values, 0.0)
@@ -124,7 +128,7 @@ def block_rules(
 
     following = np.minimum(0.9, 0.25 * block_size * (0.5 * even + 0.5 * share(interest)))
     open_ones = 0.2 * even + 0.3 * share(interest) + 0.5 * share(doubt)
-    fixed = free.astype(float) if target.n_free <= block_size else _filled(open_ones, 0.75 * block_size)
+    fixed = free.astype(float) if space.n_free <= block_size else _filled(open_ones, 0.75 * block_size)
     return (
         BlockRule(following, 0.55 * block_size, block_size, True),
         BlockRule(fixed, 0.3 * block_size, block_size, False),
@@ -140,27 +144,6 @@ def _filled(shares: Floats, expected: float) -> Floats:
     return np.minimum(0.9, low * shares)
 
 
-@dataclass(frozen=True, eq=False)
-class Round:
-    """n sweeps of one replica.
-
-    draws (n, ⌈d/8⌉): packed subsets of the coldest chain; trace (n, t): log Λ of all chains, the coldest last;
-    inclusion (d,): Rao-Blackwellised mean;
-    interest (d,): the same averaged over all temperatures; rejected (t-1,): mean probability of refusing a swap.
-    """
-
-    draws: NDArray[np.uint8]
-    trace: Floats
-    inclusion: Floats
-    interest: Floats
-    rejected: Floats
-
-    @property
-    def log_ratios(self) -> Floats:
-        """(n,) of the draws"""
-        return self.trace[:, -1]
-
-
 def with_own_cache(scoring: Scoring) -> Scoring:
     """The same, except that second moments on demand get a cache that no other thread writes to."""
     gram = scoring.scatter
@@ -169,20 +152,14 @@ def with_own_cache(scoring: Scoring) -> Scoring:
     return scoring._replace(scatter=gram_rows(gram.centred, gram.bounds, gram.gaps, len(gram.cache)))
 
 
-class Replica:
-    """included (t, d), log_ratios (t,): the present subset of each chain.
-
-    best: the best subset met so far; found: the best one of the latest search.
-    """
+class Replica(Ladder):
+    """found: the best subset of the latest search."""
 
     def __init__(self, target: CompiledTarget, rng: np.random.Generator) -> None:
+        super().__init__(target, rng)
         self.target = target
-        self.rng = rng
         self._scoring = with_own_cache(target.scoring)
-        self.best = self._none_yet()
         self.found = self._none_yet()
-        self.included = target.start[None].copy()
-        self.log_ratios = np.array([target.start_log_ratio])
         self._work = active_set(len(target.scoring.weights), target.n_columns, target.capacity + 1)
 
     def search(self, proposals: Proposals, n: int, thrift: float = 0.0, free: Mask | None = None) -> Round:
@@ -193,8 +170,7 @@ class Replica:
         columns enter.
         Leaves in every chain of the ladder the subset with which its temperature ended.
         """
-        self.included = self.target.start[None].copy()
-        self.log_ratios = np.array([self.target.start_log_ratio])
+        self.place(self.target.start[None], np.array([self.target.start_log_ratio]))
         self.found = self._none_yet()
         visited, values, interest = [], [], np.zeros(self.target.n_columns)
         hot = self._scoring._replace(rows=without_values(self._scoring.rows))
@@ -203,25 +179,17 @@ class Replica:
             best = self._none_yet()
             scoring = self._scoring if i >= len(proposals.betas) - _BY_ROWS else hot
             result = self.advance(stage, n, SEARCH, self.target.search_prior(beta, thrift, free), best, scoring)
-            self._note(best.included)
+            value = self.target.value_of(best.included, self._scoring)
+            self.note(best.included, value)
+            keep_better(self.found, best.included, value)
             visited.append(self.included[0].copy())
             values.append(self.log_ratios[0])
             interest += result.interest / len(proposals.betas)
         self.included, self.log_ratios = np.array(visited), np.array(values)
         return Round(result.draws, result.trace, result.inclusion, interest, result.rejected)
 
-    def place(self, included: Mask, log_ratios: Floats) -> None:
-        self.included, self.log_ratios = included.copy(), log_ratios.copy()
-
     def _none_yet(self) -> Best:
         return Best(self.target.start.copy(), np.array([-np.inf]))
-
-    def _note(self, included: Mask) -> None:
-        value = self.target.value_of(included, self._scoring)
-        for record in (self.found, self.best):
-            if value > record.log_posterior[0]:
-                record.included[:] = included
-                record.log_posterior[0] = value
 
     def advance(
         self,

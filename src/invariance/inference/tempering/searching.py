@@ -12,14 +12,9 @@ from ..._tools.arrays import Floats, Integers, Mask
 from ...kernels.chain_moves import BlockRule
 from ...kernels.gram_rows import GramRows
 from ...kernels.pursuit import FORWARD, MATCHING
+from .ladders import Proposals, Round
 from .regression_paths import groupings, regression_path
-from .replicas import (
-    CompiledTarget,
-    Proposals,
-    Replica,
-    Round,
-    block_rules,
-)
+from .replicas import CompiledTarget, Replica, block_rules
 from .together import Cliques
 
 # Runs a search of every replica and returns what came of them, in their order.
@@ -28,7 +23,7 @@ Each = Callable[[Callable[[Replica], Round]], list[Round]]
 # Sweeps at each temperature: more searches find more than longer ones.
 _SWEEPS = 20
 # One kind of search pays this many nats for each member while it is hot.
-_THRIFT = 3.0
+THRIFT = 3.0
 # Columns of a regression path: few enough to be searched thoroughly, a few times those that matter.
 _PATH = 30
 _MOST_MODES = 8
@@ -120,7 +115,7 @@ def search_modes(
     few, many = block_rules(target, guide, block_size, guide)
     follow = few, many._replace(follows=True)
     mixed = few, many
-    kinds = [Kind(follow), Kind(mixed, _THRIFT), *(Kind(mixed, free=columns) for columns in (*paths, together))]
+    kinds = [Kind(follow), Kind(mixed, THRIFT), *(Kind(mixed, free=columns) for columns in (*paths, together))]
     result = Searched(np.zeros(target.n_columns), stepped=climbed, cliques=cliques)
     least = max(searches, -(-len(kinds) // len(replicas)))
     for number in range(max(most_searches(searches), least)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._tools.arrays import Mask
 from ..target import Target
 from .replicas import CompiledTarget
 from .together import Cliques, undecidable_subsets
@@ -11,14 +12,17 @@ from .together import Cliques, undecidable_subsets
 _EXAMPLES = 64
 
 
-def support_note(target: Target, known: Cliques | None = None) -> str | None:
-    """A sentence when single features, or some that belong together, put subsets outside the support."""
+def support_note(target: Target, known: Cliques | None = None, met: Mask | None = None) -> str | None:
+    """A sentence when single features, or some that belong together, put subsets outside the support.
+
+    met (k, p): subsets without a value that a sampler came across, for models without a compiled scorer.
+    """
     model, prior = target.model, target.prior
     allowed = ~prior.forced_out
     alone = np.eye(len(allowed), dtype=bool)[allowed & model.nearly_outcome()]
     every = allowed[None] if allowed.sum() <= prior.max_size else alone[:0]
     compiled = CompiledTarget.of(target)
-    together = alone[:0]
+    together = alone[:0] if met is None else met
     if compiled is not None:
         together = undecidable_subsets(compiled, model.rows is not None, _EXAMPLES, known)
     reasons = model.unsupported(np.concatenate([alone, together, every])).reasons

@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
 from ..._tools.arrays import Floats, Mask
-from ...conditionals.gaussian_moments import COLLINEARITY_PENALTY
-from ...kernels.mean_field import ascend, score_draws
+from ...kernels.active_set import Scoring
+from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, score_draws
 from ...priors.bound import PriorTerms
 from ..generic_walk import walk_of
 from ..subset_blocks import DenseBlocks
 from ..target import Target
 from .mean_field import MeanField
 from .schedules import Schedule
+from .scored_draws import ScoredDraws, ascend_in_batches
 
 # Up to this many free features all subsets are scored once and looked up.
 _LOOK_UP = 16
 _STRETCH = 50
+
+# A table of all draws, or what computes and remembers their log Λ.
+Scorer = Floats | CompiledScorer | ScoredDraws
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,7 @@ class FreeSpace:
     """The draws of a target over its f free features, and what scoring them takes."""
 
     target: Target
+    _scored: dict[bool, ScoredDraws] = field(default_factory=dict, init=False)
 
     @property
     def free(self) -> NDArray[np.intp]:
@@ -42,17 +46,21 @@ class FreeSpace:
 
     @cached_property
     def table(self) -> Floats:
-        """log Λ of all draws by bit pattern where there are few features, otherwise empty; NaN where undecidable."""
+        """log Λ of all draws by bit pattern where there are few features, otherwise empty; NaN where undecidable.
+
+        Nothing is said of draws that are too large.
+        """
         f = len(self.free)
         if f > _LOOK_UP:
             return np.empty(0)
-        dense = DenseBlocks(walk_of(self.target.model, self.free, self.target.forced), PriorTerms.flat(f, f))
+        walk = walk_of(self.target.model, self.free, self.target.forced)
+        dense = DenseBlocks(walk, PriorTerms.flat(f, self.max_size))
         return np.concatenate([dense.scored(b).log_ratio for b in range(dense.n_blocks)])
 
     @cached_property
     def _search_table(self) -> Floats:
         table = self.table.copy()
-        unknown = np.isnan(table)
+        unknown = np.isnan(table) & (self.table_draws.sum(axis=1) <= self.max_size)
         table[unknown] = self.target.model.search_ratio_many(self.target.masks(self.table_draws[unknown]))
         return table
 
@@ -74,31 +82,56 @@ class FreeSpace:
         peaks = np.flatnonzero((value >= best_neighbour) & (value > value.max() - relevant) & (value > -np.inf))
         return self.target.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
 
-    def scorer(self, memory: int, searching: bool) -> tuple[Any, ...]:
-        """The arguments of `score_draw`, with a memory of its own; collinear draws have a value only when searching."""
-        scoring, forced = self.target.model.scoring(), self.target.forced
-        assert scoring is not None
+    def scorer(self, memory: int, searching: bool) -> Scorer:
+        """What scores draws, with room to remember so many; collinear draws have a value only when searching.
+
+        Compiled scorers have a memory of their own. The others share one: they wait for the model, not for each other.
+        """
+        if self.table.size:
+            return self._search_table if searching else self.table
+        model = self.target.model
+        scoring = model.scoring()
+        if scoring is not None:
+            return self._compiled(scoring, memory, model.search_penalty if searching else np.nan)
+        score = model.search_ratio_many if searching else model.log_ratio_many
+        fresh = ScoredDraws(lambda draws: score(self.target.masks(draws)), self.max_size, memory)
+        return self._scored.setdefault(searching, fresh)
+
+    def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
+        forced = self.target.forced
         features = np.delete(np.arange(scoring.inverse_scale.shape[1]), scoring.outcome).astype(np.int64)
-        size = 1 if self.table.size else 1 << (max(memory, 2) - 1).bit_length()
-        words = np.random.default_rng(0).integers(0, 1 << 63, (len(self.free), 2), dtype=np.uint64, endpoint=True)
+        size = 1 << (max(memory, 2) - 1).bit_length()
         room = len(forced) + self.max_size + 1
         members = np.zeros(room, np.int64)
         members[: len(forced)] = features[forced]
-        return (
-            self._search_table if searching else self.table,
+        return CompiledScorer(
             scoring,
-            COLLINEARITY_PENALTY if searching else np.nan,
-            features[self.free],
-            words,
-            np.zeros((size, 2), np.uint64),
-            np.empty(size),
-            len(forced),
-            (members, np.empty((len(scoring.weights), room, room))),
+            penalty,
+            columns=features[self.free],
+            words=np.random.default_rng(0).integers(0, 1 << 63, (len(self.free), 2), dtype=np.uint64, endpoint=True),
+            slots=np.zeros((size, 2), np.uint64),
+            values=np.empty(size),
+            members=members,
+            n_forced=len(forced),
+            matrices=np.empty((len(scoring.weights), room, room)),
         )
 
     def log_joint(self, draws: Mask, log_ratios: Floats) -> Floats:
         """(S,) log p(z) + log Λ(z) of draws (S, f)"""
         return log_ratios + self.target.terms.log_prior(draws)
+
+    def log_ratios(self, draws: Mask, scorer: Scorer) -> Floats:
+        """(S,) log Λ of draws (S, f); not finite outside the support"""
+        if isinstance(scorer, ScoredDraws):
+            return scorer.log_ratios(draws)
+        values = np.empty(len(draws))
+        score_draws(draws, self.max_size, scorer, values)
+        return values
+
+    def objective(self, infeasible: float) -> Objective:
+        terms = self.target.terms
+        n_rows = float(self.target.model.n_rows)
+        return Objective(terms.log_odds, terms.log_size_weight, terms.max_size, n_rows, infeasible)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +182,8 @@ def run_ascent(
     report: Callable[[int, float], None],
 ) -> Ascent:
     """Ascend from `logits` (f,); `report(steps, elbo)` is called now and then."""
-    arguments = space.scorer(memory, searching=True)
-    f, n_rows = len(space.free), float(space.target.model.n_rows)
-    rates = schedule.rates(iterations)
+    scorer, objective = space.scorer(memory, searching=True), space.objective(infeasible)
+    f, rates = len(space.free), schedule.rates(iterations)
     elbo, error, feasible = np.empty((3, iterations))
     leaders = _Leaders(leading)
     logits, lowest = logits.copy(), np.zeros(1)
@@ -159,33 +191,23 @@ def run_ascent(
     while done < iterations:
         steps = min(_STRETCH, iterations - done)
         part = slice(done, done + steps)
-        history = np.empty((steps, f))
-        ascend(
-            logits,
-            rng.random((steps, pairs, f)),
-            rates[part],
-            rng.random(steps) < kl_analytic_probability,
-            space.target.terms.log_odds,
-            space.target.terms.log_size_weight,
-            space.max_size,
-            n_rows,
-            infeasible,
-            lowest,
-            arguments,
-            elbo[part],
-            error[part],
-            feasible[part],
-            history,
-        )
-        elbo[part] += _prior_and_entropy(space, history)
-        leaders.offer(elbo[part] - 2.0 * error[part], done, history)
+        trace = Trace(elbo[part], error[part], feasible[part], np.empty((steps, f)))
+        uniforms = rng.random((steps, pairs, f))
+        analytic = rng.random(steps) < kl_analytic_probability
+        moves = logits, uniforms, rates[part], analytic, objective, lowest
+        if isinstance(scorer, ScoredDraws):
+            ascend_in_batches(*moves, scorer, trace)
+        else:
+            ascend(*moves, scorer, trace)
+        elbo[part] += _prior_and_entropy(space, trace.logits)
+        leaders.offer(elbo[part] - 2.0 * error[part], done, trace.logits)
         if elbo[part].max() > best:
             best, best_at = float(elbo[part].max()), done + int(elbo[part].argmax())
         done += steps
         report(steps, float(elbo[done - 1]))
         if patience is not None and done - best_at > patience:
             break
-    leaders.entries.append((-np.inf, done - 1, history[-1].copy()))
+    leaders.entries.append((-np.inf, done - 1, trace.logits[-1].copy()))
     measured = _measure(space, leaders, rng, fresh, space.scorer(memory, searching=False))
     return Ascent(*measured, elbo[:done], error[:done], feasible[:done])
 
@@ -198,7 +220,7 @@ def _prior_and_entropy(space: FreeSpace, logits: Floats) -> Floats:
 
 
 def _measure(
-    space: FreeSpace, leaders: _Leaders, rng: np.random.Generator, fresh: int, arguments: tuple[Any, ...]
+    space: FreeSpace, leaders: _Leaders, rng: np.random.Generator, fresh: int, scorer: Scorer
 ) -> tuple[Floats, int, float, float, float]:
     """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all subsets are known)."""
     exact = space.table.size > 0
@@ -210,9 +232,7 @@ def _measure(
         draws = space.table_draws if exact else q.sample(fresh, np.random.default_rng(seed))
         log_q = q.log_prob(draws)
         weights = np.exp(log_q) if exact else np.full(fresh, 1.0 / fresh)
-        log_ratios = np.empty(len(draws))
-        score_draws(draws, space.max_size, arguments, log_ratios)
-        values = space.log_joint(draws, log_ratios) - log_q
+        values = space.log_joint(draws, space.log_ratios(draws, scorer)) - log_q
         elbo, error, share = _restricted_elbo(values, weights, exact)
         results.append((logits, iteration, elbo, error, share * float(np.exp(q.log_support_mass))))
     return max(results, key=lambda result: (result[2], -result[1]))

@@ -14,6 +14,7 @@ from .importance import reweight
 from .mean_field import MeanField
 from .mixture import Mixture
 from .modes import MISSED_SHARE, around
+from .scored_draws import log_ratios_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +48,8 @@ def missed_at_modes(
     shares = np.concatenate([0.5 * weights, np.full(len(local), 0.5 / len(local))])
     wide = Mixture((*components, *local), shares)
     masks = wide.sample(n_draws, rng)
-    log_ratios, log_prior = target.model.log_ratio_many(masks), target.prior.log_prob(masks)
-    seen = reweight(masks, log_ratios, log_prior, wide.log_prob(masks), len(masks))
+    log_ratios = log_ratios_of(target.model, masks)
+    seen = reweight(masks, log_ratios, target.prior.log_prob(masks), wide.log_prob(masks), len(masks))
     log_posterior = target.log_joint(seen.masks, seen.log_ratios) - seen.log_evidence
     return _missed(q, seen.masks, log_posterior, np.exp(seen.log_probabilities))
 

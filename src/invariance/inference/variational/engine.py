@@ -15,7 +15,6 @@ from ..._tools.arrays import Floats, Mask
 from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
 from ...conditionals.base import BoundConditional
-from ...data.subsets import distinct
 from ...exceptions import EngineError, SettingError
 from ...posterior.posterior import Posterior
 from ...priors.bound import BoundPrior
@@ -30,6 +29,7 @@ from .mixture import Mixture, fit_mixture
 from .modes import find_modes, with_swaps
 from .posterior import Elbo, variational_posterior
 from .schedules import Cyclical, Schedule
+from .scored_draws import log_ratios_of
 
 Start = Literal["uninformative", "informative", "searched"]
 Initial = Mapping[str, float] | ArrayLike
@@ -217,7 +217,7 @@ class Variational:
             return np.arange(model.n_features)
         if model.rows is None:
             raise EngineError(
-                "screen='lasso' needs the rows, and only moments are at hand. Use Variational(screen='search')."
+                "screen='lasso' needs the rows, which are not at hand. Use Variational(screen='search')."
             )
         return np.flatnonzero(LassoScreen(k=self.screened).screen(model.rows).kept)
 
@@ -246,18 +246,18 @@ class Variational:
         rng: np.random.Generator,
     ) -> tuple[MeanField | Mixture, Elbo]:
         fit, target = fits[chosen], space.target
+        q = _over_all(target, fit)
         if fit.elbo == -np.inf:
+            reasons = "; ".join(target.model.unsupported(q.mode[None]).reasons)
             raise EngineError(
-                "variational inference ended where no draw can be scored: the features that it includes are collinear. "
-                "Use inference='tempering', or drop features that are combinations of others."
+                f"variational inference ended where no draw can be scored{': ' if reasons else ''}{reasons}. "
+                "Use inference='tempering', or fewer features."
             )
         if self.components == 1:
-            return MeanField(target.expanded(fit.logits, np.inf, -np.inf), target.prior.max_size), Elbo(
-                fit.elbo, fit.elbo_error
-            )
+            return q, Elbo(fit.elbo, fit.elbo_error)
         fitted = fit_mixture(
-            _one_for_each_mode(fits, space, target.prior.max_size),
-            target.log_joint,
+            _one_for_each_mode(fits, target),
+            lambda masks: target.log_joint(masks, log_ratios_of(target.model, masks)),
             self.fresh,
             rng,
         )
@@ -265,8 +265,7 @@ class Variational:
 
     def _reweighted(self, target: Target, q: MeanField | Mixture, rng: np.random.Generator) -> Reweighted:
         masks = q.sample(self.draws, rng)
-        first, group = distinct(masks)
-        log_ratios = target.model.log_ratio_many(masks[first])[group]
+        log_ratios = log_ratios_of(target.model, masks)
         return reweight(masks, log_ratios, target.prior.log_prob(masks), q.log_prob(masks), keep=1000)
 
 
@@ -287,11 +286,16 @@ def _logits(inclusion: Floats) -> Floats:
     return logit(np.clip(inclusion, 1e-4, 1.0 - 1e-4))
 
 
-def _one_for_each_mode(fits: dict[str, Ascent], space: FreeSpace, max_size: int) -> tuple[MeanField, ...]:
+def _over_all(target: Target, fit: Ascent) -> MeanField:
+    """What one start led to, over all p features."""
+    return MeanField(target.expanded(fit.logits, np.inf, -np.inf), target.prior.max_size)
+
+
+def _one_for_each_mode(fits: dict[str, Ascent], target: Target) -> tuple[MeanField, ...]:
     """The best of the fits that ended at the same subset."""
     best: dict[bytes, MeanField] = {}
     for fit in sorted(fits.values(), key=lambda fit: fit.elbo):
         if fit.elbo > -np.inf:
-            field = MeanField(space.target.expanded(fit.logits, np.inf, -np.inf), max_size)
-            best[field.mode.tobytes()] = field
+            q = _over_all(target, fit)
+            best[q.mode.tobytes()] = q
     return tuple(reversed(best.values()))

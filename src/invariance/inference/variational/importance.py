@@ -70,7 +70,8 @@ def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
 
     The largest weights are replaced by quantiles of a generalised Pareto distribution fitted to them. Draws of a subset
     have the same weight, so that there may be nothing to fit: k̂ is -inf where the largest weights tie, which have no
-    tail, and inf where fewer than five draws stand above the others and hold a share of the weight that matters.
+    tail, and inf where fewer than five draws stand above the others and hold a share of the weight that matters, or
+    where these dwarf the rest of the tail so far that it vanishes in float64.
     """
     n = len(log_weights)
     centred = log_weights - log_weights.max()
@@ -83,7 +84,10 @@ def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
         return (np.inf if weights[tail].sum() > _NEGLIGIBLE * weights.sum() else -np.inf), log_weights
     if np.ptp(centred[tail]) <= _TIE:
         return -np.inf, log_weights
-    k, sigma = _fit_generalised_pareto(np.exp(centred[tail]) - np.exp(cutoff))
+    excess = np.exp(centred[tail]) - np.exp(cutoff)
+    if _lower_quarter(excess) == 0.0:
+        return np.inf, log_weights
+    k, sigma = _fit_generalised_pareto(excess)
     quantile = (np.arange(1, len(tail) + 1) - 0.5) / len(tail)
     spread = -np.log1p(-quantile) if abs(k) < 1e-12 else np.expm1(-k * np.log1p(-quantile)) / k
     smoothed = centred.copy()
@@ -95,9 +99,8 @@ def _fit_generalised_pareto(sorted_excess: Floats) -> tuple[float, float]:
     """Shape and scale by the empirical-Bayes estimate of Zhang & Stephens (2009), with its weak prior on the shape."""
     n = len(sorted_excess)
     m = 30 + int(np.sqrt(n))
-    quarter = sorted_excess[int(n / 4 + 0.5) - 1]
     grid = 1.0 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))
-    theta = grid / (3.0 * quarter) + 1.0 / sorted_excess[-1]
+    theta = grid / (3.0 * _lower_quarter(sorted_excess)) + 1.0 / sorted_excess[-1]
     shape = np.log1p(-theta[:, None] * sorted_excess).mean(axis=1)
     log_likelihood = n * (-np.log(_scale(theta, shape, sorted_excess)) - shape - 1.0)
     weight = np.exp(log_likelihood - logsumexp(log_likelihood))
@@ -105,6 +108,10 @@ def _fit_generalised_pareto(sorted_excess: Floats) -> tuple[float, float]:
     k = float(np.log1p(-best * sorted_excess).mean())
     sigma = float(_scale(np.array(best), np.array(k), sorted_excess))
     return (n * k + 5.0) / (n + 10.0), sigma
+
+
+def _lower_quarter(sorted_excess: Floats) -> float:
+    return float(sorted_excess[int(len(sorted_excess) / 4 + 0.5) - 1])
 
 
 def _scale(theta: Floats, shape: Floats, excess: Floats) -> Floats:

@@ -24,10 +24,6 @@ class Mixture:
     components: tuple[MeanField, ...]
     weights: Floats
 
-    @property
-    def max_size(self) -> int:
-        return self.components[0].max_size
-
     @cached_property
     def inclusion(self) -> Floats:
         """(p,) probability of each feature"""
@@ -65,12 +61,11 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class MixtureFit:
-    """mixture, its ELBO and standard error, and the ELBO (c,) of each component alone, all on the same draws."""
+    """mixture, its ELBO and standard error."""
 
     mixture: Mixture
     elbo: float
     error: float
-    single: Floats
 
 
 def fit_mixture(
@@ -119,4 +114,4 @@ def fit_mixture(
         best[c] ** 2 * (parts[c].var() + share_variance(len(parts[c]), n_draws)) / len(parts[c])
         for c in np.flatnonzero(best > 0.0)
     )
-    return MixtureFit(Mixture(components, best), elbo(best), float(np.sqrt(variance)), single)
+    return MixtureFit(Mixture(components, best), elbo(best), float(np.sqrt(variance)))

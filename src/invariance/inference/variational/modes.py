@@ -11,9 +11,8 @@ from ..._tools.progress import ProgressBar
 from ...exceptions import DataError
 from ..base import RunOptions
 from ..target import Target
-from ..tempering.engine import Crew, Tempering
-from ..tempering.replicas import CompiledTarget, Replica
-from ..tempering.searching import leading_modes, most_searches, search_modes
+from ..tempering.engine import Tempering, crew_of
+from ..tempering.searching import leading_modes, most_searches
 from .mean_field import MeanField
 
 # A subset is missed by a law that gives it less than this share of its probability.
@@ -27,14 +26,12 @@ _MOST_WORK = 1e10
 
 def find_modes(target: Target, options: RunOptions) -> Mask:
     """(m, p) distinct subsets that searches ended with, within 15 nats of the best of all, best first."""
-    compiled, engine = CompiledTarget.of(target), Tempering()
-    assert compiled is not None
-    betas, block_size = engine.first_betas(compiled.n_rows), engine.used_block_size(compiled)
-    replicas = [Replica(compiled, rng) for rng in options.rng.spawn(engine.chains)]
+    engine = Tempering()
     with ProgressBar("searching subsets", most_searches(engine.searches) * engine.chains, options.progress) as bar:
-        crew = Crew(compiled, replicas, options.n_jobs, bar)
-        searched = search_modes(compiled, replicas, betas, block_size, crew.each, engine.searches, options.n_jobs)
-    return leading_modes(searched.ends + searched.stepped)[0][:, compiled.features]
+        crew = crew_of(target, engine.chains, options, bar)
+        betas, block_size = engine.first_betas(crew.target.n_rows), engine.used_block_size(crew.target)
+        searched = crew.search(betas, block_size, engine.searches)
+    return crew.target.masks(leading_modes(searched.ends + searched.stepped)[0])
 
 
 def log_joint_changes(target: Target, mask: Mask) -> Floats:

@@ -17,16 +17,6 @@ class Schedule(Protocol):
 
 
 @dataclass(frozen=True)
-class Constant:
-    """The same rate throughout."""
-
-    rate: float
-
-    def rates(self, n_iterations: int) -> Floats:
-        return np.full(n_iterations, self.rate)
-
-
-@dataclass(frozen=True)
 class Cyclical:
     """Up from `base` to `maximum` in `steps_up` iterations and down again in as many (Smith 2017).
 

@@ -1,0 +1,80 @@
+"""The ascent of models without a compiled scorer: draws are scored in batches, and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+import numpy as np
+
+from ..._tools.arrays import Floats, Mask
+from ...conditionals.base import BoundConditional
+from ...data.subsets import distinct
+from ...kernels.mean_field import Objective, Trace, draw_pairs, make_step
+
+
+class ScoredDraws:
+    """log Λ of draws (S, f) by `score`, which sees each distinct one once while it is remembered.
+
+    room: how many are remembered; when there are more, all are forgotten. Threads may share the memory: at worst, a
+    draw is scored twice.
+    """
+
+    def __init__(self, score: Callable[[Mask], Floats], max_size: int, room: int) -> None:
+        self._score = score
+        self._max_size = max_size
+        self._room = room
+        self._known: dict[bytes, float] = {}
+
+    def log_ratios(self, draws: Mask) -> Floats:
+        """(S,) NaN for draws that are too large, NaN or -inf for others outside the support"""
+        values = np.full(len(draws), np.nan)
+        inside = draws.sum(axis=1) <= self._max_size
+        values[inside] = self._remembered_or_scored(draws[inside])
+        return values
+
+    def _remembered_or_scored(self, draws: Mask) -> list[float]:
+        keys, known = _keys(draws), self._known
+        values = {key: known.get(key) for key in keys}
+        unknown = {key: s for s, key in enumerate(keys) if values[key] is None}
+        if unknown:
+            scored = dict(zip(unknown, self._score(draws[list(unknown.values())]).tolist(), strict=True))
+            values |= scored
+            if len(known) + len(scored) > self._room:
+                self._known = {}
+            self._known.update(islice(scored.items(), self._room))
+        return [values[key] for key in keys]
+
+
+def _keys(draws: Mask) -> list[bytes]:
+    packed = np.packbits(draws, axis=1)
+    width, content = packed.shape[1], packed.tobytes()
+    return [content[start : start + width] for start in range(0, len(content), width)]
+
+
+def ascend_in_batches(
+    logits: Floats,
+    uniforms: Floats,
+    rates: Floats,
+    analytic: Mask,
+    objective: Objective,
+    lowest: Floats,
+    scorer: ScoredDraws,
+    trace: Trace,
+) -> None:
+    """As the kernel `ascend`: the same draws and steps, with one call of the scorer for the draws of an iteration."""
+    n_iterations, n_pairs, f = uniforms.shape
+    inclusion, gradient, draws = np.empty(f), np.empty(f), np.empty((2 * n_pairs, f), dtype=bool)
+    for t in range(n_iterations):
+        trace.logits[t] = logits
+        draw_pairs(logits, uniforms[t], inclusion, draws)
+        log_ratios = scorer.log_ratios(draws)
+        trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
+            logits, inclusion, draws, log_ratios, rates[t], analytic[t], objective, lowest, gradient
+        )
+
+
+def log_ratios_of(model: BoundConditional, masks: Mask) -> Floats:
+    """(S,) log Λ of masks (S, p), each distinct one scored once; -inf outside the support"""
+    first, group = distinct(masks)
+    return model.log_ratio_many(masks[first])[group]
