@@ -216,9 +216,7 @@ class Variational:
         if model.n_features <= self.screened:
             return np.arange(model.n_features)
         if model.rows is None:
-            raise EngineError(
-                "screen='lasso' needs the rows, which are not at hand. Use Variational(screen='search')."
-            )
+            raise EngineError("screen='lasso' needs the rows, which are not at hand. Use Variational(screen='search').")
         return np.flatnonzero(LassoScreen(k=self.screened).screen(model.rows).kept)
 
     def _ascend(self, space: FreeSpace, logits: Floats, rng: np.random.Generator, bar: ProgressBar) -> Ascent:
