@@ -104,6 +104,10 @@ class Fit(Protocol):
     @property
     def local_intercepts(self) -> Floats: ...
 
+    def mean(self, predictor: Floats) -> Floats:
+        """(N,) expected outcome at intercept + coefficients · columns (N,)"""
+        ...
+
     def predict(self, X: Floats) -> Floats:
         """(N,) expected outcome for rows X (N, k) of these columns, by the pooled fit"""
         ...

@@ -67,8 +67,11 @@ class LikelihoodFit:
     local_coefficients: Floats
     local_intercepts: Floats
 
+    def mean(self, predictor: Floats) -> Floats:
+        return self.specification.mean(predictor)
+
     def predict(self, X: Floats) -> Floats:
-        return self.specification.mean(X @ self.coefficients + self.intercept)
+        return self.mean(X @ self.coefficients + self.intercept)
 
 
 class LikelihoodModel(BoundConditional):

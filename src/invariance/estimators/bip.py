@@ -13,7 +13,8 @@ from .._tools.progress import ProgressMode
 from ..conditionals.base import Conditional
 from ..conditionals.registry import as_conditional
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import SettingError
+from ..decisions.base import Rule
+from ..decisions.registry import as_rule
 from ..inference.base import Engine, RunOptions
 from ..inference.registry import choose_engine
 from ..inference.target import Target
@@ -33,7 +34,7 @@ class BIP(EnvironmentSelector):
     inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
         such as Tempering(chains=8)
     select : "mode" selects the most probable subset, "threshold" every feature whose inclusion probability
-        is at least `threshold`
+        is at least `threshold`; or a rule
     environment : name of the column of a data frame X that holds the environment labels
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     random_state : seed or numpy Generator for engines that draw
@@ -69,7 +70,7 @@ class BIP(EnvironmentSelector):
         conditional: str | Conditional = "linear_gaussian",
         prior: Prior | None = None,
         inference: str | Engine = "auto",
-        select: str = "mode",
+        select: str | Rule = "mode",
         threshold: float = 0.5,
         environment: str | None = None,
         n_jobs: int | None = None,
@@ -115,7 +116,7 @@ class BIP(EnvironmentSelector):
         return self
 
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
-        self._check_choices()
+        rule = as_rule(self.select, threshold=self.threshold)
         self._model = model = as_conditional(self.conditional).bind(data, self.n_jobs)
         belief = UniformPrior() if self.prior is None else self.prior
         losses, original = ((), None) if isinstance(data, Moments) else (data.losses, data.original_features)
@@ -126,15 +127,16 @@ class BIP(EnvironmentSelector):
         posterior = choose_engine(self.inference, target).run(target, options)
         self.posterior_ = replace(posterior, notes=losses + data.notes + posterior.notes)
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
-        if self.select == "mode":
-            return self.posterior_.mode_mask
-        return self.posterior_.inclusion >= self.threshold
+        return rule.select(self.posterior_, target)
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
-        fit = self.__dict__.pop("_model").fit(selected)
+        self._fit = self.__dict__.pop("_model").fit(selected)
         coefficients = np.zeros(data.features.n_columns)
-        coefficients[data.features.expand(selected)] = fit.coefficients
-        return coefficients, fit.intercept
+        coefficients[data.features.expand(selected)] = self._fit.coefficients
+        return coefficients, self._fit.intercept
+
+    def _mean(self, predictor: Floats) -> Floats:
+        return self._fit.mean(predictor)
 
     def _way_out(self) -> str:
         if self.inclusion_probabilities_.any():
@@ -145,9 +147,3 @@ class BIP(EnvironmentSelector):
                 "features"
             )
         return "Use another prior or other features"
-
-    def _check_choices(self) -> None:
-        if self.select not in ("mode", "threshold"):
-            raise SettingError(f"select={self.select!r} is not known: use 'mode' or 'threshold'.")
-        if not 0.0 <= self.threshold <= 1.0:
-            raise SettingError(f"threshold={self.threshold!r} is not a probability: use a number between 0 and 1.")

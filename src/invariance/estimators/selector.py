@@ -132,9 +132,13 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return self._layout.by_column(values, fill)
 
     def predict(self, X: Any) -> Floats:
-        """Pooled least squares on the selected features."""
+        """The outcome by the pooled fit of the selected features."""
         check_is_fitted(self)
-        return self._fitted_columns(self._features_of(X)) @ self.coef_ + self.intercept_
+        return self._mean(self._fitted_columns(self._features_of(X)) @ self.coef_ + self.intercept_)
+
+    def _mean(self, predictor: Floats) -> Floats:
+        """The outcome (n,) that is expected at intercept + coefficients · columns (n,)."""
+        return predictor
 
     def _fitted_columns(self, X: Any) -> Floats:
         """(N, len(columns_)) of the features of a table"""

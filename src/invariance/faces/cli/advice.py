@@ -6,7 +6,9 @@ remedies are options. Here, and nowhere else, the one is turned into the other, 
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,6 +40,11 @@ def _screened(match: re.Match[str]) -> str:
     return f"--methods '{name}({match['screen_settings']})'" if match["screen_settings"] else f"--methods {name}"
 
 
+def _columns(match: re.Match[str]) -> str:
+    names = ast.literal_eval(match["columns"])
+    return f"--{match['columns_as']} {shlex.quote(','.join(names))}"
+
+
 # The first rule that fits a place wins, and what it puts there is not looked at again. A quoted name is a column's.
 _RULES: tuple[Rule, ...] = (
     (rf"(?:inference=)?(?P<engine>{'|'.join(_ENGINES)})\((?P<engine_settings>[^()]*)\)", _engine),
@@ -46,6 +53,7 @@ _RULES: tuple[Rule, ...] = (
     (r"(?:prior=)?UniformPrior\(max_size=(?P<largest>\d+)\)", lambda match: f"--max-size {match['largest']}"),
     (r"inference='(?P<inference>\w+)'", lambda match: f"--inference {match['inference']}"),
     (r"missing='(?P<missing>\w+)'", lambda match: f"--missing {match['missing']}"),
+    (r"(?P<columns_as>exclude|categorical|numeric)=(?P<columns>\[(?:'[^']*'|\"[^\"]*\"|, )+\])", _columns),
     (r"features=\[\.\.\.\]", lambda match: "--features A,B,C"),
     (r"pass features=None", lambda match: "leave --features out"),
     (r"(?<!['\"\w])max_size=(?P<size>\d+)", lambda match: f"--max-size {match['size']}"),
