@@ -128,12 +128,13 @@ class Variational:
         q, elbo = self._approximation(space, fits, chosen, rng)
         reweighted = self._reweighted(target, q, rng)
         missed: Missed | None = None
+        outside = reweighted.outside
         if space.table.size:
-            missed = missed_in_table(space, q)
+            missed, outside = missed_in_table(space, q), space.table_outside()
         elif len(peaks):
             missed = missed_at_modes(target, q, peaks, self.draws, check_rng)
         seconds = time.perf_counter() - started
-        posterior = variational_posterior(target, q, elbo, fits, chosen, reweighted, missed, seconds)
+        posterior = variational_posterior(target, q, elbo, fits, chosen, reweighted, missed, outside, seconds)
         return judged(target, posterior)
 
     def _check(self) -> None:
@@ -216,9 +217,7 @@ class Variational:
         if model.n_features <= self.screened:
             return np.arange(model.n_features)
         if model.rows is None:
-            raise EngineError(
-                "screen='lasso' needs the rows, which are not at hand. Use Variational(screen='search')."
-            )
+            raise EngineError("screen='lasso' needs the rows, which are not at hand. Use Variational(screen='search').")
         return np.flatnonzero(LassoScreen(k=self.screened).screen(model.rows).kept)
 
     def _ascend(self, space: FreeSpace, logits: Floats, rng: np.random.Generator, bar: ProgressBar) -> Ascent:
