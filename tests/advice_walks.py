@@ -21,6 +21,13 @@ class Walk:
 
 
 PYTHON = (
+    Walk("a model that is not bound", "LinearGaussian(data)", r"LinearGaussian\(\)\.bind\(data\)", "REMEDY"),
+    Walk(
+        "a class instead of a specification",
+        "BIP(conditional=LinearGaussian).fit_data(data)",
+        r"LinearGaussian\(\)",
+        "BIP(conditional=REMEDY).fit_data(data)",
+    ),
     Walk(
         "gaps in a table", "from_table(gaps, 'y', 'site')", r"missing='drop'", "from_table(gaps, 'y', 'site', REMEDY)"
     ),
@@ -321,7 +328,6 @@ SHELL = (
 
 # Remedies that a test cannot come by in a second: taken from the source, and followed.
 FROM_THE_SOURCE = (
-    Walk("memory", "more than the memory that is free", r"inference='\w+'", "BIP(REMEDY).fit_data(data)"),
     Walk("poor vi", "with a component at each mode", r"Variational\(.*?\)", "BIP(inference=REMEDY).fit_data(data)"),
     Walk("lost vi", "ended where no draw can be scored", r"inference='\w+'", "BIP(REMEDY).fit_data(data)"),
     Walk("long states", "Set a smaller max_size", r"UniformPrior\(.*?\)", "BIP(prior=REMEDY).fit_data(data)"),

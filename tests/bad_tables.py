@@ -61,17 +61,18 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         "Replace them or remove those rows",
     ),
     (
-        "text feature",
-        table(b=["red", "blue", "red", "red", "blue", "red"]),
+        "free text",
+        table(b=["red", "blue", "green", "grey", "blue", "red"]),
         COLUMNS,
-        "column 'b' is not numeric (dtype str, for example 'red'): encode it as numbers or leave it out, "
-        "features=[...] being the columns to use.",
+        "column 'b' is not numeric but has 4 different values in 6 rows (for example 'blue'). Leave it out with "
+        "exclude=['b'], or take values as levels with categorical=['b'].",
     ),
     (
         "one cell that is not a number",
         table(b=[1, 0, 2, "?", 4, 3]),
         COLUMNS,
-        "column 'b' is not numeric (dtype str, for example '?'): encode it as numbers or leave it out",
+        "column 'b' is not numeric: most of its different values are numbers, but not '?'. Leave it out with "
+        "exclude=['b'], or take",
     ),
     (
         "text outcome",

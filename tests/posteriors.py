@@ -20,7 +20,7 @@ from invariance.posterior import Posterior
 JSON_ARRAYS = ("inclusion", "pairwise", "masks", "log_ratios", "log_probabilities", "counts")
 JSON_PLAIN = (
     *("feature_names", "log_evidence", "entropy", "n_subsets", "engine", "prior", "outcome_name"),
-    *("environments", "notes", "diagnostics", "verdict"),
+    *("environments", "notes", "diagnostics", "verdict", "model"),
 )
 
 
@@ -112,7 +112,7 @@ def assert_same(a: Posterior, b: Posterior) -> None:
 def run_without_package_init(code: str) -> None:
     """Run code in a fresh process where `invariance` is an empty package, so that only what the code
     imports is imported; `sys` is at hand."""
-    package = str(Path(invariance.posterior.__file__).parent)
+    package = str(Path(invariance.posterior.__file__).parents[1])
     opening = (
         "import sys, types\n"
         "package = sys.modules['invariance'] = types.ModuleType('invariance')\n"

@@ -27,6 +27,7 @@ from invariance.data import MultiEnvironmentData
 from invariance.exceptions import DataError
 from invariance.faces.cli.advice import for_command_line
 from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
 from invariance.inference.tempering.posterior import DrawnSource
 
 SOURCE = Path(invariance.__file__).parent
@@ -81,6 +82,7 @@ def prepared() -> dict[str, Any]:
         "pl": pl,
         "scipy": scipy,
         "DrawnSource": DrawnSource,
+        "Target": Target,
         "RunOptions": RunOptions,
         "make_pipeline": make_pipeline,
         "LinearRegression": LinearRegression,

@@ -22,8 +22,8 @@ from twins import simulated
 
 
 def of_shape(n_environments: int) -> Any:
-    """A conditional model of which only the number of environments is asked."""
-    return SimpleNamespace(moments=SimpleNamespace(n_environments=n_environments), subset_blocks=None)
+    """A conditional model of which only the costs are asked."""
+    return SimpleNamespace(steps_per_subset=n_environments + 1, dense_advantage=16)
 
 
 def chosen(p: int, n_environments: int, max_size: int | None = None) -> type[Engine]:

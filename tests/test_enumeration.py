@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, Tempering, UniformPrior
+from invariance.conditionals.gaussian_walk import GaussianWalk
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import EngineError, NumericalWarning
 from invariance.inference.base import RunOptions
@@ -77,7 +79,7 @@ def test_blocks_memory_and_threads_do_not_change_the_result(
 ) -> None:
     model = LinearGaussian().bind(simulated(11, (40, 50, 60), seed=21))
     whole = run(model, UniformPrior(max_size))
-    monkeypatch.setattr("invariance.conditionals.gaussian_walk.LOW_FEATURES", 4)
+    monkeypatch.setattr("invariance.kernels.feature_order.LOW_FEATURES", 4)
     monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 16)
     engine = Enumeration(keep=50, in_memory=0 if streamed else 1 << 24)
     cut, threaded = (run(model, UniformPrior(max_size), engine, n_jobs) for n_jobs in (1, 3))
@@ -136,23 +138,14 @@ def test_disagreement_with_the_rows_is_repaired(monkeypatch: pytest.MonkeyPatch)
     truth = run(model, UniformPrior())
     correct = model.rescore(all_masks(4))
     wrong_subset = truth.masks[2]
-    blocks = LinearGaussian.subset_blocks
+    scored = GaussianWalk.dense
 
-    def broken(self, *arguments):
-        made = blocks(self, *arguments)
-        scored = made.scored
+    def spoiled(self: GaussianWalk, *arguments: Any) -> np.ndarray:
+        result = scored(self, *arguments)
+        result[int((wrong_subset << np.arange(4)).sum())] -= 0.5
+        return result
 
-        def spoiled(block):
-            result = scored(block)
-            position = int((wrong_subset << np.arange(4)).sum())
-            result.log_ratio[position] -= 0.5
-            result.log_posterior[position] -= 0.5
-            return result
-
-        made.scored = spoiled
-        return made
-
-    monkeypatch.setattr(LinearGaussian, "subset_blocks", broken)
+    monkeypatch.setattr(GaussianWalk, "dense", spoiled)
     with pytest.warns(NumericalWarning, match="1 of the 16 leading subsets were re-scored from the rows"):
         repaired = run(model, UniformPrior())
     assert "second moments were off by up to" in repaired.notes[0]
@@ -207,6 +200,7 @@ def test_an_interrupt_ends_it_cleanly(n_jobs: int) -> None:
         import numpy as np, os, signal, threading
         from invariance import Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
         from invariance.inference.base import RunOptions
+        from invariance.inference.target import Target
         rng = np.random.default_rng(0)
         X = rng.normal(size=(200, 34)); y = X[:, 0] + rng.normal(size=200)
         model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 100)))

@@ -158,6 +158,7 @@ def test_the_memory_shows_the_smallest_subsets_without_value() -> None:
 
 # ---------------------------------------------------------------- moves
 
+
 @pytest.fixture(params=product(PRIORS, [(), (0, 3)], [0.0, 0.4, 1.0]), ids=str)
 def law(request: pytest.FixtureRequest):
     """One chain in every subset of positive probability; all subsets and their probabilities under π_β."""

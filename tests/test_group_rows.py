@@ -169,9 +169,9 @@ def test_shares_of_dependent_columns_and_of_groups_with_few_rows() -> None:
 
 
 def test_rows_are_not_built_for_data_without_trouble() -> None:
-    assert LinearGaussian().bind(simulated(6, (40, 50))).scoring.rows.values.size == 0
+    assert LinearGaussian().bind(simulated(6, (40, 50))).scoring().rows.values.size == 0
     assert LinearGaussian().bind(intervened(1e6)).scoring().rows.values.size > 0
-    assert LinearGaussian().bind(Moments.from_data(intervened(1e6))).scoring.rows.values.size == 0
+    assert LinearGaussian().bind(Moments.from_data(intervened(1e6))).scoring().rows.values.size == 0
 
 
 @pytest.mark.parametrize(("kind", "factor"), [("one", 1e5), ("one", 1e8), ("two", 1e6), ("sum", 1e5)])
@@ -206,7 +206,7 @@ def test_threads_blocks_and_streaming_do_not_change_the_result(
 ) -> None:
     model = LinearGaussian().bind(intervened(1e5, 9, "sum"))
     whole = run(model, UniformPrior(max_size))
-    monkeypatch.setattr("invariance.conditionals.gaussian_walk.LOW_FEATURES", 3)
+    monkeypatch.setattr("invariance.kernels.feature_order.LOW_FEATURES", 3)
     monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 16)
     monkeypatch.setattr(type(model), "dense_advantage", 1 if max_size else 16)
     cut, threaded = (run(model, UniformPrior(max_size), Enumeration(in_memory=0), n_jobs) for n_jobs in (1, 3))
@@ -242,11 +242,12 @@ def test_a_copy_of_the_outcome_has_its_own_message() -> None:
         ):
             run(model, forced, engine)
     bound = UniformPrior().bind(model.feature_names, model.largest_size)
-    assert support_note(model, bound) == f"Some subsets are outside the support: {COPY}."
-    assert support_note(GaussianOnDemand(copied()), bound) == support_note(model, bound)
+    note = support_note(Target(model, bound))
+    assert note == support_note(Target(GaussianOnDemand(copied()), bound))
+    assert note == f"Some subsets are outside the support: {COPY}."
     for engine in (Tempering(), Variational()):
-        assert support_note(model, bound) in run(model, None, engine).notes
-    assert support_note(LinearGaussian().bind(intervened(1e6)), UniformPrior().bind(5)) is None
+        assert note in run(model, None, engine).notes
+    assert support_note(Target(LinearGaussian().bind(intervened(1e6)), UniformPrior().bind(5))) is None
 
 
 def test_features_that_give_the_outcome_together_are_named() -> None:
@@ -257,7 +258,7 @@ def test_features_that_give_the_outcome_together_are_named() -> None:
         "16 of 64 subsets are outside the support: 'x3', 'x5' together determine the outcome exactly"
     )
     assert "collinear" not in note
-    assert "'x3', 'x5' together" in support_note(model, UniformPrior().bind(6))
+    assert "'x3', 'x5' together" in support_note(Target(model, UniformPrior().bind(6)))
 
 
 def test_a_copy_in_one_environment_only() -> None:
@@ -286,7 +287,7 @@ def test_moments_alone_name_the_real_cause() -> None:
 @pytest.mark.parametrize("in_memory", [0, 1 << 24])
 def test_the_count_is_of_subsets_that_the_prior_allows(monkeypatch: pytest.MonkeyPatch, in_memory: int) -> None:
     """Not of those beyond max_size, nor with features that the prior forces out."""
-    monkeypatch.setattr("invariance.conditionals.gaussian_walk.LOW_FEATURES", 4)
+    monkeypatch.setattr("invariance.kernels.feature_order.LOW_FEATURES", 4)
     data = intervened(1.0, 8)
     X = data.X.copy()
     X[:, 6] = X[:, 2] - X[:, 5]

@@ -118,6 +118,7 @@ def test_summary_text() -> None:
         "  outcome       y",
         "  features      3",
         "  environments  3 with 1,150 rows: a (40), b (50), c (1,060)",
+        "  model         linear Gaussian",
         "  subsets       8 in the support of the prior",
         "  engine        exact enumeration",
         "  prior         uniform over all subsets",

@@ -33,7 +33,7 @@ from invariance.inference.target import Target
 from invariance.posterior.plots import plot_inclusion
 from invariance.posterior.verdict import Verdict, verdict_of
 from posteriors import cut, enumerate_posterior, from_probabilities, random_posterior
-from twins import log_ratio
+from twins import log_ratio, simulated
 
 ENGINES = (Enumeration(), Tempering(steps=50), Variational())
 FAILING = Verdict(-2174.2, -52.3, 0.0, n_judged=8, all_judged=True, n_exceptions=0, exception=None)
@@ -175,10 +175,6 @@ def test_subsets_that_cannot_be_scored_are_not_judged() -> None:
     assert (verdict.n_judged, verdict.all_judged) == (2, False)
 
 
-def test_a_model_without_a_law_gives_no_verdict() -> None:
-    assert verdict_of(object(), np.array([[True]]), np.array([-1e9]), 2) is None
-
-
 def test_one_environment_has_no_verdict() -> None:
     for n in range(8, 60):
         x = np.arange(float(n))
@@ -274,7 +270,9 @@ def test_many_listed_subsets_are_judged() -> None:
 
 def test_only_a_judged_posterior_is_changed() -> None:
     posterior = random_posterior(0)
-    assert judged(object(), posterior) is posterior
+    model = LinearGaussian().bind(simulated(posterior.n_features, (40, 50)))
+    assert posterior.log_ratios[0] > -40
+    assert judged(Target(model, UniformPrior().bind(posterior.n_features)), posterior) is posterior
 
 
 # ---------------------------------------------------------------- faces

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ._tools.lazy import on_first_use
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from .baselines.screened import Screened
     from .comparison import compare
     from .conditionals.linear_gaussian import LinearGaussian
-    from .data import MultiEnvironmentData
+    from .data import MultiEnvironmentData, spline
     from .estimators.bip import BIP
     from .exceptions import (
         ApproximationWarning,
@@ -73,6 +74,7 @@ _HOMES = {
     "UniformPrior": "priors",
     "Variational": "inference.variational",
     "compare": "comparison",
+    "spline": "data",
 }
 
 __all__ = [
@@ -112,18 +114,10 @@ __all__ = [
     "Variational",
     "__version__",
     "compare",
+    "spline",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Public names load on first use: numba and scikit-learn cost a second that `invariance --help` need not wait for.
-    if name not in _HOMES:
-        raise AttributeError(f"module 'invariance' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__, _names = on_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

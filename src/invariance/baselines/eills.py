@@ -13,6 +13,7 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from ..conditionals.gaussian_moments import GaussianFromMoments
 from ..data.checks import quoted, warn
+from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError, SettingError
@@ -21,7 +22,10 @@ from ..screening.lasso import screened
 from .subset_lists import (
     BitPatterns,
     SizedSubsets,
+    column_lists,
+    most_features,
     refuse_too_many,
+    refuse_wide,
     resolve_max_size,
     subset_space,
 )
@@ -30,7 +34,7 @@ _PER_BLOCK = 1 << 13
 _SECONDS_PER_LOSS = {"cholesky": 2e-6, "inverse": 2e-4}
 # A holds squares of second moments, so that legitimate designs have far smaller pivots than the moments themselves.
 _PIVOT_TOLERANCE = 1e-13
-_MOST_FEATURES = 300
+_MOST_COLUMNS = 300
 # Copies of a feature give losses that differ by 1e-13; where rounding chose another subset, by 1e-6 and more.
 _SAME_LOSS = 1e-9
 
@@ -46,7 +50,7 @@ class EILLS(EnvironmentSelector):
     gamma : weight of invariance
     center : subtract the pooled means of X and y first. The loss has no intercept and depends on where zero is;
         False takes the data as they are, as the authors' code does. It depends on the features' units in any case.
-    max_size : only subsets of at most so many features; None is all 2**p
+    max_size : only subsets of at most so many features, however many columns each has; None is all 2**p
     solver : "cholesky"; or "inverse", the loss at β = A⁻¹b from an explicit inverse with the order of operations of the
         authors' code, for comparing with figures that it made. See the notes.
     environment : name of the column of a data frame X that holds the environment labels
@@ -101,13 +105,13 @@ class EILLS(EnvironmentSelector):
             raise SettingError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
         if self.solver not in _SECONDS_PER_LOSS:
             raise SettingError(f"solver={self.solver!r} is not known: use 'cholesky' or 'inverse'.")
-        _check_number(data.n_features, data.n_rows)
+        _check_number(data.features, data.n_rows)
         max_size = resolve_max_size(self.max_size, data.n_features)
         refuse_too_many("EILLS", data.n_features, max_size, _SECONDS_PER_LOSS[self.solver], data.n_rows)
         space = subset_space(data.n_features, max_size)
         terms = (*_second_moments(data, self.center), float(self.gamma))
         losses_of = _by_cholesky(*terms)
-        self.losses_ = exact = self._score_all(space, losses_of)
+        self.losses_ = exact = self._score_all(space, losses_of, data.features)
         self.n_unscored_ = int(np.isnan(exact).sum())
         names = np.array(data.feature_names, dtype=object)
         if self.n_unscored_:
@@ -120,7 +124,7 @@ class EILLS(EnvironmentSelector):
         smallest = int(np.nanargmin(exact))
         if self.solver == "inverse":
             losses_of = _by_inverse(*terms)
-            self.losses_ = np.where(np.isnan(exact), np.nan, self._score_all(space, losses_of))
+            self.losses_ = np.where(np.isnan(exact), np.nan, self._score_all(space, losses_of, data.features))
         best = int(np.nanargmin(self.losses_))
         if exact[best] - exact[smallest] > _SAME_LOSS * max(1.0, abs(exact[smallest])):
             warn(
@@ -128,17 +132,17 @@ class EILLS(EnvironmentSelector):
                 f"smaller by {exact[best] - exact[smallest]:.2g}. solver='cholesky' selects it."
             )
         selected = space.masks(np.array([best]))[0]
-        chosen = np.flatnonzero(selected)
-        self._minimiser = np.zeros(data.n_features)
+        chosen = np.flatnonzero(data.features.expand(selected))
+        self._minimiser = np.zeros(data.features.n_columns)
         _, self._minimiser[chosen] = losses_of(np.array([0, len(chosen)]), chosen)
         return selected
 
-    def _score_all(self, space: BitPatterns | SizedSubsets, losses_of: Scorer) -> Floats:
+    def _score_all(self, space: BitPatterns | SizedSubsets, losses_of: Scorer, features: Features) -> Floats:
         losses = np.empty(space.n_subsets)
 
         def work(start: int) -> None:
             part = losses[start : start + _PER_BLOCK]
-            part[:], _ = losses_of(*space.lists(np.arange(start, start + len(part))))
+            part[:], _ = losses_of(*column_lists(space.lists(np.arange(start, start + len(part))), features))
 
         blocks = range(0, space.n_subsets, _PER_BLOCK)
         with ProgressBar("scoring subsets", len(blocks), self.progress) as bar:
@@ -151,27 +155,29 @@ class EILLS(EnvironmentSelector):
         return beta, float(data.y.mean() - data.X.mean(axis=0) @ beta) if self.center else 0.0
 
 
-def _check_number(n_features: int, n_rows: int) -> None:
-    if n_features > _MOST_FEATURES:
+def _check_number(features: Features, n_rows: int) -> None:
+    refuse_wide("EILLS", features, _MOST_COLUMNS)
+    if features.n_columns > _MOST_COLUMNS:
+        what = "columns" if features.grouped else "features"
         raise DataError(
-            f"EILLS works with up to {_MOST_FEATURES} features, and there are {n_features:,}: screen them first "
-            f"with {screened('EILLS', n_rows)}."
+            f"EILLS works with up to {_MOST_COLUMNS} {what}, and there are {features.n_columns:,}: screen them first "
+            f"with {screened('EILLS', n_rows, most_features(features, _MOST_COLUMNS))}."
         )
 
 
 def _second_moments(data: MultiEnvironmentData, center: bool) -> tuple[Floats, Floats]:
-    """Σ_e = X'X/n (E, p, p) and c_e = X'y/n (E, p)."""
+    """Σ_e = X'X/n (E, q, q) and c_e = X'y/n (E, q), over columns."""
     X = data.X - data.X.mean(axis=0) if center else data.X
     y = data.y - data.y.mean() if center else data.y
     largest = float(np.abs(X).max())
     if largest > 1e60:
-        name = data.feature_names[int(np.argmax(np.abs(X).max(axis=0)))]
+        name = data.features.columns[int(np.argmax(np.abs(X).max(axis=0)))]
         raise DataError(
             f"feature {name!r} reaches {largest:.3g}, whose fourth power EILLS needs and float64 cannot hold: "
             "rescale it, for example divide it by its standard deviation."
         )
-    sigma = np.empty((data.n_environments, data.n_features, data.n_features))
-    cross = np.empty((data.n_environments, data.n_features))
+    q = data.features.n_columns
+    sigma, cross = np.empty((data.n_environments, q, q)), np.empty((data.n_environments, q))
     for e in range(data.n_environments):
         rows = data.rows(e)
         sigma[e] = X[rows].T @ X[rows] / len(rows)
@@ -180,7 +186,7 @@ def _second_moments(data: MultiEnvironmentData, center: bool) -> tuple[Floats, F
 
 
 def _by_cholesky(sigma: Floats, cross: Floats, gamma: float) -> Scorer:
-    """With Σ restricted to z, (Σ²)[j, k] = Σ_{l in z} Σ[j, l]Σ[l, k]: one (p, p) matrix per feature l, averaged over
+    """With Σ restricted to z, (Σ²)[j, k] = Σ_{l in z} Σ[j, l]Σ[l, k]: one (q, q) matrix per column l, averaged over
     environments, makes the work per subset independent of the number of environments.
     """
     weight = gamma / len(sigma)

@@ -15,6 +15,7 @@ from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError
 from ..screening.lasso import screened
 from .icp import check_level
+from .subset_lists import features_text, most_features, refuse_wide
 
 _SMALLEST_ERROR = 1e-10
 _SINGULAR = 1e-13
@@ -34,9 +35,10 @@ class HiddenICP(EnvironmentSelector):
 
     Attributes
     ----------
-    p_values_ : (n_features_in_,) smallest over the contrasts, Bonferroni corrected; 1 for a constant feature
-    effects_ : (n_features_in_,) β averaged over the contrasts
-    confidence_intervals_ : (n_features_in_, 2) intersection over the contrasts; where they contradict each other the
+    p_values_ : (n_features_in_,) smallest over the contrasts and over the feature's columns, Bonferroni corrected for
+        both; 1 for a constant feature
+    effects_ : (len(coef_),) β averaged over the contrasts, one for each column where features have several
+    confidence_intervals_ : (len(coef_), 2) intersection over the contrasts; where they contradict each other the
         lower end is above the upper one
     support_ : selected features; coef_, intercept_ : pooled least squares on them, for prediction
 
@@ -66,14 +68,14 @@ class HiddenICP(EnvironmentSelector):
         check_level(self.alpha)
         effects = hidden_effects(data, self.alpha, self.intercept)
         self.p_values_ = self._expand(effects.p_values, 1.0)
-        self.effects_ = self._expand(effects.effects, 0.0)
-        self.confidence_intervals_ = self._expand(effects.intervals, 0.0)
+        self.effects_ = self._expand_columns(effects.effects, 0.0)
+        self.confidence_intervals_ = self._expand_columns(effects.intervals, 0.0)
         return effects.p_values <= self.alpha
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenEffects:
-    """p_values (p,), effects (p,), intervals (p, 2)."""
+    """p_values (p,) of the features; effects (q,), intervals (q, 2) of their columns."""
 
     p_values: Floats
     effects: Floats
@@ -82,21 +84,25 @@ class HiddenEffects:
 
 def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) -> HiddenEffects:
     """All contrasts of one environment against the rest, combined."""
-    p, n_environments = data.n_features, data.n_environments
+    features, n_environments = data.features, data.n_environments
+    q = features.n_columns
     if n_environments == 1:
-        return HiddenEffects(np.ones(p), np.full(p, np.nan), np.tile([-np.inf, np.inf], (p, 1)))
-    names = data.feature_names
+        return HiddenEffects(np.ones(data.n_features), np.full(q, np.nan), np.tile([-np.inf, np.inf], (q, 1)))
+    names = features.columns
     # The equations are equivariant: unit scale keeps the solve well conditioned. With an intercept shifts do not count.
     scale = _spread_within(data) if intercept else np.abs(data.X).max(axis=0)
     X, y = data.X / scale, data.y
     if intercept:
         names = ("(intercept)", *names)
         X, y = (data.X - data.X.mean(axis=0)) / scale, y - y.mean()
-    if data.n_rows <= len(names):
+    room = data.n_rows - 1 - intercept
+    refuse_wide("Hidden-ICP", features, room)
+    if q > room:
         raise DataError(
-            f"Hidden-ICP needs more rows than features: {rows_text(data.n_rows)}, {p} features"
+            f"Hidden-ICP needs more rows than {'columns' if features.grouped else 'features'}: "
+            f"{rows_text(data.n_rows)}, {features_text(data.n_features, q)}"
             + (" and an intercept" if intercept else "")
-            + f". Screen the features first with {screened('HiddenICP', data.n_rows, data.n_rows - 1 - intercept)}."
+            + f". Screen the features first with {screened('HiddenICP', data.n_rows, most_features(features, room))}."
         )
     n_contrasts = n_environments if n_environments > 2 else 1
     quantile = ndtri(max(0.5, 1.0 - alpha / (2.0 * n_environments)))
@@ -112,9 +118,10 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
         p_values = np.minimum(p_values, 2.0 * n_environments * tail)
         lower = np.maximum(lower, beta - quantile * error)
         upper = np.minimum(upper, beta + quantile * error)
-    features = slice(int(intercept), None)
-    intervals = np.column_stack([lower, upper])[features] / scale[:, None]
-    return HiddenEffects(p_values[features], effects[features] / scale, intervals)
+    columns = slice(int(intercept), None)
+    intervals = np.column_stack([lower, upper])[columns] / scale[:, None]
+    smallest = np.minimum.reduceat(p_values[columns], features.starts[:-1])
+    return HiddenEffects(np.minimum(1.0, features.widths * smallest), effects[columns] / scale, intervals)
 
 
 Groups = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -156,7 +163,7 @@ def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
 
 
 def _spread_within(data: MultiEnvironmentData) -> Floats:
-    """(p,) standard deviation of each feature inside the environments; its largest value where that is 0."""
+    """(q,) standard deviation of each column inside the environments; its largest value where that is 0."""
     squares = sum(len(rows) * data.X[rows].var(axis=0) for rows in map(data.rows, range(data.n_environments)))
     spread = np.sqrt(squares / data.n_rows)
     return np.where(spread > 0.0, spread, np.abs(data.X).max(axis=0))

@@ -22,7 +22,11 @@ from .subset_lists import (
     BitPatterns,
     Lists,
     SizedSubsets,
+    features_text,
+    most_columns,
+    most_features,
     refuse_too_many,
+    refuse_wide,
     resolve_max_size,
     subset_space,
 )
@@ -76,7 +80,7 @@ class ICP(EnvironmentSelector):
     Parameters
     ----------
     alpha : level; a subset is accepted when its p-value is larger
-    max_size : test only subsets of at most so many features; None tests all 2**p
+    max_size : test only subsets of at most so many features, however many columns each has; None tests all 2**p
     stop_if_empty : stop as soon as the accepted subsets have nothing in common; p-values are then those of the
         subsets tested so far, and the p-value of a feature is only a lower bound
     environment : name of the column of a data frame X that holds the environment labels
@@ -90,7 +94,8 @@ class ICP(EnvironmentSelector):
     accepted_ : list of tuples of names, smallest subsets first
     p_values_ : (n_features_in_,) largest p-value of a tested subset without the feature; NaN when the model is
         rejected, where small p-values would only repeat that every subset was
-    confidence_intervals_ : (n_features_in_, 2) hull over the accepted subsets; NaN when the model is rejected
+    confidence_intervals_ : (len(coef_), 2) hull over the accepted subsets, one interval for each column where features
+        have several; NaN when the model is rejected
     subset_p_values_ : (n,) p-value of each subset; without max_size indexed by bit pattern
     subsets_ : SubsetPValues, which tells the subset at each position
     model_rejected_, stopped_early_ : bool; support_, coef_, intercept_ : as for every selector
@@ -101,6 +106,7 @@ class ICP(EnvironmentSelector):
     ones; its coefficients are unbounded. A subset that determines the outcome exactly has p-value 1, with a warning.
     With a single environment nothing can be rejected: every p-value is 1 and nothing is selected.
     A constant feature has p-value 1 and interval [0, 0].
+    The columns of one feature enter and leave a subset together; p-values are those of features.
 
     Examples
     --------
@@ -140,13 +146,14 @@ class ICP(EnvironmentSelector):
     def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
         max_size = resolve_max_size(self.max_size, data.n_features)
+        refuse_wide("ICP", data.features, data.n_rows - 2)
         refuse_too_many(
             "ICP",
             data.n_features,
             max_size,
             _SECONDS_PER_TEST * data.n_environments,
             data.n_rows,
-            largest_fit=data.n_rows - 2,
+            largest_fit=most_features(data.features, data.n_rows - 2),
         )
         _check_rows(data, max_size)
         tests = ResidualTests(data)
@@ -159,13 +166,13 @@ class ICP(EnvironmentSelector):
         self.model_rejected_ = len(accepted) == 0
         if self.model_rejected_:
             self.outcome_ = "rejected"
-            self.p_values_ = np.full(len(self._kept), np.nan)
-            intervals = np.full((data.n_features, 2), np.nan)
+            self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
+            intervals = np.full((data.features.n_columns, 2), np.nan)
         else:
             self.outcome_ = "selected" if run.common.any() else "empty"
             self.p_values_ = self._expand(run.outside, 1.0)
             intervals = tests.confidence_intervals(space.lists(accepted), self.alpha)
-        self.confidence_intervals_ = self._expand(intervals, 0.0)
+        self.confidence_intervals_ = self._expand_columns(intervals, 0.0)
         return run.common & (not self.model_rejected_)
 
     def _test_all(self, tests: ResidualTests, space: BitPatterns | SizedSubsets) -> _Run:
@@ -214,9 +221,10 @@ def check_level(alpha: float) -> None:
 
 
 def _check_rows(data: MultiEnvironmentData, max_size: int | None) -> None:
-    largest = data.n_features if max_size is None else max_size
-    if data.n_rows < largest + 2:
+    size = data.n_features if max_size is None else max_size
+    columns = most_columns(data.features, size)
+    if data.n_rows < columns + 2:
         raise DataError(
-            f"{rows_text(data.n_rows)} cannot fit subsets of {largest} features and leave residuals to test. Use "
-            f"ICP(max_size={data.n_rows - 2}), fewer features, or more rows."
+            f"{rows_text(data.n_rows)} cannot fit subsets of {features_text(size, columns)} and leave residuals to "
+            f"test. Use ICP(max_size={most_features(data.features, data.n_rows - 2)}), fewer features, or more rows."
         )

@@ -14,7 +14,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.residual_tests import coefficient_hull, contrast_statistics, residual_moments, residual_moments_by_rows
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
-from .subset_lists import Lists
+from .subset_lists import Lists, column_lists
 
 # Second moments keep at least eight digits of a residual variance above this; below it the rows decide.
 DECIDABLE = 1e-7
@@ -29,7 +29,7 @@ class TestedSubsets:
 
 
 class ResidualTests:
-    """Are the pooled residuals of a subset alike in every environment? Answers for lists of subsets."""
+    """Are the pooled residuals of a subset alike in every environment? Answers for lists of subsets of the features."""
 
     def __init__(self, data: MultiEnvironmentData, moments: Moments | None = None) -> None:
         self.data = data
@@ -43,12 +43,12 @@ class ResidualTests:
         self._means = (moments.means - moments.pooled_mean) * scale
 
     def test(self, lists: Lists) -> TestedSubsets:
-        starts, members = lists
-        n, n_environments = len(starts) - 1, len(self.counts)
+        n, n_environments = len(lists[0]) - 1, len(self.counts)
         if n_environments == 1:
             return TestedSubsets(np.ones(n), np.zeros(n, dtype=bool))
+        lists = column_lists(lists, self.data.features)
         mean, scatter = np.empty((n, n_environments)), np.empty((n, n_environments))
-        residual_moments(self._gram, self._local, self._means, starts, members, DECIDABLE, mean, scatter)
+        residual_moments(self._gram, self._local, self._means, *lists, DECIDABLE, mean, scatter)
         undecided = np.flatnonzero(np.isnan(scatter[:, 0]))
         if len(undecided):
             mean[undecided], scatter[undecided] = self._by_rows(_sublists(lists, undecided), len(undecided))
@@ -59,12 +59,13 @@ class ResidualTests:
         return TestedSubsets(p_values, determined)
 
     def confidence_intervals(self, lists: Lists, alpha: float) -> Floats:
-        """(p, 2) hull over the subsets of coefficient ± normal quantile at 1 - alpha/4 × standard error."""
-        p = self.data.n_features
-        lower, upper = np.full(p, np.inf), np.full(p, -np.inf)
+        """(q, 2) per column: hull over the subsets of coefficient ± normal quantile at 1 - alpha/4 × standard error."""
+        features = self.data.features
+        lower, upper = np.full(features.n_columns, np.inf), np.full(features.n_columns, -np.inf)
         rows, _ = self._rows
         pooled = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
         quantile = ndtri(1.0 - alpha / 4.0)
+        lists = column_lists(lists, features)
         coefficient_hull(pooled, float(self.data.n_rows), *lists, DEPENDENT, quantile, lower, upper)
         units = self._scale[:-1] / self._scale[-1]
         return np.column_stack([lower * units, upper * units])

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtr
+from scipy.special import fdtrc, stdtr
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.checks import quoted, warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import as_mask
@@ -17,9 +17,10 @@ from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError
 from ..kernels.orthogonal import triangular_factor
 from ..moments.least_squares import DEPENDENT, unit_rows
-from ..screening.lasso import cross_validated_lasso
+from ..screening.lasso import LassoFit, cross_validated_lasso
 from ..screening.lasso_screen import pooled_correlations
 from .icp import check_level
+from .subset_lists import features_text
 
 
 def coefficient_p_values(X: Floats, y: Floats) -> Floats:
@@ -28,11 +29,14 @@ def coefficient_p_values(X: Floats, y: Floats) -> Floats:
     NaN for a column that is a combination of those before it. Needs n >= k + 2. Where the columns determine y exactly,
     those that do have 0 and the others 1.
     """
-    return _t_tests(X, y)[0]
+    return _coefficient_tests(X, y, np.ones(X.shape[1], np.int64))[0]
 
 
-def _t_tests(X: Floats, y: Floats) -> tuple[Floats, bool]:
-    """The p-values (k,), and whether the columns of X determine y up to rounding, which then is no noise to test by."""
+def _coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
+    """p-values (p,) of features that are widths (p,) of the columns of X: t-tests, or F-tests of several columns.
+
+    And whether the columns determine y up to rounding, which then is no noise to test by.
+    """
     n, k = X.shape
     unit, _, _ = unit_rows(np.column_stack([X, y]))
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
@@ -40,25 +44,44 @@ def _t_tests(X: Floats, y: Floats) -> tuple[Floats, bool]:
     inverse = np.linalg.inv(triangle[np.ix_(kept, kept)])
     df = n - len(kept) - 1.0
     coefficients, lengths = inverse @ triangle[kept, k], np.sqrt(np.sum(inverse**2, axis=1))
-    p_values = np.full(k, np.nan)
+    by_column = np.full(k, np.nan)
     exact = not independent[k]
     if exact:
-        p_values[kept] = np.where(np.abs(coefficients) > np.sqrt(DEPENDENT) * lengths, 0.0, 1.0)
+        by_column[kept] = np.where(np.abs(coefficients) > np.sqrt(DEPENDENT) * lengths, 0.0, 1.0)
     else:
         errors = triangle[k, k] / np.sqrt(df) * lengths
-        p_values[kept] = 2.0 * stdtr(df, -np.abs(coefficients) / errors)
+        by_column[kept] = 2.0 * stdtr(df, -np.abs(coefficients) / errors)
+    p_values = np.fmin.reduceat(by_column, np.cumsum(widths) - widths)
+    owner = np.repeat(np.arange(len(widths)), widths)[kept]
+    for j in np.flatnonzero(np.bincount(owner) > 1) if not exact else ():
+        _, p_values[j] = _joint_test(unit, kept[owner != j], kept[owner == j])
     return p_values, exact
 
 
-def _tested(X: Floats, alpha: float, names: Iterable[str], data: MultiEnvironmentData) -> tuple[Floats, Mask]:
-    """p-values of the columns of X and which are significant; says what makes them other than they seem."""
-    p_values, exact = _t_tests(X, data.y)
-    columns = np.array(list(names), dtype=object)
-    redundant, selected = columns[np.isnan(p_values)], p_values < alpha
+def _joint_test(unit: Floats, beside: Integers, columns: Integers) -> tuple[float, float]:
+    """What `columns` explain of the outcome's squares beside the columns `beside`, and the p-value of its F-test.
+
+    unit (k + 1, n): rows as `unit_rows` gives them, the outcome's last. NaN where no residual is left to test by.
+    """
+    order = np.concatenate([beside, columns, [len(unit) - 1]]).astype(np.int64)
+    triangle, independent = triangular_factor(unit, order, DEPENDENT)
+    tested = slice(len(beside), len(order) - 1)
+    rank, df = independent[tested].sum(), unit.shape[1] - 1.0 - independent[:-1].sum()
+    explained = float(np.sum(triangle[tested, -1] ** 2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (explained / rank) / (triangle[-1, -1] ** 2 / df)
+    return explained, float(fdtrc(rank, df, ratio))
+
+
+def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
+    """p-values of the features and which are significant; says what makes them other than they seem."""
+    p_values, exact = _coefficient_tests(data.X, data.y, data.features.widths)
+    names = np.array(data.feature_names, dtype=object)
+    redundant, selected = names[np.isnan(p_values)], p_values < alpha
     if len(redundant):
         warn(f"features that are combinations of those before them are not selected: {quoted(redundant)}")
     if exact:
-        exactly = quoted(columns[selected])
+        exactly = quoted(names[selected])
         warn(
             f"the outcome {data.outcome_name!r} is an exact linear function of {exactly} (a copy of it?), beside which "
             f"nothing can be significant: fit without {exactly} to see what the other features say"
@@ -77,7 +100,8 @@ class _Pooled(EnvironmentSelector):
 class PooledRegression(_Pooled):
     """Features with a significant coefficient in pooled least squares on all of them.
 
-    When there are too few rows for that (N < p + 2), the features that a Lasso with 10-fold cross-validation keeps.
+    When there are too few rows for that (fewer than columns + 2), the features that a Lasso with 10-fold
+    cross-validation keeps, a feature of several columns when it keeps one of them.
 
     Parameters
     ----------
@@ -88,7 +112,8 @@ class PooledRegression(_Pooled):
     Attributes
     ----------
     used_lasso_ : bool
-    p_values_ : (n_features_in_,) of t-tests; NaN for a combination of earlier features and where the Lasso was used
+    p_values_ : (n_features_in_,) of t-tests, of an F-test for a feature of several columns; NaN for a combination of
+        earlier features and where the Lasso was used
     """
 
     def __init__(self, alpha: float = 0.05, random_state: int = 0, environment: str | None = None) -> None:
@@ -98,18 +123,20 @@ class PooledRegression(_Pooled):
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
-        self.used_lasso_ = data.n_rows < data.n_features + 2
+        self.used_lasso_ = data.n_rows < data.features.n_columns + 2
         if self.used_lasso_:
             self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
             folds = min(10, data.n_rows // 2)
-            return cross_validated_lasso(data, folds, random_state=self.random_state).coefficients != 0.0
-        p_values, selected = _tested(data.X, self.alpha, data.feature_names, data)
+            return _with_a_coefficient(cross_validated_lasso(data, folds, random_state=self.random_state), data)
+        p_values, selected = _tested(data, self.alpha)
         self.p_values_ = self._expand(p_values, 1.0)
         return selected
 
 
 class LassoSelection(_Pooled):
     """Features that a Lasso on the pooled rows keeps, its penalty chosen by cross-validation.
+
+    A feature of several columns is kept when one of them is.
 
     Parameters
     ----------
@@ -120,7 +147,7 @@ class LassoSelection(_Pooled):
 
     Attributes
     ----------
-    penalty_ : float; lasso_coef_ : (n_features_in_,) on the scale the Lasso saw
+    penalty_ : float; lasso_coef_ : (len(coef_),) on the scale the Lasso saw
     coef_, intercept_ : pooled least squares on the selected features, for prediction
     """
 
@@ -137,8 +164,12 @@ class LassoSelection(_Pooled):
             data, self.cv, self.standardize, self.random_state, with_folds="LassoSelection(cv={})".format
         )
         self.penalty_ = fit.penalty
-        self.lasso_coef_ = self._expand(fit.coefficients, 0.0)
-        return fit.coefficients != 0.0
+        self.lasso_coef_ = self._expand_columns(fit.coefficients, 0.0)
+        return _with_a_coefficient(fit, data)
+
+
+def _with_a_coefficient(fit: LassoFit, data: MultiEnvironmentData) -> Mask:
+    return np.logical_or.reduceat(fit.coefficients != 0.0, data.features.starts[:-1])
 
 
 class MarginalSelection(_Pooled):
@@ -151,7 +182,8 @@ class MarginalSelection(_Pooled):
 
     Attributes
     ----------
-    correlations_, p_values_ : (n_features_in_,); a constant feature has 0 and 1
+    correlations_, p_values_ : (n_features_in_,); a constant feature has 0 and 1. A feature of several columns has the
+        multiple correlation and the p-value of its F-test, NaN where these columns leave no residual.
     """
 
     def __init__(self, alpha: float = 0.05, environment: str | None = None) -> None:
@@ -160,10 +192,17 @@ class MarginalSelection(_Pooled):
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
-        correlations = pooled_correlations(data)
+        features = data.features
+        correlations = pooled_correlations(data)[features.starts[:-1]]
         df = data.n_rows - 2.0
         with np.errstate(divide="ignore"):
             p_values = 2.0 * stdtr(df, -np.abs(correlations) * np.sqrt(df / (1.0 - correlations**2)))
+        if features.grouped:
+            unit, _, _ = unit_rows(np.column_stack([data.X, data.y]))
+            for j in np.flatnonzero(features.widths > 1):
+                alone = np.arange(features.starts[j], features.starts[j + 1])
+                explained, p_values[j] = _joint_test(unit, alone[:0], alone)
+                correlations[j] = min(np.sqrt(explained), 1.0)
         self.correlations_ = self._expand(correlations, 0.0)
         self.p_values_ = self._expand(p_values, 1.0)
         return p_values < self.alpha
@@ -174,14 +213,14 @@ class Oracle(_Pooled):
 
     Parameters
     ----------
-    support : the true features, as names, positions or a boolean mask; None takes `truth` of the data set given to
-        fit_data
+    support : the true features, as names, positions or a boolean mask over the features as given; None takes `truth`
+        of the data set given to fit_data
     alpha : a feature is selected when its p-value is smaller
     environment : name of the column of a data frame X that holds the environment labels
 
     Attributes
     ----------
-    p_values_ : (n_features_in_,) of t-tests; NaN outside `support`
+    p_values_ : (n_features_in_,) of t-tests, of F-tests for features of several columns; NaN outside `support`
     """
 
     def __init__(
@@ -197,12 +236,13 @@ class Oracle(_Pooled):
     def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
         true = self._true_features(data)
-        if data.n_rows < true.sum() + 2:
-            raise DataError(f"{data.n_rows} rows cannot fit the {true.sum()} true features and leave residuals.")
+        known = data.narrowed(true)
+        if data.n_rows < known.features.n_columns + 2:
+            what = features_text(known.n_features, known.features.n_columns)
+            raise DataError(f"{data.n_rows} rows cannot fit the true {what} and leave residuals.")
         p_values = np.full(data.n_features, np.nan)
         selected = np.zeros(data.n_features, dtype=bool)
-        names = np.array(data.feature_names, dtype=object)[true]
-        p_values[true], selected[true] = _tested(data.X[:, true], self.alpha, names, data)
+        p_values[true], selected[true] = _tested(known, self.alpha)
         self.p_values_ = self._expand(p_values, np.nan)
         return selected
 
@@ -214,12 +254,14 @@ class Oracle(_Pooled):
                     "data, which carry their truth, to fit_data()."
                 )
             return data.truth
-        names = getattr(self, "feature_names_in_", None)
-        all_names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else list(names)
+        kept = np.ones(data.n_features + len(data.dropped_features), dtype=bool)
+        kept[list(data.dropped_positions)] = False
+        all_names = np.empty(len(kept), dtype=object)
+        all_names[kept], all_names[~kept] = data.feature_names, data.dropped_features
         chosen: list[Any] = list(cast("Iterable[Any]", self.support))
         if chosen and all(isinstance(j, (int, np.integer)) and not isinstance(j, bool) for j in chosen):
             outside = [int(j) for j in chosen if not 0 <= j < len(all_names)]
             if outside:
                 raise DataError(f"support names positions {outside}, but there are features 0 to {len(all_names) - 1}.")
-            return np.isin(np.arange(len(all_names)), chosen)[self._kept]
-        return as_mask(chosen, all_names)[self._kept]
+            return np.isin(np.arange(len(all_names)), chosen)[kept]
+        return as_mask(chosen, list(all_names))[kept]

@@ -72,10 +72,14 @@ class Screened(EnvironmentSelector):
         self.screened_features_ = reduced.feature_names
         self.screened_ = self._expand(kept, False)
         self.used_fallback_ = screening.used_fallback
+
+        def unfolded(name: str, fill: Any) -> NDArray:
+            return _unfold(feature_values(self.estimator_, name, reduced), kept, fill)
+
         for name in ("p_values_", "inclusion_probabilities_"):
             if hasattr(self.estimator_, name):
-                setattr(self, name, self._expand(_unfold(getattr(self.estimator_, name), kept, np.nan), np.nan))
-        return _unfold(self.estimator_.support_, kept, False)
+                setattr(self, name, self._expand(unfolded(name, np.nan), np.nan))
+        return unfolded("support_", False)
 
     def _forced(self, data: MultiEnvironmentData) -> Mask:
         """(p,) what the method's prior includes for certain, whatever the screen thinks of it."""
@@ -84,7 +88,15 @@ class Screened(EnvironmentSelector):
         return np.array([name in names for name in data.feature_names])
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        return _unfold(self.estimator_.coef_, self.screened_[self._kept], 0.0), self.estimator_.intercept_
+        kept = data.features.expand(feature_values(self, "screened_", data))
+        return _unfold(self.estimator_.coef_, kept, 0.0), self.estimator_.intercept_
+
+
+def feature_values(model: EnvironmentSelector, name: str, data: MultiEnvironmentData) -> NDArray:
+    """(p,) a fitted attribute (n_features_in_,) of `model` by the features of the data that it was fitted to."""
+    owner = model._expand(np.arange(data.n_features), -1)
+    features, first = np.unique(owner, return_index=True)
+    return getattr(model, name)[first[features >= 0]]
 
 
 def _unfold(values: NDArray, kept: Mask, fill: Any) -> NDArray:

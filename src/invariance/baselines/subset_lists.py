@@ -10,6 +10,7 @@ import numpy as np
 
 from .._tools.arrays import Integers, Mask
 from .._tools.wording import approximate_count, duration
+from ..data.features import Features
 from ..data.subsets import as_lists
 from ..exceptions import DataError, SettingError
 from ..inference.subset_blocks import count_subsets
@@ -79,6 +80,42 @@ class SizedSubsets:
 
 def subset_space(n_features: int, max_size: int | None) -> BitPatterns | SizedSubsets:
     return BitPatterns(n_features) if max_size is None else SizedSubsets(n_features, max_size)
+
+
+def column_lists(lists: Lists, features: Features) -> Lists:
+    """From lists of features to lists of all the columns that these stand for."""
+    if not features.grouped:
+        return lists
+    starts, members = lists
+    widths = features.widths[members]
+    ends = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+    skipped = features.starts[members] - ends[:-1]
+    return ends[starts], np.arange(ends[-1]) + np.repeat(skipped, widths)
+
+
+def most_columns(features: Features, size: int | None) -> int:
+    """Columns of the widest subset of `size` features; None is all features."""
+    return int(np.sort(features.widths)[::-1][:size].sum())
+
+
+def most_features(features: Features, n_columns: int) -> int:
+    """The largest size at which every subset has at most `n_columns` columns."""
+    return int(np.searchsorted(np.cumsum(np.sort(features.widths)[::-1]), n_columns, side="right"))
+
+
+def refuse_wide(method: str, features: Features, room: int) -> None:
+    """Raise when one feature alone has more columns than the `room` that a fit has; after it smaller sizes work."""
+    widest = int(np.argmax(features.widths))
+    if features.widths[widest] > room:
+        raise DataError(
+            f"{method} can fit up to {room} columns here, and feature {features.names[widest]!r} alone has "
+            f"{features.widths[widest]}: leave it out, or make fewer columns of it."
+        )
+
+
+def features_text(n_features: int, n_columns: int) -> str:
+    """ "3 features", or "3 features (7 columns)" where they are more than one column each."""
+    return f"{n_features} features" + (f" ({n_columns} columns)" if n_columns != n_features else "")
 
 
 def resolve_max_size(max_size: int | None, n_features: int) -> int | None:

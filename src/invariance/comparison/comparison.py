@@ -6,8 +6,8 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +19,10 @@ from sklearn.base import clone
 from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
 from .._tools.settings import Value, read_call, split_outside_brackets
-from ..baselines import (
-    EILLS,
-    ICP,
-    HiddenICP,
-    LassoSelection,
-    MarginalSelection,
-    Oracle,
-    PooledRegression,
-)
-from ..baselines.screened import Screened
+from ..baselines.registry import METHODS, compared_by_default, listing, name_of, remarks
+from ..baselines.screened import Screened, feature_values
 from ..data.checks import did_you_mean
+from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector, require_data
@@ -41,27 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-METHODS: dict[str, Callable[[], EnvironmentSelector]] = {
-    "BIP": BIP,
-    "ICP": ICP,
-    "Hidden-ICP": HiddenICP,
-    "EILLS": EILLS,
-    "Regression": PooledRegression,
-    "Lasso": LassoSelection,
-    "Marginal": MarginalSelection,
-    "Oracle": Oracle,
-    "BIP-screen": lambda: Screened(BIP()),
-    "ICP-screen": lambda: Screened(ICP()),
-    "Hidden-ICP-screen": lambda: Screened(HiddenICP()),
-    "EILLS-screen": lambda: Screened(EILLS()),
-}
-_SCREENABLE = ("ICP", "Hidden-ICP", "EILLS")
-_POOLED = ("Regression", "Lasso", "Marginal")
-_POOLED_METHODS = (PooledRegression, LassoSelection, MarginalSelection)
-# Beyond this many features those that need few take their screened form by default. BIP needs no screen.
-_MOST_UNSCREENED = 16
-
-
 STATUSES = ("selected", "not selected", "screened out", "rejected", "failed")
 
 
@@ -70,10 +42,11 @@ class MethodResult:
     """What one method said.
 
     selected (p,); inclusion, p_values (p,) or None where the method has none, NaN for screened-out features and, with
-    ICP, where the model is rejected; coefficients (p,): the features' weights in its predictions; seen (p,): passed
-    the screen. outcome: "selected", "empty", "rejected" (ICP accepted no subset) or "failed", as `notes` explains.
-    verdict: that even the most probable subset is far from invariant, where BIP says so. pooled: the method asks what
-    predicts on all rows together, not what is invariant.
+    ICP, where the model is rejected; coefficients (p,): the features' weights in its predictions, NaN for a feature of
+    several columns; column_coefficients: those of all columns, by name; seen (p,): passed the screen. outcome:
+    "selected", "empty", "rejected" (ICP accepted no subset) or "failed", as `notes` explains. verdict: that even the
+    most probable subset is far from invariant, where BIP says so. pooled: the method asks what predicts on all rows
+    together, not what is invariant.
     """
 
     name: str
@@ -87,6 +60,7 @@ class MethodResult:
     notes: tuple[str, ...] = ()
     verdict: str | None = None
     pooled: bool = False
+    column_coefficients: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def evidence(self) -> tuple[str, Floats] | None:
@@ -107,20 +81,25 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Results of several methods on the same features; `print` shows them, `table` holds the numbers."""
+    """Results of several methods on the same features; `print` shows them, `table` holds the numbers.
+
+    groups : {feature: its columns} of the features that have several
+    """
 
     feature_names: tuple[str, ...]
     outcome_name: str
     environments: tuple[Any, ...]
     n_rows: int
     methods: tuple[MethodResult, ...]
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def table(self) -> pd.DataFrame:
         """One row per method and feature: status, selected, inclusion_probability, p_value, coefficient, seconds.
 
         status is "selected", "not selected", "screened out" (the method never saw the feature), "rejected" (ICP
-        accepted no subset, so nothing was selected from any) or "failed".
+        accepted no subset, so nothing was selected from any) or "failed". coefficient is NaN for a feature of several
+        columns; `MethodResult.column_coefficients` has theirs.
         """
         missing = np.full(len(self.feature_names), np.nan)
         return pd.concat(
@@ -160,6 +139,7 @@ class Comparison:
             ],
             "n_rows": self.n_rows,
             "features": list(self.feature_names),
+            "groups": {name: list(columns) for name, columns in self.groups.items()},
             "methods": [
                 {
                     "name": m.name,
@@ -170,6 +150,7 @@ class Comparison:
                     "inclusion_probabilities": _numbers(m.inclusion),
                     "p_values": _numbers(m.p_values),
                     "coefficients": _numbers(m.coefficients),
+                    "column_coefficients": dict(m.column_coefficients),
                     "seconds": m.seconds,
                     "notes": list(m.notes),
                 }
@@ -182,7 +163,7 @@ class Comparison:
         return text
 
     def plot(self, ax: Axes | None = None, truth: Any = None) -> Axes:
-        """The method × feature grid; see invariance.comparison_plot.plot_comparison."""
+        """The method × feature grid; see invariance.comparison.plot.plot_comparison."""
         from .plot import plot_comparison
 
         return plot_comparison(self, ax, truth=truth)
@@ -201,13 +182,13 @@ def compare(
     """Fit several methods to one data set.
 
     methods : names out of `invariance.comparison.METHODS`, also with settings ("ICP(max_size=3)"; those of a name with
-        -screen are the screen's), estimators, or a mapping from names to estimators; None is BIP, ICP, Hidden-ICP,
-        EILLS and the three pooled selections. With more than 16 features ICP, Hidden-ICP and EILLS are behind a screen;
-        BIP never is, unless BIP-screen is asked for. Screened methods with equal screens share one cross-validated
-        path, which is timed apart and counted in the first of them.
+        -screen are the screen's), estimators, or a mapping from names to estimators; None is all that need not be told
+        the truth. Screened methods with equal screens share one cross-validated path, which is timed apart and
+        counted in the first of them.
     bip : what the names BIP and BIP-screen stand for; None is BIP() with its defaults
 
     A method that cannot handle the data is reported as failed, with its reason, and the others go on.
+
     """
     require_data(data, "compare")
     screenings: dict[str, Screening] = {}
@@ -215,14 +196,17 @@ def compare(
     # Constant features are no method's business: all results are over the features that vary.
     varying = replace(data, dropped_features=(), dropped_positions=())
     results = tuple(_fit(name, model, varying, screenings) for name, model in models)
-    return Comparison(data.feature_names, data.outcome_name, data.environments, data.n_rows, results)
+    about = data.feature_names, data.outcome_name, data.environments, data.n_rows
+    return Comparison(*about, results, data.features.groups)
+
+
+compare.__doc__ = f"{compare.__doc__}\n{listing('    ')}\n\n    {remarks()}\n"
 
 
 def named_methods(methods: Any, n_features: int, bip: BIP | None = None) -> list[tuple[str, EnvironmentSelector]]:
     """(name, unfitted estimator) pairs with distinct names."""
     if methods is None:
-        suffix = "-screen" if n_features > _MOST_UNSCREENED else ""
-        methods = ["BIP", *(name + suffix for name in _SCREENABLE), *_POOLED]
+        methods = [method.name for method in compared_by_default(n_features)]
     if isinstance(methods, str):
         methods = split_outside_brackets(methods)
     if isinstance(methods, Mapping):
@@ -248,11 +232,9 @@ def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
     if name.casefold() not in folded:
         hint = did_you_mean(name, list(METHODS))
         raise SettingError(f"no method is named {name!r}{hint or ';'} Known are {', '.join(METHODS)}.")
-    found = folded[name.casefold()]
-    model = METHODS[found]()
-    if bip is not None and found in ("BIP", "BIP-screen"):
-        model = clone(bip) if found == "BIP" else Screened(clone(bip))
-    return text.strip() if settings else found, _configured(model, settings)
+    method = METHODS[folded[name.casefold()]]
+    model = method.build() if bip is None or method.load() is not BIP else method.around(clone(bip))
+    return text.strip() if settings else method.name, _configured(model, settings)
 
 
 def _configured(model: EnvironmentSelector, settings: dict[str, Value]) -> EnvironmentSelector:
@@ -267,10 +249,7 @@ def _configured(model: EnvironmentSelector, settings: dict[str, Value]) -> Envir
 def _name_of(model: Any) -> str:
     if isinstance(model, Screened):
         return f"{_name_of(model.estimator)}-screen"
-    for name, factory in METHODS.items():
-        if type(model) is factory:
-            return name
-    return type(model).__name__
+    return name_of(type(model))
 
 
 def _fit(
@@ -290,9 +269,19 @@ def _fit(
             else:
                 model.fit_data(data)
     except (ValueError, EngineError, np.linalg.LinAlgError) as error:
-        nothing = np.zeros(data.n_features)
+        nothing, seconds = np.zeros(data.n_features, dtype=bool), time.perf_counter() - started
+        weights = dict.fromkeys(data.features.columns, 0.0)
         return MethodResult(
-            name, "failed", nothing > 0, None, None, nothing, nothing == 0, time.perf_counter() - started, (str(error),)
+            name,
+            "failed",
+            nothing,
+            None,
+            None,
+            _one_each(weights, data.features),
+            ~nothing,
+            seconds,
+            (str(error),),
+            column_coefficients=weights,
         )
     seconds = time.perf_counter() - started
     for warning in caught:
@@ -308,19 +297,33 @@ def _fit(
     verdict = None if posterior is None else posterior.verdict
     notes += () if posterior is None else posterior.notes
     default = "selected" if model.support_.any() else "empty"
+
+    def known(attribute: str) -> Any:
+        """(p,), or None where the method has no such thing."""
+        return feature_values(model, attribute, data) if hasattr(model, attribute) else None
+
+    by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
+    weights = {column: by_column[column] for column in data.features.columns}
     return MethodResult(
         name,
         getattr(inner, "outcome_", default),
-        model.support_,
-        getattr(model, "inclusion_probabilities_", None),
-        getattr(model, "p_values_", None),
-        model.coef_,
-        model.screened_ if isinstance(model, Screened) else np.ones(data.n_features, dtype=bool),
+        known("support_"),
+        known("inclusion_probabilities_"),
+        known("p_values_"),
+        _one_each(weights, data.features),
+        known("screened_") if isinstance(model, Screened) else np.ones(data.n_features, dtype=bool),
         seconds,
         tuple(dict.fromkeys(notes)),
         None if verdict is None else str(verdict.sentence),
-        isinstance(inner, _POOLED_METHODS),
+        isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction")),
+        weights,
     )
+
+
+def _one_each(weights: Mapping[str, float], features: Features) -> Floats:
+    """(p,) the weight of each feature's column; NaN where it has several."""
+    first = [weights[features.columns[start]] for start in features.starts[:-1]]
+    return np.where(features.widths == 1, first, np.nan)
 
 
 def _passed(model: Screened, n_features: int) -> str:

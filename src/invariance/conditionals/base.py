@@ -104,6 +104,10 @@ class Fit(Protocol):
     @property
     def local_intercepts(self) -> Floats: ...
 
+    def mean(self, predictor: Floats) -> Floats:
+        """(N,) expected outcome at intercept + coefficients · columns (N,)"""
+        ...
+
     def predict(self, X: Floats) -> Floats:
         """(N,) expected outcome for rows X (N, k) of these columns, by the pooled fit"""
         ...
@@ -226,6 +230,10 @@ class BoundConditional(ABC):
     def dense_advantage(self) -> int:
         """How many times cheaper a subset is when all are walked than when it is one of a list; 1 without a walk."""
         return 1
+
+    def walk_order(self, free: Integers) -> Integers:
+        """(f,) in which order the features of a walk are best given to it."""
+        return np.arange(len(free))
 
     def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk | None:
         """All subsets of the `free` features, each joined by the `forced` ones, in compiled code."""

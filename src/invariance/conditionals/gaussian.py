@@ -68,7 +68,7 @@ class GaussianModel(BoundConditional):
         with other dependences are fitted to the rows where these are at hand.
         """
         chosen = self.features.expand(masks)
-        constant = ~self.moments.varies[:, self.moments.feature_columns]
+        constant = ~self.moments.present[:, self.moments.feature_columns]
         partly = np.flatnonzero(constant.any(axis=0) & chosen.any(axis=0))
         settings = constant[:-1].all(axis=0)
         ranks = chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
@@ -86,7 +86,7 @@ class GaussianModel(BoundConditional):
         columns = self.moments.feature_columns[chosen]
         grams = self.moments.scatter[:, columns[:, None], columns]
         scales = np.sqrt(np.einsum("gjj->gj", grams))
-        absent = ~self.moments.varies[:, columns]
+        absent = ~self.moments.present[:, columns]
         scales[absent] = np.inf
         scaled = grams / (scales[:, :, None] * scales[:, None, :]) + absent[:, :, None] * np.eye(len(columns))
         return bool(np.linalg.eigvalsh(scaled).min(initial=1.0) < _INDEPENDENT)
@@ -121,6 +121,6 @@ def group_weights(counts: Floats) -> Floats:
     return 0.5 * counts * np.append(np.ones(len(counts) - 1), -1.0)
 
 
-def inverse_scales(diagonal: Floats, varies: Mask) -> Floats:
-    """(G, d) 1 / root of the sums of squares (G, d); 0 where a column does not vary."""
-    return np.where(varies, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+def inverse_scales(diagonal: Floats, present: Mask) -> Floats:
+    """(G, d) 1 / root of the sums of squares (G, d); 0 where a column is not present."""
+    return np.where(present, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)

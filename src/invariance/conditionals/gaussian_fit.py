@@ -26,8 +26,11 @@ class LinearFit:
     local_coefficients: Floats
     local_intercepts: Floats
 
+    def mean(self, predictor: Floats) -> Floats:
+        return predictor
+
     def predict(self, X: Floats) -> Floats:
-        return X @ self.coefficients + self.intercept
+        return self.mean(X @ self.coefficients + self.intercept)
 
 
 def fit_from_rows(data: MultiEnvironmentData, mask: Mask) -> LinearFit:

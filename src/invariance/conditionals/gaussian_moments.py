@@ -13,6 +13,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_lists, as_mask, as_masks
 from ..exceptions import DataError
 from ..kernels.active_set import Scoring
+from ..kernels.feature_order import walk_order
 from ..kernels.group_rows import GroupRows, share_from_rows
 from ..kernels.neighbours import flip_changes
 from ..kernels.orthogonal import relative_residuals
@@ -80,15 +81,20 @@ class GaussianFromMoments(GaussianModel):
 
     @property
     def steps_per_subset(self) -> int:
-        widest = int(np.ceil(np.mean(self.features.widths.astype(float) ** 2)))
-        return (self.moments.n_environments + 1) * widest
+        # A walk over features of m columns takes about m² times as long.
+        squares = int(np.ceil(np.mean(self.features.widths.astype(float) ** 2)))
+        return (self.moments.n_environments + 1) * squares
 
     @property
     def dense_advantage(self) -> int:
-        return 16
+        return max(2, round(16 / float(self.features.widths.mean())))
 
     def subset_walk(self, free: Integers, forced: Integers) -> GaussianWalk:
-        return GaussianWalk.of(self._scoring, self._columns(forced), self._columns(free), self.has_rows)
+        widths = self.features.widths[free]
+        return GaussianWalk.of(self._scoring, self._columns(forced), self._columns(free), widths, self.has_rows)
+
+    def walk_order(self, free: Integers) -> Integers:
+        return walk_order(self.features.widths[free])
 
     def scoring(self) -> Scoring | None:
         return None if self.features.grouped else self._scoring
@@ -200,7 +206,7 @@ class GaussianFromMoments(GaussianModel):
     def _scoring(self) -> Scoring:
         moments = self.moments
         diagonal = np.einsum("gjj->gj", moments.scatter)
-        scale, weights = inverse_scales(diagonal, moments.varies), group_weights(moments.group_counts)
+        scale, weights = inverse_scales(diagonal, moments.present), group_weights(moments.group_counts)
         offset = float(weights @ np.log(diagonal[:, moments.outcome] / moments.group_counts))
         return Scoring(moments.scatter, scale, moments.outcome, weights, offset, PIVOT_TOLERANCE, self._rows(scale))
 

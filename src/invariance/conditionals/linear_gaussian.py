@@ -31,6 +31,8 @@ class LinearGaussian:
     second_moments: Literal["auto", "all", "on demand"] = "auto"
 
     def __post_init__(self) -> None:
+        if isinstance(self.invariance, MultiEnvironmentData | Moments):
+            raise SettingError("LinearGaussian holds settings only: tie it to data with LinearGaussian().bind(data).")
         for name, known in (("invariance", _INVARIANCE), ("second_moments", _SECOND_MOMENTS)):
             if getattr(self, name) not in known:
                 options = " or ".join(map(repr, known))

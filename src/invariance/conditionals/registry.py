@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from .._tools.family import Family, Member
 from ..data.checks import did_you_mean
 from ..exceptions import SettingError
 from .base import Conditional
-from .linear_gaussian import LinearGaussian
 
-CONDITIONALS: dict[str, Callable[[], Conditional]] = {"linear_gaussian": LinearGaussian}
+CONDITIONALS = Family(
+    {"linear_gaussian": Member("conditionals.linear_gaussian:LinearGaussian", "for outcomes that are numbers")}
+)
 
 
 def as_conditional(given: str | Conditional) -> Conditional:
@@ -19,7 +19,8 @@ def as_conditional(given: str | Conditional) -> Conditional:
             hint = did_you_mean(given, list(CONDITIONALS)) or ":"
             known = ", ".join(map(repr, CONDITIONALS))
             raise SettingError(f"conditional={given!r} is not known{hint} use {known} or a conditional with settings.")
-        return CONDITIONALS[given]()
+        named: Conditional = CONDITIONALS[given]()
+        return named
     if isinstance(given, type) or not hasattr(given, "bind"):
         raise SettingError(
             f"conditional={given!r} cannot be bound to data: pass a specification, such as LinearGaussian()."

@@ -77,15 +77,16 @@ def find_causes(
 
 
 def too_few_rows(moments: Moments, masks: Mask) -> list[str]:
-    """A sentence where some of masks (S, p) have more features than an environment's rows can fit."""
-    varies = moments.varies[:-1, moments.feature_columns].astype(float)
+    """A sentence where some of masks (S, p) have more columns than an environment's rows can fit."""
+    needed = masks.astype(float) @ moments.varying_widths[:-1].T
     room = moments.counts - 2
-    short = np.flatnonzero((masks.astype(float) @ varies.T > room).any(axis=0))
+    short = np.flatnonzero((needed > room).any(axis=0))
     if not len(short):
         return []
     e = int(short[np.argmin(room[short])])
     label, n = moments.environments[e], moments.counts[e]
-    return [f"environment {label!r} has {n} rows, too few to fit more than {max(room[e], 0)} features that vary there"]
+    what = "columns of features" if moments.features.grouped else "features"
+    return [f"environment {label!r} has {n} rows, too few to fit more than {max(room[e], 0)} {what} that vary there"]
 
 
 def reasons_of(causes: Iterable[Cause], moments: Moments, from_rows: bool) -> list[str]:

@@ -2,8 +2,10 @@
 
 from ..exceptions import DataError, DataWarning
 from .checks import check_max_size, check_scale, check_spread, check_whole, largest_size
-from .multi_environment import MultiEnvironmentData, read_chunks
+from .chunks import read_chunks
+from .multi_environment import MultiEnvironmentData
 from .reading import read_table
+from .terms import spline
 
 __all__ = [
     "DataError",
@@ -16,4 +18,5 @@ __all__ = [
     "largest_size",
     "read_chunks",
     "read_table",
+    "spline",
 ]

@@ -267,16 +267,17 @@ def check_whole(
     check_outcome(environments, n_rows, low, high, outcome_name)
 
 
-def check_distinct_labels(environments: Sequence[Hashable], labels_of: str) -> None:
+def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str = "environments") -> None:
     """Raise when two labels would look alike in print: they differ in white space or in how they are stored."""
     seen: dict[str, Hashable] = {}
-    for label in environments:
+    one = what.removesuffix("s")
+    for label in labels:
         shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
         other = seen.setdefault(" ".join(unicodedata.normalize("NFC", shown).split()), label)
         if other is not label:
             raise DataError(
-                f"{labels_of}: the labels {other!a} and {label!a} count as two environments but look alike. "
-                "Write them in the same way if they are one environment, and give them different names if they are two."
+                f"{labels_of}: the labels {other!a} and {label!a} count as two {what} but look alike. "
+                f"Write them in the same way if they are one {one}, and give them different names if they are two."
             )
 
 
@@ -296,11 +297,18 @@ def check_outcome(
         )
 
 
-def announce_constant(constant: Sequence[str], n_features: int) -> None:
-    """Warn that features constant over all rows are left out; raise when none would remain."""
+def announce_constant(constant: Sequence[str], n_features: int, columns: Sequence[str] = ()) -> None:
+    """Warn that features constant over all rows are left out, and such columns of others; raise when none remain."""
     if len(constant) == n_features:
         raise DataError(f"every feature is constant over all rows: {quoted(constant)}. Add features that vary.")
-    warn(f"dropped features that are constant over all rows: {quoted(constant)}")
+    if constant:
+        warn(f"dropped features that are constant over all rows: {quoted(constant)}")
+    if columns:
+        warn(constant_columns(columns))
+
+
+def constant_columns(columns: Sequence[str]) -> str:
+    return f"dropped columns that are constant over all rows from their features: {quoted(columns)}"
 
 
 def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:

@@ -13,8 +13,7 @@ from ..exceptions import DataError
 from .checks import check_unique
 
 ADVICE = {
-    "feature": "encode it as numbers or leave it out, features=[...] being the columns to use",
-    "column of X": "encode it as numbers or leave it out of X",
+    "feature": "it held numbers when the model was fitted, and needs numbers here",
     "outcome": "the outcome must be numeric, so encode it as numbers or choose another column",
 }
 
@@ -74,7 +73,7 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
         return np.full(len(series), np.nan)
     values = series.to_list()
     missing = series.is_null().to_list()
-    present = [value for value, gone in zip(values, missing, strict=True) if not gone]
+    present = present_values(series)
     if all(isinstance(value, (bool, np.bool_)) for value in present):
         return np.array([np.nan if gone else float(v) for v, gone in zip(values, missing, strict=True)])
     dtype_name = str(dtype if dtype is not None else series.dtype)
@@ -83,7 +82,7 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
             f"column {name!r} holds complex numbers (dtype {dtype_name}). Complex data not supported: "
             "use its real and imaginary parts as two columns."
         )
-    example = next((value for value in present if not _reads_as_number(value)), None)
+    example = next((value for value in present if not reads_as_number(value)), None)
     if example is None:
         raise DataError(
             f"column {name!r} holds numbers stored as dtype {dtype_name} (for example {present[0]!r}): "
@@ -92,7 +91,24 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     raise DataError(f"column {name!r} is not numeric (dtype {dtype_name}, for example {example!r}): {ADVICE[role]}.")
 
 
-def _reads_as_number(value: Any) -> bool:
+def holds_numbers(frame: Any) -> bool:
+    """Whether all columns of a narwhals frame are numbers or booleans, whatever their type."""
+    import narwhals as nw
+
+    def numbers(series: Any) -> bool:
+        if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+            return True
+        return series.dtype == nw.Object and all(isinstance(value, Real) for value in present_values(series))
+
+    return all(numbers(frame[name]) for name in frame.columns)
+
+
+def present_values(series: Any) -> list[Any]:
+    """Those that are not missing."""
+    return [value for value, gone in zip(series.to_list(), series.is_null().to_list(), strict=True) if not gone]
+
+
+def reads_as_number(value: Any) -> bool:
     if isinstance(value, (str, Real)) or type(value).__name__ == "Decimal":
         try:
             float(value)

@@ -1,9 +1,9 @@
-"""Data from several environments, and every check on what the user hands in."""
+"""Data from several environments, as they are fitted."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,42 +14,29 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import DataError
 from .checks import (
-    DROP_HINT,
-    all_missing,
     announce_constant,
     check_lengths,
     check_missing_argument,
-    check_scale,
     check_spread,
     check_unique,
     check_whole,
+    constant_columns,
     dropped_message,
-    encode_labels,
-    located,
     quoted,
     resolve_columns,
     rows_text,
-    warn,
     with_counts,
 )
-from .columns import (
-    array_values,
-    as_frame,
-    as_series,
-    checked_names,
-    frame_names,
-    frame_values,
-    free_name,
-    label_list,
-    series_values,
-)
+from .choices import Choices, excluding
+from .columns import array_values, as_frame, checked_names, frame_names, free_name, label_list, series_values
+from .encoding import Encoding, Learner
 from .features import Features
-from .reading import column_names, iter_columns, read_columns
+from .raw import RawTable
+from .reading import column_names, read_columns
+from .screening import NO_ROWS, Rows, outcome_array, screened
 
 if TYPE_CHECKING:
     import pandas as pd
-
-NO_ROWS = "the table has no rows. Check the file, or what was filtered out before."
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +55,12 @@ class MultiEnvironmentData:
     environment_name: str | None = None
     dropped_features: tuple[str, ...] = ()  # constant over all rows
     dropped_positions: tuple[int, ...] = ()  # where these were among the features as given
+    dropped_columns: tuple[str, ...] = ()  # constant over all rows, of features that have others
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)  # None: rows without a label
     truth: Mask | None = None  # (p,), the invariant features where they are known
     original_features: tuple[str, ...] = ()  # of the user's own table, before any was dropped or screened out
     grouping: Features | None = None  # which columns of X are one feature; None: each column is one
+    encoding: Encoding | None = None  # how the table became X; None: its columns are those of X
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)
@@ -107,35 +96,53 @@ class MultiEnvironmentData:
             sentences.append(dropped_message(self.dropped_rows, self.environments, n_rows) + ".")
         if self.dropped_features:
             sentences.append(f"dropped features that are constant over all rows: {quoted(self.dropped_features)}.")
+        if self.dropped_columns:
+            sentences.append(constant_columns(self.dropped_columns) + ".")
         return tuple(sentences)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what the columns stand for: reference levels and knots; empty where they are the table's."""
+        return () if self.encoding is None else self.encoding.notes
 
     def rows(self, e: int) -> NDArray[np.intp]:
         """Indices of the rows of environment ``e`` (its position in ``environments``)."""
         return np.flatnonzero(self.environment_index == e)
 
     def narrowed(self, kept: Mask) -> MultiEnvironmentData:
-        """The same rows with the features of a mask (p,) alone."""
+        """The same rows with the features of a mask (p,) alone, without the encoding of the table."""
         return replace(
             self,
             X=np.ascontiguousarray(self.X[:, self.features.expand(kept)]),
             feature_names=tuple(name for name, flag in zip(self.feature_names, kept, strict=True) if flag),
             dropped_features=(),
             dropped_positions=(),
+            dropped_columns=(),
             truth=None if self.truth is None else self.truth[kept],
-            grouping=self.features.chosen(kept) if self.features.grouped else None,
+            grouping=None if self.grouping is None else self.features.chosen(kept),
+            encoding=None,
         )
 
     def to_frame(self) -> pd.DataFrame:
         """One table again: the features, the outcome and the environment labels.
 
-        Labels that came without a name are in the column "environment", or "environment_" if that name is taken.
+        Features are in the columns of the table as it was given, levels as categories whose first one is the
+        reference. Where it is not known how the columns were made, they are those of X. Labels that came without a name
+        are in the column "environment", or "environment_" if that name is taken.
         """
         import pandas as pd
 
-        columns = (*self.feature_names, self.outcome_name)
+        if self.encoding is None:
+            features: dict[str, Any] = dict(zip(self.features.columns, self.X.T, strict=True))
+        else:
+            features = {
+                name: pd.Categorical.from_codes(values.astype(int), pd.Index(levels)) if levels else values
+                for name, values, levels in self.encoding.decode(self.X, self.features.columns)
+            }
+        columns = (*features, self.outcome_name)
         labels = free_name("environment", columns) if self.environment_name is None else self.environment_name
         check_unique((*columns, labels), "the table")
-        table = pd.DataFrame(self.X, columns=list(self.feature_names))
+        table = pd.DataFrame(features)
         table[self.outcome_name] = self.y
         table[labels] = [self.environments[e] for e in self.environment_index]
         return table
@@ -154,24 +161,38 @@ class MultiEnvironmentData:
         environment: str,
         features: Sequence[str] | None = None,
         missing: str = "error",
+        *,
+        exclude: Sequence[str] = (),
+        categorical: str | Sequence[str] = "auto",
+        numeric: Sequence[str] = (),
+        groups: Any = None,
     ) -> MultiEnvironmentData:
         """Take data from a pandas or polars data frame, or from a .csv, .tsv (also .gz) or .parquet file.
 
-        ``outcome`` and ``environment`` name columns; ``features`` lists columns (None: all others).
+        ``outcome`` and ``environment`` name columns; ``features`` lists columns (None: all others but ``exclude``).
         ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them.
+
+        A column of text or of a categorical type is one feature: its levels are compared with the first one, the
+        reference. ``categorical`` lists further columns to take so, for example codes that are numbers; ``numeric``
+        lists columns of text to read as numbers. ``groups`` are columns that enter and leave together,
+        ``{"region": ["r1", "r2"]}``, or splines, ``[spline("age", knots=4)]``.
         """
         check_missing_argument(missing)
-        if isinstance(table, (str, os.PathLike)):
-            available = column_names(table, warn_unnamed=features is None)
-            outcome, environment, names = resolve_columns(available, outcome, environment, features, "the file")
-            table = read_columns(table, (*names, outcome, environment), labels=environment)
-            frame = as_frame(table)
-        else:
-            frame = as_frame(table)
-            outcome, environment, names = resolve_columns(frame.columns, outcome, environment, features)
+        is_file = isinstance(table, (str, os.PathLike))
+        frame = None if is_file else as_frame(table)
+        available = frame.columns if frame is not None else column_names(table, warn_unnamed=features is None)
+        where = "the file" if is_file else "the table"
+        outcome, environment, names = resolve_columns(available, outcome, environment, features, where)
+        names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])
+        choices = Choices.of(names, categorical, numeric, groups)
+        if frame is None:
+            wanted = (*names, outcome, environment)
+            frame = as_frame(read_columns(table, wanted, labels=environment, as_text=choices.categorical))
         if len(frame) == 0:
             raise DataError(NO_ROWS)
-        return _whole(_screen_frame(frame, outcome, environment, names, missing))
+        raw = RawTable.of_frame(frame, names, choices)
+        y, labels = series_values(frame[outcome], outcome, "outcome"), frame[environment].to_list()
+        return _whole(_learnt(raw, choices, y, labels, outcome, environment, missing))
 
     @classmethod
     def from_arrays(
@@ -183,33 +204,25 @@ class MultiEnvironmentData:
         feature_names: Sequence[str] | None = None,
         outcome_name: str = "y",
         missing: str = "error",
+        exclude: Sequence[str] = (),
+        categorical: str | Sequence[str] = "auto",
+        numeric: Sequence[str] = (),
+        groups: Any = None,
     ) -> MultiEnvironmentData:
         """Take data from X (N, p), y (N,) or (N, 1), and one hashable label per row.
 
         ``environments`` None makes a single environment labelled "all". Names come from ``feature_names``,
         else from X if it is a data frame, else they are x0, x1, ... A float64 C-order X is not copied.
+        ``exclude``, ``categorical``, ``numeric`` and ``groups`` are as in :meth:`from_table`.
         """
         check_missing_argument(missing)
-        names = None if isinstance(X, np.ndarray) else frame_names(X)
-        if names is None:
-            values = array_values(X, "X")
-            if values.ndim == 1:
-                raise DataError(
-                    f"X is one-dimensional, shape {values.shape}: reshape it to (rows, features), for "
-                    "example X.reshape(-1, 1) for one feature."
-                )
-            if values.ndim != 2:
-                raise DataError(f"X has {values.ndim} dimensions: reshape it to (rows, features).")
-            names = [f"x{j}" for j in range(values.shape[1])]
-        else:
-            values = frame_values(as_frame(X, "X"), names, "column of X")
-        if feature_names is not None:
-            names = checked_names(feature_names, values.shape[1])
-        if not names:
-            raise DataError(f"X has no features, shape {values.shape}: it needs at least one column.")
-        outcome_values = _outcome_array(y)
+        table, names = _table_of(X, feature_names, exclude)
+        choices = Choices.of(names, categorical, numeric, groups)
+        is_array = isinstance(table, np.ndarray)
+        raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
+        y = outcome_array(y)
         labels = None if environments is None else label_list(environments)
-        lengths = {"X": len(values), "y": len(outcome_values)}
+        lengths = {"X": len(table), "y": len(y)}
         if labels is not None:
             lengths["environments"] = len(labels)
         check_lengths(lengths)
@@ -217,99 +230,70 @@ class MultiEnvironmentData:
             outcome_name = free_name(outcome_name, names)
         if outcome_name in names:
             raise DataError(f"outcome_name={outcome_name!r} is also a feature name: choose another.")
-        if len(values) == 0:
+        if len(table) == 0:
             raise DataError(NO_ROWS)
-        screened = _screen(values, outcome_values, labels, tuple(names), outcome_name, None, missing)
-        return _whole(screened, single_allowed=environments is None)
+        data = _learnt(raw, choices, y, labels, outcome_name, None, missing)
+        return _whole(data, single_allowed=environments is None)
 
 
-def _outcome_array(y: Any) -> Floats:
-    series = as_series(y)
-    if series is not None:
-        return series_values(series, str(series.name or "y"), "outcome")
-    names = None if isinstance(y, np.ndarray) else frame_names(y)
-    values = array_values(y, "y") if names is None else frame_values(as_frame(y, "y"), names, "outcome")
-    if values.ndim == 2 and values.shape[1] == 1:
-        return values[:, 0]
-    if values.ndim != 1:
-        raise DataError(f"y has shape {values.shape}, but one outcome per row is needed: pass a single column.")
-    return values
+def _table_of(X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """X as a float64 array or a narwhals frame, and the names of its columns, without those to exclude."""
+    given = None if isinstance(X, np.ndarray) else frame_names(X)
+    table: Any = array_values(X, "X") if given is None else as_frame(X, "X")
+    if given is None:
+        if table.ndim == 1:
+            raise DataError(
+                f"X is one-dimensional, shape {table.shape}: reshape it to (rows, features), for "
+                "example X.reshape(-1, 1) for one feature."
+            )
+        if table.ndim != 2:
+            raise DataError(f"X has {table.ndim} dimensions: reshape it to (rows, features).")
+    names = given or [f"x{j}" for j in range(table.shape[1])]
+    if feature_names is not None:
+        names = checked_names(feature_names, len(names))
+        table = table if given is None else table.rename(dict(zip(given, names, strict=True)))
+    if not names:
+        raise DataError(f"X has no features, shape {table.shape}: it needs at least one column.")
+    kept = excluding(exclude, names, names)
+    if given is None and len(kept) < len(names):
+        table = table[:, [names.index(name) for name in kept]]
+    return table, kept
 
 
-def _screen_frame(
-    frame: Any, outcome: str, environment: str, names: tuple[str, ...], missing: str, in_chunks: bool = False
-) -> MultiEnvironmentData:
-    """Columns of a narwhals frame through :func:`_screen`."""
-    return _screen(
-        frame_values(frame, names),
-        series_values(frame[outcome], outcome, "outcome"),
-        frame[environment].to_list(),
-        names,
-        outcome,
-        environment,
-        missing,
-        in_chunks,
-    )
-
-
-def _screen(
-    X: Floats,
+def _learnt(
+    raw: RawTable,
+    choices: Choices,
     y: Floats,
     labels: list[Hashable] | None,
-    names: tuple[str, ...],
     outcome: str,
     environment: str | None,
     missing: str,
-    in_chunks: bool = False,
 ) -> MultiEnvironmentData:
-    """The checks that a chunk of rows can answer: infinite and missing values, labels, magnitudes."""
-    if labels is None:
-        codes: NDArray[np.intp]
-        environments: tuple[Hashable, ...]
-        codes, environments = np.zeros(len(y), dtype=np.intp), ("all",)
-    else:
-        codes, environments = encode_labels(labels)
-    columns = (*names, outcome)
-    known = environments if labels is not None else None
-    finite = bool(np.isfinite(X).all() and np.isfinite(y).all())
-    if not finite:
-        where = located(np.isinf(X), np.isinf(y), columns, codes, known)
-        if where:
-            raise DataError(f"infinite values (inf) in {where}. Replace them or remove those rows before fitting.")
-    unlabelled = codes < 0
-    if missing == "error":
-        if unlabelled.any():
-            column = "environments" if environment is None else f"environment column {environment!r}"
-            raise DataError(
-                f"{column} has no label in {rows_text(int(unlabelled.sum()))}. {DROP_HINT}, or fill in the labels."
-            )
-        if not finite:
-            where = located(np.isnan(X), np.isnan(y), columns, codes, known)
-            raise DataError(f"missing values (NaN) in {where}. {DROP_HINT}, or impute them first.")
-    dropped: dict[Hashable, int] = {}
-    gone = unlabelled if finite else unlabelled | np.isnan(y) | np.isnan(X).any(axis=1)
-    if gone.any():
-        per_label = np.bincount(codes[gone] + 1, minlength=len(environments) + 1)
-        dropped = {label: int(n) for label, n in zip((None, *environments), per_label, strict=True) if n}
-        if gone.all() and not in_chunks:
-            empty = [name for name, all_gone in zip(columns, all_missing(X, y), strict=True) if all_gone]
-            advice = f"{quoted(empty)} is missing in every row: leave it out" if empty else "impute them instead"
-            raise DataError(f"no rows are left: all {rows_text(len(y))} have missing values; {advice}.")
-        X, y = X[~gone], y[~gone]
-        codes, environments = encode_labels([environments[code] for code in codes[~gone]])
-        if not in_chunks:
-            warn(dropped_message(dropped, environments, len(gone)))
-    if len(y):
-        check_scale(columns, np.append(X.min(axis=0), y.min()), np.append(X.max(axis=0), y.max()))
+    """A whole table, encoded by what it teaches itself."""
+    learner = Learner(raw.names, choices, in_table=environment is not None)
+    learner.look(raw)
+    learner.check()
+    rows = screened(raw.values, y, labels, (*raw.names, outcome), environment, missing)
+    learner.learn(rows.X, raw)
+    return encoded(rows, raw, learner.encoding((outcome,)), outcome, environment)
+
+
+def encoded(
+    rows: Rows, raw: RawTable, encoding: Encoding | None, outcome: str, environment: str | None
+) -> MultiEnvironmentData:
+    """Rows of a table in the columns that a model fits."""
+    features = None if encoding is None else encoding.features
     return MultiEnvironmentData(
-        np.ascontiguousarray(X),
-        np.ascontiguousarray(y),
-        codes,
-        names,
-        environments,
+        rows.X if encoding is None else encoding.encode(replace(raw, values=rows.X)),
+        rows.y,
+        rows.codes,
+        raw.names if features is None else features.names,
+        rows.environments,
         outcome,
         environment,
-        dropped_rows=dropped,
+        dropped_rows=rows.dropped,
+        grouping=features,
+        encoding=encoding,
     )
 
 
@@ -328,69 +312,28 @@ def _whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnv
     )
     low, high = data.X.min(axis=0), data.X.max(axis=0)
     check_spread(
-        (*data.feature_names, data.outcome_name),
+        (*data.features.columns, data.outcome_name),
         np.append(low, data.y.min()),
         np.append(high, data.y.max()),
     )
     constant = low == high
-    if not constant.any():
-        return data
-    names = np.array(data.feature_names, dtype=object)
-    dropped = tuple(names[constant])
-    announce_constant(dropped, data.n_features)
+    return _without(data, constant) if constant.any() else data
+
+
+def _without(data: MultiEnvironmentData, constant: Mask) -> MultiEnvironmentData:
+    """Without the columns (q,) that are constant over all rows; a feature goes with the last of its columns."""
+    left = data.features.without_columns(constant)
+    positions = [j for j, name in enumerate(data.feature_names) if name not in left.names]
+    dropped = tuple(data.feature_names[j] for j in positions)
+    whole = data.features.expand(np.isin(np.arange(data.n_features), positions))
+    columns = tuple(name for name, gone in zip(data.features.columns, constant & ~whole, strict=True) if gone)
+    announce_constant(dropped, data.n_features, columns)
     return replace(
         data,
         X=np.ascontiguousarray(data.X[:, ~constant]),
-        feature_names=tuple(names[~constant]),
+        feature_names=left.names,
         dropped_features=dropped,
-        dropped_positions=tuple(np.flatnonzero(constant).tolist()),
+        dropped_positions=tuple(positions),
+        dropped_columns=columns,
+        grouping=None if data.grouping is None else left,
     )
-
-
-def read_chunks(
-    path: str | os.PathLike[str],
-    outcome: str,
-    environment: str,
-    features: Sequence[str] | None = None,
-    missing: str = "error",
-    rows_per_chunk: int = 100_000,
-) -> Iterator[MultiEnvironmentData]:
-    """Read a file as data of at most ``rows_per_chunk`` rows each, so that it never is in memory as a whole.
-
-    Names and values are checked as in :meth:`MultiEnvironmentData.from_table`; what only all rows can show
-    (sizes and number of environments, constant columns) is for :func:`check_whole` and :func:`check_spread`.
-    Each chunk's ``environments`` are those that occur in it. Dropped rows are reported once, at the end.
-    """
-    check_missing_argument(missing)
-    if isinstance(rows_per_chunk, bool) or not isinstance(rows_per_chunk, (int, np.integer)) or rows_per_chunk < 1:
-        raise DataError(f"rows_per_chunk={rows_per_chunk!r} is not a positive whole number: pass 1 or more.")
-    available = column_names(path, warn_unnamed=features is None)
-    outcome, environment, names = resolve_columns(available, outcome, environment, features, "the file")
-    return _chunks(path, outcome, environment, names, missing, int(rows_per_chunk))
-
-
-def _chunks(
-    path: str | os.PathLike[str],
-    outcome: str,
-    environment: str,
-    names: tuple[str, ...],
-    missing: str,
-    rows_per_chunk: int,
-) -> Iterator[MultiEnvironmentData]:
-    dropped: dict[Hashable, int] = {}
-    kept: dict[Hashable, None] = {}
-    n_rows = 0
-    for table in iter_columns(path, (*names, outcome, environment), rows_per_chunk, labels=environment):
-        n_rows += len(table)
-        data = _screen_frame(as_frame(table), outcome, environment, names, missing, in_chunks=True)
-        kept.update(dict.fromkeys(data.environments))
-        for label, count in data.dropped_rows.items():
-            dropped[label] = dropped.get(label, 0) + count
-        if data.n_rows:
-            yield data
-    if n_rows == 0:
-        raise DataError(NO_ROWS)
-    if not kept:
-        raise DataError(f"no rows are left: all {rows_text(n_rows)} have missing values; impute them instead.")
-    if dropped:
-        warn(dropped_message(dropped, tuple(kept), n_rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,8 +47,11 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
     return [name for name in header if name]
 
 
-def read_columns(path: PathLike, columns: Sequence[str], labels: str | None = None) -> pd.DataFrame:
-    """Read ``columns``, which exist, as one frame; ``labels`` names the column of environment labels."""
+def read_columns(
+    path: PathLike, columns: Sequence[str], labels: str | None = None, as_text: Collection[str] = ()
+) -> pd.DataFrame:
+    """Read ``columns``, which exist, as one frame; ``labels`` names the column of environment labels; those in
+    ``as_text`` stay as they are written in a text file."""
     import pandas as pd
 
     file, kind = _locate(path)
@@ -56,19 +59,23 @@ def read_columns(path: PathLike, columns: Sequence[str], labels: str | None = No
         if kind == ".parquet":
             frame = pd.read_parquet(file, engine="pyarrow", columns=list(columns))
             return frame[list(columns)]
-        frame = pd.read_csv(file, **_text_options(file, SEPARATORS[kind], labels))
+        frame = pd.read_csv(file, **_text_options(file, SEPARATORS[kind], labels, as_text))
     return _with_labels(frame[list(columns)], labels)
 
 
 def iter_columns(
-    path: PathLike, columns: Sequence[str], rows_per_chunk: int, labels: str | None = None
+    path: PathLike,
+    columns: Sequence[str],
+    rows_per_chunk: int,
+    labels: str | None = None,
+    as_text: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
     """Like :func:`read_columns`, as frames of at most ``rows_per_chunk`` rows."""
     file, kind = _locate(path)
     if kind == ".parquet":
         batches = _parquet_batches(file, columns, rows_per_chunk)
     else:
-        batches = _text_batches(file, SEPARATORS[kind], rows_per_chunk, labels)
+        batches = _text_batches(file, _text_options(file, SEPARATORS[kind], labels, as_text), rows_per_chunk)
     with closing(batches):
         while True:
             with _clear_errors(file):  # around each step only: it must not be active while the caller works
@@ -87,10 +94,9 @@ def _parquet_batches(file: Path, columns: Sequence[str], rows: int) -> Generator
             yield pa.Table.from_batches([batch]).to_pandas(ignore_metadata=True)
 
 
-def _text_batches(file: Path, separator: str, rows: int, labels: str | None) -> Generator[pd.DataFrame, None, None]:
+def _text_batches(file: Path, options: dict[str, Any], rows: int) -> Generator[pd.DataFrame, None, None]:
     import pandas as pd
 
-    options = _text_options(file, separator, labels)
     with pd.read_csv(file, chunksize=rows, **options) as chunks:
         yield from chunks
 
@@ -172,7 +178,7 @@ def _header(file: Path, separator: str) -> list[str]:
     return header
 
 
-def _text_options(file: Path, separator: str, labels: str | None) -> dict[str, Any]:
+def _text_options(file: Path, separator: str, labels: str | None, as_text: Collection[str]) -> dict[str, Any]:
     """Options of read_csv; no ``usecols``, with which it would cut rows that are too long without a word."""
     import pandas as pd
 
@@ -183,7 +189,7 @@ def _text_options(file: Path, separator: str, labels: str | None) -> dict[str, A
         "header": 0,
         "names": names,
         "index_col": False,
-        "dtype": None if labels is None else {labels: str},
+        "dtype": dict.fromkeys([*as_text, *([] if labels is None else [labels])], str) or None,
         "skipinitialspace": True,
         "low_memory": False,
     }

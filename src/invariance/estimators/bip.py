@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from .._tools.arrays import Mask
+from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressMode
 from ..conditionals.base import Conditional
 from ..conditionals.registry import as_conditional
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import SettingError
+from ..decisions.base import Rule
+from ..decisions.registry import as_rule
 from ..inference.base import Engine, RunOptions
 from ..inference.registry import choose_engine
 from ..inference.target import Target
+from ..moments.moments import Moments
 from ..priors.base import Prior
 from ..priors.uniform import UniformPrior
 from .selector import EnvironmentSelector
@@ -31,16 +34,25 @@ class BIP(EnvironmentSelector):
     inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
         such as Tempering(chains=8)
     select : "mode" selects the most probable subset, "threshold" every feature whose inclusion probability
-        is at least `threshold`
+        is at least `threshold`; or a rule
     environment : name of the column of a data frame X that holds the environment labels
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     random_state : seed or numpy Generator for engines that draw
     progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False
+    categorical : columns of a data frame X whose values are levels; "auto" is those of text or of a categorical type,
+        and a list names others in addition. The levels of a column enter and leave together.
+    numeric : columns of text to read as numbers
+    groups : columns that enter and leave together, {"region": ["r1", "r2"]}, or splines, [spline("age", knots=4)]
+    handle_unknown : "error", or "ignore": `predict` takes a level that the training data lack for the reference level
 
     Attributes
     ----------
     posterior_ : the Posterior over the features that vary
-    inclusion_probabilities_, support_, coef_ : (n_features_in_,); constant features have 0, False, 0
+    inclusion_probabilities_, support_ : (n_features_in_,); constant features have 0, False, and columns of a group
+        share theirs
+    selected_features_ : names
+    coef_ : one for each of columns_, the columns of X or, where these are levels, splines or grouped, what became of
+        them; constant ones have 0
     intercept_ : float; n_environments_ : int; environments_ : tuple of labels
 
     Examples
@@ -58,12 +70,16 @@ class BIP(EnvironmentSelector):
         conditional: str | Conditional = "linear_gaussian",
         prior: Prior | None = None,
         inference: str | Engine = "auto",
-        select: str = "mode",
+        select: str | Rule = "mode",
         threshold: float = 0.5,
         environment: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: ProgressMode = "auto",
+        categorical: str | Sequence[str] = "auto",
+        numeric: Sequence[str] = (),
+        groups: Any = None,
+        handle_unknown: str = "error",
     ) -> None:
         self.conditional = conditional
         self.prior = prior
@@ -74,26 +90,53 @@ class BIP(EnvironmentSelector):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
+        self.categorical = categorical
+        self.numeric = numeric
+        self.groups = groups
+        self.handle_unknown = handle_unknown
 
     _single_environment_message = (
         "no environments were given, so all rows count as one environment and the posterior is the prior. "
         "Pass fit(X, y, environments=labels)."
     )
 
-    def _select(self, data: MultiEnvironmentData) -> Mask:
-        self._check_choices()
-        model = as_conditional(self.conditional).bind(data, self.n_jobs)
+    def fit_moments(self, moments: Moments) -> Self:
+        """Fit to second moments alone, for data that never were in memory as a whole.
+
+        `predict` finds columns by name: those of the table that the moments were computed from or, if that is not
+        known, columns_.
+        """
+        if not isinstance(moments, Moments):
+            raise TypeError(
+                f"fit_moments needs Moments, not {type(moments).__name__}: compute them with "
+                "Moments.from_chunks(read_chunks(file, outcome=..., environment=...))."
+            )
+        self._check_handle_unknown()
+        self._fit_by_name(moments)
+        return self
+
+    def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
+        rule = as_rule(self.select, threshold=self.threshold)
+        self._model = model = as_conditional(self.conditional).bind(data, self.n_jobs)
         belief = UniformPrior() if self.prior is None else self.prior
-        prior = belief.bind(data.feature_names, model.largest_size, data.original_features)
+        losses, original = ((), None) if isinstance(data, Moments) else (data.losses, data.original_features)
+        prior = belief.bind(data.feature_names, model.largest_size, original)
         model.check_max_size(prior.max_size)
         target = Target(model, prior)
         options = RunOptions(self.n_jobs, np.random.default_rng(self.random_state), self.progress)
         posterior = choose_engine(self.inference, target).run(target, options)
-        self.posterior_ = replace(posterior, notes=data.losses + posterior.notes) if data.losses else posterior
+        self.posterior_ = replace(posterior, notes=losses + data.notes + posterior.notes)
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
-        if self.select == "mode":
-            return self.posterior_.mode_mask
-        return self.posterior_.inclusion >= self.threshold
+        return rule.select(self.posterior_, target)
+
+    def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
+        self._fit = self.__dict__.pop("_model").fit(selected)
+        coefficients = np.zeros(data.features.n_columns)
+        coefficients[data.features.expand(selected)] = self._fit.coefficients
+        return coefficients, self._fit.intercept
+
+    def _mean(self, predictor: Floats) -> Floats:
+        return self._fit.mean(predictor)
 
     def _way_out(self) -> str:
         if self.inclusion_probabilities_.any():
@@ -104,9 +147,3 @@ class BIP(EnvironmentSelector):
                 "features"
             )
         return "Use another prior or other features"
-
-    def _check_choices(self) -> None:
-        if self.select not in ("mode", "threshold"):
-            raise SettingError(f"select={self.select!r} is not known: use 'mode' or 'threshold'.")
-        if not 0.0 <= self.threshold <= 1.0:
-            raise SettingError(f"threshold={self.threshold!r} is not a probability: use a number between 0 and 1.")

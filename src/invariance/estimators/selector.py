@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .._tools.arrays import Floats, Mask
-from ..data.checks import DROP_HINT, warn
-from ..data.columns import as_frame, frame_names, frame_values
+from ..data.checks import DROP_HINT, quoted, warn, with_counts
+from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, EmptySelectionWarning, SingleEnvironmentWarning
+from ..data.raw import RawTable
+from ..exceptions import DataError, EmptySelectionWarning, SettingError, SingleEnvironmentWarning
 from ..moments.least_squares import least_squares
+from .layout import Layout
 
 
 class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
@@ -27,11 +29,20 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     or None), and implements `_select(data)`, which sets its own fitted attributes and returns a mask
     (data.n_features,).
 
-    Fitted: support_, coef_ (n_features_in_,), intercept_, n_environments_, environments_, n_features_in_,
-    feature_names_in_ where X has names.
+    A feature may be several columns: the levels of a category, a spline, a group. `categorical`, `numeric` and `groups`
+    are as in `MultiEnvironmentData.from_table`; `handle_unknown` is what `predict` does about levels that the training
+    data lack: "error", or "ignore", with which they count as the reference level.
+
+    Fitted: support_ (n_features_in_,), all columns of a group sharing theirs; selected_features_: names; coef_, one for
+    each of columns_, which are those of X where every feature is one of them; intercept_, n_environments_,
+    environments_, n_features_in_, feature_names_in_ where X has names.
     """
 
     environment: str | None
+    categorical: Any = "auto"
+    numeric: Any = ()
+    groups: Any = None
+    handle_unknown: str = "error"
     _single_environment_message = (
         "no environments were given, so all rows count as one environment, which says nothing about invariance. "
         "Pass fit(X, y, environments=labels)."
@@ -46,24 +57,28 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         Labels come from `environments`, or from the column of X that the constructor's `environment` names.
         """
         given, labels = X, environments
+        self._check_handle_unknown()
         X, environments = self._split_environment(X, environments)
-        _refuse_dates(X)
+        table, y, names = self._validated(X, y)
+        how = {"categorical": self.categorical, "numeric": self.numeric, "groups": self.groups}
         try:
-            values, y = validate_data(self, X, y, validate_separately=(_X_AS_NUMBERS, _Y_AS_NUMBERS))
-        except (ValueError, TypeError):
-            _name_the_column(X)
-            raise
-        y = column_or_1d(y, warn=True)
-        names = list(getattr(self, "feature_names_in_", [])) or None
-        try:
-            data = MultiEnvironmentData.from_arrays(values, y, environments, feature_names=names)
+            data = MultiEnvironmentData.from_arrays(table, y, environments, feature_names=names, **how)
         except DataError as error:
             raise DataError(str(error).replace(DROP_HINT, self._drop_hint(given, labels))) from None
         if data.n_environments == 1:
             warnings.warn(self._single_environment_message, SingleEnvironmentWarning, stacklevel=2)
         self._by_name = False
-        self._fit_checked(data, names or [f"x{j}" for j in range(values.shape[1])])
+        self._fit_checked(data)
         return self
+
+    def _validated(self, X: Any, y: Any) -> tuple[Any, Any, list[str] | None]:
+        """X as numbers, or as it is if it is a data frame that holds others; y; the names of the columns."""
+        if frame_names(X) is None or holds_numbers(as_frame(X, "X")):
+            values, y = validate_data(self, X, y, validate_separately=(_X_AS_NUMBERS, _Y_AS_NUMBERS))
+            names = list(getattr(self, "feature_names_in_", [])) or None
+            return values, column_or_1d(y, warn=True), names
+        validate_data(self, X, skip_check_array=True)
+        return X, column_or_1d(check_array(y, input_name="y", **_Y_AS_NUMBERS), warn=True), None
 
     def fit_data(self, data: MultiEnvironmentData) -> Self:
         """Fit to a data set that is already checked; keeps its names and labels.
@@ -72,41 +87,76 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         in any table that has them; they do not look at the constant ones, which may be absent.
         """
         require_data(data, "fit_data")
-        names = _names_as_given(data)
+        self._check_handle_unknown()
+        self._fit_by_name(data)
+        return self
+
+    def _fit_by_name(self, data: Any) -> None:
+        names = Layout.of(data).table
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(names, dtype=object)
         self._by_name = True
-        self._fit_checked(data, names)
-        return self
+        self._fit_checked(data)
 
-    def _fit_checked(self, data: MultiEnvironmentData, names_in: list[str]) -> None:
-        dropped = set(data.dropped_features)
-        self._kept = np.array([name not in dropped for name in names_in])
+    def _fit_checked(self, data: Any) -> None:
+        """data: a MultiEnvironmentData, or what else `_select` takes"""
+        self._layout = Layout.of(data)
+        self.columns_ = self._layout.columns
         self.environments_ = data.environments
         self.n_environments_ = data.n_environments
         selected = self._select(data)
         self.support_ = self._expand(selected, False)
+        self.selected_features_ = tuple(name for name, flag in zip(data.feature_names, selected, strict=True) if flag)
         coefficients, self.intercept_ = self._coefficients(data, selected)
-        self.coef_ = self._expand(coefficients, 0.0)
+        self.coef_ = self._expand_columns(coefficients, 0.0)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        """Coefficients (data.n_features,) and intercept: pooled least squares on the selected features."""
-        fit = least_squares(data.X[:, selected], data.y)
-        coefficients = np.zeros(data.n_features)
-        coefficients[selected] = fit.coefficients
+        """One coefficient per column of data.X, and the intercept: pooled least squares on the selected features."""
+        columns = data.features.expand(selected)
+        fit = least_squares(data.X[:, columns], data.y)
+        coefficients = np.zeros(data.features.n_columns)
+        coefficients[columns] = fit.coefficients
         return coefficients, fit.intercept
+
+    @property
+    def _kept(self) -> Mask:
+        return self._layout.kept
 
     def _expand(self, values: NDArray, fill: Any) -> NDArray:
         """From the features that vary to the columns of X: a constant column gets `fill`."""
-        full = np.full(self._kept.shape + values.shape[1:], fill, dtype=values.dtype)
-        full[self._kept] = values
-        return full
+        return self._layout.by_table(values, fill)
+
+    def _expand_columns(self, values: NDArray, fill: Any) -> NDArray:
+        """From the columns of the data to columns_: a constant column gets `fill`."""
+        return self._layout.by_column(values, fill)
 
     def predict(self, X: Any) -> Floats:
-        """Pooled least squares on the selected features."""
+        """The outcome by the pooled fit of the selected features."""
         check_is_fitted(self)
-        X = validate_data(self, self._features_of(X), dtype=np.float64, reset=False)
-        return X @ self.coef_ + self.intercept_
+        return self._mean(self._fitted_columns(self._features_of(X)) @ self.coef_ + self.intercept_)
+
+    def _mean(self, predictor: Floats) -> Floats:
+        """The outcome (n,) that is expected at intercept + coefficients · columns (n,)."""
+        return predictor
+
+    def _fitted_columns(self, X: Any) -> Floats:
+        """(N, len(columns_)) of the features of a table"""
+        encoding = self._layout.encoding
+        if self._layout.grouped_without_table:
+            return array_values(X, "X") if frame_names(X) is None else frame_values(as_frame(X, "X"), self.columns_)
+        if encoding is None:
+            return validate_data(self, X, dtype=np.float64, reset=False)
+        if frame_names(X) is None:
+            if self._by_name or np.asarray(X).dtype.kind not in "biuf":
+                wanted = quoted(encoding.columns)
+                raise DataError(f"X has no column names, by which features are found: pass a data frame with {wanted}.")
+            values = validate_data(self, X, dtype=np.float64, reset=False)
+            raw = RawTable.of_array(values, encoding.columns, encoding.choices)
+        else:
+            validate_data(self, X, reset=False, skip_check_array=True)
+            raw = encoding.read(as_frame(X, "X"), self._layout.ignored)
+            _check_finite(raw)
+        return encoding.encode(raw, self.handle_unknown)
 
     def transform(self, X: Any) -> Any:
         """X with the selected features only; the environment column, if there is one, is left out."""
@@ -156,7 +206,9 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             X = self._split_environment(X, None)[0]
         if not self._by_name:
             return X
-        return self._columns_by_place(X) if frame_names(X) is None else self._columns_by_name(X)
+        if frame_names(X) is not None:
+            return self._columns_by_name(X)
+        return X if self.columns_ != self._layout.table else self._columns_by_place(X)
 
     def _columns_by_place(self, X: Any) -> Any:
         """X with zeros for the constant features, which the data set's own X lacks; any other width is not ours."""
@@ -167,12 +219,12 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return self._expand(varying.T, 0).T
 
     def _columns_by_name(self, X: Any) -> Any:
-        """The features that the data frame has, with zeros for the constant ones."""
+        """The columns that the data frame has, with zeros for the constant ones."""
         import narwhals as nw
 
-        constant = [nw.lit(0).alias(name) for name in self.feature_names_in_[~self._kept]]
-        frame = as_frame(X, "X").with_columns(*constant)
-        return nw.to_native(frame.select([name for name in self.feature_names_in_ if name in frame.columns]))
+        wanted = self.columns_ if self._layout.grouped_without_table else self._layout.table
+        frame = as_frame(X, "X").with_columns(*(nw.lit(0).alias(name) for name in self._layout.ignored))
+        return nw.to_native(frame.select([name for name in wanted if name in frame.columns]))
 
     def _drop_hint(self, X: Any, environments: Any) -> str:
         """How rows with gaps are left out of what was given to `fit`, which has no option for it."""
@@ -183,6 +235,10 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         else:
             arguments = "X, y" if environments is None else "X, y, environments"
         return f"fit_data(MultiEnvironmentData.from_arrays({arguments}, missing='drop')) leaves those rows out"
+
+    def _check_handle_unknown(self) -> None:
+        if self.handle_unknown not in ("error", "ignore"):
+            raise SettingError(f"handle_unknown={self.handle_unknown!r} is not known: use 'error' or 'ignore'.")
 
     def _has_environment_column(self, X: Any) -> bool:
         return self.environment is not None and self.environment in list(getattr(X, "columns", []))
@@ -207,23 +263,8 @@ def require_data(data: Any, caller: str) -> None:
         )
 
 
-def _names_as_given(data: MultiEnvironmentData) -> list[str]:
-    """The features with those that were dropped, each where it was."""
-    names = list(data.feature_names)
-    for position, name in zip(data.dropped_positions, data.dropped_features, strict=True):
-        names.insert(position, name)
-    return names
-
-
-def _name_the_column(X: Any) -> None:
-    """Raise a DataError that names the first column of a data frame that does not hold numbers, if there is one."""
-    names = frame_names(X)
-    if names is not None:
-        frame_values(as_frame(X, "X"), names, "column of X")
-
-
-def _refuse_dates(X: Any) -> None:
-    """Raise a DataError that names the first column of dates or times, which scikit-learn may take for numbers."""
-    if frame_names(X) is not None:
-        frame = as_frame(X, "X")
-        frame_values(frame, [name for name, kind in frame.schema.items() if kind.is_temporal()], "column of X")
+def _check_finite(raw: RawTable) -> None:
+    for what, wrong in (("missing values (NaN)", np.isnan), ("infinite values (inf)", np.isinf)):
+        where = with_counts(raw.names, wrong(raw.values).sum(axis=0))
+        if where:
+            raise DataError(f"X has {what} in {where}. Replace them, or leave those rows out.")

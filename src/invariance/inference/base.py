@@ -39,6 +39,7 @@ def described(target: Target) -> dict[str, Any]:
         "feature_names": target.prior.feature_names,
         "n_subsets": target.prior.support_size(),
         "prior": target.prior.name,
+        "model": about.model,
         "outcome_name": about.outcome_name,
         "environments": about.environments,
         "counts": about.counts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,8 +137,10 @@ class SubsetSpace:
 
     @classmethod
     def of(cls, target: Target) -> SubsetSpace:
-        free, forced = target.free, target.forced
-        blocks = subset_blocks(walk_of(target.model, free, forced), target.terms, target.model.dense_advantage)
+        order = target.model.walk_order(target.free)
+        free, forced = target.free[order], target.forced
+        terms = replace(target.terms, log_odds=target.terms.log_odds[order])
+        blocks = subset_blocks(walk_of(target.model, free, forced), terms, target.model.dense_advantage)
         return cls(blocks, free, forced, target.n_features)
 
     def expand(self, masks: Mask) -> Mask:

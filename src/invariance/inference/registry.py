@@ -1,17 +1,23 @@
-"""From the name of an engine, or "auto", to an engine."""
+"""The family of engines by name, and how "auto" chooses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from .._tools.family import Family, Member
 from ..exceptions import SettingError
-from .base import Engine
-from .enumeration import Enumeration, enumeration_steps
-from .target import Target
-from .tempering.engine import Tempering
-from .variational.engine import Variational
 
-ENGINES: dict[str, Callable[[], Engine]] = {"exact": Enumeration, "tempering": Tempering, "vi": Variational}
+if TYPE_CHECKING:
+    from .base import Engine
+    from .target import Target
+
+ENGINES = Family(
+    {
+        "exact": Member("inference.enumeration:Enumeration", "scores all subsets"),
+        "tempering": Member("inference.tempering.engine:Tempering", "samples"),
+        "vi": Member("inference.variational.engine:Variational", "approximates"),
+    }
+)
 # 28 features in five environments: about ten seconds of one core.
 _CHEAP_STEPS = 2_000_000_000
 
@@ -21,9 +27,12 @@ def choose_engine(inference: str | Engine, target: Target) -> Engine:
     beyond. Work is counted, not timed: neither the machine nor its load changes the choice."""
     if not isinstance(inference, str):
         return inference
-    if inference in ENGINES:
-        return ENGINES[inference]()
-    if inference != "auto":
+    if inference != "auto" and inference not in ENGINES:
         known = ", ".join(map(repr, ("auto", *ENGINES)))
         raise SettingError(f"inference={inference!r} is not known: use {known} or an engine such as Enumeration().")
-    return Enumeration() if enumeration_steps(target) <= _CHEAP_STEPS else Tempering()
+    if inference == "auto":
+        from .enumeration import enumeration_steps
+
+        inference = "exact" if enumeration_steps(target) <= _CHEAP_STEPS else "tempering"
+    engine: Engine = ENGINES[inference]()
+    return engine

@@ -6,7 +6,7 @@ from numba import njit
 from .elementary import add_weighted_log, exp_shifted
 from .gram_rows import gram_entry
 from .group_rows import fill_shares_from_rows, rows_at_hand, share_from_rows
-from .subset_tree import outcome_shares, settled, sweep_in_place, tree_work
+from .subset_tree import outcome_shares, settled, sweep_in_place, tree_work, widest_feature
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -78,38 +78,58 @@ def subset_log_ratio(scoring, members):
 @njit(cache=True, nogil=True, error_model="numpy")
 def block_log_ratios(scoring, fixed, block, out):
     """out (2**b,) = log Λ of `fixed` joined by each subset of `block` (bit i = block[i]); NaN where undecidable."""
-    b = block.size
-    reduced = np.empty((b + 1, b + 1))
-    absent = np.empty(b + 1, np.bool_)
-    work = tree_work(b + 1, b)
-    shares = np.empty(1 << b)
+    grouped_block_log_ratios(scoring, fixed, np.arange(block.size + 1), block, out)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def grouped_block_log_ratios(scoring, fixed, starts, block, out):
+    """out (2**b,) = log Λ of the columns `fixed` joined by each subset of b features; NaN where undecidable.
+
+    Bit i stands for feature i, the columns block[starts[i]:starts[i+1]]; starts (b+1,).
+    """
+    widest = widest_feature(starts)
+    absent = np.empty(block.size + 1, np.bool_)
+    work = tree_work(starts)
+    shares = np.empty(out.size)
     out[:] = scoring.offset
     for g in range(scoring.weights.size):
-        if reduce_to_block(scoring, g, fixed, block, reduced, absent):
-            shares = outcome_shares(reduced, absent, scoring.tolerance, 0, b, work)
+        if reduce_to_block(scoring, g, fixed, block, work.matrices[0], absent):
+            shares = outcome_shares(absent, scoring.tolerance, work)
         elif rows_at_hand(scoring.rows):
             shares[:] = np.nan
         else:
             out[:] = np.nan
             return
-        fill_shares_from_rows(scoring.rows, g, fixed, block, scoring.outcome, shares)
+        if widest > 1:
+            _fill_one_by_one(scoring.rows, g, fixed, starts, block, scoring.outcome, shares)
+        else:
+            fill_shares_from_rows(scoring.rows, g, fixed, block, scoring.outcome, shares)
         add_weighted_log(out, scoring.weights[g], shares)
     for s in range(out.size):
         if out[s] > 0.0:
             value = settled(out[s], scoring.weights)
-            out[s] = value if value == value else _log_ratio_from_rows(scoring, _joined(fixed, block, s))
+            out[s] = value if value == value else _log_ratio_from_rows(scoring, _joined(fixed, starts, block, s))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _joined(fixed, block, code):
-    """The columns of `fixed` and those of `block` whose bit is set."""
+def _fill_one_by_one(rows, g, fixed, starts, block, outcome, shares):
+    """As `fill_shares_from_rows`, for features of several columns: each NaN by a factorisation of its own."""
+    for s in range(shares.size):
+        if shares[s] != shares[s]:
+            shares[s] = share_from_rows(rows, g, _joined(fixed, starts, block, s), outcome)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _joined(fixed, starts, block, code):
+    """The columns of `fixed` and those of the features of `block` whose bit is set."""
     members = np.empty(fixed.size + block.size, np.int64)
     members[: fixed.size] = fixed
     k = fixed.size
-    for i in range(block.size):
+    for i in range(starts.size - 1):
         if (code >> i) & 1:
-            members[k] = block[i]
-            k += 1
+            for c in range(starts[i], starts[i + 1]):
+                members[k] = block[c]
+                k += 1
     return members[:k]
 
 

@@ -1,14 +1,18 @@
-"""log Λ of all subsets up to a given size, visiting only those: for many features and a small size limit."""
+"""log Λ of all subsets up to a given size, visiting only those: for many features and a small size limit.
+
+A feature is one column, or several that enter and leave together; starts (f+1,): feature j is the columns
+starts[j]:starts[j+1], and the outcome comes last.
+"""
 
 import numpy as np
 from numba import njit
 
 from .elementary import add_weighted_log
-from .subset_tree import reciprocal_pivot, settle, sweep_in_place
+from .subset_tree import reciprocal_pivot, settle, sweep_in_place, widest_feature
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sweep_border(matrix, pivot_index, last, reciprocal):
+def _sweep_border_of_columns(matrix, pivot_index, last, reciprocal):
     """As sweep_in_place, but only the diagonal and the outcome's column: enough for subsets that grow no further."""
     for i in range(pivot_index + 1, last):
         factor = matrix[pivot_index, i] * reciprocal
@@ -18,8 +22,8 @@ def _sweep_border(matrix, pivot_index, last, reciprocal):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _score_children(matrices, absent, weights, offset, tolerance, first, pivots, scores):
-    """scores[j] = log Λ of the node's subset with feature j added, j >= first."""
+def _score_columns(matrices, absent, weights, offset, tolerance, first, pivots, scores):
+    """scores[j] = log Λ of the node's subset with column j added, j >= first."""
     n_groups, d, _ = matrices.shape
     last = d - 1
     scores[first:last] = offset
@@ -32,41 +36,116 @@ def _score_children(matrices, absent, weights, offset, tolerance, first, pivots,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _include(source, target, absent, tolerance, feature, grows):
-    """target = source with `feature` swept out of later columns; only the border when the subset grows no further."""
+def _include_column(source, target, absent, tolerance, column, grows):
+    """target = source with `column` swept out of later columns; only the border when the subset grows no further."""
     d = source.shape[1]
     last = d - 1
     for g in range(source.shape[0]):
-        for k in range(feature, d):
-            target[g, feature, k] = source[g, feature, k]
-        for i in range(feature + 1, d):
+        for k in range(column, d):
+            target[g, column, k] = source[g, column, k]
+        for i in range(column + 1, d):
             if grows:
                 for k in range(i, d):
                     target[g, i, k] = source[g, i, k]
             else:
                 target[g, i, i] = source[g, i, i]
                 target[g, i, last] = source[g, i, last]
-        reciprocal = reciprocal_pivot(source[g, feature, feature], absent[g, feature], tolerance)
+        reciprocal = reciprocal_pivot(source[g, column, column], absent[g, column], tolerance)
         if grows:
-            sweep_in_place(target[g], feature, last, reciprocal)
+            sweep_in_place(target[g], column, last, reciprocal)
         else:
-            _sweep_border(target[g], feature, last, reciprocal)
+            _sweep_border_of_columns(target[g], column, last, reciprocal)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_extensions(grams, absent, weights, offset, tolerance, prefix, max_size, members, out):
+def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
+    """What the columns start:stop leave of the outcome, the last column; work (m+1, m+1) for m columns or more."""
+    last, m = matrix.shape[0] - 1, stop - start
+    for i in range(m):
+        for k in range(i, m):
+            work[i, k] = matrix[start + i, start + k]
+        work[i, m] = matrix[start + i, last]
+    work[m, m] = matrix[last, last]
+    for c in range(m):
+        sweep_in_place(work, c, m, reciprocal_pivot(work[c, c], absent[start + c], tolerance))
+    return work[m, m]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _score_features(matrices, absent, weights, offset, tolerance, starts, widest, first, pivots, scores):
+    """scores[j] = log Λ of the node's subset with feature j added, j >= first."""
+    f = starts.size - 1
+    work = np.empty((widest + 1, widest + 1))
+    scores[first:f] = offset
+    for g in range(matrices.shape[0]):
+        for j in range(first, f):
+            pivot = _outcome_pivot(matrices[g], starts[j], starts[j + 1], absent[g], tolerance, work)
+            pivots[j] = pivot if pivot >= tolerance else np.nan
+        add_weighted_log(scores[first:f], weights[g], pivots[first:f])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sweep_border_of_features(matrix, c, starts, feature, reciprocal):
+    """As sweep_in_place of a column of `feature`, but of later ones only what is within a feature or the outcome's."""
+    last = matrix.shape[0] - 1
+    for j in range(feature, starts.size - 1):
+        for i in range(max(starts[j], c + 1), starts[j + 1]):
+            factor = matrix[c, i] * reciprocal
+            for k in range(i, last if j == feature else starts[j + 1]):
+                matrix[i, k] -= factor * matrix[c, k]
+            matrix[i, last] -= factor * matrix[c, last]
+    matrix[last, last] -= matrix[c, last] ** 2 * reciprocal
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _include_feature(source, target, absent, tolerance, starts, feature, grows):
+    """As `_include_column`, for several columns."""
+    d = source.shape[1]
+    for g in range(source.shape[0]):
+        for i in range(starts[feature], d):
+            for k in range(i, d):
+                target[g, i, k] = source[g, i, k]
+        for c in range(starts[feature], starts[feature + 1]):
+            reciprocal = reciprocal_pivot(target[g, c, c], absent[g, c], tolerance)
+            if grows:
+                sweep_in_place(target[g], c, d - 1, reciprocal)
+            else:
+                _sweep_border_of_features(target[g], c, starts, feature, reciprocal)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _score_children(matrices, absent, weights, offset, tolerance, starts, widest, first, pivots, scores):
+    """scores[j] = log Λ of the node's subset with feature j added, j >= first."""
+    if widest > 1:
+        _score_features(matrices, absent, weights, offset, tolerance, starts, widest, first, pivots, scores)
+    else:
+        _score_columns(matrices, absent, weights, offset, tolerance, first, pivots, scores)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _include(source, target, absent, tolerance, starts, widest, feature, grows):
+    """target = source with `feature` swept out of later columns; only the border when the subset grows no further."""
+    if widest > 1:
+        _include_feature(source, target, absent, tolerance, starts, feature, grows)
+    else:
+        _include_column(source, target, absent, tolerance, feature, grows)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, prefix, max_size, members, out):
     """log Λ of `prefix` and of every subset that extends it by features after its last one, up to max_size.
 
     grams (G, d, d): scaled second moments of [x, y]. prefix (m,): ascending features.
     members (n, >= max_size): filled with the features of each subset, -1 beyond; out (n,): NaN where undecidable.
     """
     n_groups, d, _ = grams.shape
-    last = d - 1
+    f, last = starts.size - 1, d - 1
     depth_limit = max_size - prefix.size
     levels = max(depth_limit, 1)
     stack = np.empty((levels, n_groups, d, d))
-    scores = np.empty((levels, d))
-    pivots = np.empty(d)
+    scores = np.empty((levels, f))
+    pivots = np.empty(f)
+    widest = widest_feature(starts)
     child = np.empty(levels + 1, np.int64)
 
     if prefix.size:
@@ -74,7 +153,7 @@ def score_extensions(grams, absent, weights, offset, tolerance, prefix, max_size
         root = grams
         for m in range(prefix.size):
             grows = m + 1 < prefix.size or depth_limit > 1
-            _include(root, stack[0], absent, tolerance, prefix[m], grows)
+            _include(root, stack[0], absent, tolerance, starts, widest, prefix[m], grows)
             root = stack[0]
     else:
         first = 0
@@ -88,10 +167,10 @@ def score_extensions(grams, absent, weights, offset, tolerance, prefix, max_size
     count = 1
     level = 0 if depth_limit > 0 else -1
     child[0] = first
-    _score_children(stack[0], absent, weights, offset, tolerance, first, pivots, scores[0])
+    _score_children(stack[0], absent, weights, offset, tolerance, starts, widest, first, pivots, scores[0])
     while level >= 0:
         j = child[level]
-        if j == last:
+        if j == f:
             level -= 1
             continue
         child[level] = j + 1
@@ -101,9 +180,18 @@ def score_extensions(grams, absent, weights, offset, tolerance, prefix, max_size
         for m in range(level + 1):
             members[count, prefix.size + m] = child[m] - 1
         count += 1
-        if level + 1 < depth_limit and j + 1 < last:
-            _include(stack[level], stack[level + 1], absent, tolerance, j, level + 2 < depth_limit)
+        if level + 1 < depth_limit and j + 1 < f:
+            _include(stack[level], stack[level + 1], absent, tolerance, starts, widest, j, level + 2 < depth_limit)
             level += 1
             child[level] = j + 1
-            _score_children(stack[level], absent, weights, offset, tolerance, j + 1, pivots, scores[level])
+            _score_children(
+                stack[level], absent, weights, offset, tolerance, starts, widest, j + 1, pivots, scores[level]
+            )
     settle(out, weights)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_extensions(grams, absent, weights, offset, tolerance, prefix, max_size, members, out):
+    """`score_grouped_extensions` of features that are one column each."""
+    starts = np.arange(grams.shape[1])
+    score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, prefix, max_size, members, out)

@@ -182,7 +182,7 @@ def fill_shares_from_rows(rows, g, fixed, block, outcome, shares):
     others[:b] = block
     others[b] = outcome
     remains, rank = _residual_columns(rows, g, fixed, others)
-    starts = tree_starts(b)
+    starts = tree_starts(np.arange(b + 1))
     nodes = np.empty(starts[b + 1])
     ranks = np.empty(1 << b, np.int64)
     ranks[0] = rank

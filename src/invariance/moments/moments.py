@@ -20,10 +20,14 @@ from ..data.checks import (
     nearest,
     quoted,
 )
+from ..data.encoding import Encoding
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from .parts import Part, merged, of_rows, removed
+
+# Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
+_DEPENDENT = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +44,7 @@ class Moments:
     rounding : (E, d) error to expect in the diagonal of the scatter
 
     groups : {feature: its columns} of the features that are not one column of the same name
+    encoding : how the columns were made from those of a table, where they are not the same
 
     at_ends and rounding are what `without_row` decides by. Moments that were not computed from rows have none.
     """
@@ -56,6 +61,12 @@ class Moments:
     at_ends: Integers | None = None
     rounding: Floats | None = None
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    encoding: Encoding | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what the columns stand for, as `MultiEnvironmentData.notes`."""
+        return () if self.encoding is None else self.encoding.notes
 
     @property
     def n_environments(self) -> int:
@@ -110,6 +121,20 @@ class Moments:
         return np.vstack([local, pooled])
 
     @cached_property
+    def present(self) -> Mask:
+        """(E + 1, d) whether a column varies and, among several of one feature, adds to those before it there.
+
+        The dummies of a category add up to a constant where the level that they are compared with does not occur.
+        """
+        present = self.varies.copy()
+        starts = self.features.starts
+        for j in np.flatnonzero(self.features.widths > 1):
+            columns = self.feature_columns[starts[j] : starts[j + 1]]
+            for g in range(self.n_environments + 1):
+                present[g, columns] &= _adding(self.scatter[g][np.ix_(columns, columns)], present[g, columns])
+        return present
+
+    @cached_property
     def largest_size(self) -> int:
         """The largest subset size at which every local fit is estimable."""
         return largest_size(self.counts, self.varying_widths[:-1])
@@ -120,9 +145,9 @@ class Moments:
 
     @cached_property
     def varying_widths(self) -> Integers:
-        """(E + 1, p) how many columns of each feature vary in each environment, and in the pool."""
-        varies = self.varies[:, self.feature_columns].astype(np.int64)
-        return np.add.reduceat(varies, self.features.starts[:-1], axis=1) if self.features.grouped else varies
+        """(E + 1, p) how many columns of each feature are present in each environment, and in the pool."""
+        present = self.present[:, self.feature_columns].astype(np.int64)
+        return np.add.reduceat(present, self.features.starts[:-1], axis=1) if self.features.grouped else present
 
     @classmethod
     def from_data(cls, data: MultiEnvironmentData) -> Moments:
@@ -131,7 +156,8 @@ class Moments:
         parts = (of_rows(data, data.rows(e), origin) for e in range(data.n_environments))
         columns = (*data.features.columns, data.outcome_name)
         outcome = data.features.n_columns
-        return _assembled(columns, outcome, data.environments, origin, parts, data.features.groups)
+        moments = _assembled(columns, outcome, data.environments, origin, parts, data.features.groups)
+        return moments if data.encoding is None else replace(moments, encoding=data.encoding)
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[MultiEnvironmentData]) -> Moments:
@@ -161,8 +187,11 @@ class Moments:
         """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
         if not constant.any():
             return self
-        announce_constant(self._names(constant), self.n_features)
-        return self._reordered(tuple(self._names(~constant)))
+        left = self._reordered(tuple(self._names(~constant)))
+        gone = [name for name in self.feature_names if name not in left.feature_names]
+        owned = {column for name in gone for column in self.groups.get(name, (name,))}
+        announce_constant(gone, self.n_features, [name for name in self._names(constant) if name not in owned])
+        return left
 
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983)."""
@@ -172,12 +201,13 @@ class Moments:
                 other.outcome_name,
             ]
             raise DataError(f"cannot merge moments of different columns; they differ in {difference}.")
-        if dict(self.groups) != dict(other.groups):
-            raise DataError("cannot merge moments whose features group the columns differently.")
+        if dict(self.groups) != dict(other.groups) or self.encoding != other.encoding:
+            raise DataError("cannot merge moments whose columns were made or grouped differently.")
         other = other._reordered(self.columns)._measured_from(self.origin)
         environments = tuple(dict.fromkeys(self.environments + other.environments))
         parts = (merged(self._part_of(label), other._part_of(label)) for label in environments)
-        return _assembled(self.columns, self.outcome, environments, self.origin, parts, self.groups)
+        both = _assembled(self.columns, self.outcome, environments, self.origin, parts, self.groups)
+        return both if self.encoding is None else replace(both, encoding=self.encoding)
 
     def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
         """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.
@@ -214,6 +244,7 @@ class Moments:
             )
         parts = (left if label == environment else self._part(i) for i, label in enumerate(self.environments))
         remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts, self.groups)
+        remaining = replace(remaining, encoding=self.encoding)
         became_constant = self.varies[-1] & ~remaining.varies[-1]
         became_constant[self.outcome] = False
         return remaining._dropping(became_constant)
@@ -225,7 +256,8 @@ class Moments:
         owner = next((feature for feature, columns in self.groups.items() if name in columns), None)
         if owner is not None:
             raise DataError(f"column {name!r} is part of the feature {owner!r} and cannot be the outcome.")
-        turned = replace(self, outcome=self.columns.index(name))
+        encoding = self.encoding if name == self.outcome_name else None
+        turned = replace(self, outcome=self.columns.index(name), encoding=encoding)
         turned.check_outcome()
         return turned
 
@@ -278,6 +310,17 @@ class Moments:
             rounding=np.full(d, np.inf) if self.rounding is None else self.rounding[e],
             scatter=self.scatter[e],
         )
+
+
+def _adding(scatter: Floats, varying: Mask) -> Mask:
+    """(m,) the varying columns that are no combination of those before them"""
+    adding = np.zeros(len(scatter), dtype=bool)
+    left = scatter.copy()
+    for c in np.flatnonzero(varying):
+        if left[c, c] > _DEPENDENT * scatter[c, c]:
+            adding[c] = True
+            left -= np.outer(left[:, c], left[c]) / left[c, c]
+    return adding
 
 
 def _assembled(

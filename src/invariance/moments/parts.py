@@ -38,8 +38,8 @@ def of_rows(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats) 
 
 
 def _of_block(data: MultiEnvironmentData, rows: NDArray[np.intp], origin: Floats) -> Part:
-    n, (shift, minimum, maximum) = len(rows), np.empty((3, data.n_features + 1))
-    at_ends = np.empty((2, data.n_features + 1), np.int64)
+    n, (shift, minimum, maximum) = len(rows), np.empty((3, data.features.n_columns + 1))
+    at_ends = np.empty((2, data.features.n_columns + 1), np.int64)
     centred = centred_rows(data.X, data.y, rows, origin, shift, minimum, maximum, at_ends)
     scatter = centred.T @ centred
     return Part(n, shift, minimum, maximum, at_ends, _EPSILON * np.sqrt(n) * np.diagonal(scatter), scatter)

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 FORMAT = "invariance.posterior/1"
 _NOT_FINITE = ("-inf", "inf", "nan")
 _LARGEST_PLAIN_INTEGER = 2**53
-_TEXTS = ("engine", "prior", "outcome_name")
+_TEXTS = ("engine", "prior", "outcome_name", "model")
 _KEYS = (
     *("feature_names", "inclusion", "pairwise", "subsets", "log_ratios", "log_probabilities"),
     *("log_evidence", "entropy", "n_subsets", *_TEXTS, "environments", "counts", "notes", "diagnostics"),
     "verdict",
 )
 # What a file holds that was written before there was such a key.
-_LATER_KEYS = {"verdict": None}
+_LATER_KEYS = {"verdict": None, "model": "linear Gaussian"}
 
 
 def to_json(posterior: Posterior) -> str:
@@ -120,6 +120,7 @@ def to_datatree(posterior: Posterior) -> Any:
     count = posterior.n_subsets
     attributes = {
         "outcome": posterior.outcome_name,
+        "model": posterior.model,
         "engine": posterior.engine,
         "prior": posterior.prior,
         "log_evidence": posterior.log_evidence,

@@ -63,7 +63,7 @@ class Posterior:
     log_evidence : log Σ_z p(z) Λ(z)
     entropy : entropy of the posterior in nats
     n_subsets : number of subsets in the prior's support (an exact Python int, possibly huge)
-    engine, prior, outcome_name : descriptions for people
+    engine, prior, outcome_name, model : descriptions for people
     environments : E labels;  counts : (E,) rows in each
     notes : sentences about what happened on the way
     diagnostics : values that JSON can hold
@@ -88,6 +88,7 @@ class Posterior:
     notes: tuple[str, ...] = ()
     diagnostics: dict[str, Any] = field(default_factory=dict)
     verdict: Verdict | None = None
+    model: str = "linear Gaussian"
     source: SubsetSource | None = None
 
     def __post_init__(self) -> None:

@@ -184,6 +184,7 @@ def _header(posterior: Posterior) -> list[tuple[str, str]]:
         ("outcome", posterior.outcome_name),
         ("features", f"{posterior.n_features:,}"),
         ("environments", f"{n_environments:,} with {rows}: {', '.join(shown)}"),
+        ("model", posterior.model),
         ("subsets", f"{format_count(posterior.n_subsets)} in the support of the prior"),
         ("engine", posterior.engine),
         ("prior", posterior.prior),

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
-from ..conditionals.base import BoundConditional
+
+if TYPE_CHECKING:
+    from ..conditionals.base import BoundConditional
 
 # A subset is far from invariant when an invariant one has so low a log ratio with at most this probability.
 FAR_FROM_INVARIANT = 1e-9
 CAUSES = (
-    "Linear Gaussian fits to these features do not account for how the environments differ: features may be missing, "
+    "Fits to these features do not account for how the environments differ: features may be missing, "
     "relations curved or tails heavy, or an environment may act on the outcome itself."
 )
 

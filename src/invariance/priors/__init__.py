@@ -4,12 +4,17 @@
 features at hand and gives a `BoundPrior`, which computes.
 """
 
-from .base import Prior
-from .beta_binomial import BetaBinomialPrior
-from .bound import BoundPrior
-from .inclusion import InclusionPrior
-from .parsing import PRIOR_FORMS, parse_prior
-from .uniform import UniformPrior
+from typing import TYPE_CHECKING
+
+from .._tools.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from .base import Prior
+    from .beta_binomial import BetaBinomialPrior
+    from .bound import BoundPrior
+    from .inclusion import InclusionPrior
+    from .parsing import PRIOR_FORMS, parse_prior
+    from .uniform import UniformPrior
 
 __all__ = [
     "PRIOR_FORMS",
@@ -20,3 +25,15 @@ __all__ = [
     "UniformPrior",
     "parse_prior",
 ]
+__getattr__, __dir__ = on_first_use(
+    __name__,
+    {
+        "BetaBinomialPrior": "beta_binomial",
+        "BoundPrior": "bound",
+        "InclusionPrior": "inclusion",
+        "PRIOR_FORMS": "parsing",
+        "Prior": "base",
+        "UniformPrior": "uniform",
+        "parse_prior": "parsing",
+    },
+)

@@ -6,26 +6,27 @@ import re
 
 from ..exceptions import SettingError
 from .base import Prior
-from .beta_binomial import BetaBinomialPrior
-from .inclusion import InclusionPrior
-from .uniform import UniformPrior
+from .registry import PRIORS
 
-PRIOR_FORMS = "uniform, beta-binomial, beta-binomial(A,B), inclusion(Q)"
+PRIOR_FORMS = ", ".join(PRIORS.forms)
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 
 
 def parse_prior(text: str, max_size: int | None) -> Prior:
-    """The prior that a short text names: one of `PRIOR_FORMS`, with numbers for A, B and Q."""
-    number = r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*"
-    plain = text.strip().lower()
-    if plain == "uniform":
-        return UniformPrior(max_size)
-    if plain == "beta-binomial":
-        return BetaBinomialPrior(max_size=max_size)
-    if match := re.fullmatch(rf"beta-binomial\s*\({number},{number}\)", plain):
-        return BetaBinomialPrior(float(match[1]), float(match[2]), max_size)
-    if match := re.fullmatch(rf"inclusion\s*\({number}\)", plain):
-        return InclusionPrior(float(match[1]), max_size)
+    """The prior that a short text names: one of `PRIOR_FORMS`, with a number for each capital letter."""
+    found = re.fullmatch(rf"([a-z-]+)\s*(?:\(\s*({_NUMBER}(?:\s*,\s*{_NUMBER})*)\s*\))?", text.strip().lower())
+    if found is not None:
+        numbers = [float(number) for number in (found[2] or "").split(",") if number]
+        if (found[1], len(numbers)) in {_shape(form) for form in PRIORS.forms}:
+            prior: Prior = PRIORS[found[1]](*numbers, max_size=max_size)
+            return prior
     raise SettingError(
         f"cannot read the prior {text!r}; the accepted forms are {PRIOR_FORMS}, "
         "for example beta-binomial(1,3) or inclusion(0.1)"
     )
+
+
+def _shape(form: str) -> tuple[str, int]:
+    """The name that a form begins with, and how many numbers it takes."""
+    name, _, arguments = form.partition("(")
+    return name, len(re.findall("[A-Z]", arguments))

@@ -19,14 +19,14 @@ SCREEN_FOLDS = 10
 
 @dataclass(frozen=True, eq=False)
 class LassoFit:
-    """coefficients (p,) per standard deviation of the features, or per unit where not standardised; penalty."""
+    """coefficients (q,) per standard deviation of the columns, or per unit where not standardised; penalty."""
 
     coefficients: Floats
     penalty: float
 
 
 def standardized(data: MultiEnvironmentData) -> Floats:
-    """X (N, p) with pooled mean 0 and standard deviation 1."""
+    """X (N, q) with pooled mean 0 and standard deviation 1."""
     centred = data.X - data.X.mean(axis=0)
     spread = np.abs(centred).max(axis=0)  # keeps the squares of features near 1e100 finite
     scaled = centred / spread

@@ -15,7 +15,7 @@ from .lasso import SCREEN_FOLDS, SCREENED_FEATURES, cross_validated_lasso, stand
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """kept (p,): the features that passed; coefficients (p,): of the Lasso, NaN where none was needed.
+    """kept (p,): the features that passed; coefficients (q,): of their columns in the Lasso, NaN where none was needed.
 
     used_fallback: the Lasso kept nothing, so that correlation with the outcome decided alone.
     """
@@ -29,7 +29,8 @@ class LassoScreen(BaseEstimator):
     """The k features with the largest coefficients of a cross-validated Lasso on the pooled rows.
 
     Where the Lasso keeps fewer than k, only those pass; where it keeps none, the k features with the largest
-    correlation with the outcome do, which is reported as the fallback.
+    correlation with the outcome do, which is reported as the fallback. A feature of several columns counts once, by
+    the largest of its columns' values.
 
     Parameters
     ----------
@@ -58,9 +59,9 @@ class LassoScreen(BaseEstimator):
         """Which features pass; `typed` is how a method with this screen, {}, is written, for advice on the screen."""
         if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
             raise SettingError(f"k={self.k!r} is not a number of features: use a whole number from 1 on.")
-        p = data.n_features
+        p, features = data.n_features, data.features
         if p <= self.k:
-            return Screening(np.ones(p, dtype=bool), np.full(p, np.nan), False)
+            return Screening(np.ones(p, dtype=bool), np.full(features.n_columns, np.nan), False)
         fit = cross_validated_lasso(
             data,
             self.cv,
@@ -70,13 +71,14 @@ class LassoScreen(BaseEstimator):
             with_folds=lambda folds: typed.format(" ".join(repr(clone(self).set_params(cv=folds)).split())),
         )
         used_fallback = not fit.coefficients.any()
-        size = np.abs(pooled_correlations(data) if used_fallback else fit.coefficients)
+        by_column = np.abs(pooled_correlations(data) if used_fallback else fit.coefficients)
+        size = np.maximum.reduceat(by_column, features.starts[:-1])
         kept = np.zeros(p, dtype=bool)
         kept[np.argsort(-size, kind="stable")[: self.k]] = True
         return Screening(kept & (size > 0.0), fit.coefficients, used_fallback)
 
 
 def pooled_correlations(data: MultiEnvironmentData) -> Floats:
-    """(p,) correlation of each feature with the outcome over all rows."""
+    """(q,) correlation of each column with the outcome over all rows."""
     y = data.y - data.y.mean()
     return np.clip(standardized(data).T @ y / (np.sqrt(data.n_rows) * np.linalg.norm(y)), -1.0, 1.0)

@@ -9,13 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..baselines import (
-    EILLS,
-    ICP,
-    HiddenICP,
-    Oracle,
-    PooledRegression,
-)
+from ..baselines.registry import METHODS as KNOWN
 from ..baselines.screened import Screened
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.bip import BIP
@@ -52,8 +46,9 @@ class Method:
     dashes: str = "-"
 
 
-def _exact(seed: int) -> BIP:
-    return BIP(inference="exact", progress=False)
+def _known(name: str, color: str, dashes: str = "-", **settings: Any) -> Method:
+    """A method of every comparison; it draws nothing at random."""
+    return Method(name, lambda seed: KNOWN[name].build(**settings), color, dashes)
 
 
 def _with_engine(seed: int, engine: Engine) -> BIP:
@@ -63,19 +58,19 @@ def _with_engine(seed: int, engine: Engine) -> BIP:
 METHODS = {
     method.name: method
     for method in (
-        Method("Oracle", lambda seed: Oracle(), BLACK, "--"),
-        Method("BIP", _exact, BLUE),
+        _known("Oracle", BLACK, "--"),
+        _known("BIP", BLUE, inference="exact", progress=False),
         Method("BIP-VI", lambda seed: _with_engine(seed, Variational()), SKY),
         Method("BIP-VI-published", lambda seed: _with_engine(seed, Variational.simulation()), SKY, ":"),
         Method("BIP-tempering", lambda seed: _with_engine(seed, Tempering()), BLUE, "-."),
-        Method("ICP", lambda seed: ICP(progress=False), VERMILION),
-        Method("EILLS", lambda seed: EILLS(center=True, progress=False), GREEN),
-        Method("Hidden-ICP", lambda seed: HiddenICP(), PURPLE),
-        Method("Regression", lambda seed: PooledRegression(), ORANGE),
-        Method("BIP-screen", lambda seed: Screened(_exact(seed)), BLUE),
-        Method("ICP-screen", lambda seed: Screened(ICP(progress=False)), VERMILION),
-        Method("EILLS-screen", lambda seed: Screened(EILLS(center=True, progress=False)), GREEN),
-        Method("Hidden-ICP-screen", lambda seed: Screened(HiddenICP()), PURPLE),
+        _known("ICP", VERMILION, progress=False),
+        _known("EILLS", GREEN, progress=False),
+        _known("Hidden-ICP", PURPLE),
+        _known("Regression", ORANGE),
+        _known("BIP-screen", BLUE, inference="exact", progress=False),
+        _known("ICP-screen", VERMILION, progress=False),
+        _known("EILLS-screen", GREEN, progress=False),
+        _known("Hidden-ICP-screen", PURPLE),
     )
 }
 

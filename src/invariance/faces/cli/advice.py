@@ -6,9 +6,13 @@ remedies are options. Here, and nowhere else, the one is turned into the other, 
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
+
+from ...inference.registry import ENGINES
 
 if TYPE_CHECKING:
     from ...comparison.comparison import Comparison
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 Rule = tuple[str, Callable[[re.Match[str]], str]]
 AnyPosterior = TypeVar("AnyPosterior", bound="Posterior")
 
-_ENGINES = {"Enumeration": "exact", "Tempering": "tempering", "Variational": "vi"}
+_ENGINES = ENGINES.class_names
 _METHODS = {"HiddenICP": "Hidden-ICP", "PooledRegression": "Regression", "LassoSelection": "Lasso"}
 
 
@@ -36,6 +40,11 @@ def _screened(match: re.Match[str]) -> str:
     return f"--methods '{name}({match['screen_settings']})'" if match["screen_settings"] else f"--methods {name}"
 
 
+def _columns(match: re.Match[str]) -> str:
+    names = ast.literal_eval(match["columns"])
+    return f"--{match['columns_as']} {shlex.quote(','.join(names))}"
+
+
 # The first rule that fits a place wins, and what it puts there is not looked at again. A quoted name is a column's.
 _RULES: tuple[Rule, ...] = (
     (rf"(?:inference=)?(?P<engine>{'|'.join(_ENGINES)})\((?P<engine_settings>[^()]*)\)", _engine),
@@ -44,6 +53,7 @@ _RULES: tuple[Rule, ...] = (
     (r"(?:prior=)?UniformPrior\(max_size=(?P<largest>\d+)\)", lambda match: f"--max-size {match['largest']}"),
     (r"inference='(?P<inference>\w+)'", lambda match: f"--inference {match['inference']}"),
     (r"missing='(?P<missing>\w+)'", lambda match: f"--missing {match['missing']}"),
+    (r"(?P<columns_as>exclude|categorical|numeric)=(?P<columns>\[(?:'[^']*'|\"[^\"]*\"|, )+\])", _columns),
     (r"features=\[\.\.\.\]", lambda match: "--features A,B,C"),
     (r"pass features=None", lambda match: "leave --features out"),
     (r"(?<!['\"\w])max_size=(?P<size>\d+)", lambda match: f"--max-size {match['size']}"),

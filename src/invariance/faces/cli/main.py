@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from ..._tools.files import check_writable, replacing
 from ..._version import __version__
-from ...exceptions import OutputError
-from .advice import comparison_for_command_line, posterior_for_command_line
+from ...baselines.registry import listing, remarks
+from .advice import comparison_for_command_line
 from .console import plain_speech, say, show
+from .options import (
+    CategoricalOption,
+    EnvironmentOption,
+    ExcludeOption,
+    FeaturesOption,
+    FileArgument,
+    InferenceOption,
+    JobsOption,
+    JsonOption,
+    MaxSizeOption,
+    Missing,
+    MissingOption,
+    NumericOption,
+    OutcomeOption,
+    PlotOption,
+    PriorOption,
+    SeedOption,
+)
+from .outputs import checked_outputs, deliver, save
 from .studies import register
 
 if TYPE_CHECKING:
     from ...data.multi_environment import MultiEnvironmentData
     from ...estimators.bip import BIP
-    from ...posterior.posterior import Posterior
-
-_PICTURES = (".png", ".pdf", ".svg")
-
-
-class Missing(StrEnum):
-    error = "error"
-    drop = "drop"
 
 
 class OneLineErrors(TyperGroup):
@@ -70,9 +76,19 @@ Examples:
 _FIT_EXAMPLES = """\b
 Examples:
   invariance fit table.csv --outcome yield --environment site
+  invariance fit patients.csv --outcome pressure --environment hospital \\
+      --exclude patient_id,date --categorical ward
   invariance fit table.csv --outcome yield --environment site \\
       --features rain,soil,seed --max-size 2 --prior "inclusion(0.1)" \\
       --missing drop --json posterior.json --plot inclusion.png
+"""
+
+_COMPARE_HELP = f"""Run several methods on one table and show their selections side by side.
+
+\b
+{listing("")}
+
+BIP is that of `invariance fit`: --max-size, --prior, --inference, --jobs and --seed are its options. {remarks()}
 """
 
 _COMPARE_EXAMPLES = """\b
@@ -97,19 +113,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-JsonOption = Annotated[
-    Path | None, typer.Option("--json", metavar="OUT", help="Save the posterior as JSON.", show_default=False)
-]
-PlotOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--plot",
-        metavar="PNG",
-        help="Save a picture of the inclusion probabilities (.png, .pdf or .svg).",
-        show_default=False,
-    ),
-]
-
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -133,42 +136,15 @@ def start(
         typer.echo(context.get_help())
 
 
-FileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Table: .csv, .tsv (both also .gz) or .parquet.", show_default=False)
-]
-OutcomeOption = Annotated[str, typer.Option(metavar="COL", help="Column to predict.", show_default=False)]
-EnvironmentOption = Annotated[
-    str, typer.Option(metavar="COL", help="Column that says which environment a row is from.", show_default=False)
-]
-FeaturesOption = Annotated[
-    str | None, typer.Option(metavar="A,B,C", help="Columns to choose from.", show_default="all others")
-]
-MissingOption = Annotated[Missing, typer.Option(help="Rows with missing values: stop, or leave them out.")]
-MaxSizeOption = Annotated[
-    int | None,
-    typer.Option(metavar="K", min=0, help="Most features in a subset.", show_default="what the data allow"),
-]
-PriorOption = Annotated[
-    str, typer.Option(metavar="PRIOR", help="uniform, beta-binomial(A,B) or inclusion(Q); numbers for A, B, Q.")
-]
-InferenceOption = Annotated[
-    str,
-    typer.Option(
-        metavar="ENGINE",
-        help="exact scores all subsets, tempering samples, vi approximates; auto: exact while quick. "
-        'With settings: "tempering(chains=8, steps=20000)".',
-    ),
-]
-JobsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default="all cores")]
-SeedOption = Annotated[int, typer.Option(metavar="N", min=0, help="For engines that draw; exact does not.")]
-
-
 @app.command(epilog=_FIT_EXAMPLES)
 def fit(
     file: FileArgument,
     outcome: OutcomeOption,
     environment: EnvironmentOption,
     features: FeaturesOption = None,
+    exclude: ExcludeOption = None,
+    categorical: CategoricalOption = None,
+    numeric: NumericOption = None,
     max_size: MaxSizeOption = None,
     prior: PriorOption = "uniform",
     inference: InferenceOption = "auto",
@@ -185,24 +161,27 @@ def fit(
     mean in words.
     """
     with plain_speech():
-        outputs = _checked_outputs(json, plot, source=file)
+        outputs = checked_outputs(json, plot, source=file)
         model = _bip(prior, max_size, inference, jobs, seed)
-        data = _table(file, outcome, environment, features, missing)
-        _deliver(model.fit_data(data).posterior_, top, outputs)
+        data = _table(file, outcome, environment, missing, features, exclude, categorical, numeric)
+        deliver(model.fit_data(data).posterior_, top, outputs)
 
 
-@app.command(epilog=_COMPARE_EXAMPLES)
+@app.command(help=_COMPARE_HELP, epilog=_COMPARE_EXAMPLES)
 def compare(
     file: FileArgument,
     outcome: OutcomeOption,
     environment: EnvironmentOption,
     features: FeaturesOption = None,
+    exclude: ExcludeOption = None,
+    categorical: CategoricalOption = None,
+    numeric: NumericOption = None,
     methods: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help='Methods to run; a name with -screen screens first. With settings: "ICP(max_size=3),Lasso".',
-            show_default="all",
+            help='Methods to run, out of those above. With settings: "ICP(max_size=3),Lasso".',
+            show_default="all but Oracle",
         ),
     ] = None,
     max_size: MaxSizeOption = None,
@@ -219,16 +198,10 @@ def compare(
     jobs: JobsOption = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Run several methods on one table and show their selections side by side.
-
-    BIP as `invariance fit` runs it: --max-size, --prior, --inference, --jobs and --seed are its options. ICP,
-    Hidden-ICP and EILLS, which beyond 16 features see only the ten that a Lasso screens in. Regression, Lasso and
-    Marginal, which do not ask for invariance.
-    """
     with plain_speech():
-        outputs = _checked_outputs(json, plot, source=file)
+        outputs = checked_outputs(json, plot, source=file)
         bip = _bip(prior, max_size, inference, jobs, seed)
-        data = _table(file, outcome, environment, features, missing)
+        data = _table(file, outcome, environment, missing, features, exclude, categorical, numeric)
 
         from ...comparison.comparison import compare as run_methods
 
@@ -236,12 +209,12 @@ def compare(
         saved = []
         try:
             if outputs.json is not None:
-                _save(outputs.json, result.to_json)
+                save(outputs.json, result.to_json)
                 saved.append(f"Saved the comparison to {outputs.json}")
             if outputs.plot is not None:
                 from ...comparison.plot import save_comparison
 
-                _save(outputs.plot, lambda path: save_comparison(result, path))
+                save(outputs.plot, lambda path: save_comparison(result, path))
                 saved.append(f"Saved the picture to {outputs.plot}")
         finally:
             show(str(comparison_for_command_line(result)))
@@ -258,11 +231,32 @@ def _bip(prior: str, max_size: int | None, inference: str, jobs: int | None, see
     return BIP(prior=belief, inference=engine, n_jobs=jobs or -1, random_state=seed)
 
 
-def _table(file: Path, outcome: str, environment: str, features: str | None, missing: Missing) -> MultiEnvironmentData:
+def _table(
+    file: Path,
+    outcome: str,
+    environment: str,
+    missing: Missing,
+    features: str | None,
+    exclude: str | None,
+    categorical: str | None,
+    numeric: str | None,
+) -> MultiEnvironmentData:
     from ...data.multi_environment import MultiEnvironmentData
 
-    names = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
-    return MultiEnvironmentData.from_table(file, outcome, environment, features=names, missing=missing.value)
+    return MultiEnvironmentData.from_table(
+        file,
+        outcome,
+        environment,
+        features=None if features is None else _names(features),
+        missing=missing.value,
+        exclude=_names(exclude),
+        categorical=_names(categorical) or "auto",
+        numeric=_names(numeric),
+    )
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 @app.command(epilog=_DEMO_EXAMPLES)
@@ -275,7 +269,7 @@ def demo(
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
     with plain_speech():
-        outputs = _checked_outputs(json, plot, csv)
+        outputs = checked_outputs(json, plot, csv)
 
         from ...datasets import make_example
         from ...estimators.bip import BIP
@@ -292,84 +286,10 @@ def demo(
         probability = format_probability(posterior.probability(data.truth))
         found = bool((posterior.mode_mask == data.truth).all())
         verdict = "was found: it is the most probable" if found else "was not found: it is not the most probable"
-        _deliver(posterior, 10, outputs, f"The true subset {truth}\n{verdict} ({probability}).", data)
+        deliver(posterior, 10, outputs, f"The true subset {truth}\n{verdict} ({probability}).", data)
         if csv is not None:
             names = f"--outcome {data.outcome_name} --environment {data.environment_name}"
             show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names}")
-
-
-@dataclass(frozen=True)
-class _Outputs:
-    """Files to write, in this order; None where none was asked for."""
-
-    json: Path | None
-    plot: Path | None
-    csv: Path | None
-
-
-def _checked_outputs(
-    json: Path | None, plot: Path | None, csv: Path | None = None, source: Path | None = None
-) -> _Outputs:
-    """Complete the paths and refuse, before any long computation, those that cannot be written."""
-    json, plot, csv = (None if path is None else Path(os.path.expanduser(path)) for path in (json, plot, csv))
-    if plot is not None:
-        plot = plot if plot.suffix else plot.with_name(plot.name + ".png")
-        if plot.suffix.lower() not in _PICTURES:
-            raise OutputError(f"cannot write a picture as {plot.suffix!r}: use {', '.join(_PICTURES)}")
-    if csv is not None and csv.suffix.lower() != ".csv":
-        raise OutputError(f"cannot write a table as {csv.name!r}: use a name that ends in .csv")
-    taken = set() if source is None else {os.path.realpath(os.path.expanduser(source))}
-    for path in (json, plot, csv):
-        if path is None:
-            continue
-        with _write_errors(path):
-            check_writable(path)
-        if os.path.realpath(path) in taken:
-            raise OutputError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
-        taken.add(os.path.realpath(path))
-    return _Outputs(json, plot, csv)
-
-
-def _deliver(
-    posterior: Posterior, top: int, outputs: _Outputs, closing: str = "", data: MultiEnvironmentData | None = None
-) -> None:
-    """Save what was asked for, print the result (also when saving fails) and say where the files are."""
-    saved = []
-    try:
-        if outputs.json is not None:
-            _save(outputs.json, posterior.to_json)
-            saved.append(f"Saved the posterior to {outputs.json}")
-        if outputs.plot is not None:
-            from ...posterior.plots import save_inclusion
-
-            truth = None if data is None else data.truth
-            _save(outputs.plot, lambda path: save_inclusion(posterior, path, truth=truth))
-            saved.append(f"Saved the picture to {outputs.plot}")
-        if outputs.csv is not None and data is not None:
-            _save(outputs.csv, lambda path: data.to_frame().to_csv(path, index=False))
-            saved.append(f"Saved the data to {outputs.csv}")
-    finally:
-        show(posterior_for_command_line(posterior).summary(top))
-    for paragraph in (closing, "\n".join(saved)):
-        if paragraph:
-            show(f"\n{paragraph}")
-
-
-def _save(path: Path, write: Callable[[Path], object]) -> None:
-    with _write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            write(temporary)
-
-
-@contextmanager
-def _write_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 register(app)

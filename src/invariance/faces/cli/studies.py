@@ -120,10 +120,10 @@ def simulate(
         data = model.sample(n, rng)
         asked = {"preset": preset.value, "n": n, "environments": model.n_environments, "strength": strength}
 
-        from .main import _save
+        from .outputs import save
 
-        _save(output, lambda path: _write_table(data, path, ending))
-        _save(truth_file, lambda path: path.write_text(_truth(model, data, {**asked, "seed": seed}), encoding="utf-8"))
+        save(output, lambda path: _write_table(data, path, ending))
+        save(truth_file, lambda path: path.write_text(_truth(model, data, {**asked, "seed": seed}), encoding="utf-8"))
         names = [name for name, true in zip(data.feature_names, model.truth, strict=True) if true]
         show(
             f"Saved {data.n_rows:,} rows, {data.n_features} features, {data.n_environments} environments to {output}\n"

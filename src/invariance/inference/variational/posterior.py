@@ -84,6 +84,7 @@ class VariationalPosterior(Posterior):
             n_subsets=self.n_subsets,
             engine="variational inference, importance-reweighted",
             prior=self.prior,
+            model=self.model,
             outcome_name=self.outcome_name,
             environments=self.environments,
             counts=self.counts,

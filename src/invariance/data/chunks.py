@@ -1,0 +1,118 @@
+"""A file in pieces, for data that never are in memory as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..exceptions import DataError
+from .checks import check_missing_argument, dropped_message, resolve_columns, rows_text, warn
+from .choices import Choices, excluding
+from .columns import as_frame, series_values
+from .encoding import Encoding, Learner
+from .multi_environment import MultiEnvironmentData, encoded
+from .raw import RawTable
+from .reading import column_names, iter_columns
+from .screening import NO_ROWS, Rows, screened
+
+
+def read_chunks(
+    path: str | os.PathLike[str],
+    outcome: str,
+    environment: str,
+    features: Sequence[str] | None = None,
+    missing: str = "error",
+    rows_per_chunk: int = 100_000,
+    *,
+    exclude: Sequence[str] = (),
+    categorical: str | Sequence[str] = "auto",
+    numeric: Sequence[str] = (),
+    groups: Any = None,
+) -> Iterator[MultiEnvironmentData]:
+    """Read a file as data of at most ``rows_per_chunk`` rows each, so that it never is in memory as a whole.
+
+    Names and values are checked as in :meth:`MultiEnvironmentData.from_table`; what only all rows can show
+    (sizes and number of environments, constant columns) is for :func:`check_whole` and :func:`check_spread`.
+    Each chunk's ``environments`` are those that occur in it. Dropped rows are reported once, at the end.
+    Where there are levels or splines, the file is read twice: they are those of all rows.
+    """
+    check_missing_argument(missing)
+    if isinstance(rows_per_chunk, bool) or not isinstance(rows_per_chunk, (int, np.integer)) or rows_per_chunk < 1:
+        raise DataError(f"rows_per_chunk={rows_per_chunk!r} is not a positive whole number: pass 1 or more.")
+    available = column_names(path, warn_unnamed=features is None)
+    outcome, environment, names = resolve_columns(available, outcome, environment, features, "the file")
+    names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])
+    choices = Choices.of(names, categorical, numeric, groups)
+    return _Source(path, outcome, environment, names, missing, int(rows_per_chunk), choices).chunks()
+
+
+class _Source(NamedTuple):
+    path: str | os.PathLike[str]
+    outcome: str
+    environment: str
+    names: tuple[str, ...]
+    missing: str
+    rows_per_chunk: int
+    choices: Choices
+
+    def chunks(self) -> Iterator[MultiEnvironmentData]:
+        dropped: dict[Hashable, int] = {}
+        kept: dict[Hashable, None] = {}
+        n_rows = 0
+        texts = self._columns_of_text()
+        encoding = self._encoding(texts)
+        for raw, rows in self._pieces(texts):
+            n_rows += len(raw.values)
+            kept.update(dict.fromkeys(rows.environments))
+            for label, count in rows.dropped.items():
+                dropped[label] = dropped.get(label, 0) + count
+            if len(rows.y):
+                yield encoded(rows, raw, encoding, self.outcome, self.environment)
+        if n_rows == 0:
+            raise DataError(NO_ROWS)
+        if not kept:
+            raise DataError(f"no rows are left: all {rows_text(n_rows)} have missing values; impute them instead.")
+        if dropped:
+            warn(dropped_message(dropped, tuple(kept), n_rows))
+
+    def _encoding(self, texts: set[str]) -> Encoding | None:
+        learner = Learner(self.names, self.choices)
+        for raw, rows in self._pieces(texts) if texts or self.choices.splines else ():
+            learner.look(raw)
+            learner.learn(rows.X, raw)
+        learner.check()
+        return learner.encoding((self.outcome,))
+
+    def _pieces(self, texts: set[str]) -> Iterator[tuple[RawTable, Rows]]:
+        columns = (*self.names, self.outcome)
+        for frame in self._frames(texts):
+            raw = RawTable.of_frame(frame, self.names, self.choices)
+            changed = [name for name in self.names if name in {**raw.levels, **raw.refused} and name not in texts]
+            if changed:
+                raise DataError(
+                    f"column {changed[0]!r} holds numbers in the first rows of the file, and later on values that are "
+                    f"no numbers: mend these, or take its values as levels, categorical={changed!r}."
+                )
+            y = series_values(frame[self.outcome], self.outcome, "outcome")
+            labels = frame[self.environment].to_list()
+            yield raw, screened(raw.values, y, labels, columns, self.environment, self.missing, in_chunks=True)
+
+    def _columns_of_text(self) -> set[str]:
+        """Columns whose first value is no number. They are read as text in every chunk, as in the whole file."""
+        texts, unseen = set(self.choices.categorical), set(self.names) - self.choices.categorical
+        for frame in self._frames(texts):
+            raw = RawTable.of_frame(frame, self.names, self.choices)
+            texts |= {*raw.levels, *raw.refused}
+            filled = ~np.isnan(raw.values).all(axis=0)
+            unseen -= texts | {raw.names[j] for j in np.flatnonzero(filled)}
+            if not unseen:
+                break
+        return texts
+
+    def _frames(self, texts: set[str]) -> Iterator[Any]:
+        columns = (*self.names, self.outcome, self.environment)
+        for table in iter_columns(self.path, columns, self.rows_per_chunk, self.environment, texts):
+            yield as_frame(table)

@@ -1,0 +1,240 @@
+"""How a table became the columns of a model: learnt from the rows that are fitted, kept for those to predict."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._tools.arrays import Floats
+from ..exceptions import DataError
+from .checks import quoted, warn, with_counts
+from .choices import Choices, column_of
+from .columns import series_values
+from .features import Features
+from .raw import (
+    Levels,
+    RawTable,
+    Refusal,
+    check_levels,
+    doubtful,
+    in_natural_order,
+    level_codes,
+    refuse,
+    text_as_numbers,
+)
+from .terms import Dummies, Numbers, Term
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """columns: r names of the table, in its order; members: the p features and what each is made of;
+    read_as_numbers: columns whose text is read as numbers."""
+
+    columns: tuple[str, ...]
+    members: tuple[tuple[str, tuple[Term, ...]], ...]
+    read_as_numbers: frozenset[str] = frozenset()
+
+    @cached_property
+    def features(self) -> Features:
+        """The p features and their q columns."""
+        names = tuple(name for name, _ in self.members)
+        widths = [sum(len(term.names) for term in terms) for _, terms in self.members]
+        return Features(names, tuple(name for term in self.terms for name in term.names), np.array(widths, np.int64))
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        return tuple(term for _, terms in self.members for term in terms)
+
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        """{column of the table: the feature it belongs to}"""
+        return {term.column: name for name, terms in self.members for term in terms}
+
+    @property
+    def choices(self) -> Choices:
+        """What reads another table in the same way."""
+        levels = frozenset(term.column for term in self.terms if isinstance(term, Dummies))
+        return Choices(levels, self.read_as_numbers)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of coefficients must know: reference levels and knots, in one sentence."""
+        said = [term.note for term in self.terms if not isinstance(term, Numbers) and term.note]
+        return ("; ".join(said) + ".",) if said else ()
+
+    def encode(self, raw: RawTable, handle_unknown: str = "error") -> Floats:
+        """(N, q) from a table that holds these columns; levels that were not learnt raise, or count as the reference
+        with a warning where handle_unknown is "ignore"."""
+        position = {name: j for j, name in enumerate(raw.names)}
+        encoded = np.empty((len(raw.values), self.features.n_columns))
+        unknown: dict[str, str] = {}
+        for term, place in self._places():
+            values = raw.values[:, position[term.column]]
+            if isinstance(term, Dummies):
+                values, strange = _recoded(term, values, raw.levels.get(term.column, Levels(())))
+                if strange:
+                    unknown[term.column] = strange
+            encoded[:, place] = term.encode(values)
+        self._complain(unknown, handle_unknown)
+        return encoded
+
+    def read(self, frame: Any, ignored: Collection[str] = ()) -> RawTable:
+        """These columns of a narwhals frame, by name; `ignored` ones are not looked at."""
+        values = np.zeros((len(frame), len(self.columns)))
+        levels: dict[str, Levels] = {}
+        of_levels = {term.column: term for term in self.terms if isinstance(term, Dummies)}
+        for j, name in enumerate(self.columns):
+            if name in ignored:
+                if name in of_levels:
+                    levels[name] = Levels(of_levels[name].levels)
+            elif name in of_levels:
+                values[:, j], levels[name] = level_codes(frame[name])
+            elif name in self.read_as_numbers:
+                values[:, j] = text_as_numbers(frame[name], name)
+            else:
+                values[:, j] = series_values(frame[name], name)
+        return RawTable(self.columns, values, levels)
+
+    def decode(self, X: Floats, columns: Sequence[str]) -> Iterator[tuple[str, Floats, tuple[str, ...]]]:
+        """(column of the table, values or positions (N,), levels) from the columns of X (N, q) that are left."""
+        at = {name: j for j, name in enumerate(columns)}
+        decoded = {}
+        for term in self.terms:
+            if isinstance(term, Dummies) and all(name in at for name in term.names):
+                decoded[term.column] = term.decode(X[:, [at[name] for name in term.names]]), term.levels
+            elif not isinstance(term, Dummies) and term.column in at:
+                decoded[term.column] = X[:, at[term.column]], ()
+        return ((name, *decoded[name]) for name in self.columns if name in decoded)
+
+    def _places(self) -> Iterator[tuple[Term, slice]]:
+        start = 0
+        for term in self.terms:
+            stop = start + len(term.names)
+            yield term, slice(start, stop)
+            start = stop
+
+    def _complain(self, unknown: Mapping[str, str], handle_unknown: str) -> None:
+        if not unknown:
+            return
+        reference = {term.column: term.levels[0] for term in self.terms if isinstance(term, Dummies)}
+        found = "; ".join(f"column {name!r} has {levels}" for name, levels in unknown.items())
+        counted = ", ".join(f"{reference[name]!r} of {name!r}" for name in unknown)
+        if handle_unknown == "ignore":
+            warn(f"levels that the training data lack count as the reference level, {counted}: {found}")
+            return
+        raise DataError(
+            f"levels that the training data lack: {found}. Leave those rows out, or set "
+            f"model.handle_unknown = 'ignore', with which they count as the reference level, {counted}."
+        )
+
+
+def _recoded(term: Dummies, codes: Floats, levels: Levels) -> tuple[Floats, str]:
+    """Positions in the levels of the term, 0 for unknown ones; and which these are, in how many rows."""
+    if levels.texts == term.levels:
+        return codes, ""
+    position = {text: float(k) for k, text in enumerate(term.levels)}
+    lookup = np.array([*(position.get(text, 0.0) for text in levels.texts), np.nan])
+    present = ~np.isnan(codes)
+    places = np.where(present, codes, len(levels.texts)).astype(np.intp)
+    counts = np.bincount(places[present], minlength=len(levels.texts))
+    strange = [0 if text in position else count for text, count in zip(levels.texts, counts, strict=True)]
+    return lookup[places], with_counts(levels.texts, strange)
+
+
+class Learner:
+    """Learns the encoding of a table that may arrive in pieces.
+
+    `look` sees all rows of a piece and decides what can be used at all; `learn` sees those that are fitted.
+    """
+
+    def __init__(self, columns: Sequence[str], choices: Choices, in_table: bool = True) -> None:
+        self._columns = tuple(columns)
+        self._choices = choices
+        self._in_table = in_table
+        self._n_rows = 0
+        self._convert = ".astype"
+        self._refused: dict[str, Refusal] = {}
+        self._looked: dict[str, Levels] = {}
+        self._learnt: dict[str, set[str]] = {}
+        self._splines: dict[str, list[Floats]] = {name: [] for name in choices.splines}
+
+    def look(self, raw: RawTable) -> None:
+        self._n_rows += len(raw.values)
+        self._convert = raw.convert
+        self._refused = {**raw.refused, **self._refused}
+        for name, levels in raw.levels.items():
+            self._looked[name] = _joined(self._looked.get(name), levels)
+
+    def check(self) -> None:
+        """Raise about all columns that cannot be used, after all rows were looked at."""
+        refused = dict(self._refused)
+        for name, levels in self._looked.items():
+            doubt = None if name in self._choices.categorical else doubtful(levels, self._n_rows, self._convert)
+            if doubt is not None:
+                refused[name] = doubt
+        refuse({name: refused[name] for name in self._columns if name in refused}, self._in_table)
+        for name in self._choices.splines:
+            if name in self._looked:
+                raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")
+
+    def learn(self, values: Floats, raw: RawTable) -> None:
+        """values: those rows of raw.values that are fitted"""
+        for name, levels in raw.levels.items():
+            codes = np.unique(values[:, raw.names.index(name)]).astype(np.intp)
+            self._learnt.setdefault(name, set()).update(levels.texts[k] for k in codes)
+        for name, pieces in self._splines.items():
+            pieces.append(values[:, raw.names.index(name)].copy())
+
+    def encoding(self, taken: Sequence[str] = ()) -> Encoding | None:
+        """What was learnt; None where every column is numbers and enters alone. `taken`: names of other columns."""
+        if not self._learnt and not self._choices.groups:
+            return None
+        check_levels(self._learnt)
+        owner = {column_of(m): name for name, members in self._choices.groups.items() for m in members}
+        members: dict[str, tuple[Term, ...]] = {}
+        for column in self._columns:
+            name = owner.get(column, column)
+            if name not in members:
+                grouped = [column_of(member) for member in self._choices.groups.get(name, ())]
+                members[name] = tuple(map(self._term, grouped or [column]))
+        encoding = Encoding(self._columns, tuple(members.items()), self._choices.numeric)
+        _check_names(encoding, taken)
+        return encoding
+
+    def _term(self, column: str) -> Term:
+        if column in self._learnt:
+            return Dummies(column, self._ordered(column))
+        if column in self._splines:
+            return self._choices.splines[column].fitted(np.concatenate(self._splines[column]))
+        return Numbers(column)
+
+    def _ordered(self, column: str) -> tuple[str, ...]:
+        return tuple(text for text in self._looked[column].texts if text in self._learnt[column])
+
+
+def _joined(first: Levels | None, second: Levels) -> Levels:
+    """Levels of two pieces: in the order of their type, else in the natural one."""
+    if first is None:
+        return second
+    texts = dict.fromkeys(first.texts + second.texts)
+    in_order = first.in_order and second.in_order
+    return Levels(tuple(texts if in_order else in_natural_order(texts)), in_order, first.declared or second.declared)
+
+
+def _check_names(encoding: Encoding, taken: Sequence[str]) -> None:
+    """Raise when two columns of the model would have the same name."""
+    makers: dict[str, str] = {name: name for name in taken}
+    for term in encoding.terms:
+        for name in term.names:
+            if name in makers:
+                raise DataError(
+                    f"columns {makers[name]!r} and {term.column!r} both make a column {name!r}: rename one of them."
+                )
+            makers[name] = term.column
+    clash = [name for name in encoding.features.names if name in taken]
+    if clash:
+        raise DataError(f"groups: {quoted(clash)} is the name of another column: choose another name for the group.")

@@ -1,0 +1,213 @@
+"""The columns of a table as they were given: numbers, or positions in a list of levels; and what cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._tools.arrays import Floats
+from ..exceptions import DataError
+from .checks import check_distinct_labels, encode_labels, listing
+from .choices import Choices
+from .columns import present_values, reads_as_number, series_values
+
+# Text with more levels than this share of the rows is a list of names, not a category.
+MOST_LEVELS = 0.5
+# Text of whose different values at least this share are numbers was meant as numbers.
+_MEANT_AS_NUMBERS = 0.5
+
+
+class Levels(NamedTuple):
+    """texts: the levels as text, the first being the reference; in_order: whether the column's type orders them;
+    declared: whether the column's type, not its text alone, makes it a category."""
+
+    texts: tuple[str, ...]
+    in_order: bool = False
+    declared: bool = False
+
+
+class Refusal(NamedTuple):
+    """Why a column cannot be used, and whether its text could be read as numbers, or its values as levels."""
+
+    reason: str
+    numeric: bool = False
+    categorical: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """values (N, r): numbers, or positions in `levels` of the columns that hold categories; NaN where missing.
+
+    convert : how the table's library turns a column into another type
+    """
+
+    names: tuple[str, ...]
+    values: Floats
+    levels: Mapping[str, Levels] = field(default_factory=dict)
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
+    convert: str = ".astype"
+
+    @classmethod
+    def of_frame(cls, frame: Any, names: Sequence[str], choices: Choices) -> RawTable:
+        """Columns of a narwhals frame."""
+        values = np.empty((len(frame), len(names)))
+        levels: dict[str, Levels] = {}
+        refused: dict[str, Refusal] = {}
+        for j, name in enumerate(names):
+            series = frame[name]
+            kind = _kind(series, name, choices)
+            if isinstance(kind, Refusal):
+                refused[name], values[:, j] = kind, 0.0
+            elif kind is level_codes:
+                values[:, j], levels[name] = level_codes(series)
+            else:
+                values[:, j] = kind(series, name)
+        return cls(tuple(names), values, levels, refused, _converter(frame))
+
+    @classmethod
+    def of_array(cls, values: Floats, names: Sequence[str], choices: Choices) -> RawTable:
+        """Columns of numbers, of which some may be categories; without a copy where none is."""
+        chosen = [j for j, name in enumerate(names) if name in choices.categorical]
+        if not chosen:
+            return cls(tuple(names), values)
+        values, levels = values.copy(), {}
+        for j in chosen:
+            values[:, j], levels[names[j]] = _coded(values[:, j].tolist(), [])
+        return cls(tuple(names), values, levels)
+
+
+def _kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] | Refusal:
+    """The function that reads a column, or why none can."""
+    import narwhals as nw
+
+    dtype = series.dtype
+    if name in choices.numeric:
+        wrong = not_a_number(series)
+        shown = f"is in numeric=, but {wrong!r} is not a number"
+        return text_as_numbers if wrong is None else Refusal(shown, categorical=True)
+    if dtype.is_numeric() or dtype == nw.Boolean or series.null_count() == len(series):
+        return level_codes if name in choices.categorical else series_values
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return level_codes
+    present = present_values(series)
+    stored = str(getattr(series.to_native(), "dtype", dtype))
+    example = f"dtype {stored}, for example {present[0]!r}"
+    if any(isinstance(value, (complex, np.complexfloating)) for value in present):
+        parts = "use its real and imaginary parts as two columns"
+        return Refusal(f"holds complex numbers (dtype {stored}). Complex data not supported: {parts}")
+    if not all(isinstance(value, Hashable) for value in present):
+        return Refusal(f"is not numeric ({example})")
+    if name in choices.categorical:
+        return level_codes
+    if dtype.is_temporal():
+        return Refusal(f"is not numeric ({example}) but holds dates or times", categorical=True)
+    if all(isinstance(value, (bool, np.bool_)) for value in present):
+        return series_values
+    if all(map(reads_as_number, present)):
+        convert = f"convert it with {_converter(series)}(float)"
+        return Refusal(f"holds numbers stored as dtype {stored} (for example {present[0]!r}): {convert}", numeric=True)
+    return Refusal(f"is not numeric ({example})", categorical=True)
+
+
+def _converter(table: Any) -> str:
+    return ".astype" if hasattr(table.to_native(), "astype") else ".cast"
+
+
+def level_codes(series: Any) -> tuple[Floats, Levels]:
+    """Positions (N,) in the levels of a column that occur, NaN where missing; and these levels."""
+    import narwhals as nw
+
+    codes, levels = _coded(series.to_list(), _categories(series))
+    return codes, levels._replace(declared=series.dtype in (nw.Categorical, nw.Enum))
+
+
+def _coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
+    first_seen, labels = encode_labels(values)
+    texts = [as_text(label) for label in labels]
+    occurring = set(texts)
+    ordered = [text for text in categories if text in occurring] if categories else in_natural_order(occurring)
+    position = {text: float(k) for k, text in enumerate(ordered)}
+    codes = np.array([*(position[text] for text in texts), np.nan])
+    return codes[first_seen], Levels(tuple(ordered), bool(categories))
+
+
+def as_text(level: object) -> str:
+    """A level as text: 3, 3.0 and "3" are the same one, as they are in a file."""
+    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
+
+
+def in_natural_order(texts: Iterable[str]) -> list[str]:
+    """By value where all are numbers, else by letters."""
+    listed = list(texts)
+    return sorted(listed, key=lambda text: (float(text), text)) if all(map(reads_as_number, listed)) else sorted(listed)
+
+
+def _categories(series: Any) -> list[str]:
+    """The levels in the order that the type of a column gives them; empty where it gives none."""
+    import narwhals as nw
+
+    if series.dtype == nw.Enum:
+        return [as_text(level) for level in series.dtype.categories]
+    categories = getattr(getattr(series.to_native(), "cat", None), "categories", None)
+    if series.dtype != nw.Categorical or categories is None:  # polars' Categorical has the order of the whole process
+        return []
+    return [as_text(level) for level in categories.tolist()]
+
+
+def text_as_numbers(series: Any, name: str) -> Floats:
+    """(N,) of a column that may hold numbers as text."""
+    import narwhals as nw
+
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return series_values(series, name)
+    wrong = not_a_number(series)
+    if wrong is not None:
+        raise DataError(f"column {name!r} is read as numbers, but {wrong!r} is not a number: mend it first.")
+    pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
+    return np.array([np.nan if gone else float(value) for value, gone in pairs])
+
+
+def not_a_number(series: Any) -> Any:
+    """The first value that is not, and does not read as, a number; None where there is none."""
+    return next((value for value in present_values(series) if not reads_as_number(value)), None)
+
+
+def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
+    """Why values that nobody called categories are unlikely to be."""
+    texts = levels.texts
+    others = [text for text in texts if not reads_as_number(text)]
+    if texts and not others and not levels.declared:
+        reason = f"holds numbers stored as text (for example {texts[0]!r}): convert it with {convert}(float)"
+        return Refusal(reason, numeric=True, categorical=True)
+    if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts) and not levels.declared:
+        shown = f"is not numeric: most of its different values are numbers, but not {listing(map(repr, others), 4)}"
+        return Refusal(shown, categorical=True)
+    if len(texts) > MOST_LEVELS * n_rows:
+        shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
+        return Refusal(shown, categorical=True)
+    return None
+
+
+def check_levels(levels: Mapping[str, Iterable[str]]) -> None:
+    """Raise when two levels of a column would look alike in print."""
+    for name, texts in levels.items():
+        check_distinct_labels(tuple(texts), f"column {name!r}", "levels")
+
+
+def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
+    """Raise one DataError about all columns that cannot be used, and what can be done about each kind of them."""
+    if not refused:
+        return
+    found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
+    it = "it" if len(refused) == 1 else "them"
+    remedies = [f"Leave {it} out with exclude={list(refused)!r}" if in_table else f"Leave {it} out of X"]
+    readable = [name for name, refusal in refused.items() if refusal.numeric]
+    levelled = [name for name, refusal in refused.items() if refusal.categorical]
+    if readable:
+        remedies.append(f"read text as numbers with numeric={readable!r}")
+    if levelled:
+        remedies.append(f"take values as levels with categorical={levelled!r}")
+    raise DataError(f"{found}. {', or '.join(remedies)}.")

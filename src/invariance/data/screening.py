@@ -1,0 +1,99 @@
+"""The checks that a piece of rows can answer: infinite and missing values, labels, magnitudes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.arrays import Floats
+from ..exceptions import DataError
+from .checks import (
+    DROP_HINT,
+    all_missing,
+    check_scale,
+    dropped_message,
+    encode_labels,
+    located,
+    quoted,
+    rows_text,
+    warn,
+)
+from .columns import array_values, as_frame, as_series, frame_names, frame_values, series_values
+
+NO_ROWS = "the table has no rows. Check the file, or what was filtered out before."
+
+
+class Rows(NamedTuple):
+    """X (n, r), y (n,), codes (n,) into environments: the rows that are left; dropped: {label: rows left out}."""
+
+    X: Floats
+    y: Floats
+    codes: NDArray[np.intp]
+    environments: tuple[Hashable, ...]
+    dropped: dict[Hashable, int]
+
+
+def screened(
+    X: Floats,
+    y: Floats,
+    labels: list[Hashable] | None,
+    columns: Sequence[str],
+    environment: str | None,
+    missing: str,
+    in_chunks: bool = False,
+) -> Rows:
+    """The rows that are left after the checks; columns: names of those of X, and of y."""
+    if labels is None:
+        codes: NDArray[np.intp]
+        environments: tuple[Hashable, ...]
+        codes, environments = np.zeros(len(y), dtype=np.intp), ("all",)
+    else:
+        codes, environments = encode_labels(labels)
+    known = environments if labels is not None else None
+    finite = bool(np.isfinite(X).all() and np.isfinite(y).all())
+    if not finite:
+        where = located(np.isinf(X), np.isinf(y), columns, codes, known)
+        if where:
+            raise DataError(f"infinite values (inf) in {where}. Replace them or remove those rows before fitting.")
+    unlabelled = codes < 0
+    if missing == "error":
+        if unlabelled.any():
+            column = "environments" if environment is None else f"environment column {environment!r}"
+            raise DataError(
+                f"{column} has no label in {rows_text(int(unlabelled.sum()))}. {DROP_HINT}, or fill in the labels."
+            )
+        if not finite:
+            where = located(np.isnan(X), np.isnan(y), columns, codes, known)
+            raise DataError(f"missing values (NaN) in {where}. {DROP_HINT}, or impute them first.")
+    dropped: dict[Hashable, int] = {}
+    gone = unlabelled if finite else unlabelled | np.isnan(y) | np.isnan(X).any(axis=1)
+    if gone.any():
+        per_label = np.bincount(codes[gone] + 1, minlength=len(environments) + 1)
+        dropped = {label: int(n) for label, n in zip((None, *environments), per_label, strict=True) if n}
+        if gone.all() and not in_chunks:
+            empty = [name for name, all_gone in zip(columns, all_missing(X, y), strict=True) if all_gone]
+            advice = f"{quoted(empty)} is missing in every row: leave it out" if empty else "impute them instead"
+            raise DataError(f"no rows are left: all {rows_text(len(y))} have missing values; {advice}.")
+        X, y = X[~gone], y[~gone]
+        codes, environments = encode_labels([environments[code] for code in codes[~gone]])
+        if not in_chunks:
+            warn(dropped_message(dropped, environments, len(gone)))
+    if len(y):
+        check_scale(columns, np.append(X.min(axis=0), y.min()), np.append(X.max(axis=0), y.max()))
+    return Rows(np.ascontiguousarray(X), np.ascontiguousarray(y), codes, environments, dropped)
+
+
+def outcome_array(y: Any) -> Floats:
+    series = as_series(y)
+    if series is not None:
+        return series_values(series, str(series.name or "y"), "outcome")
+    names = None if isinstance(y, np.ndarray) else frame_names(y)
+    values = array_values(y, "y") if names is None else frame_values(as_frame(y, "y"), names, "outcome")
+    if values.ndim == 2 and values.shape[1] == 1:
+        return values[:, 0]
+    if values.ndim != 1:
+        raise DataError(f"y has shape {values.shape}, but one outcome per row is needed: pass a single column.")
+    return values

@@ -1,0 +1,138 @@
+"""How a column of the table becomes columns of a model: as it is, as dummies of its levels, or as a spline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._tools.arrays import Floats
+from ..exceptions import DataError, SettingError
+
+FEWEST_KNOTS = 3
+_OUTER_QUANTILES = 0.05, 0.95
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The column as it is."""
+
+    column: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def encode(self, values: Floats) -> Floats:
+        """(N, 1) from (N,)"""
+        return values[:, None]
+
+
+@dataclass(frozen=True)
+class Dummies:
+    """For each level but the first, the reference, whether a row has it. A single level makes one constant column."""
+
+    column: str
+    levels: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{self.column}={level}" for level in self.levels[self._first :])
+
+    @property
+    def note(self) -> str:
+        """Empty where there is nothing to compare."""
+        return f"{self.column}: {len(self.levels)} levels, compared with {self.levels[0]!r}" if self._first else ""
+
+    def encode(self, codes: Floats) -> Floats:
+        """(N, number of levels − 1) from positions in `levels` (N,)"""
+        return (codes[:, None] == np.arange(self._first, len(self.levels))).astype(float)
+
+    def decode(self, dummies: Floats) -> Floats:
+        """(N,) positions in `levels`"""
+        return dummies @ np.arange(self._first, len(self.levels))
+
+    @property
+    def _first(self) -> int:
+        return 1 if len(self.levels) > 1 else 0
+
+
+@dataclass(frozen=True)
+class SplineBasis:
+    """A natural cubic spline: the column itself and, for all but two of the knots, a curve that is linear beyond the
+    outer knots. In the units of the column."""
+
+    column: str
+    knots: tuple[float, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.column, *(f"{self.column}~{j}" for j in range(2, len(self.knots))))
+
+    @property
+    def note(self) -> str:
+        return f"{self.column}: natural cubic spline with knots at {', '.join(f'{knot:.4g}' for knot in self.knots)}"
+
+    def encode(self, values: Floats) -> Floats:
+        """(N, number of knots − 1) from (N,)"""
+        knots = np.array(self.knots)
+        *inner, last_but_one, last = knots
+        span = last - knots[0]
+        inside = np.clip(values, knots[0], last)
+
+        def truncated(knot: float) -> Floats:
+            return np.maximum(inside - knot, 0.0) ** 3 / (last - knot)
+
+        beyond = np.maximum(values - last, 0.0)
+        curves = [
+            (truncated(knot) - truncated(last_but_one) + 3.0 * (last_but_one - knot) * beyond) / span for knot in inner
+        ]
+        return np.column_stack([values, *curves])
+
+
+Term = Numbers | Dummies | SplineBasis
+
+
+@dataclass(frozen=True)
+class Spline:
+    """A natural cubic spline of one column, whose knots are not placed yet; see `spline`."""
+
+    column: str
+    knots: int = 4
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str):
+            raise SettingError(f"spline({self.column!r}) needs the name of a column: spline('age', knots=4).")
+        if isinstance(self.knots, bool) or not isinstance(self.knots, int | np.integer) or self.knots < FEWEST_KNOTS:
+            raise SettingError(
+                f"spline({self.column!r}, knots={self.knots!r}): knots must be a whole number, {FEWEST_KNOTS} or more."
+            )
+
+    def fitted(self, values: Floats) -> SplineBasis:
+        """With knots at quantiles of the values (N,), equally spaced from 5% to 95%."""
+        knots = _quantiles(values, int(self.knots))
+        if len(knots) == self.knots:
+            return SplineBasis(self.column, tuple(knots.tolist()))
+        fewer = (k for k in range(int(self.knots) - 1, FEWEST_KNOTS - 1, -1) if len(_quantiles(values, k)) == k)
+        possible = next(fewer, None)
+        remedy = "use the column as it is" if possible is None else f"use spline({self.column!r}, knots={possible})"
+        raise DataError(
+            f"spline({self.column!r}, knots={self.knots}) needs {self.knots} different quantiles, but many rows of "
+            f"{self.column!r} share their value and only {len(knots)} differ: {remedy}."
+        )
+
+
+def spline(column: str, knots: int = 4) -> Spline:
+    """A natural cubic spline of a column, for `groups=`: its knots − 1 columns enter and leave together.
+
+    Knots are at quantiles of all rows, equally spaced from 5% to 95%; the curve is linear beyond the outer ones.
+
+    >>> from invariance import BIP, spline
+    >>> BIP(groups=[spline("age", knots=4)]).groups
+    [Spline(column='age', knots=4)]
+    """
+    return Spline(column, knots)
+
+
+def _quantiles(values: Floats, n: int) -> Floats:
+    return np.unique(np.quantile(values, np.linspace(*_OUTER_QUANTILES, n)))

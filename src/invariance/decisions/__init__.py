@@ -1,0 +1,1 @@
+"""From a posterior to what a person does: which features to use."""

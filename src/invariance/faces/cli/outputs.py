@@ -1,0 +1,95 @@
+"""Files that commands write, checked before any long computation, and where the result is said to be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..._tools.files import check_writable, replacing
+from ...exceptions import OutputError
+from .advice import posterior_for_command_line
+from .console import show
+
+if TYPE_CHECKING:
+    from ...data.multi_environment import MultiEnvironmentData
+    from ...posterior.posterior import Posterior
+
+_PICTURES = (".png", ".pdf", ".svg")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files to write, in this order; None where none was asked for."""
+
+    json: Path | None
+    plot: Path | None
+    csv: Path | None
+
+
+def checked_outputs(
+    json: Path | None, plot: Path | None, csv: Path | None = None, source: Path | None = None
+) -> Outputs:
+    """Complete the paths and refuse, before any long computation, those that cannot be written."""
+    json, plot, csv = (None if path is None else Path(os.path.expanduser(path)) for path in (json, plot, csv))
+    if plot is not None:
+        plot = plot if plot.suffix else plot.with_name(plot.name + ".png")
+        if plot.suffix.lower() not in _PICTURES:
+            raise OutputError(f"cannot write a picture as {plot.suffix!r}: use {', '.join(_PICTURES)}")
+    if csv is not None and csv.suffix.lower() != ".csv":
+        raise OutputError(f"cannot write a table as {csv.name!r}: use a name that ends in .csv")
+    taken = set() if source is None else {os.path.realpath(os.path.expanduser(source))}
+    for path in (json, plot, csv):
+        if path is None:
+            continue
+        with _write_errors(path):
+            check_writable(path)
+        if os.path.realpath(path) in taken:
+            raise OutputError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
+        taken.add(os.path.realpath(path))
+    return Outputs(json, plot, csv)
+
+
+def deliver(
+    posterior: Posterior, top: int, outputs: Outputs, closing: str = "", data: MultiEnvironmentData | None = None
+) -> None:
+    """Save what was asked for, print the result (also when saving fails) and say where the files are."""
+    saved = []
+    try:
+        if outputs.json is not None:
+            save(outputs.json, posterior.to_json)
+            saved.append(f"Saved the posterior to {outputs.json}")
+        if outputs.plot is not None:
+            from ...posterior.plots import save_inclusion
+
+            truth = None if data is None else data.truth
+            save(outputs.plot, lambda path: save_inclusion(posterior, path, truth=truth))
+            saved.append(f"Saved the picture to {outputs.plot}")
+        if outputs.csv is not None and data is not None:
+            save(outputs.csv, lambda path: data.to_frame().to_csv(path, index=False))
+            saved.append(f"Saved the data to {outputs.csv}")
+    finally:
+        show(posterior_for_command_line(posterior).summary(top))
+    for paragraph in (closing, "\n".join(saved)):
+        if paragraph:
+            show(f"\n{paragraph}")
+
+
+def save(path: Path, write: Callable[[Path], object]) -> None:
+    with _write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            write(temporary)
+
+
+@contextmanager
+def _write_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error

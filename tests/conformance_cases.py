@@ -1,0 +1,123 @@
+"""Models, priors and data on which every engine must agree with brute force."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import statsmodels.api as sm
+from numpy.typing import NDArray
+
+from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
+from invariance.conditionals.base import BoundConditional, Conditional
+from invariance.conditionals.likelihood import ByLikelihood, Maximum
+from invariance.data.features import Features
+from invariance.inference.target import Target
+from invariance.priors import Prior
+from twins import all_masks
+
+
+@dataclass(frozen=True)
+class UnitNoise(ByLikelihood):
+    """Least squares with noise of known size: a conditional in a dozen lines."""
+
+    scale: float = 1.0
+    name = "unit noise"
+
+    def maximise(self, X: NDArray, y: NDArray) -> Maximum | None:
+        design = np.column_stack([np.ones(len(y)), X])
+        if len(y) <= design.shape[1]:
+            return None
+        beta = np.linalg.lstsq(design, y, rcond=None)[0]
+        log_likelihood = -0.5 * float(np.sum((y - design @ beta) ** 2)) / self.scale**2
+        return Maximum(log_likelihood, beta[1:], float(beta[0]), design.shape[1])
+
+
+@dataclass(frozen=True)
+class StatsmodelsLogistic(ByLikelihood):
+    """Logistic regression as statsmodels fits it."""
+
+    name = "logistic"
+
+    def maximise(self, X: NDArray, y: NDArray) -> Maximum | None:
+        design = np.column_stack([np.ones(len(y)), X])
+        fit = sm.Logit(y, design).fit(disp=False, method="newton", tol=1e-10)
+        return Maximum(float(fit.llf), fit.params[1:], float(fit.params[0]), design.shape[1])
+
+    def mean(self, predictor: NDArray) -> NDArray:
+        return 1.0 / (1.0 + np.exp(-predictor))
+
+
+class Plain(BoundConditional):
+    """A bound model without any of its abilities."""
+
+    def __init__(self, model: BoundConditional) -> None:
+        self.hidden = model
+        self.log_ratio_many, self.describe = model.log_ratio_many, model.describe
+        self.prediction_many, self.null_many, self.fit = model.prediction_many, model.null_many, model.fit
+
+    features = property(lambda self: self.hidden.features)
+
+    log_ratio_many = describe = prediction_many = null_many = fit = None
+
+
+@dataclass(frozen=True)
+class PlainGaussian:
+    """The linear Gaussian model, as a stranger to the engines."""
+
+    def bind(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> Plain:
+        return Plain(LinearGaussian().bind(data, n_jobs))
+
+
+def table(grouped: bool, binary: bool) -> MultiEnvironmentData:
+    """Three environments; the outcome follows x0, x2 and x3 alike in all of them, and the
+    last feature follows the outcome, differently in each."""
+    rng = np.random.default_rng(5)
+    counts, columns = (60, 70, 80), 7
+    environment = np.repeat(range(3), counts)
+    X = rng.normal(size=(sum(counts), columns)) + 0.7 * rng.normal(size=(3, columns))[environment]
+    y = 1.2 * X[:, 0] - X[:, 2] + 0.3 * X[:, 3] + rng.normal(size=len(X))
+    X[:, -1] = np.array([1.0, -0.4, 0.3])[environment] * y + rng.normal(size=len(X))
+    y = (y > np.quantile(y, 0.45)).astype(float) if binary else y
+    data = MultiEnvironmentData.from_arrays(X, y, environment)
+    if not grouped:
+        return data
+    features = Features.of(data.feature_names, {"g": ("x0", "x1", "x2"), "h": ("x4", "x5")})
+    return replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+
+
+CONDITIONALS: dict[str, Conditional] = {
+    "linear gaussian": LinearGaussian(),
+    "without abilities": PlainGaussian(),
+    "unit noise": UnitNoise(),
+    "logistic": StatsmodelsLogistic(),
+}
+PRIORS: dict[str, Prior] = {
+    "uniform": UniformPrior(),
+    "beta-binomial": BetaBinomialPrior(1.0, 2.0, max_size=3),
+    "inclusion": InclusionPrior({"x3": 1.0, "x6": 0.2}, max_size=4),
+}
+
+
+def target_of(conditional: str, prior: str, grouped: bool) -> Target:
+    model = CONDITIONALS[conditional].bind(table(grouped, binary=conditional == "logistic"))
+    return Target(model, PRIORS[prior].bind(model.feature_names, model.largest_size))
+
+
+@dataclass(frozen=True)
+class Brute:
+    """All subsets: masks (2**p, p), probability (2**p,), inclusion (p,), log_evidence."""
+
+    masks: NDArray
+    probability: NDArray
+    inclusion: NDArray
+    log_evidence: float
+
+
+def brute_force(target: Target) -> Brute:
+    masks = all_masks(target.n_features)
+    joint = np.array([target.model.log_ratio_many(mask)[0] for mask in masks]) + target.prior.log_prob(masks)
+    top = joint.max()
+    weights = np.exp(joint - top)
+    probability = weights / weights.sum()
+    return Brute(masks, probability, probability @ masks, float(top + np.log(weights.sum())))

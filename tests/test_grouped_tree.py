@@ -1,0 +1,254 @@
+"""Features of several columns: each kernel against least squares, subset by subset."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariance import LinearGaussian, MultiEnvironmentData
+from invariance.kernels.block_gibbs import block_log_ratios, grouped_block_log_ratios, subset_log_ratio
+from invariance.kernels.combinations import score_extensions, score_grouped_extensions
+from invariance.kernels.feature_order import feature_starts, low_features, walk_order
+from invariance.kernels.group_rows import without_values
+from invariance.kernels.subset_tree import score_block, score_grouped_block, tree_starts
+from twins import all_masks, log_ratio, simulated
+
+TOLERANCE = 1e-9
+
+
+def grouped_data(widths: list[int], seed: int = 0, constant: bool = False) -> MultiEnvironmentData:
+    """Columns of features with these widths, at least one; `constant`: the first does not vary in environment 1."""
+    d = max(sum(widths), 1)
+    data = simulated(d, (d + 6, d + 9, d + 15), seed)
+    X = data.X.copy()
+    X[data.rows(1), 0] = 2.0 if constant else X[data.rows(1), 0]
+    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+
+
+def moments_of(data: MultiEnvironmentData, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, float]:
+    """grams, absent, weights, offset and tolerance as the kernels take them, by plain NumPy."""
+    groups = [*map(data.rows, range(data.n_environments)), np.arange(data.n_rows)]
+    grams, absent, weights, offset = [], [], [], 0.0
+    for rows, sign in zip(groups, [1.0] * data.n_environments + [-1.0], strict=True):
+        columns = np.column_stack([data.X[rows, :n_columns], data.y[rows]])
+        columns = columns - columns.mean(axis=0)
+        length = np.sqrt((columns**2).sum(axis=0))
+        columns = columns / np.where(length > 0, length, 1.0)
+        grams.append(columns.T @ columns)
+        absent.append(length == 0)
+        weights.append(sign * 0.5 * len(rows))
+        offset += weights[-1] * np.log(length[-1] ** 2 / len(rows))
+    return np.array(grams), np.array(absent), np.array(weights), offset, TOLERANCE
+
+
+def columns_of(widths: list[int], mask: np.ndarray, n_columns: int) -> np.ndarray:
+    """(n_columns,) mask of the columns of the features in `mask` (f,)."""
+    return np.concatenate([np.repeat(mask, widths), np.zeros(n_columns - sum(widths), bool)]).astype(bool)
+
+
+def least_squares(data: MultiEnvironmentData, widths: list[int]) -> np.ndarray:
+    """(2**f,) log Λ of all subsets of features."""
+    masks = all_masks(len(widths))
+    return np.array([log_ratio(data, columns_of(widths, mask, data.n_features)) for mask in masks])
+
+
+def dense(moments, widths: list[int], n_low: int) -> np.ndarray:
+    """(2**f,) from one block for each choice of the high features."""
+    f, starts = len(widths), feature_starts(np.array(widths, np.int64))
+    out = np.empty((1 << (f - n_low), 1 << n_low))
+    for prefix in range(len(out)):
+        score_grouped_block(*moments, starts, prefix, n_low, out[prefix])
+    return out.ravel()
+
+
+def listed(moments, widths: list[int], prefix: tuple[int, ...], max_size: int) -> dict[tuple[int, ...], float]:
+    f = len(widths)
+    free = range(prefix[-1] + 1 if prefix else 0, f)
+    subsets = [prefix + s for k in range(max_size - len(prefix) + 1) for s in combinations(free, k)]
+    members = np.empty((len(subsets), max(max_size, 1)), np.int32)
+    out = np.full(len(subsets), np.inf)
+    starts = feature_starts(np.array(widths, np.int64))
+    score_grouped_extensions(*moments, starts, np.array(prefix, np.int64), max_size, members, out)
+    found = {tuple(row[row >= 0].tolist()): value for row, value in zip(members, out, strict=True)}
+    assert sorted(found) == sorted(subsets)
+    return found
+
+
+some_widths = st.lists(st.integers(1, 5), min_size=1, max_size=5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(some_widths, st.integers(0, 10**6), st.booleans(), st.integers(0, 5))
+def test_all_subsets_agree_with_least_squares(widths: list[int], seed: int, constant: bool, n_low: int) -> None:
+    data = grouped_data(widths, seed, constant)
+    scores = dense(moments_of(data, sum(widths)), widths, min(n_low, len(widths)))
+    np.testing.assert_allclose(scores, least_squares(data, widths), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_low", [8, 5])
+def test_many_features(n_low: int) -> None:
+    """Enough levels for matrices that are reduced one by one and for nodes side by side."""
+    widths = [3, 1, 2, 1, 4, 1, 2, 2]
+    data = grouped_data(widths, 1, constant=True)
+    scores = dense(moments_of(data, sum(widths)), widths, n_low)
+    np.testing.assert_allclose(scores, least_squares(data, widths), rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(some_widths, st.integers(0, 10**6), st.booleans(), st.data())
+def test_listed_subsets_agree_with_least_squares(
+    widths: list[int], seed: int, constant: bool, draw: st.DataObject
+) -> None:
+    f = len(widths)
+    prefix = tuple(sorted(draw.draw(st.sets(st.integers(0, f - 1)))))
+    max_size = draw.draw(st.integers(len(prefix), f))
+    data = grouped_data(widths, seed, constant)
+    expected = least_squares(data, widths)
+    for subset, value in listed(moments_of(data, sum(widths)), widths, prefix, max_size).items():
+        assert value == pytest.approx(expected[sum(1 << j for j in subset)], rel=1e-9, abs=1e-9)
+
+
+def test_no_feature_at_all() -> None:
+    data = grouped_data([])
+    moments = moments_of(data, 0)
+    expected = log_ratio(data, np.zeros(1, bool))
+    assert dense(moments, [], 0) == pytest.approx([expected], rel=1e-12)
+    assert listed(moments, [], (), 0) == {(): pytest.approx(expected, rel=1e-12)}
+
+
+@pytest.mark.parametrize("p", [1, 3, 9])
+def test_features_of_one_column_are_columns(p: int) -> None:
+    data = simulated(p, (30, 40, 50), seed=p)
+    moments, masks = moments_of(data, p), all_masks(p)
+    expected = np.array([log_ratio(data, mask) for mask in masks])
+    out = np.empty(1 << p)
+    score_block(*moments, 0, p, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-9)
+    np.testing.assert_array_equal(out, dense(moments, [1] * p, p))
+    members = np.empty((1 << p, p), np.int32)
+    score_extensions(*moments, np.empty(0, np.int64), p, members, out)
+    for row, value in zip(members, out, strict=True):
+        assert value == pytest.approx(expected[sum(1 << j for j in row[row >= 0])], rel=1e-9)
+
+
+def test_wide_features_among_single_columns_are_what_their_columns_are() -> None:
+    widths = [2, 1, 3, 1]
+    moments = moments_of(grouped_data(widths, 5), 7)
+    single = np.empty(1 << 7)
+    score_block(*moments, 0, 7, single)
+    codes = [columns_of(widths, mask, 7) @ (1 << np.arange(7)) for mask in all_masks(4)]
+    np.testing.assert_allclose(dense(moments, widths, 4), single[codes], rtol=1e-12)
+
+
+@pytest.mark.parametrize("widths", [[1, 2, 1, 3, 2], [3, 2, 1, 1], [1, 1, 1, 4]])
+def test_columns_that_depend_on_each_other_inside_a_feature_poison_its_subsets_alone(widths: list[int]) -> None:
+    """Unless one of them is declared absent in that group: it adds nothing to what the others explain there."""
+    data = grouped_data(widths, 3)
+    feature = int(np.argmax(widths))
+    first = sum(widths[:feature])
+    X = data.X.copy()
+    X[data.rows(2), first + 2] = X[data.rows(2), first] - X[data.rows(2), first + 1]
+    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    moments, holds = moments_of(data, sum(widths)), all_masks(len(widths))[:, feature]
+    expected = np.where(holds, np.nan, least_squares(data, widths))
+    for n_low in range(len(widths) + 1):
+        np.testing.assert_allclose(dense(moments, widths, n_low), expected, rtol=1e-9)
+    for subset, value in listed(moments, widths, (), len(widths)).items():
+        assert value == pytest.approx(expected[sum(1 << j for j in subset)], rel=1e-9, nan_ok=True)
+    moments[1][2, first + 2] = True
+    np.testing.assert_allclose(dense(moments, widths, len(widths)), least_squares(data, widths), rtol=1e-9)
+
+
+def test_a_feature_without_columns_is_refused() -> None:
+    data = grouped_data([2, 1])
+    moments, starts, out = moments_of(data, 3), np.array([0, 2, 2, 3]), np.empty(8)
+    with pytest.raises(ValueError, match="at least one column"):
+        score_grouped_block(*moments, starts, 0, 3, out)
+    with pytest.raises(ValueError, match="at least one column"):
+        score_grouped_extensions(*moments, starts, np.empty(0, np.int64), 3, np.empty((8, 3), np.int32), out)
+    with pytest.raises(ValueError, match="at least one column"):
+        grouped_block_log_ratios(scoring_of(data), np.empty(0, np.int64), starts, np.arange(3), out)
+
+
+def scoring_of(data: MultiEnvironmentData, rows: bool = True):
+    scoring = LinearGaussian().bind(data).scoring()
+    return scoring if rows else scoring._replace(rows=without_values(scoring.rows))
+
+
+def block_of_features(widths: list[int], place: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Columns of the features at place 0 (fixed), and starts and columns of those at place 1 (the block)."""
+    columns = np.arange(sum(widths))
+    starts = feature_starts(np.array(widths, np.int64)[place == 1])
+    return columns[np.repeat(place == 0, widths)], starts, columns[np.repeat(place == 1, widths)]
+
+
+def undecided(widths: list[int], seed: int, kind: str) -> MultiEnvironmentData:
+    """Second moments cannot decide: a column ten million times as large in one place, or a sum of two others."""
+    data = grouped_data(widths, seed, constant=seed % 2 == 0)
+    X, y, rows = data.X.copy(), data.y.copy(), data.rows(2)
+    if kind == "huge":
+        X[rows, -1] *= 1e7
+        y[rows] += X[rows, -1]
+    elif kind == "dependent" and X.shape[1] > 2:
+        X[rows, -1] = X[rows, 0] + X[rows, 1]
+    return MultiEnvironmentData.from_arrays(X, y, data.environment_index)
+
+
+@settings(max_examples=30, deadline=None)
+@given(some_widths, st.integers(0, 10**6), st.sampled_from(["plain", "huge", "dependent"]), st.booleans())
+def test_blocks_of_features_agree_with_single_subsets(widths: list[int], seed: int, kind: str, rows: bool) -> None:
+    place = np.random.default_rng(seed).integers(0, 3, len(widths))
+    fixed, starts, block = block_of_features(widths, place)
+    scoring = scoring_of(undecided(widths, seed, kind), rows)
+    values = np.empty(1 << (starts.size - 1))
+    grouped_block_log_ratios(scoring, fixed, starts, block, values)
+    in_block = np.diff(starts).tolist()
+    for value, bits in zip(values, all_masks(len(in_block)), strict=True):
+        members = np.sort(np.concatenate([fixed, block[columns_of(in_block, bits, len(block))]]))
+        expected = subset_log_ratio(scoring, members)
+        assert value == pytest.approx(expected, rel=1e-6, abs=1e-6, nan_ok=True)
+
+
+def test_a_block_of_features_is_decided_by_the_rows_where_moments_cannot() -> None:
+    widths = [2, 1, 3]
+    data = undecided(widths, 0, "dependent")
+    fixed, starts, block = block_of_features(widths, np.array([1, 1, 1]))
+    values, without = np.empty(8), np.empty(8)
+    grouped_block_log_ratios(scoring_of(data), fixed, starts, block, values)
+    np.testing.assert_allclose(values, least_squares(data, widths), rtol=1e-9, atol=1e-9)
+    grouped_block_log_ratios(scoring_of(data, rows=False), fixed, starts, block, without)
+    np.testing.assert_array_equal(np.isnan(without), [False] * 5 + [True, False, True])
+
+
+def test_a_block_of_single_columns_is_the_same_either_way() -> None:
+    data = undecided([1] * 5, 1, "huge")
+    scoring, fixed, block = scoring_of(data), np.array([3]), np.array([0, 2, 4])
+    one, other = np.empty(8), np.empty(8)
+    block_log_ratios(scoring, fixed, block, one)
+    grouped_block_log_ratios(scoring, fixed, np.arange(4), block, other)
+    np.testing.assert_array_equal(one, other)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 60), max_size=25))
+def test_narrow_features_make_the_block_and_are_decided_last(widths: list[int]) -> None:
+    w = np.array(widths, np.int64)
+    order = walk_order(w)
+    assert sorted(order) == list(range(len(w)))
+    n_low = low_features(w[order])
+    low, high = w[order][:n_low], w[order][n_low:]
+    assert (np.diff(low) <= 0).all()
+    assert not n_low or not len(high) or low.max() <= high.min()
+    assert tree_starts(feature_starts(low))[-1] <= 1 << 21
+    assert n_low == min(len(w), 14) or tree_starts(feature_starts(np.append(np.sort(high)[:1], low)))[-1] > 1 << 21
+
+
+def test_features_of_one_width_stay_in_their_order() -> None:
+    np.testing.assert_array_equal(walk_order(np.full(20, 4)), np.arange(20))
+    assert low_features(np.full(20, 4)) == 14
+    assert low_features(np.array([1, 5000])) == 1
+    assert low_features(np.array([], np.int64)) == 0
