@@ -6,6 +6,7 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from invariance import InclusionPrior, UniformPrior
@@ -246,6 +247,28 @@ def test_the_chains_sample_their_target() -> None:
     assert (means[:32][probabilities == 0] == 0).all()
     assert (np.abs(means - expected) < 4.5 * errors + 2e-4).all()
     assert errors[32:].max() < 0.01
+
+
+class Either(Toy):
+    """Exactly one of the first two features belongs to any good subset."""
+
+    def log_ratio_many(self, masks: ArrayLike) -> np.ndarray:
+        first, second = np.asarray(masks)[:, :2].astype(bool).T
+        return np.where(first ^ second, np.where(first, -0.5, -1.0), -60.0)
+
+
+def test_exchanges_lead_where_no_flip_does() -> None:
+    target = target_of(Either(6))
+    masks, probabilities, _ = brute_force(target)
+    cached = CachedTarget(target)
+    with ProgressBar("", 1, False) as bar:
+        crew = CachedCrew(cached, np.random.default_rng(2).spawn(80), bar)
+        for replica in crew.replicas:
+            replica.place(masks[[2]], np.array([-1.0]))
+        proposals = Proposals(np.ones(1), block_rules(cached, np.zeros(6), 1), np.zeros((0, 6), dtype=bool))
+        list(crew.rounds(proposals, 60))
+        inclusion = np.mean([part.inclusion for part in crew.rounds(proposals, 120)], axis=0)
+    np.testing.assert_allclose(inclusion, probabilities @ masks, atol=0.06)
 
 
 def test_climbing_ends_where_no_flip_helps() -> None:
