@@ -256,6 +256,13 @@ def test_subsets_without_a_value(p: int) -> None:
     assert any("the model has no value for {x1, x4" in note for note in posterior.notes)
 
 
+def test_subsets_without_a_value_that_no_draw_meets() -> None:
+    """A table knows of them all the same."""
+    posterior = fit(Toy(8, [1, 3], hole=(6, 7)), UniformPrior(), Variational(iterations=300, draws=5))
+    assert posterior.diagnostics["undecided_mass"] == 0.0
+    assert any("the model has no value for {x6, x7}" in note for note in posterior.notes)
+
+
 def test_nothing_to_end_with() -> None:
     """A model that knows single features only, and a start that never draws one."""
 
