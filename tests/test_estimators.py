@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -19,6 +21,7 @@ from invariance import (
     Enumeration,
     InclusionPrior,
     LinearGaussian,
+    SettingError,
     UniformPrior,
 )
 from invariance.conditionals.gaussian_rows import GaussianOnDemand
@@ -219,3 +222,28 @@ def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.Monk
     np.testing.assert_array_equal(model.support_, EXAMPLE.truth)
     expected = BIP(conditional=LinearGaussian(second_moments="all")).fit_data(EXAMPLE).posterior_
     np.testing.assert_allclose(model.posterior_.inclusion, expected.inclusion, atol=1e-9)
+
+
+def test_conditionals_can_be_cloned_and_searched_over() -> None:
+    from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
+
+    options = [LinearGaussian(second_moments="all"), LinearGaussian(second_moments="on demand"), "linear_gaussian"]
+    search = GridSearchCV(BIP(environment="hospital"), {"conditional": options}, cv=LeaveOneGroupOut())
+    X, y = frame()
+    search.fit(X, y, groups=X["hospital"])
+    assert len(set(np.round(search.cv_results_["mean_test_score"], 9))) == 1
+    assert search.best_estimator_.get_params()["conditional"] == options[0]
+    assert clone(BIP(options[1])).conditional == options[1]
+
+
+@pytest.mark.parametrize(
+    ("conditional", "message"),
+    [
+        ("linear_gausian", "is not known; did you mean 'linear_gaussian'?"),
+        (LinearGaussian, "cannot be bound to data: pass a specification, such as LinearGaussian()"),
+        (3, "cannot be bound to data"),
+    ],
+)
+def test_what_is_no_conditional(conditional: object, message: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(message)):
+        BIP(conditional).fit_data(EXAMPLE)

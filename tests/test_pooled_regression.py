@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from invariance.baselines import Oracle, PooledRegression
-from invariance.baselines.regression import coefficient_p_values
+from invariance.baselines.regression import coefficient_tests
 from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example
 from invariance.exceptions import DataWarning
@@ -40,7 +40,7 @@ def test_an_outcome_that_is_only_nearly_determined_is_tested_as_ever() -> None:
     noise = np.random.default_rng(0).normal(size=EXAMPLE.n_rows)
     X, y, _ = with_columns(EXAMPLE.y + 1e-5 * noise)
     wanted = sm.OLS(y, sm.add_constant(X)).fit().pvalues[1:]
-    np.testing.assert_allclose(coefficient_p_values(X, y), wanted, rtol=1e-4, atol=1e-300)
+    np.testing.assert_allclose(coefficient_tests(X, y, np.ones(X.shape[1], int))[0], wanted, rtol=1e-4, atol=1e-300)
     model = PooledRegression().fit_data(MultiEnvironmentData.from_arrays(X, y, EXAMPLE.environment_index))
     assert model.support_[8]
 

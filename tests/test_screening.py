@@ -18,7 +18,7 @@ from invariance.baselines import (
     Oracle,
     PooledRegression,
 )
-from invariance.baselines.regression import coefficient_p_values
+from invariance.baselines.regression import coefficient_tests
 from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example
 from invariance.exceptions import DataError, DataWarning
@@ -107,7 +107,9 @@ def test_coefficient_p_values_are_those_of_least_squares() -> None:
     sm = pytest.importorskip("statsmodels.api")
     data = make_example()
     wanted = sm.OLS(data.y, sm.add_constant(data.X)).fit().pvalues[1:]
-    np.testing.assert_allclose(coefficient_p_values(data.X, data.y), wanted, rtol=1e-6, atol=1e-300)
+    np.testing.assert_allclose(
+        coefficient_tests(data.X, data.y, np.ones(data.n_features, int))[0], wanted, rtol=1e-6, atol=1e-300
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.05, 1e-12])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
+from invariance.conditionals.gaussian_moments import GaussianFromMoments
 from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
@@ -50,7 +51,7 @@ def deviations(data: MultiEnvironmentData, within: bool) -> tuple[np.ndarray, np
 
 @pytest.mark.parametrize("damping", [FORWARD, MATCHING])
 @pytest.mark.parametrize("within", [True, False])
-@pytest.mark.parametrize("conditional", [LinearGaussian, GaussianOnDemand])
+@pytest.mark.parametrize("conditional", [GaussianFromMoments, GaussianOnDemand])
 def test_pursuit_equals_its_twin(conditional: type, within: bool, damping: float) -> None:
     data = simulated(12, (40, 60, 50), seed=70, scale=100.0)
     scoring = conditional(data).scoring()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData
+from invariance.conditionals.gaussian_moments import GaussianFromMoments
 from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
@@ -33,7 +34,7 @@ from test_searching import deviations, picked
 from twins import simulated
 
 
-def target_of(data: MultiEnvironmentData, prior: object = None, conditional: type = LinearGaussian) -> Target:
+def target_of(data: MultiEnvironmentData, prior: object = None, conditional: type = GaussianFromMoments) -> Target:
     model = conditional(data)
     prior = BetaBinomialPrior(max_size=min(12, model.largest_size)) if prior is None else prior
     return CompiledTarget.of(Target(model, prior.bind(data.feature_names, model.largest_size)))
@@ -60,7 +61,7 @@ def explained(X: np.ndarray, y: np.ndarray, columns: list[int]) -> float:
 
 
 @pytest.mark.parametrize("within", [True, False])
-@pytest.mark.parametrize("conditional", [LinearGaussian, GaussianOnDemand])
+@pytest.mark.parametrize("conditional", [GaussianFromMoments, GaussianOnDemand])
 def test_cliques_equal_their_twin(conditional: type, within: bool) -> None:
     data = simulated(9, (40, 60, 50), seed=81, scale=30.0)
     target = target_of(data, conditional=conditional)

@@ -23,17 +23,10 @@ from .icp import check_level
 from .subset_lists import features_text
 
 
-def coefficient_p_values(X: Floats, y: Floats) -> Floats:
-    """(k,) two-sided t-tests of the coefficients of X (n, k) in least squares with an intercept.
-
-    NaN for a column that is a combination of those before it. Needs n >= k + 2. Where the columns determine y exactly,
-    those that do have 0 and the others 1.
-    """
-    return _coefficient_tests(X, y, np.ones(X.shape[1], np.int64))[0]
-
-
-def _coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
-    """p-values (p,) of features that are widths (p,) of the columns of X: t-tests, or F-tests of several columns.
+def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
+    """p-values (p,) of features that are widths (p,) of the columns of X (n, k), in least squares with an intercept:
+    t-tests, or F-tests of several columns. NaN for a column that is a combination of those before it. Needs n >= k + 2.
+    Where the columns determine y exactly, those that do have 0 and the others 1.
 
     And whether the columns determine y up to rounding, which then is no noise to test by.
     """
@@ -75,7 +68,7 @@ def _joint_test(unit: Floats, beside: Integers, columns: Integers) -> tuple[floa
 
 def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
     """p-values of the features and which are significant; says what makes them other than they seem."""
-    p_values, exact = _coefficient_tests(data.X, data.y, data.features.widths)
+    p_values, exact = coefficient_tests(data.X, data.y, data.features.widths)
     names = np.array(data.feature_names, dtype=object)
     redundant, selected = names[np.isnan(p_values)], p_values < alpha
     if len(redundant):
