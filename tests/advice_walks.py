@@ -63,9 +63,91 @@ PYTHON = (
     Walk(
         "text in a table",
         "from_table(words, 'y', 'site')",
-        r"features=\[\.\.\.\]",
+        r"exclude=\['b'\]",
         "from_table(words, 'y', 'site', REMEDY)",
-        fill={"...": "'a'"},
+    ),
+    Walk(
+        "text in a table as levels",
+        "from_table(words, 'y', 'site')",
+        r"categorical=\['b'\]",
+        "from_table(words, 'y', 'site', REMEDY)",
+    ),
+    Walk(
+        "text in fit",
+        "BIP().fit(words[['a', 'b']], y, environments=labels)",
+        r"categorical=\['b'\]",
+        "BIP(REMEDY).fit(words[['a', 'b']], y, environments=labels)",
+    ),
+    Walk(
+        "text in fit of another method",
+        "ICP().fit(codes[['a', 'b']], y, environments=labels)",
+        r"fit_data\(MultiEnvironmentData\.from_arrays\(\.\.\.\)\)",
+        "ICP().REMEDY",
+        fill={"...": "codes[['a', 'b']], y, labels, numeric=['b']"},
+    ),
+    Walk(
+        "numbers as text",
+        "from_table(codes, 'y', 'site')",
+        r"numeric=\['b'\]",
+        "from_table(codes, 'y', 'site', REMEDY)",
+    ),
+    Walk(
+        "numbers as text, converted",
+        "from_table(codes, 'y', 'site')",
+        r"\.astype\(float\)",
+        "from_table(codes.assign(b=codes['b']REMEDY), 'y', 'site')",
+    ),
+    Walk(
+        "columns as text",
+        "from_table(table, 'y', 'site', categorical='a')",
+        r"categorical=\['a'\]",
+        "from_table(table, 'y', 'site', REMEDY)",
+    ),
+    Walk(
+        "columns as a number",
+        "from_table(table, 'y', 'site', exclude=3)",
+        r"exclude=\['name', \.\.\.\]",
+        "from_table(table, 'y', 'site', REMEDY)",
+        fill={"'name', ...": "'a'"},
+    ),
+    Walk(
+        "groups without names",
+        "from_table(table, 'y', 'site', groups=['a', 'b'])",
+        r"groups=\{'region': \['r1', 'r2'\]\}",
+        "from_table(table, 'y', 'site', REMEDY)",
+        fill={"r1": "a", "r2": "b"},
+    ),
+    Walk(
+        "terms without names",
+        "from_table(table, 'y', 'site', groups=3)",
+        r"groups=\[spline\('age', knots=4\)\]",
+        "from_table(table, 'y', 'site', REMEDY)",
+        fill={"age": "a"},
+    ),
+    Walk(
+        "a group of text",
+        "from_table(table, 'y', 'site', groups={'g': 'a'})",
+        r"groups=\{'g': \['a', 'b'\]\}",
+        "from_table(table, 'y', 'site', REMEDY)",
+    ),
+    Walk(
+        "a spline of a number",
+        "spline(3)",
+        r"spline\('age', knots=4\)",
+        "from_table(table, 'y', 'site', groups=[REMEDY])",
+        fill={"age": "a"},
+    ),
+    Walk(
+        "a spline of few values",
+        "from_table(tied, 'y', 'site', groups=[spline('a', knots=4)])",
+        r"spline\('a', knots=3\)",
+        "from_table(tied, 'y', 'site', groups=[REMEDY])",
+    ),
+    Walk(
+        "unknown levels",
+        "BIP(handle_unknown='drop').fit_data(data)",
+        r"'ignore'",
+        "BIP(handle_unknown=REMEDY).fit_data(data)",
     ),
     Walk(
         "features as text",
@@ -285,7 +367,8 @@ TABLE = "table.csv --outcome y --environment site"
 SHELL = (
     Walk("gaps", "fit gaps.csv --outcome y --environment site", r"--missing drop"),
     Walk("gaps, compare", "compare gaps.csv --outcome y --environment site", r"--missing drop"),
-    Walk("text", "fit words.csv --outcome y --environment site", r"--features A,B,C", fill={"A,B,C": "a"}),
+    Walk("text", "fit words.csv --outcome y --environment site", r"--exclude b"),
+    Walk("text as levels", "fit words.csv --outcome y --environment site", r"--categorical b"),
     Walk("max size", "fit short.csv --outcome y --environment site --max-size 9", r"--max-size \d+(?=, the largest)"),
     Walk("hours", f"fit {TABLE} --inference exact(time_limit=0)", r"--inference '.*?'"),
     Walk(
@@ -348,6 +431,9 @@ IN_WORDS = (
     "Start one with `dask scheduler`",  # tests/studies/test_dask_addresses.py
     "no feature was selected, so transform() returns",  # its remedy is another message's
     "cannot read the prior {}",  # walked in a shell
+    "holds numbers in the first rows of the file",  # tests/test_encoding.py
+    "knots must be a whole number",
+    "fit_moments needs Moments",  # tests/test_features.py
     "Now try\n  invariance fit",  # tests/test_cli.py and tests/studies/test_cli_studies.py
 )
 EXTRAS = r"pip install 'invariance\[(\w+)\]'"

@@ -44,7 +44,9 @@ def tables() -> dict[str, pd.DataFrame]:
     return {
         "table": table,
         "gaps": table.assign(a=table["a"].mask(table.index == 3)),
-        "words": table.assign(b=np.where(table["b"] > 0, "red", "blue")),
+        "words": table.assign(b=[f"name {i}" for i in range(30)]),
+        "codes": table.assign(b=np.where(table["b"] > 0, "1.5", "2")),
+        "tied": table.assign(a=np.repeat([1.0, 2.0, 3.0, 4.0], [3, 3, 21, 3])),
         "flat": many[:8].assign(y=rng.normal(size=8), site=np.repeat(["north", "south"], 4)),
         "short": few.assign(y=rng.normal(size=8), site=np.repeat(["north", "south"], 4)),
         "wide": many.assign(y=many["c0"] + rng.normal(size=40), site=np.repeat(["north", "south"], 20)),
@@ -195,8 +197,9 @@ def test_rescaling_as_advised(factor: float, divisor: Any) -> None:
 
 def test_a_text_column_in_fit_is_named() -> None:
     words = tables()["words"]
-    with pytest.raises(DataError, match=r"column 'b' is not numeric .* or leave it out of X\.$"):
+    with pytest.raises(DataError, match=r"column 'b' is not numeric .*\. Leave it out of X, or take values as levels"):
         invariance.BIP().fit(words[["a", "b"]], words["y"], environments=words["site"])
+    assert invariance.BIP().fit(words[["a"]], words["y"], environments=words["site"]).n_features_in_ == 1
 
 
 @pytest.mark.parametrize(("suffix", "separator", "advice"), [(".csv", "\t", ".tsv"), (".tsv", ",", ".csv")])

@@ -101,11 +101,13 @@ def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]
 
 def _named_by_their_columns(terms: list[Any]) -> dict[str, Spline] | None:
     """{column: its term}; None where some are no terms"""
-    columns = [getattr(term, "column", None) for term in terms]
-    twice = [column for column in columns if column and columns.count(column) > 1]
-    if twice:
-        raise SettingError(f"groups has two terms of the column {twice[0]!r}: keep one of them.")
-    return dict(zip(columns, terms, strict=True)) if all(isinstance(term, Spline) for term in terms) else None
+    if not all(isinstance(term, Spline) for term in terms):
+        return None
+    named: dict[str, Spline] = {}
+    for term in terms:
+        if named.setdefault(term.column, term) is not term:
+            raise SettingError(f"groups has two terms of the column {term.column!r}: keep one of them.")
+    return named
 
 
 def _members(name: str, members: Any, columns: Sequence[str]) -> tuple[Member, ...]:

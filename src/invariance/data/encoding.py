@@ -23,6 +23,7 @@ from .raw import (
     doubtful,
     in_natural_order,
     level_codes,
+    occurring,
     refuse,
     text_as_numbers,
 )
@@ -159,6 +160,7 @@ class Learner:
         self._convert = ".astype"
         self._refused: dict[str, Refusal] = {}
         self._looked: dict[str, Levels] = {}
+        self._seen: dict[str, set[str]] = {}
         self._learnt: dict[str, set[str]] = {}
         self._splines: dict[str, list[Floats]] = {name: [] for name in choices.splines}
 
@@ -168,12 +170,14 @@ class Learner:
         self._refused = {**raw.refused, **self._refused}
         for name, levels in raw.levels.items():
             self._looked[name] = _joined(self._looked.get(name), levels)
+            self._seen.setdefault(name, set()).update(occurring(raw.values[:, raw.names.index(name)], levels))
 
     def check(self) -> None:
         """Raise about all columns that cannot be used, after all rows were looked at."""
         refused = dict(self._refused)
         for name, levels in self._looked.items():
-            doubt = None if name in self._choices.categorical else doubtful(levels, self._n_rows, self._convert)
+            found = levels._replace(texts=self._ordered(name, self._seen))
+            doubt = None if name in self._choices.categorical else doubtful(found, self._n_rows, self._convert)
             if doubt is not None:
                 refused[name] = doubt
         refuse({name: refused[name] for name in self._columns if name in refused}, self._in_table)
@@ -184,8 +188,7 @@ class Learner:
     def learn(self, values: Floats, raw: RawTable) -> None:
         """values: those rows of raw.values that are fitted"""
         for name, levels in raw.levels.items():
-            codes = np.unique(values[:, raw.names.index(name)]).astype(np.intp)
-            self._learnt.setdefault(name, set()).update(levels.texts[k] for k in codes)
+            self._learnt.setdefault(name, set()).update(occurring(values[:, raw.names.index(name)], levels))
         for name, pieces in self._splines.items():
             pieces.append(values[:, raw.names.index(name)].copy())
 
@@ -193,7 +196,7 @@ class Learner:
         """What was learnt; None where every column is numbers and enters alone. `taken`: names of other columns."""
         if not self._learnt and not self._choices.groups:
             return None
-        check_levels(self._learnt)
+        check_levels({name: self._ordered(name, self._learnt) for name in self._learnt})
         owner = {column_of(m): name for name, members in self._choices.groups.items() for m in members}
         members: dict[str, tuple[Term, ...]] = {}
         for column in self._columns:
@@ -207,13 +210,13 @@ class Learner:
 
     def _term(self, column: str) -> Term:
         if column in self._learnt:
-            return Dummies(column, self._ordered(column))
+            return Dummies(column, self._ordered(column, self._learnt))
         if column in self._splines:
             return self._choices.splines[column].fitted(np.concatenate(self._splines[column]))
         return Numbers(column)
 
-    def _ordered(self, column: str) -> tuple[str, ...]:
-        return tuple(text for text in self._looked[column].texts if text in self._learnt[column])
+    def _ordered(self, column: str, among: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+        return tuple(text for text in self._looked[column].texts if text in among[column])
 
 
 def _joined(first: Levels | None, second: Levels) -> Levels:

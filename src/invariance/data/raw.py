@@ -21,7 +21,7 @@ _MEANT_AS_NUMBERS = 0.5
 
 
 class Levels(NamedTuple):
-    """texts: the levels as text, the first being the reference; in_order: whether the column's type orders them;
+    """texts: the levels as text; in_order: whether the column's type orders them, and lists some that may not occur;
     declared: whether the column's type, not its text alone, makes it a category."""
 
     texts: tuple[str, ...]
@@ -117,7 +117,7 @@ def _converter(table: Any) -> str:
 
 
 def level_codes(series: Any) -> tuple[Floats, Levels]:
-    """Positions (N,) in the levels of a column that occur, NaN where missing; and these levels."""
+    """Positions (N,) in the levels of a column, NaN where missing; and these levels."""
     import narwhals as nw
 
     codes, levels = _coded(series.to_list(), _categories(series))
@@ -127,8 +127,7 @@ def level_codes(series: Any) -> tuple[Floats, Levels]:
 def _coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
     first_seen, labels = encode_labels(values)
     texts = [as_text(label) for label in labels]
-    occurring = set(texts)
-    ordered = [text for text in categories if text in occurring] if categories else in_natural_order(occurring)
+    ordered = dict.fromkeys(categories) if categories else in_natural_order(set(texts))
     position = {text: float(k) for k, text in enumerate(ordered)}
     codes = np.array([*(position[text] for text in texts), np.nan])
     return codes[first_seen], Levels(tuple(ordered), bool(categories))
@@ -189,6 +188,11 @@ def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
         return Refusal(shown, categorical=True)
     return None
+
+
+def occurring(codes: Floats, levels: Levels) -> list[str]:
+    """The levels that some of the codes (N,) stand for, in their order."""
+    return [levels.texts[int(k)] for k in np.unique(codes[~np.isnan(codes)])]
 
 
 def check_levels(levels: Mapping[str, Iterable[str]]) -> None:

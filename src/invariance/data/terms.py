@@ -110,15 +110,15 @@ class Spline:
 
     def fitted(self, values: Floats) -> SplineBasis:
         """With knots at quantiles of the values (N,), equally spaced from 5% to 95%."""
-        knots = _quantiles(values, int(self.knots))
-        if len(knots) == self.knots:
+        knots = _knots(values, int(self.knots))
+        if knots is not None:
             return SplineBasis(self.column, tuple(knots.tolist()))
-        fewer = (k for k in range(int(self.knots) - 1, FEWEST_KNOTS - 1, -1) if len(_quantiles(values, k)) == k)
+        fewer = (k for k in range(int(self.knots) - 1, FEWEST_KNOTS - 1, -1) if _knots(values, k) is not None)
         possible = next(fewer, None)
         remedy = "use the column as it is" if possible is None else f"use spline({self.column!r}, knots={possible})"
         raise DataError(
-            f"spline({self.column!r}, knots={self.knots}) needs {self.knots} different quantiles, but many rows of "
-            f"{self.column!r} share their value and only {len(knots)} differ: {remedy}."
+            f"spline({self.column!r}, knots={self.knots}) cannot place its knots at different values, because too many "
+            f"rows of {self.column!r} share theirs: {remedy}."
         )
 
 
@@ -134,5 +134,7 @@ def spline(column: str, knots: int = 4) -> Spline:
     return Spline(column, knots)
 
 
-def _quantiles(values: Floats, n: int) -> Floats:
-    return np.unique(np.quantile(values, np.linspace(*_OUTER_QUANTILES, n)))
+def _knots(values: Floats, n: int) -> Floats | None:
+    """(n,) quantiles; None where they do not differ, or the values do not take as many."""
+    knots = np.quantile(values, np.linspace(*_OUTER_QUANTILES, n))
+    return knots if (np.diff(knots) > 0.0).all() and len(np.unique(values)) >= n else None

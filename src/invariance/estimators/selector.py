@@ -64,7 +64,8 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         try:
             data = MultiEnvironmentData.from_arrays(table, y, environments, feature_names=names, **how)
         except DataError as error:
-            raise DataError(str(error).replace(DROP_HINT, self._drop_hint(given, labels))) from None
+            message = str(error).replace(DROP_HINT, self._drop_hint(given, labels))
+            raise DataError(message + self._where_to_say(message)) from None
         if data.n_environments == 1:
             warnings.warn(self._single_environment_message, SingleEnvironmentWarning, stacklevel=2)
         self._by_name = False
@@ -235,6 +236,14 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         else:
             arguments = "X, y" if environments is None else "X, y, environments"
         return f"fit_data(MultiEnvironmentData.from_arrays({arguments}, missing='drop')) leaves those rows out"
+
+    def _where_to_say(self, message: str) -> str:
+        """Where a setting that the message names is made, if the constructor does not take it."""
+        named = [name for name in ("categorical", "numeric") if f"{name}=[" in message]
+        if not named or set(named) <= set(self.get_params()):
+            return ""
+        name = type(self).__name__
+        return f" {name} takes such settings with the data: fit_data(MultiEnvironmentData.from_arrays(...))."
 
     def _check_handle_unknown(self) -> None:
         if self.handle_unknown not in ("error", "ignore"):

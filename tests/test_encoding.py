@@ -1,0 +1,489 @@
+"""From the columns of a table to those of a model: levels, groups, splines, and what cannot be used."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from invariance import MultiEnvironmentData, spline
+from invariance.data import read_chunks
+from invariance.data.raw import RawTable
+from invariance.exceptions import DataError, DataWarning, SettingError
+from invariance.moments import Moments
+from patients import LEVELS, patients
+
+from_table = MultiEnvironmentData.from_table
+TABLE = patients(12)
+N = len(TABLE)
+FRAMES = pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+ASKED = {"outcome": "pressure", "environment": "hospital"}
+
+
+def failing(phrase: str, error: type[Exception] = DataError) -> Any:
+    return pytest.raises(error, match=re.escape(phrase))
+
+
+def column(data: MultiEnvironmentData, name: str) -> np.ndarray:
+    return data.X[:, data.features.columns.index(name)]
+
+
+# ---------------------------------------------------------------- levels
+
+
+@FRAMES
+def test_text_becomes_dummies_of_one_feature(convert: Callable[[pd.DataFrame], Any]) -> None:
+    data = from_table(convert(TABLE), **ASKED)
+    assert data.feature_names == ("sex", "age", "smoking", "region", "drugs")
+    assert data.original_features == data.feature_names
+    others = ["region=east", "region=north", "region=south", "region=west"]
+    assert list(data.features.columns) == ["sex=m", "age", "smoking=former", "smoking=never", *others, "drugs"]
+    for name in ("sex=m", "smoking=former", "smoking=never", *others):
+        raw, level = name.split("=")
+        np.testing.assert_array_equal(column(data, name), TABLE[raw] == level)
+    np.testing.assert_array_equal(column(data, "age"), TABLE["age"])
+    assert data.notes == (
+        "sex: 2 levels, compared with 'f'; smoking: 3 levels, compared with 'current'; "
+        "region: 5 levels, compared with 'centre'.",
+    )
+    assert data.losses == ()
+    assert data.X.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda t: t.astype({"smoking": pd.CategoricalDtype(["zero", *LEVELS["smoking"]])}),
+        lambda t: t.astype({"smoking": pd.CategoricalDtype(["zero", *LEVELS["smoking"]], ordered=True)}),
+        lambda t: pl.from_pandas(t).with_columns(pl.col("smoking").cast(pl.Enum(["zero", *LEVELS["smoking"]]))),
+    ],
+    ids=["category", "ordered", "enum"],
+)
+def test_a_type_with_an_order_gives_the_reference(convert: Callable[[pd.DataFrame], Any]) -> None:
+    data = from_table(convert(TABLE), **ASKED, features=["smoking", "age"])
+    assert data.features.columns == ("smoking=former", "smoking=current", "age")
+    assert data.notes == ("smoking: 3 levels, compared with 'never'.",)
+
+
+@pytest.mark.parametrize("kind", ["object", "str", "category", "string[pyarrow]"])
+def test_types_of_text_in_pandas(kind: str) -> None:
+    expected = from_table(TABLE, **ASKED)
+    data = from_table(TABLE.astype({"region": kind, "sex": kind}), **ASKED)
+    assert data.encoding == expected.encoding
+    np.testing.assert_array_equal(data.X, expected.X)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_polars_categories_do_not_depend_on_what_was_seen_before(seed: int) -> None:
+    pl.Series(LEVELS["region"][:: 1 - 2 * seed], dtype=pl.Categorical)
+    frame = pl.from_pandas(TABLE).with_columns(pl.col("region").cast(pl.Categorical))
+    assert from_table(frame, **ASKED).encoding == from_table(TABLE, **ASKED).encoding
+
+
+def test_booleans_are_numbers() -> None:
+    data = from_table(TABLE.assign(flag=TABLE["age"] > 50)[["flag", "age", "pressure", "hospital"]], **ASKED)
+    assert data.encoding is None
+    assert data.grouping is None
+    assert data.feature_names == ("flag", "age")
+
+
+@FRAMES
+def test_numbers_that_are_codes(convert: Callable[[pd.DataFrame], Any]) -> None:
+    table = TABLE.assign(postcode=np.resize([90210, 10, 9], N))[["postcode", "age", "pressure", "hospital"]]
+    data = from_table(convert(table), **ASKED, categorical=["postcode"])
+    assert data.features.columns == ("postcode=10", "postcode=90210", "age")
+    floats = from_table(convert(table.astype({"postcode": float})), **ASKED, categorical=["postcode"])
+    assert floats.encoding == data.encoding
+    arrays = MultiEnvironmentData.from_arrays(
+        table[["postcode", "age"]].to_numpy(), table["pressure"], table["hospital"], categorical=["x0"]
+    )
+    np.testing.assert_array_equal(arrays.X, data.X)
+
+
+@FRAMES
+def test_text_that_is_numbers(convert: Callable[[pd.DataFrame], Any]) -> None:
+    table = TABLE.assign(dose=np.resize(["1.5", "2", "1e1"], N))[["dose", "age", "pressure", "hospital"]]
+    method = ".astype" if convert is pd.DataFrame else ".cast"
+    with failing(f"column 'dose' holds numbers stored as text (for example '1.5'): convert it with {method}(float)."):
+        from_table(convert(table), **ASKED)
+    data = from_table(convert(table), **ASKED, numeric=["dose"])
+    np.testing.assert_array_equal(column(data, "dose"), np.resize([1.5, 2.0, 10.0], N))
+    assert data.encoding is None
+    levels = from_table(convert(table), **ASKED, categorical=["dose"])
+    assert levels.features.columns == ("dose=2", "dose=1e1", "age")
+
+
+def test_a_value_that_is_not_a_number_is_named() -> None:
+    table = TABLE.assign(dose=["1", "2", "less", "none", *["3"] * (N - 4)])
+    with failing("column 'dose' is in numeric=, but 'less' is not a number. Leave it out with exclude=['dose'],"):
+        from_table(table, **ASKED, numeric=["dose"])
+
+
+def test_text_that_is_mostly_numbers_is_no_category() -> None:
+    table = TABLE.assign(dose=np.resize(["1", "2", "3", "?", "<1"], N))
+    with failing("column 'dose' is not numeric: most of its different values are numbers, but not '<1', '?'. Leave it"):
+        from_table(table, **ASKED)
+    declared = table.astype({"dose": "category"})
+    assert from_table(declared, **ASKED, features=["dose"]).features.widths.tolist() == [4]
+
+
+def test_levels_only_where_rows_are_left() -> None:
+    table = TABLE.copy()
+    table.loc[:1, ["region", "age"]] = ["a level alone", np.nan]
+    with pytest.warns(DataWarning, match="dropped 2 of 48 rows"):
+        data = from_table(table, **ASKED, missing="drop")
+    assert data.encoding == from_table(TABLE[2:], **ASKED).encoding
+    np.testing.assert_array_equal(data.X, from_table(TABLE[2:], **ASKED).X)
+
+
+@FRAMES
+def test_missing_levels_are_missing_values_of_one_column(convert: Callable[[pd.DataFrame], Any]) -> None:
+    table = TABLE.copy()
+    table.loc[[0, 1, 20], "region"] = None
+    where = "missing values (NaN) in 'region' (3 rows); in environment 'aa' (2 rows), 'bb' (1 row). Pass missing='drop'"
+    with failing(where):
+        from_table(convert(table), **ASKED)
+    with pytest.warns(DataWarning, match="dropped 3 of 48 rows"):
+        assert from_table(convert(table), **ASKED, missing="drop").n_rows == N - 3
+
+
+def test_a_level_absent_from_an_environment() -> None:
+    table = TABLE.copy()
+    table.loc[table["hospital"] == "bb", "smoking"] = "never"
+    data = from_table(table, **ASKED)
+    assert data.features.widths.tolist() == [1, 1, 2, 4, 1]
+    assert Moments.from_data(data).varying_widths[[1, 4], 2].tolist() == [0, 2]
+
+
+def test_a_single_level_is_a_constant_feature() -> None:
+    with pytest.warns(DataWarning, match="dropped features that are constant over all rows: 'country'"):
+        data = from_table(TABLE.assign(country="x"), **ASKED)
+    assert data.dropped_features == ("country",)
+    assert data.dropped_positions == (5,)
+    assert "country" not in " ".join(data.notes)
+
+
+@pytest.mark.parametrize(("first", "second"), [("m", "m "), ("a  b", "a b")])
+def test_levels_that_look_alike(first: str, second: str) -> None:
+    with failing(f"column 'sex': the labels {first!a} and {second!a} count as two levels but look alike"):
+        from_table(TABLE.assign(sex=np.resize([first, second], N)), **ASKED)
+
+
+def test_the_number_one_and_its_text_are_one_level() -> None:
+    data = from_table(TABLE.assign(sex=np.resize(np.array([1, "1", "b"], object), N)), **ASKED, categorical=["sex"])
+    np.testing.assert_array_equal(column(data, "sex=b"), np.resize([0.0, 0.0, 1.0], N))
+
+
+# ---------------------------------------------------------------- groups and splines
+
+
+def test_a_group_takes_the_place_of_its_first_column() -> None:
+    values = np.random.default_rng(0).normal(size=(N, 4))
+    table = pd.DataFrame(values, columns=list("abcd")).assign(**TABLE[["pressure", "hospital"]])
+    data = from_table(table, **ASKED, groups={"bd": ["d", "b"]})
+    assert data.feature_names == ("a", "bd", "c")
+    assert data.features.columns == ("a", "d", "b", "c")
+    np.testing.assert_array_equal(data.X, values[:, [0, 3, 1, 2]])
+    arrays = MultiEnvironmentData.from_arrays(values, TABLE["pressure"], TABLE["hospital"], groups={"g": ["x3", "x1"]})
+    np.testing.assert_array_equal(arrays.X, data.X)
+    assert arrays.feature_names == ("x0", "g", "x2")
+
+
+def test_a_group_of_levels_and_numbers() -> None:
+    data = from_table(TABLE, **ASKED, groups={"place": ["region", "age"], "smoking": ["smoking", "sex"]})
+    assert data.feature_names == ("smoking", "place", "drugs")
+    assert data.features.widths.tolist() == [3, 5, 1]
+
+
+def test_a_constant_column_leaves_its_group() -> None:
+    table = TABLE.assign(k=1.0, k2=2.0)
+    groups = {"body": ["age", "k"], "nothing": ["k2"]}
+    with pytest.warns(DataWarning) as caught:
+        data = from_table(table, **ASKED, features=["age", "drugs", "k", "k2"], groups=groups)
+    assert [str(warning.message) for warning in caught] == [
+        "dropped features that are constant over all rows: 'nothing'",
+        "dropped columns that are constant over all rows from their features: 'k'",
+    ]
+    assert data.feature_names == ("body", "drugs")
+    assert data.features.columns == ("age", "drugs")
+    assert data.dropped_columns == ("k",)
+    assert data.losses[1] == "dropped columns that are constant over all rows from their features: 'k'."
+    assert data.features.groups == {"body": ("age",)}
+
+
+def natural_spline(x: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """The basis of Hastie, Tibshirani & Friedman (2009, eq. 5.4), without the constant, over the span of the knots."""
+
+    def d(k: int) -> np.ndarray:
+        return (np.maximum(x - knots[k], 0) ** 3 - np.maximum(x - knots[-1], 0) ** 3) / (knots[-1] - knots[k])
+
+    curves = [(d(k) - d(len(knots) - 2)) / (knots[-1] - knots[0]) for k in range(len(knots) - 2)]
+    return np.column_stack([x, *curves])
+
+
+@pytest.mark.parametrize("knots", [3, 4, 7])
+@pytest.mark.parametrize("groups", [lambda term: [term], lambda term: {"age": term}, lambda term: {"age": [term]}])
+def test_splines(knots: int, groups: Callable[[Any], Any]) -> None:
+    data = from_table(TABLE, **ASKED, features=["age", "drugs"], groups=groups(spline("age", knots=knots)))
+    assert data.feature_names == ("age", "drugs")
+    assert data.features.widths.tolist() == [knots - 1, 1]
+    places = np.quantile(TABLE["age"], np.linspace(0.05, 0.95, knots))
+    expected = natural_spline(TABLE["age"].to_numpy(), places)
+    np.testing.assert_allclose(data.X[:, :-1], expected, rtol=1e-10, atol=1e-10)
+    assert data.notes[0].startswith("age: natural cubic spline with knots at ")
+
+
+def test_splines_are_smooth_and_linear_beyond_their_knots() -> None:
+    data = from_table(TABLE, **ASKED, features=["age"], groups=[spline("age", knots=5)])
+    assert data.encoding is not None
+    (basis,) = data.encoding.terms
+    low, high = basis.knots[0], basis.knots[-1]  # type: ignore[union-attr]
+    for outside in (np.linspace(low - 1e4, low, 7), np.linspace(high, high + 1e6, 7)):
+        steps = np.diff(basis.encode(outside), axis=0)
+        np.testing.assert_allclose(steps, np.broadcast_to(steps[0], steps.shape), rtol=1e-12, atol=1e-9)
+    for knot in basis.knots:  # type: ignore[union-attr]
+        second = np.diff(basis.encode(knot + np.linspace(-1e-3, 1e-3, 9)), 2, axis=0)
+        assert np.abs(np.diff(second, axis=0)).max() < 1e-8
+
+
+def test_splines_need_values_that_differ() -> None:
+    table = TABLE.assign(age=np.resize([1.0, 2, 3, 4, 5, 6, 6, 6, 6, 6, 6], N))
+    message = "spline('age', knots=6) cannot place its knots at different values, because too many rows of 'age' share "
+    with failing(message + "theirs: use spline('age', knots=3)."):
+        from_table(table, **ASKED, groups=[spline("age", knots=6)])
+    assert from_table(table, **ASKED, groups=[spline("age", knots=3)]).features.widths[1] == 2
+    with failing("share theirs: use the column as it is."):
+        from_table(table.assign(age=np.resize([0.0, 1.0], N)), **ASKED, groups=[spline("age", knots=4)])
+    with failing("spline('sex') needs numbers, but 'sex' holds levels: leave it out of groups=."):
+        from_table(table, **ASKED, groups=[spline("sex")])
+
+
+# ---------------------------------------------------------------- what cannot be used
+
+
+@FRAMES
+def test_all_unusable_columns_at_once(convert: Callable[[pd.DataFrame], Any]) -> None:
+    table = TABLE.assign(
+        id=[f"p{i}" for i in range(N)],
+        visit=pd.date_range("2020-01-01", periods=N),
+        dose=np.resize(["1", "2"], N),
+        fine=np.resize(["u", "v"], N),
+    )
+    frame = convert(table)
+    with pytest.raises(DataError) as caught:
+        from_table(frame, **ASKED)
+    message = str(caught.value)
+    assert "column 'id' is not numeric but has 48 different values in 48 rows (for example 'p0')" in message
+    assert re.search(r"column 'visit' is not numeric \(dtype .*2020.*\) but holds dates or times", message)
+    assert "column 'dose' holds numbers stored as text" in message
+    assert "'fine'" not in message
+    assert message.endswith(
+        "Leave them out with exclude=['id', 'visit', 'dose'], or read text as numbers with numeric=['dose'], or take "
+        "values as levels with categorical=['id', 'visit', 'dose']."
+    )
+    data = from_table(frame, **ASKED, exclude=["id", "visit"], numeric=["dose"])
+    assert data.feature_names == ("sex", "age", "smoking", "region", "drugs", "dose", "fine")
+    assert from_table(frame, **ASKED, exclude=["id", "dose"], categorical=["visit"]).features.widths[-2] == N - 1
+    with pytest.raises(DataError, match=r"Leave them out of X, or read text as numbers with numeric=\['dose'\], or"):
+        MultiEnvironmentData.from_arrays(frame[["id", "visit", "dose"]], TABLE["pressure"], TABLE["hospital"])
+
+
+@pytest.mark.parametrize(
+    ("values", "phrase"),
+    [
+        ([1 + 2j] * N, "column 'odd' holds complex numbers (dtype complex128). Complex data not supported: use its"),
+        ([[1]] * N, "column 'odd' is not numeric (dtype object, for example [1]). Leave it out with exclude=['odd']."),
+        ([{}, *[1.0] * (N - 1)], "column 'odd' is not numeric (dtype object, for example {})."),
+        (["a", *np.ones(N - 1)], "column 'odd' is not numeric (dtype object, for example 'a'). Leave it out with"),
+    ],
+)
+def test_odd_columns(values: list[Any], phrase: str) -> None:
+    table = TABLE.assign(odd=pd.Series(values))
+    with failing(phrase):
+        from_table(table, **ASKED)
+
+
+@pytest.mark.parametrize("levels", [N // 2, N // 2 + 1])
+def test_how_many_levels_are_too_many(levels: int) -> None:
+    table = TABLE.assign(site=np.resize([f"s{i}" for i in range(levels)], N))
+    if levels > N / 2:
+        with failing("column 'site' is not numeric but has 25 different values in 48 rows"):
+            from_table(table, **ASKED)
+    assert from_table(table, **ASKED, categorical=["site"]).features.widths[-1] == levels - 1
+
+
+def test_names_that_two_columns_would_have() -> None:
+    with failing("columns 'sex' and 'sex=m' both make a column 'sex=m': rename one of them."):
+        from_table(TABLE.assign(**{"sex=m": TABLE["age"]}), **ASKED)
+    hostile = TABLE.assign(a=np.resize(["b=c", "d"], N), **{"a=b": np.resize(["c", "b"], N)})
+    data = from_table(hostile, **ASKED, features=["a", "a=b"])
+    assert data.features.columns == ("a=d", "a=b=c")
+    with failing("columns 'a' and 'a=b' both make a column 'a=b=c': rename one of them."):
+        from_table(hostile.replace({"a": {"d": "a"}}), **ASKED, features=["a", "a=b"])
+    with failing("columns 'sex=m' and 'sex' both make a column 'sex=m'"):
+        from_table(TABLE.rename(columns={"pressure": "sex=m"}), "sex=m", "hospital")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        ({"exclude": "age"}, "exclude='age' is a single string: pass a list of names, exclude=['age']."),
+        ({"exclude": ["agee"]}, "exclude=['agee']: 'agee' is not among the feature columns; did you mean 'age'?"),
+        ({"exclude": ["pressure"]}, "exclude=['pressure']: 'pressure' is not among the feature columns;"),
+        ({"exclude": ["age"], "features": ["age"]}, "exclude=['age'] leaves no feature column: leave one in."),
+        ({"categorical": "age"}, "categorical='age' is a single string: pass a list of names, categorical=['age']."),
+        ({"categorical": None}, "categorical=None is not a list of column names: pass categorical=['name', ...]."),
+        ({"numeric": ["Age"]}, "numeric=['Age']: 'Age' is not among the feature columns; did you mean 'age'?"),
+        ({"numeric": ["sex"], "categorical": ["sex"]}, "'sex' is both in categorical= and in numeric=: name it in one"),
+        ({"groups": ["age"]}, "groups must be a mapping from names to columns, groups={'region': ['r1', 'r2']}, or"),
+        ({"groups": {"g": "age"}}, "groups: 'g' is 'age'; pass a list of columns, groups={'g': ['a', 'b']}."),
+        ({"groups": {"g": []}}, "groups: 'g' has no columns; name some, or leave the group out."),
+        ({"groups": {"g": ["agee"]}}, "groups: 'g': 'agee' is not among the feature columns; did you mean 'age'?"),
+        ({"groups": {"g": ["age"], "h": ["age"]}}, "groups: column 'age' is in 'g' and in 'h'; name it once."),
+        ({"groups": {"sex": ["age", "drugs"]}}, "groups: 'sex' is also the name of a column outside that group"),
+        ({"groups": {"pressure": ["age"]}}, "groups: 'pressure' is the name of another column: choose another name"),
+        ({"groups": [spline("age"), spline("age", 5)]}, "groups has two terms of the column 'age': keep one of them."),
+    ],
+)
+def test_wishes_that_cannot_be_met(arguments: dict[str, Any], phrase: str) -> None:
+    with failing(phrase, ValueError):
+        from_table(TABLE, **{**ASKED, **arguments})
+
+
+def test_bad_splines() -> None:
+    for arguments in ({"column": 3}, {"column": "age", "knots": 2}, {"column": "age", "knots": 3.5}):
+        with pytest.raises(SettingError, match=r"^spline\("):
+            spline(**arguments)
+
+
+# ---------------------------------------------------------------- round trips, files
+
+
+def test_back_to_a_table() -> None:
+    groups = {"age": spline("age"), "both": ["drugs", "extra"]}
+    table = TABLE.assign(extra=np.random.default_rng(1).normal(size=N))
+    data = from_table(table, **ASKED, groups=groups)
+    back = data.to_frame()
+    assert back.columns.tolist() == ["sex", "age", "smoking", "region", "drugs", "extra", "pressure", "hospital"]
+    pd.testing.assert_frame_equal(back.astype(dict.fromkeys(LEVELS, "str")), table[back.columns])
+    again = from_table(back, **ASKED, groups=groups)
+    assert again.encoding == data.encoding
+    np.testing.assert_array_equal(again.X, data.X)
+    narrow = data.narrowed(np.array([True, False, True, False, False])).to_frame()
+    assert narrow.columns.tolist() == ["sex=m", "smoking=former", "smoking=never", "pressure", "hospital"]
+
+
+def test_an_encoding_is_kept_by_pickle() -> None:
+    data = from_table(TABLE, **ASKED, groups=[spline("age")])
+    back = pickle.loads(pickle.dumps(data))
+    assert back.encoding == data.encoding
+    assert back.encoding.features.columns == data.features.columns
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_in_any_order(seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(N)
+    data, moved = from_table(TABLE, **ASKED), from_table(TABLE.iloc[order], **ASKED)
+    assert moved.encoding == data.encoding
+    np.testing.assert_array_equal(moved.X, data.X[order])
+
+
+def gaps(table: pd.DataFrame) -> pd.DataFrame:
+    """With missing values in the first rows, one of which alone has a level."""
+    table = table.copy()
+    table.loc[0, "region"] = None
+    table.loc[1, ["age", "region"]] = [np.nan, "alone"]
+    return table.assign(code=np.resize(["01", "1", "x", "y", "z"], len(table)))
+
+
+@pytest.mark.filterwarnings("ignore:dropped 2 of 48 rows")
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("category", [False, True])
+def test_files_in_chunks_agree_with_the_whole(tmp_path: Path, suffix: str, size: int, category: bool) -> None:
+    path = tmp_path / f"table{suffix}"
+    table = gaps(TABLE)
+    if category:
+        table = table.astype({"smoking": pd.CategoricalDtype(LEVELS["smoking"])})
+    table.to_parquet(path) if suffix == ".parquet" else table.to_csv(path, index=False)
+    how: dict[str, Any] = {"missing": "drop", "categorical": ["code"], "groups": [spline("age", knots=3)]}
+    whole = from_table(path, **ASKED, **how)
+    assert [name for name in whole.features.columns if "code" in name] == [f"code={k}" for k in ("1", "x", "y", "z")]
+    chunks = list(read_chunks(path, **ASKED, rows_per_chunk=size, **how))
+    assert {chunk.encoding for chunk in chunks} == {whole.encoding}
+    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), whole.X)
+    moments = Moments.from_chunks(read_chunks(path, **ASKED, rows_per_chunk=size, **how))
+    assert moments.encoding == whole.encoding
+    assert moments.features.groups == whole.features.groups
+    if size == 1000:
+        for name in ("scatter", "shifts", "minimum", "maximum"):
+            np.testing.assert_array_equal(getattr(moments, name), getattr(Moments.from_data(whole), name))
+    else:
+        np.testing.assert_allclose(moments.scatter, Moments.from_data(whole).scatter, rtol=1e-9, atol=1e-7)
+
+
+def test_a_column_that_begins_with_gaps_is_still_numbers(tmp_path: Path) -> None:
+    table = TABLE.assign(late=[None] * 5 + [1.5, 2.5] * ((N - 5) // 2) + [3.0])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    how: dict[str, Any] = {**ASKED, "missing": "drop"}
+    with pytest.warns(DataWarning, match="dropped 5"):
+        whole = from_table(tmp_path / "t.csv", **how)
+    with pytest.warns(DataWarning, match="dropped 5"):
+        chunks = list(read_chunks(tmp_path / "t.csv", **how, rows_per_chunk=2))
+    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), whole.X)
+
+
+def test_a_column_that_turns_into_text_is_named(tmp_path: Path) -> None:
+    table = TABLE.assign(code=["1", "2", *["x", "y", "z", "u"] * ((N - 2) // 4), "x", "y"])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    phrase = (
+        "column 'code' holds numbers in the first rows of the file, and later on values that are no numbers: mend "
+        "these, or take its values as levels, categorical=['code']."
+    )
+    with failing(phrase):
+        list(read_chunks(tmp_path / "t.csv", **ASKED, rows_per_chunk=2))
+    whole = from_table(tmp_path / "t.csv", **ASKED)
+    chunks = list(read_chunks(tmp_path / "t.csv", **ASKED, rows_per_chunk=2, categorical=["code"]))
+    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), whole.X)
+
+
+def test_unusable_columns_of_a_file_in_chunks(tmp_path: Path) -> None:
+    TABLE.assign(id=[f"p{i}" for i in range(N)], dose=np.resize(["a", "2", "3"], N)).to_csv(tmp_path / "t.csv")
+    with pytest.warns(DataWarning, match="no name"), pytest.raises(DataError) as caught:
+        list(read_chunks(tmp_path / "t.csv", **ASKED, rows_per_chunk=6))
+    assert "column 'id' is not numeric but has 48 different values in 48 rows" in str(caught.value)
+    assert "column 'dose' is not numeric: most of its different values are numbers, but not 'a'" in str(caught.value)
+
+
+def test_numeric_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.csv"
+    TABLE[["age", "drugs", "pressure", "hospital"]].to_csv(path, index=False)
+    read = []
+    whole = RawTable.of_frame
+    monkeypatch.setattr(RawTable, "of_frame", lambda frame, *rest: read.append(len(frame)) or whole(frame, *rest))
+    assert len(list(read_chunks(path, **ASKED, rows_per_chunk=12))) == 4
+    assert sum(read) == N + 12
+
+
+def test_numbers_are_not_copied() -> None:
+    X = np.random.default_rng(0).normal(size=(N, 3))
+    data = MultiEnvironmentData.from_arrays(X, TABLE["pressure"], TABLE["hospital"])
+    assert data.X is X
+    assert data.encoding is None
+
+
+def test_moments_of_different_encodings_do_not_merge() -> None:
+    first, second = TABLE[TABLE["hospital"] < "c"], TABLE[TABLE["hospital"] > "c"]
+    parts = [
+        Moments.from_data(from_table(t, **ASKED, features=["age"], groups=[spline("age")])) for t in (first, second)
+    ]
+    with failing("cannot merge moments whose columns were made or grouped differently."):
+        parts[0].merge(parts[1])
+    assert parts[0].merge(parts[0]).encoding == parts[0].encoding

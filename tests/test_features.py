@@ -1,0 +1,387 @@
+"""Features of several columns, from the table to the prediction."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from invariance import BIP, ICP, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, Screened, spline
+from invariance.data import read_chunks
+from invariance.data.features import Features
+from invariance.exceptions import DataError, DataWarning, SettingError
+from patients import LEVELS, patients
+
+TABLE = patients(60)
+X, Y, SITE = TABLE.drop(columns=["pressure", "hospital"]), TABLE["pressure"].to_numpy(), TABLE["hospital"].to_numpy()
+ASKED = {"outcome": "pressure", "environment": "hospital"}
+FRAMES = pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+NAMES = ("sex", "age", "smoking", "region", "drugs")
+
+
+def dummies(table: pd.DataFrame, name: str) -> np.ndarray:
+    """The columns of a feature, made by hand."""
+    if name not in LEVELS:
+        return table[[name]].to_numpy(float)
+    return np.column_stack([table[name] == level for level in sorted(LEVELS[name])[1:]]).astype(float)
+
+
+def residual_sum(design: np.ndarray, y: np.ndarray) -> float:
+    design = np.column_stack([np.ones(len(y)), design]) if design.size else np.ones((len(y), 1))
+    scaled = design / np.maximum(np.linalg.norm(design, axis=0), 1e-9)
+    return float(np.sum((y - scaled @ np.linalg.lstsq(scaled, y, rcond=None)[0]) ** 2))
+
+
+def brute_force(table: pd.DataFrame, subset: tuple[str, ...]) -> float:
+    """log Λ by least squares in every environment and in the pool."""
+    design = np.column_stack([dummies(table, name) for name in subset]) if subset else np.empty((len(table), 0))
+    y, site = table["pressure"].to_numpy(), table["hospital"].to_numpy()
+    groups = [site == label for label in pd.unique(site)]
+    local = sum(rows.sum() * np.log(residual_sum(design[rows], y[rows]) / rows.sum()) for rows in groups)
+    return 0.5 * float(local - len(y) * np.log(residual_sum(design, y) / len(y)))
+
+
+SUBSETS = [(), ("sex",), ("smoking",), ("age", "smoking"), ("region", "sex"), ("age", "smoking", "region"), NAMES]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> BIP:
+    return BIP().fit(X, Y, environments=SITE)
+
+
+@FRAMES
+def test_a_table_of_patients_fits_in_one_call(convert: Callable[[pd.DataFrame], Any], fitted: BIP) -> None:
+    model = BIP(environment="hospital").fit(convert(TABLE.drop(columns="pressure")), Y)
+    assert model.selected_features_ == ("age", "smoking")
+    assert model.support_.tolist() == [False, True, True, False, False]
+    assert model.feature_names_in_.tolist() == list(NAMES)
+    assert model.n_features_in_ == 5
+    assert model.posterior_.feature_names == NAMES
+    assert model.inclusion_probabilities_.shape == (5,)
+    assert model.columns_[:4] == ("sex=m", "age", "smoking=former", "smoking=never")
+    assert model.coef_.shape == (len(model.columns_),) == (9,)
+    assert np.flatnonzero(model.coef_).tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(model.coef_, fitted.coef_)
+    note = "sex: 2 levels, compared with 'f'; smoking: 3 levels, compared with 'current'; "
+    assert sum(note in text for text in model.posterior_.notes) == 1
+    design = np.column_stack([np.ones(len(X)), dummies(X, "age"), dummies(X, "smoking")])
+    expected = np.linalg.lstsq(design, Y, rcond=None)[0]
+    np.testing.assert_allclose([model.intercept_, *model.coef_[1:4]], expected, rtol=1e-9)
+    for table in (convert(X), convert(TABLE.drop(columns="pressure"))):
+        np.testing.assert_allclose(model.predict(table), design @ expected, rtol=1e-9)
+        assert np.asarray(model.transform(table)).tolist() == X[["age", "smoking"]].to_numpy().tolist()
+    assert model.get_feature_names_out().tolist() == ["age", "smoking"]
+
+
+@FRAMES
+@pytest.mark.parametrize("second_moments", ["all", "on demand"])
+def test_log_ratios_equal_brute_force(convert: Callable[[pd.DataFrame], Any], second_moments: Any) -> None:
+    data = MultiEnvironmentData.from_table(convert(TABLE), **ASKED)
+    model = LinearGaussian(second_moments=second_moments).bind(data)
+    values = model.log_ratio_many([[name in subset for name in NAMES] for subset in SUBSETS])
+    np.testing.assert_allclose(values, [brute_force(TABLE, subset) for subset in SUBSETS], rtol=1e-9)
+
+
+@pytest.mark.parametrize("absent", ["west", "centre"], ids=["level", "reference"])
+def test_a_level_absent_from_an_environment(absent: str) -> None:
+    table = TABLE.copy()
+    table.loc[table["hospital"] == "bb", "smoking"] = "never"
+    table.loc[(table["hospital"] == "cc") & (table["region"] == absent), "region"] = "east"
+    data = MultiEnvironmentData.from_table(table, **ASKED)
+    expected = [brute_force(table, subset) for subset in SUBSETS]
+    for source in (data, Moments.from_data(data)):
+        model = LinearGaussian().bind(source)
+        values = model.log_ratio_many([[name in subset for name in NAMES] for subset in SUBSETS])
+        np.testing.assert_allclose(values, expected, rtol=1e-9)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.permutations(LEVELS["region"]), st.permutations(LEVELS["smoking"]), st.randoms())
+def test_neither_reference_nor_order_of_rows_matters(regions: list[str], smoking: list[str], random: Any) -> None:
+    rows = list(range(len(TABLE)))
+    random.shuffle(rows)
+    kinds = {"region": pd.CategoricalDtype(regions), "smoking": pd.CategoricalDtype(smoking)}
+    data = MultiEnvironmentData.from_table(TABLE.iloc[rows].astype(kinds), **ASKED)
+    assert f"compared with {regions[0]!r}" in data.notes[0]
+    masks = [[name in subset for name in NAMES] for subset in SUBSETS]
+    np.testing.assert_allclose(LinearGaussian().bind(data).log_ratio_many(masks), REFERENCE, rtol=1e-10)
+
+
+REFERENCE = (
+    LinearGaussian()
+    .bind(MultiEnvironmentData.from_table(TABLE, **ASKED))
+    .log_ratio_many([[name in subset for name in NAMES] for subset in SUBSETS])
+)
+
+
+def test_posterior_equals_that_of_brute_force(fitted: BIP) -> None:
+    subsets = [subset for size in range(6) for subset in combinations(NAMES, size)]
+    values = np.array([brute_force(TABLE, subset) for subset in subsets])
+    weights = np.exp(values - values.max()) / np.exp(values - values.max()).sum()
+    inclusion = [sum(w for w, subset in zip(weights, subsets, strict=True) if name in subset) for name in NAMES]
+    np.testing.assert_allclose(fitted.inclusion_probabilities_, inclusion, rtol=1e-8)
+
+
+# ---------------------------------------------------------------- prediction
+
+
+def fitted_data(**how: Any) -> BIP:
+    return BIP(select="threshold", threshold=0.0).fit_data(MultiEnvironmentData.from_table(TABLE, **ASKED, **how))
+
+
+def test_levels_that_are_new(fitted: BIP) -> None:
+    new = X.head(6).assign(smoking=["pipe", "never", "pipe", "current", "snuff", "former"])
+    phrase = (
+        "levels that the training data lack: column 'smoking' has 'pipe' (2 rows), 'snuff' (1 row). Leave those rows "
+        "out, or set model.handle_unknown = 'ignore', with which they count as the reference level, 'current' of "
+        "'smoking'."
+    )
+    with pytest.raises(DataError, match=f"^{re.escape(phrase)}$"):
+        fitted.predict(new)
+    model = pickle.loads(pickle.dumps(fitted))
+    model.handle_unknown = "ignore"
+    with pytest.warns(DataWarning, match=r"count as the reference level, 'current' of 'smoking': .* 'pipe' \(2 rows\)"):
+        predicted = model.predict(new)
+    as_reference = new.replace({"smoking": {"pipe": "current", "snuff": "current"}})
+    np.testing.assert_array_equal(predicted, fitted.predict(as_reference))
+    with pytest.raises(SettingError, match="handle_unknown='drop' is not known: use 'error' or 'ignore'"):
+        BIP(handle_unknown="drop").fit(X, Y, environments=SITE)
+
+
+@FRAMES
+def test_some_rows_with_some_levels(convert: Callable[[pd.DataFrame], Any], fitted: BIP) -> None:
+    whole = fitted.predict(X)
+    for rows in ([3], [5, 2, 9]):
+        part = convert(X.iloc[rows].reset_index(drop=True))
+        np.testing.assert_allclose(fitted.predict(part), whole[rows], rtol=1e-12)
+    ordered = X.astype({"smoking": pd.CategoricalDtype(["never", "other", "former", "current"])})
+    np.testing.assert_array_equal(fitted.predict(convert(ordered)), whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "phrase"),
+    [
+        ({"region": None}, "X has missing values (NaN) in 'region' (240 rows). Replace them, or leave those rows out."),
+        ({"age": np.nan}, "X has missing values (NaN) in 'age' (240 rows)."),
+        ({"age": np.inf}, "X has infinite values (inf) in 'age' (240 rows)."),
+        ({"age": "old"}, "column 'age' is not numeric (dtype str, for example 'old'): it held numbers when the model"),
+    ],
+)
+def test_tables_that_cannot_be_predicted(fitted: BIP, change: dict[str, Any], phrase: str) -> None:
+    with pytest.raises(DataError, match=re.escape(phrase)):
+        fitted.predict(X.assign(**change))
+
+
+def test_columns_are_found_by_name() -> None:
+    model = fitted_data()
+    expected = model.predict(TABLE)
+    np.testing.assert_array_equal(model.predict(TABLE[TABLE.columns[::-1]].assign(more="x")), expected)
+    np.testing.assert_array_equal(model.predict(pl.from_pandas(TABLE)), expected)
+    with pytest.raises(ValueError, match="yet now missing:\n- region"):
+        model.predict(TABLE.drop(columns="region"))
+    for array in (X.to_numpy(), np.zeros((3, 5)), np.zeros((3, 9))):
+        with pytest.raises(DataError, match="X has no column names, by which features are found: pass a data frame"):
+            model.predict(array)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_text_in_an_array_has_no_names(fitted: BIP) -> None:
+    with pytest.raises(DataError, match="X has no column names, by which features are found: pass a data frame"):
+        fitted.predict(X.to_numpy())
+
+
+def test_constant_columns_are_not_looked_at() -> None:
+    groups = {"body": ["age", "k"]}
+    table = TABLE.assign(country="x", k=1.0)
+    with pytest.warns(DataWarning):
+        data = MultiEnvironmentData.from_table(table, **ASKED, groups=groups)
+    model = BIP().fit_data(data)
+    assert model.feature_names_in_.tolist() == [*NAMES, "country", "k"]
+    assert model.support_.tolist() == [False, True, True, False, False, False, True]
+    assert model.coef_[model.columns_.index("k")] == 0.0
+    assert model.inclusion_probabilities_[5] == 0.0
+    assert "dropped columns that are constant over all rows from their features: 'k'." in model.posterior_.notes
+    expected = model.predict(table)
+    np.testing.assert_allclose(expected, BIP().fit(X, Y, environments=SITE).predict(X), rtol=1e-9)
+    for other in (TABLE, table.assign(country="y", k="text"), table.assign(country=None)):
+        np.testing.assert_array_equal(model.predict(other), expected)
+
+
+def test_splines_predict_with_the_knots_of_the_training_rows() -> None:
+    model = BIP(groups=[spline("age", knots=4)], select="threshold", threshold=0.0).fit(X, Y, environments=SITE)
+    assert model.columns_[:4] == ("sex=m", "age", "age~2", "age~3")
+    assert model.n_features_in_ == 5
+    old = X.tail(20)
+    np.testing.assert_allclose(model.predict(old), model.predict(X)[-20:], rtol=1e-12)
+    design = np.column_stack([np.ones(len(X)), model._fitted_columns(X)])
+    expected = design @ np.linalg.lstsq(design, Y, rcond=None)[0]
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-8)
+
+
+# ---------------------------------------------------------------- groups by hand
+
+
+def numbers() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    env = np.repeat([0, 1, 2], 50)
+    values = rng.normal(size=(150, 4)) * (1 + env[:, None]) + env[:, None]
+    values[:, 2] *= 3
+    return values, values[:, 1] - values[:, 3] + rng.normal(size=150), env
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_columns_of_a_group_share_what_is_said_of_it(named: bool) -> None:
+    values, y, env = numbers()
+    names = list("abcd") if named else [f"x{j}" for j in range(4)]
+    table: Any = pd.DataFrame(values, columns=names) if named else values
+    model = BIP(groups={"pair": [names[3], names[1]]}).fit(table, y, environments=env)
+    assert model.posterior_.feature_names == (names[0], "pair", names[2])
+    assert model.columns_ == (names[0], names[3], names[1], names[2])
+    assert model.selected_features_ == ("pair",)
+    assert model.support_.tolist() == [False, True, False, True]
+    inclusion = model.inclusion_probabilities_
+    assert inclusion[1] == inclusion[3] == model.posterior_.inclusion[1]
+    design = np.column_stack([np.ones(150), values[:, [1, 3]]])
+    np.testing.assert_allclose(model.predict(table), design @ np.linalg.lstsq(design, y, rcond=None)[0], rtol=1e-9)
+    np.testing.assert_array_equal(np.asarray(model.transform(table)), values[:, [1, 3]])
+
+
+def test_codes_in_an_array() -> None:
+    values, y, env = numbers()
+    values[:, 0] = np.resize([7.0, 10.0, 8.0], 150)
+    model = BIP(categorical=["x0"], select="threshold", threshold=0.0).fit(values, y, environments=env)
+    assert model.columns_[:2] == ("x0=8", "x0=10")
+    design = np.column_stack([np.ones(150), values[:, 0] == 8, values[:, 0] == 10, values[:, 1:]])
+    np.testing.assert_allclose(model.predict(values), design @ np.linalg.lstsq(design, y, rcond=None)[0], rtol=1e-8)
+    with pytest.raises(DataError, match=r"column 'x0' has '9' \(1 row\)"):
+        model.predict([[9, 1, 1, 1]])
+
+
+def test_nothing_changes_for_numbers() -> None:
+    values, y, env = numbers()
+    model = BIP().fit(values, y, environments=env)
+    assert model.columns_ == ("x0", "x1", "x2", "x3")
+    named = BIP().fit(pd.DataFrame(values, columns=list("abcd")), y, environments=env)
+    assert named.columns_ == tuple(named.feature_names_in_)
+    np.testing.assert_array_equal(named.coef_, model.coef_)
+    assert model.posterior_.notes == ()
+
+
+def test_features_without_a_table_predict_from_their_columns() -> None:
+    values, y, env = numbers()
+    grouping = Features.of(list("abcd"), {"g": ("b", "c")})
+    data = MultiEnvironmentData(values, y, env, grouping.names, (0, 1, 2), grouping=grouping)
+    model = BIP(select="threshold", threshold=0.0).fit_data(data)
+    assert model.support_.shape == (3,)
+    assert model.columns_ == tuple("abcd")
+    expected = values @ model.coef_ + model.intercept_
+    np.testing.assert_array_equal(model.predict(values), expected)
+    frame = pd.DataFrame(values[:, ::-1], columns=list("dcba")).assign(more=1)
+    np.testing.assert_array_equal(model.predict(frame), expected)
+
+
+def test_a_prior_speaks_of_features() -> None:
+    model = BIP(prior=InclusionPrior({"region": 1.0, "smoking": 0.0})).fit(X, Y, environments=SITE)
+    assert model.inclusion_probabilities_[2:4].tolist() == [0.0, 1.0]
+
+
+# ---------------------------------------------------------------- scikit-learn
+
+
+def test_settings_are_parameters() -> None:
+    groups = {"age": spline("age", knots=3), "others": ["drugs", "sex"]}
+    model = BIP(categorical=["region"], numeric=("age",), groups=groups, handle_unknown="ignore")
+    copy = clone(model)
+    assert copy.get_params()["groups"] == groups
+    assert {name: copy.get_params()[name] for name in ("categorical", "numeric", "handle_unknown")} == {
+        "categorical": ["region"],
+        "numeric": ("age",),
+        "handle_unknown": "ignore",
+    }
+    copy.fit(X, Y, environments=SITE)
+    assert copy.posterior_.feature_names == ("others", "age", "smoking", "region")
+    back = pickle.loads(pickle.dumps(copy))
+    np.testing.assert_array_equal(back.predict(X), copy.predict(X))
+    search = GridSearchCV(BIP(), {"groups": [None, [spline("age", knots=3)]]}, cv=2)
+    search.fit(X, Y, environments=SITE)
+    assert search.best_estimator_.predict(X).shape == (240,)
+
+
+@pytest.mark.parametrize("model", [ICP(), Screened(ICP()), Screened(BIP())], ids=["ICP", "Screened", "BIP"])
+def test_other_methods_take_such_tables(model: Any) -> None:
+    model.fit(X, Y, environments=SITE)
+    assert model.support_.shape == (5,)
+    assert model.coef_.shape == (9,)
+    assert model.predict(X).shape == (240,)
+    data = MultiEnvironmentData.from_table(TABLE, **ASKED, groups={"pair": ["sex", "drugs"]})
+    again = clone(model).fit_data(data)
+    assert again.support_.shape == (5,)
+    assert again.support_[0] == again.support_[4]
+    assert again.predict(TABLE).shape == (240,)
+
+
+def test_settings_that_a_method_does_not_take() -> None:
+    table = X.assign(dose=np.resize(["1", "2"], len(X)))
+    with pytest.raises(DataError) as caught:
+        ICP().fit(table, Y, environments=SITE)
+    advice = "ICP takes such settings with the data: fit_data(MultiEnvironmentData.from_arrays(...))."
+    assert str(caught.value).endswith(advice)
+    with pytest.raises(DataError) as caught:
+        BIP().fit(table, Y, environments=SITE)
+    assert str(caught.value).endswith("or take values as levels with categorical=['dose'].")
+    assert BIP(numeric=["dose"]).fit(table, Y, environments=SITE).predict(table).shape == (240,)
+
+
+def test_numbers_stored_as_text_are_read_for_prediction_too() -> None:
+    table = X.assign(dose=np.resize(["1", "2.5", "4"], len(X)))
+    model = BIP(numeric=["dose"], select="threshold", threshold=0.0).fit(table, Y, environments=SITE)
+    np.testing.assert_array_equal(model.predict(table.astype({"dose": float})), model.predict(table))
+    with pytest.raises(DataError, match="column 'dose' is read as numbers, but 'much' is not a number: mend it first"):
+        model.predict(table.assign(dose="much"))
+
+
+# ---------------------------------------------------------------- from moments
+
+
+def test_fit_from_moments(tmp_path: Path, fitted: BIP) -> None:
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    moments = Moments.from_chunks(read_chunks(tmp_path / "t.csv", **ASKED, rows_per_chunk=50))
+    model = BIP().fit_moments(moments)
+    assert model.feature_names_in_.tolist() == list(NAMES)
+    assert model.environments_ == ("aa", "bb", "cc", "dd")
+    assert model.n_environments_ == 4
+    assert model.columns_ == fitted.columns_
+    assert model.selected_features_ == fitted.selected_features_
+    np.testing.assert_array_equal(model.support_, fitted.support_)
+    np.testing.assert_allclose(model.inclusion_probabilities_, fitted.inclusion_probabilities_, rtol=1e-6)
+    np.testing.assert_allclose(model.coef_, fitted.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.intercept_, fitted.intercept_, rtol=1e-8)
+    np.testing.assert_allclose(model.predict(TABLE), fitted.predict(X), rtol=1e-9)
+    assert model.posterior_.notes[0].startswith("sex: 2 levels, compared with 'f'")
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(model)).predict(TABLE), model.predict(TABLE))
+    with pytest.raises(TypeError, match=r"fit_moments needs Moments, not DataFrame: compute them with Moments.from_ch"):
+        BIP().fit_moments(TABLE)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning", "ignore:X does not have valid feature")
+def test_fit_from_moments_of_numbers() -> None:
+    values, y, env = numbers()
+    data = MultiEnvironmentData.from_arrays(values, y, env, feature_names=list("abcd"))
+    model, whole = BIP().fit_moments(Moments.from_data(data)), BIP().fit_data(data)
+    np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-9)
+    np.testing.assert_allclose(model.predict(data.to_frame()), whole.predict(values), rtol=1e-9)
+    np.testing.assert_allclose(model.predict(values), whole.predict(values), rtol=1e-9)
+    turned = Moments.from_data(data).with_outcome("a")
+    assert BIP().fit_moments(turned).columns_ == ("b", "c", "d", "y")
