@@ -5,13 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
+<<<<<<< HEAD
 from invariance.conditionals.gaussian_moments import GaussianFromMoments
+=======
+from invariance.conditionals.base import BoundConditional
+>>>>>>> h-tempering
 from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
@@ -24,6 +29,8 @@ from invariance.inference.tempering.searching import Searched, leading_modes
 from invariance.kernels.pursuit import FORWARD, MATCHING, inverse_scale_of, pursuit
 from invariance.simulation import p450
 from twins import simulated
+
+Bind = Callable[[MultiEnvironmentData], BoundConditional]
 
 
 def picked(X: np.ndarray, y: np.ndarray, n: int, damping: float, given: tuple[int, ...] = ()) -> list[int]:
@@ -51,10 +58,15 @@ def deviations(data: MultiEnvironmentData, within: bool) -> tuple[np.ndarray, np
 
 @pytest.mark.parametrize("damping", [FORWARD, MATCHING])
 @pytest.mark.parametrize("within", [True, False])
+<<<<<<< HEAD
 @pytest.mark.parametrize("conditional", [GaussianFromMoments, GaussianOnDemand])
 def test_pursuit_equals_its_twin(conditional: type, within: bool, damping: float) -> None:
+=======
+@pytest.mark.parametrize("bind", [LinearGaussian().bind, GaussianOnDemand], ids=["dense", "on demand"])
+def test_pursuit_equals_its_twin(bind: Bind, within: bool, damping: float) -> None:
+>>>>>>> h-tempering
     data = simulated(12, (40, 60, 50), seed=70, scale=100.0)
-    scoring = conditional(data).scoring()
+    scoring = bind(data).scoring()
     free = np.append(np.ones(12, bool), False)
     path = np.empty(6, np.int64)
     groups = (0, 3) if within else (3, 4)

@@ -30,12 +30,17 @@ from invariance.kernels.cliques import (
 )
 from invariance.kernels.pursuit import FORWARD
 from invariance.simulation import HIDDEN_SUMS, hidden_sums
-from test_searching import deviations, picked
+from test_searching import Bind, deviations, picked
 from twins import simulated
 
 
+<<<<<<< HEAD
 def target_of(data: MultiEnvironmentData, prior: object = None, conditional: type = GaussianFromMoments) -> Target:
     model = conditional(data)
+=======
+def target_of(data: MultiEnvironmentData, prior: object = None, bind: Bind | None = None) -> Target:
+    model = (bind or LinearGaussian().bind)(data)
+>>>>>>> h-tempering
     prior = BetaBinomialPrior(max_size=min(12, model.largest_size)) if prior is None else prior
     return CompiledTarget.of(Target(model, prior.bind(data.feature_names, model.largest_size)))
 
@@ -61,10 +66,15 @@ def explained(X: np.ndarray, y: np.ndarray, columns: list[int]) -> float:
 
 
 @pytest.mark.parametrize("within", [True, False])
+<<<<<<< HEAD
 @pytest.mark.parametrize("conditional", [GaussianFromMoments, GaussianOnDemand])
 def test_cliques_equal_their_twin(conditional: type, within: bool) -> None:
+=======
+@pytest.mark.parametrize("bind", [LinearGaussian().bind, GaussianOnDemand], ids=["dense", "on demand"])
+def test_cliques_equal_their_twin(bind: Bind, within: bool) -> None:
+>>>>>>> h-tempering
     data = simulated(9, (40, 60, 50), seed=81, scale=30.0)
-    target = target_of(data, conditional=conditional)
+    target = target_of(data, bind=bind)
     groups = groupings(target)[0 if within else 1]
     X, _ = deviations(data, within)
     starts, members, sizes = np.array([4, 0]), np.zeros((2, 4), np.int64), np.zeros(2, np.int64)
