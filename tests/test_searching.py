@@ -12,11 +12,7 @@ import numpy as np
 import pytest
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
-<<<<<<< HEAD
-from invariance.conditionals.gaussian_moments import GaussianFromMoments
-=======
 from invariance.conditionals.base import BoundConditional
->>>>>>> h-tempering
 from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
@@ -58,13 +54,8 @@ def deviations(data: MultiEnvironmentData, within: bool) -> tuple[np.ndarray, np
 
 @pytest.mark.parametrize("damping", [FORWARD, MATCHING])
 @pytest.mark.parametrize("within", [True, False])
-<<<<<<< HEAD
-@pytest.mark.parametrize("conditional", [GaussianFromMoments, GaussianOnDemand])
-def test_pursuit_equals_its_twin(conditional: type, within: bool, damping: float) -> None:
-=======
 @pytest.mark.parametrize("bind", [LinearGaussian().bind, GaussianOnDemand], ids=["dense", "on demand"])
 def test_pursuit_equals_its_twin(bind: Bind, within: bool, damping: float) -> None:
->>>>>>> h-tempering
     data = simulated(12, (40, 60, 50), seed=70, scale=100.0)
     scoring = bind(data).scoring()
     free = np.append(np.ones(12, bool), False)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData
-from invariance.conditionals.gaussian_moments import GaussianFromMoments
 from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
@@ -34,13 +33,8 @@ from test_searching import Bind, deviations, picked
 from twins import simulated
 
 
-<<<<<<< HEAD
-def target_of(data: MultiEnvironmentData, prior: object = None, conditional: type = GaussianFromMoments) -> Target:
-    model = conditional(data)
-=======
 def target_of(data: MultiEnvironmentData, prior: object = None, bind: Bind | None = None) -> Target:
     model = (bind or LinearGaussian().bind)(data)
->>>>>>> h-tempering
     prior = BetaBinomialPrior(max_size=min(12, model.largest_size)) if prior is None else prior
     return CompiledTarget.of(Target(model, prior.bind(data.feature_names, model.largest_size)))
 
@@ -66,13 +60,8 @@ def explained(X: np.ndarray, y: np.ndarray, columns: list[int]) -> float:
 
 
 @pytest.mark.parametrize("within", [True, False])
-<<<<<<< HEAD
-@pytest.mark.parametrize("conditional", [GaussianFromMoments, GaussianOnDemand])
-def test_cliques_equal_their_twin(conditional: type, within: bool) -> None:
-=======
 @pytest.mark.parametrize("bind", [LinearGaussian().bind, GaussianOnDemand], ids=["dense", "on demand"])
 def test_cliques_equal_their_twin(bind: Bind, within: bool) -> None:
->>>>>>> h-tempering
     data = simulated(9, (40, 60, 50), seed=81, scale=30.0)
     target = target_of(data, bind=bind)
     groups = groupings(target)[0 if within else 1]
