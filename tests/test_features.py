@@ -290,6 +290,10 @@ def test_features_without_a_table_predict_from_their_columns() -> None:
     np.testing.assert_array_equal(model.predict(values), expected)
     frame = pd.DataFrame(values[:, ::-1], columns=list("dcba")).assign(more=1)
     np.testing.assert_array_equal(model.predict(frame), expected)
+    with pytest.raises(DataError, match="X lacks columns that the model was fitted to: 'c'"):
+        model.predict(frame.drop(columns="c"))
+    with pytest.raises(DataError, match=r"X has shape \(150, 3\), but these 4 columns are needed: 'a', 'b', 'c', 'd'"):
+        model.predict(values[:, :3])
 
 
 def test_a_prior_speaks_of_features() -> None:
