@@ -478,6 +478,21 @@ def test_numeric_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sum(read) == N + 12
 
 
+@FRAMES
+def test_new_names_and_fewer_columns(convert: Callable[[pd.DataFrame], Any]) -> None:
+    frame = convert(TABLE[["sex", "age", "drugs"]])
+    names = ["gender", "years", "pills"]
+    how: dict[str, Any] = {"feature_names": names, "exclude": ["years"]}
+    data = MultiEnvironmentData.from_arrays(frame, TABLE["pressure"], TABLE["hospital"], **how)
+    assert data.features.columns == ("gender=m", "pills")
+    np.testing.assert_array_equal(column(data, "pills"), TABLE["drugs"])
+    arrays = MultiEnvironmentData.from_arrays(
+        TABLE[["age", "drugs"]].to_numpy(), TABLE["pressure"], TABLE["hospital"], exclude=["x0"]
+    )
+    assert arrays.feature_names == ("x1",)
+    np.testing.assert_array_equal(arrays.X[:, 0], TABLE["drugs"])
+
+
 def test_numbers_are_not_copied() -> None:
     X = np.random.default_rng(0).normal(size=(N, 3))
     data = MultiEnvironmentData.from_arrays(X, TABLE["pressure"], TABLE["hospital"])
