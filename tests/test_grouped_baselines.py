@@ -346,7 +346,7 @@ def test_values_by_feature_where_a_feature_has_several_columns_of_the_table() ->
     np.testing.assert_array_equal(found, [0.1, 0.2, 0.3, 0.4])
 
 
-METHODS = ["ICP", "Hidden-ICP", "EILLS", "Regression", "Lasso", "Marginal", "Oracle", "ICP-screen(k=2)"]
+METHODS = ["BIP", "ICP", "Hidden-ICP", "EILLS", "Regression", "Lasso", "Marginal", "Oracle", "ICP-screen(k=2)"]
 
 
 def test_a_comparison_has_one_row_per_feature() -> None:

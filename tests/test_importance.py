@@ -116,3 +116,25 @@ def test_a_few_draws_above_all_others_matter_by_their_share() -> None:
     assert pareto_smoothed(np.array([0.0]))[0] == -np.inf
     assert pareto_smoothed(np.array([0.0, 3.0, 1.0]))[0] == np.inf
     assert pareto_smoothed(np.append(np.full(500, -np.inf), [0.0, 1.0]))[0] == np.inf
+
+
+def test_a_few_draws_that_dwarf_all_others() -> None:
+    """Thousands of nats apart, the rest of the tail has no weight in float64: nothing can be fitted, nor trusted."""
+    log_weights = np.concatenate([-3000.0 - np.linspace(0.0, 500.0, 3989), np.linspace(0.0, 1.0, 11)])
+    k, smoothed = pareto_smoothed(log_weights)
+    assert k == np.inf
+    np.testing.assert_array_equal(smoothed, log_weights)
+    masks = np.arange(4000)[:, None] >> np.arange(12) & 1 == 1
+    result = reweight(masks, log_weights, np.zeros(4000), np.zeros(4000), keep=5)
+    assert result.poor
+    assert 5 < result.ess < 12
+    assert len(result.masks) == 5
+
+
+def test_draws_outside_the_support_are_kept_apart() -> None:
+    masks = np.array([[0, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 1]], dtype=bool)
+    log_ratios = np.array([-1.0, -np.inf, -np.inf, -2.0, -np.inf, -np.inf])
+    result = reweight(masks, log_ratios, np.zeros(6), np.zeros(6), keep=5)
+    assert sorted(result.outside.tolist()) == [[True, False], [True, True]]
+    assert result.undecided == pytest.approx(4 / 6)
+    assert result.masks.tolist() == [[False, False], [False, True]]

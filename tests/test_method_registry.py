@@ -7,8 +7,7 @@ import pytest
 
 from cli_runner import run
 from invariance import BIP, Screened, baselines, compare
-from invariance.baselines import registry
-from invariance.baselines.registry import METHODS, Method, compared_by_default, name_of
+from invariance.baselines.registry import METHODS, Method, class_names, compared_by_default, name_of
 from invariance.comparison import METHODS as COMPARED
 from invariance.comparison import named_methods
 from invariance.datasets import make_example
@@ -61,7 +60,7 @@ def test_help_and_docstring_come_from_the_registry() -> None:
 
 def test_a_new_line_in_the_registry_is_a_new_method(monkeypatch: pytest.MonkeyPatch) -> None:
     lasso = METHODS["Lasso"]
-    monkeypatch.setitem(METHODS, "Mine", Method("Mine", lasso.home, lasso.estimator, "mine", "prediction"))
+    monkeypatch.setitem(METHODS, "Mine", Method("Mine", lasso.home, "mine", "prediction"))
     result = compare(make_example(), "mine, Lasso")
     assert [method.name for method in result.methods] == ["Mine", "Lasso"]
     np.testing.assert_array_equal(result.methods[0].selected, result.methods[1].selected)
@@ -73,6 +72,5 @@ def test_names_of_classes() -> None:
 
     assert name_of(baselines.HiddenICP) == "Hidden-ICP"
     assert name_of(Mine) == "Mine"
-    with pytest.raises(AttributeError, match="no attribute 'BIP'"):
-        _ = baselines.BIP
-    assert set(dir(baselines)) == {m.estimator for m in registry.METHODS.values()} - {"BIP"}
+    assert set(baselines.__all__) == set(class_names()) - {"BIP"}
+    assert class_names()["PooledRegression"] == "Regression"

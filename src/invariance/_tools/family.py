@@ -15,6 +15,12 @@ class Member(NamedTuple):
     forms: tuple[str, ...] = ()
 
 
+def load(home: str) -> Any:
+    """The class at "room.module:Class"."""
+    module, _, found = home.partition(":")
+    return getattr(import_module("." + module, __name__.partition(".")[0]), found)
+
+
 class Family(Mapping[str, Any]):
     """{name: class}; names and help are known before anything is loaded."""
 
@@ -22,8 +28,7 @@ class Family(Mapping[str, Any]):
         self.members = dict(members)
 
     def __getitem__(self, name: str) -> Any:
-        module, _, found = self.members[name].home.partition(":")
-        return getattr(import_module("." + module, __name__.partition(".")[0]), found)
+        return load(self.members[name].home)
 
     def __contains__(self, name: object) -> bool:
         return name in self.members

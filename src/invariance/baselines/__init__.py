@@ -1,8 +1,8 @@
 """The methods that Bayesian invariant prediction is compared with, behind the same estimator interface."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
+from .._tools.lazy import on_first_use
 
 if TYPE_CHECKING:
     from .eills import EILLS
@@ -11,16 +11,15 @@ if TYPE_CHECKING:
     from .regression import LassoSelection, MarginalSelection, Oracle, PooledRegression
 
 __all__ = ["EILLS", "ICP", "HiddenICP", "LassoSelection", "MarginalSelection", "Oracle", "PooledRegression"]
-
-
-def __getattr__(name: str) -> Any:
-    # `invariance --help` reads the registry beside this file and need not wait for numba and scikit-learn.
-    from .registry import METHODS
-
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return next(method.load() for method in METHODS.values() if method.estimator == name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = on_first_use(
+    __name__,
+    {
+        "EILLS": "eills",
+        "HiddenICP": "hidden_icp",
+        "ICP": "icp",
+        "LassoSelection": "regression",
+        "MarginalSelection": "regression",
+        "Oracle": "regression",
+        "PooledRegression": "regression",
+    },
+)

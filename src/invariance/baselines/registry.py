@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
+
+from .._tools.family import load
 
 if TYPE_CHECKING:
     from ..estimators.selector import EnvironmentSelector
@@ -17,7 +18,7 @@ Kind = Literal["invariance", "prediction", "truth"]
 class Method:
     """A method that can be named.
 
-    home, estimator : its module, from here, and its class; help : what it selects
+    home : "room.module:Class"; help : what it selects
     kind : whether it asks for invariance, for prediction on all rows together, or must be told the truth
     most_features : beyond so many a comparison screens first, unless told otherwise; None: never
     screened : it sees only what a Lasso screen lets pass
@@ -25,7 +26,6 @@ class Method:
 
     name: str
     home: str
-    estimator: str
     help: str
     kind: Kind = "invariance"
     most_features: int | None = None
@@ -33,7 +33,7 @@ class Method:
 
     def load(self) -> type[EnvironmentSelector]:
         """The class of the method itself, without its screen."""
-        found: type[EnvironmentSelector] = getattr(import_module(f".{self.home}", __package__), self.estimator)
+        found: type[EnvironmentSelector] = load(self.home)
         return found
 
     def build(self, **settings: Any) -> EnvironmentSelector:
@@ -58,14 +58,20 @@ class Method:
 
 
 _ALONE = (
-    Method("BIP", ".estimators.bip", "BIP", "Bayesian invariant prediction: the most probable invariant subset"),
-    Method("ICP", "icp", "ICP", "what all subsets with invariant residuals have in common", most_features=16),
-    Method("Hidden-ICP", "hidden_icp", "HiddenICP", "effects that hold under hidden confounders", most_features=16),
-    Method("EILLS", "eills", "EILLS", "least squares with a penalty where environments disagree", most_features=16),
-    Method("Regression", "regression", "PooledRegression", "significant in pooled least squares", "prediction"),
-    Method("Lasso", "regression", "LassoSelection", "kept by a cross-validated Lasso", "prediction"),
-    Method("Marginal", "regression", "MarginalSelection", "significantly correlated with the outcome", "prediction"),
-    Method("Oracle", "regression", "Oracle", "the true features that are significant: for simulations", "truth"),
+    Method("BIP", "estimators.bip:BIP", "the most probable invariant subset"),
+    Method("ICP", "baselines.icp:ICP", "what all subsets with invariant residuals have in common", most_features=16),
+    Method(
+        "Hidden-ICP", "baselines.hidden_icp:HiddenICP", "effects that hold under hidden confounders", most_features=16
+    ),
+    Method(
+        "EILLS", "baselines.eills:EILLS", "least squares with a penalty where environments disagree", most_features=16
+    ),
+    Method("Regression", "baselines.regression:PooledRegression", "significant in pooled least squares", "prediction"),
+    Method("Lasso", "baselines.regression:LassoSelection", "kept by a cross-validated Lasso", "prediction"),
+    Method(
+        "Marginal", "baselines.regression:MarginalSelection", "significantly correlated with the outcome", "prediction"
+    ),
+    Method("Oracle", "baselines.regression:Oracle", "the true features that are significant: for simulations", "truth"),
 )
 
 METHODS = {m.name: m for m in (*_ALONE, *(m.behind_screen() for m in _ALONE if m.kind == "invariance"))}
@@ -74,6 +80,11 @@ METHODS = {m.name: m for m in (*_ALONE, *(m.behind_screen() for m in _ALONE if m
 def compared_by_default(n_features: int) -> list[Method]:
     """Every method that need not be told the truth, screened where there are too many features for it."""
     return [method.for_features(n_features) for method in _ALONE if method.kind != "truth"]
+
+
+def class_names() -> dict[str, str]:
+    """{name of the class: name of the method}"""
+    return {method.home.partition(":")[2]: method.name for method in _ALONE}
 
 
 def name_of(estimator: type) -> str:

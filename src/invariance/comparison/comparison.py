@@ -83,7 +83,7 @@ class MethodResult:
 class Comparison:
     """Results of several methods on the same features; `print` shows them, `table` holds the numbers.
 
-    groups : {feature: its columns} of the features that have several
+    groups : {feature: its columns} of the features that are not one column of the same name
     """
 
     feature_names: tuple[str, ...]

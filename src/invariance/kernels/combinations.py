@@ -188,10 +188,3 @@ def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, 
                 stack[level], absent, weights, offset, tolerance, starts, widest, j + 1, pivots, scores[level]
             )
     settle(out, weights)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def score_extensions(grams, absent, weights, offset, tolerance, prefix, max_size, members, out):
-    """`score_grouped_extensions` of features that are one column each."""
-    starts = np.arange(grams.shape[1])
-    score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, prefix, max_size, members, out)

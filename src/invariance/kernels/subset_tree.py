@@ -253,9 +253,3 @@ def score_grouped_block(grams, absent, weights, offset, tolerance, starts, prefi
         _reduce_to_low(grams[g], absent[g], tolerance, high, work.matrices[0], absent_low)
         add_weighted_log(out, weights[g], outcome_shares(absent_low, tolerance, work))
     settle(out, weights)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def score_block(grams, absent, weights, offset, tolerance, prefix, n_low, out):
-    """`score_grouped_block` of features that are one column each."""
-    score_grouped_block(grams, absent, weights, offset, tolerance, np.arange(grams.shape[1]), prefix, n_low, out)

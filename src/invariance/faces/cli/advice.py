@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from ...baselines.registry import class_names
 from ...inference.registry import ENGINES
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ Rule = tuple[str, Callable[[re.Match[str]], str]]
 AnyPosterior = TypeVar("AnyPosterior", bound="Posterior")
 
 _ENGINES = ENGINES.class_names
-_METHODS = {"HiddenICP": "Hidden-ICP", "PooledRegression": "Regression", "LassoSelection": "Lasso"}
+_METHODS = class_names()
 
 
 def _engine(match: re.Match[str]) -> str:

@@ -83,15 +83,13 @@ Examples:
       --missing drop --json posterior.json --plot inclusion.png
 """
 
-_COMPARE_HELP = f"""Run several methods on one table and show their selections side by side.
+_COMPARE_EXAMPLES = f"""\b
+Methods:
+{listing("  ")}
+
+{remarks()}
 
 \b
-{listing("")}
-
-BIP is that of `invariance fit`: --max-size, --prior, --inference, --jobs and --seed are its options. {remarks()}
-"""
-
-_COMPARE_EXAMPLES = """\b
 Examples:
   invariance compare table.csv --outcome yield --environment site
   invariance compare table.csv --outcome yield --environment site \\
@@ -167,7 +165,7 @@ def fit(
         deliver(model.fit_data(data).posterior_, top, outputs)
 
 
-@app.command(help=_COMPARE_HELP, epilog=_COMPARE_EXAMPLES)
+@app.command(epilog=_COMPARE_EXAMPLES)
 def compare(
     file: FileArgument,
     outcome: OutcomeOption,
@@ -180,8 +178,8 @@ def compare(
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help='Methods to run, out of those above. With settings: "ICP(max_size=3),Lasso".',
-            show_default="all but Oracle",
+            help='Methods to run, out of those below. With settings: "ICP(max_size=3),Lasso".',
+            show_default="all but those for simulations",
         ),
     ] = None,
     max_size: MaxSizeOption = None,
@@ -198,6 +196,10 @@ def compare(
     jobs: JobsOption = None,
     seed: SeedOption = 0,
 ) -> None:
+    """Run several methods on one table and show their selections side by side.
+
+    BIP is that of `invariance fit`: --max-size, --prior, --inference, --jobs and --seed are its options.
+    """
     with plain_speech():
         outputs = checked_outputs(json, plot, source=file)
         bip = _bip(prior, max_size, inference, jobs, seed)

@@ -60,9 +60,18 @@ class FreeSpace:
     @cached_property
     def _search_table(self) -> Floats:
         table = self.table.copy()
-        unknown = np.isnan(table) & (self.table_draws.sum(axis=1) <= self.max_size)
+        unknown = self._undecidable
         table[unknown] = self.target.model.search_ratio_many(self.target.masks(self.table_draws[unknown]))
         return table
+
+    @property
+    def _undecidable(self) -> Mask:
+        """(2**f,) draws of the table that are small enough, and undecidable"""
+        return np.isnan(self.table) & (self.table_draws.sum(axis=1) <= self.max_size)
+
+    def table_outside(self) -> Mask:
+        """(m, p) undecidable subsets of the table"""
+        return self.target.masks(self.table_draws[self._undecidable])
 
     @cached_property
     def table_draws(self) -> Mask:
@@ -94,8 +103,8 @@ class FreeSpace:
         if scoring is not None:
             return self._compiled(scoring, memory, model.search_penalty if searching else np.nan)
         score = model.search_ratio_many if searching else model.log_ratio_many
-        fresh = ScoredDraws(lambda draws: score(self.target.masks(draws)), self.max_size, memory)
-        return self._scored.setdefault(searching, fresh)
+        of_draws = ScoredDraws(lambda draws: score(self.target.masks(draws)), len(self.free), self.max_size, memory)
+        return self._scored.setdefault(searching, of_draws)
 
     def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
         forced = self.target.forced

@@ -128,12 +128,13 @@ class Variational:
         q, elbo = self._approximation(space, fits, chosen, rng)
         reweighted = self._reweighted(target, q, rng)
         missed: Missed | None = None
+        outside = reweighted.outside
         if space.table.size:
-            missed = missed_in_table(space, q)
+            missed, outside = missed_in_table(space, q), space.table_outside()
         elif len(peaks):
             missed = missed_at_modes(target, q, peaks, self.draws, check_rng)
         seconds = time.perf_counter() - started
-        posterior = variational_posterior(target, q, elbo, fits, chosen, reweighted, missed, seconds)
+        posterior = variational_posterior(target, q, elbo, fits, chosen, reweighted, missed, outside, seconds)
         return judged(target, posterior)
 
     def _check(self) -> None:

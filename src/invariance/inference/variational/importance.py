@@ -25,7 +25,8 @@ class Reweighted:
     inclusion (p,); masks (k, p): distinct draws, most probable first; log_ratios, log_probabilities (k,)
     pareto_k: tail index of the weights, above 0.7 they cannot be trusted; -inf where the largest weights tie, inf where
     they are too few to tell; ess: effective number of draws
-    log_evidence: estimate of log Σ p(z)Λ(z); n_draws; undecided: share of the draws that cannot be scored
+    log_evidence: estimate of log Σ p(z)Λ(z); n_draws; outside (m, p): the distinct draws that cannot be scored;
+    undecided: their share
     """
 
     inclusion: Floats
@@ -36,6 +37,7 @@ class Reweighted:
     ess: float
     log_evidence: float
     n_draws: int
+    outside: Mask
     undecided: float
 
     @property
@@ -61,6 +63,7 @@ def reweight(masks: Mask, log_ratios: Floats, log_prior: Floats, log_q: Floats, 
         ess=float(1.0 / np.sum(weights**2)),
         log_evidence=float(logsumexp(log_weights) - np.log(len(masks))),
         n_draws=len(masks),
+        outside=masks[first[log_ratios[first] == -np.inf]],
         undecided=float(np.mean(log_ratios == -np.inf)),
     )
 

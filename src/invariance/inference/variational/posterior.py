@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _LISTED = 200
 _RESCORED = 20
+_EXAMPLES = 64
 # Missing this much of the posterior, probabilities are off by as much.
 _MUCH = 0.05
 _FEW_SUBSETS = 1 << 24
@@ -152,9 +153,13 @@ def variational_posterior(
     chosen: str,
     reweighted: Reweighted,
     missed: Missed | None,
+    outside: Mask,
     seconds: float,
 ) -> VariationalPosterior:
-    """Put a run's results together, with a warning when q is a poor approximation."""
+    """Put a run's results together, with a warning when q is a poor approximation.
+
+    outside (k, p): subsets that were met and have no value
+    """
     fit, prior = fits[chosen], target.prior
     masks, log_ratios = _supported(target.model, q.leading(_LISTED))
     check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
@@ -164,7 +169,8 @@ def variational_posterior(
     ]
     if check.note is not None:
         notes.append(check.note)
-    left_out = support_note(target)
+    smallest = np.argsort(outside.sum(axis=1), kind="stable")[:_EXAMPLES]
+    left_out = support_note(target, met=outside[smallest])
     if left_out is not None:
         notes.append(left_out)
     doubts = []

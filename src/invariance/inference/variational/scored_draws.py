@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 
 import numpy as np
 
@@ -11,45 +10,25 @@ from ..._tools.arrays import Floats, Mask
 from ...conditionals.base import BoundConditional
 from ...data.subsets import distinct
 from ...kernels.mean_field import Objective, Trace, draw_pairs, make_step
+from ..memory import ScoredSubsets
 
 
 class ScoredDraws:
-    """log Λ of draws (S, f) by `score`, which sees each distinct one once while it is remembered.
+    """log Λ of draws by `score`: (S, f) → (S,), which is asked for those in a batch that are not remembered.
 
-    room: how many are remembered; when there are more, all are forgotten. Threads may share the memory: at worst, a
-    draw is scored twice.
+    room: how many are remembered. Threads may share the memory: at worst, a draw is scored twice.
     """
 
-    def __init__(self, score: Callable[[Mask], Floats], max_size: int, room: int) -> None:
-        self._score = score
+    def __init__(self, score: Callable[[Mask], Floats], n_free: int, max_size: int, room: int) -> None:
+        self._scored = ScoredSubsets(score, n_free, room)
         self._max_size = max_size
-        self._room = room
-        self._known: dict[bytes, float] = {}
 
     def log_ratios(self, draws: Mask) -> Floats:
-        """(S,) NaN for draws that are too large, NaN or -inf for others outside the support"""
+        """(S,) NaN for draws that are too large, -inf for others outside the support"""
         values = np.full(len(draws), np.nan)
         inside = draws.sum(axis=1) <= self._max_size
-        values[inside] = self._remembered_or_scored(draws[inside])
+        values[inside] = self._scored.values(draws[inside])
         return values
-
-    def _remembered_or_scored(self, draws: Mask) -> list[float]:
-        keys, known = _keys(draws), self._known
-        values = {key: known.get(key) for key in keys}
-        unknown = {key: s for s, key in enumerate(keys) if values[key] is None}
-        if unknown:
-            scored = dict(zip(unknown, self._score(draws[list(unknown.values())]).tolist(), strict=True))
-            values |= scored
-            if len(known) + len(scored) > self._room:
-                self._known = {}
-            self._known.update(islice(scored.items(), self._room))
-        return [values[key] for key in keys]
-
-
-def _keys(draws: Mask) -> list[bytes]:
-    packed = np.packbits(draws, axis=1)
-    width, content = packed.shape[1], packed.tobytes()
-    return [content[start : start + width] for start in range(0, len(content), width)]
 
 
 def ascend_in_batches(

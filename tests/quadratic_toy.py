@@ -1,0 +1,73 @@
+"""A conditional without any ability, whose posterior brute force knows, and priors to try it with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from invariance import BetaBinomialPrior, InclusionPrior, UniformPrior
+from invariance.conditionals.base import BoundConditional, Description, Fit, Null, Prediction
+from invariance.data.features import Features
+from invariance.inference.target import Target
+from twins import all_masks
+
+
+class Toy(BoundConditional):
+    """log Λ = −½ (z − c)'A(z − c), or −inf for subsets that hold all of `hole`."""
+
+    def __init__(self, p: int, seed: int = 0, strength: float = 3.0, hole: tuple[int, ...] = ()) -> None:
+        rng = np.random.default_rng(seed)
+        root = rng.normal(size=(p, p))
+        self.curvature = strength * root.T @ root / p
+        self.centre = 0.2 + (rng.random(p) < 0.4)
+        self.hole = hole
+        self.asked: list[np.ndarray] = []
+
+    @property
+    def features(self) -> Features:
+        return Features.single(f"x{j}" for j in range(len(self.centre)))
+
+    def describe(self) -> Description:
+        return Description("toy", "y", ("a", "b"), np.array([50, 50]))
+
+    def log_ratio_many(self, masks: ArrayLike) -> np.ndarray:
+        z = np.asarray(masks, dtype=float)
+        self.asked.append(z.astype(bool))
+        values = -0.5 * np.einsum("si,ij,sj->s", z - self.centre, self.curvature, z - self.centre)
+        holed = z[:, self.hole].all(axis=1) if self.hole else np.zeros(len(z), dtype=bool)
+        return np.where(holed, -np.inf, values)
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        raise NotImplementedError
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        n = len(np.asarray(masks))
+        return Null(np.full(n, -np.inf), np.zeros(n), np.zeros(n))
+
+    def fit(self, subset: object) -> Fit:
+        raise NotImplementedError
+
+
+PRIORS = {
+    "uniform": UniformPrior(),
+    "max_size": UniformPrior(max_size=3),
+    "beta-binomial": BetaBinomialPrior(1, 2),
+    "inclusion": InclusionPrior({"x1": 1.0, "x2": 0.0, "x0": 0.8}, max_size=4),
+}
+
+
+def target_of(model: BoundConditional, prior: object = None) -> Target:
+    return Target(model, (prior or UniformPrior()).bind(model.feature_names))  # type: ignore[attr-defined]
+
+
+def brute_force(target: Target) -> tuple[np.ndarray, np.ndarray, float]:
+    """All masks, their posterior probabilities and the log evidence."""
+    masks = all_masks(target.n_features)
+    log_joint = target.log_joint(masks)
+    evidence = float(logsumexp(log_joint))
+    return masks, np.exp(log_joint - evidence), evidence
+
+
+def codes(subsets: np.ndarray) -> np.ndarray:
+    return subsets @ (1 << np.arange(subsets.shape[-1]))
