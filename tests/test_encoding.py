@@ -460,6 +460,12 @@ def test_unusable_columns_of_a_file_in_chunks(tmp_path: Path) -> None:
         list(read_chunks(tmp_path / "t.csv", **ASKED, rows_per_chunk=6))
     assert "column 'id' is not numeric but has 48 different values in 48 rows" in str(caught.value)
     assert "column 'dose' is not numeric: most of its different values are numbers, but not 'a'" in str(caught.value)
+    dated = TABLE.assign(visit=pd.date_range("2020-01-01", periods=N), id=[f"p{i}" for i in range(N)])
+    dated.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"column 'visit' .* holds dates or times; column 'id' .* 48 different values"):
+        list(read_chunks(tmp_path / "t.parquet", **ASKED, rows_per_chunk=6))
+    chunks = read_chunks(tmp_path / "t.parquet", **ASKED, rows_per_chunk=6, exclude=["visit", "id"])
+    assert sum(chunk.n_rows for chunk in chunks) == N
 
 
 def test_numeric_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,6 +476,21 @@ def test_numeric_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(RawTable, "of_frame", lambda frame, *rest: read.append(len(frame)) or whole(frame, *rest))
     assert len(list(read_chunks(path, **ASKED, rows_per_chunk=12))) == 4
     assert sum(read) == N + 12
+
+
+@FRAMES
+def test_new_names_and_fewer_columns(convert: Callable[[pd.DataFrame], Any]) -> None:
+    frame = convert(TABLE[["sex", "age", "drugs"]])
+    names = ["gender", "years", "pills"]
+    how: dict[str, Any] = {"feature_names": names, "exclude": ["years"]}
+    data = MultiEnvironmentData.from_arrays(frame, TABLE["pressure"], TABLE["hospital"], **how)
+    assert data.features.columns == ("gender=m", "pills")
+    np.testing.assert_array_equal(column(data, "pills"), TABLE["drugs"])
+    arrays = MultiEnvironmentData.from_arrays(
+        TABLE[["age", "drugs"]].to_numpy(), TABLE["pressure"], TABLE["hospital"], exclude=["x0"]
+    )
+    assert arrays.feature_names == ("x1",)
+    np.testing.assert_array_equal(arrays.X[:, 0], TABLE["drugs"])
 
 
 def test_numbers_are_not_copied() -> None:

@@ -269,6 +269,17 @@ def test_codes_in_an_array() -> None:
         model.predict([[9, 1, 1, 1]])
 
 
+@pytest.mark.parametrize("kind", [object, "Float64", "float32"], ids=str)
+def test_numbers_of_any_type_are_numbers(kind: Any) -> None:
+    values, y, env = numbers()
+    expected = BIP().fit(values.astype(np.float32), y, environments=env)
+    table = pd.DataFrame(values.astype(np.float32), columns=list("abcd")).astype(kind)
+    model = BIP().fit(table, y, environments=env)
+    assert model.columns_ == tuple("abcd")
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-12)
+    np.testing.assert_allclose(model.predict(table), expected.predict(values.astype(np.float32)), rtol=1e-12)
+
+
 def test_nothing_changes_for_numbers() -> None:
     values, y, env = numbers()
     model = BIP().fit(values, y, environments=env)
@@ -290,6 +301,10 @@ def test_features_without_a_table_predict_from_their_columns() -> None:
     np.testing.assert_array_equal(model.predict(values), expected)
     frame = pd.DataFrame(values[:, ::-1], columns=list("dcba")).assign(more=1)
     np.testing.assert_array_equal(model.predict(frame), expected)
+    with pytest.raises(DataError, match="X lacks columns that the model was fitted to: 'c'"):
+        model.predict(frame.drop(columns="c"))
+    with pytest.raises(DataError, match=r"X has shape \(150, 3\), but these 4 columns are needed: 'a', 'b', 'c', 'd'"):
+        model.predict(values[:, :3])
 
 
 def test_a_prior_speaks_of_features() -> None:

@@ -98,7 +98,8 @@ def holds_numbers(frame: Any) -> bool:
     def numbers(series: Any) -> bool:
         if series.dtype.is_numeric() or series.dtype == nw.Boolean:
             return True
-        return series.dtype == nw.Object and all(isinstance(value, Real) for value in present_values(series))
+        unclear = series.dtype in (nw.Object, nw.Unknown)
+        return unclear and all(isinstance(value, Real) for value in present_values(series))
 
     return all(numbers(frame[name]) for name in frame.columns)
 

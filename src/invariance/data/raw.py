@@ -150,10 +150,9 @@ def _categories(series: Any) -> list[str]:
 
     if series.dtype == nw.Enum:
         return [as_text(level) for level in series.dtype.categories]
+    # Polars' Categorical has no such attribute: the order of its levels is that of the whole process.
     categories = getattr(getattr(series.to_native(), "cat", None), "categories", None)
-    if series.dtype != nw.Categorical or categories is None:  # polars' Categorical has the order of the whole process
-        return []
-    return [as_text(level) for level in categories.tolist()]
+    return [] if categories is None else [as_text(level) for level in categories.tolist()]
 
 
 def text_as_numbers(series: Any, name: str) -> Floats:

@@ -125,7 +125,8 @@ class BIP(EnvironmentSelector):
         target = Target(model, prior)
         options = RunOptions(self.n_jobs, np.random.default_rng(self.random_state), self.progress)
         posterior = choose_engine(self.inference, target).run(target, options)
-        self.posterior_ = replace(posterior, notes=losses + data.notes + posterior.notes)
+        notes = losses + data.notes
+        self.posterior_ = replace(posterior, notes=notes + posterior.notes) if notes else posterior
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         return rule.select(self.posterior_, target)
 

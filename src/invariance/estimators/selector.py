@@ -144,7 +144,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         """(N, len(columns_)) of the features of a table"""
         encoding = self._layout.encoding
         if self._layout.grouped_without_table:
-            return array_values(X, "X") if frame_names(X) is None else frame_values(as_frame(X, "X"), self.columns_)
+            return _columns_of(X, self.columns_)
         if encoding is None:
             return validate_data(self, X, dtype=np.float64, reset=False)
         if frame_names(X) is None:
@@ -270,6 +270,18 @@ def require_data(data: Any, caller: str) -> None:
             f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: build one with "
             "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
         )
+
+
+def _columns_of(X: Any, columns: tuple[str, ...]) -> Floats:
+    """(N, len(columns)) of a data frame by name, or of an array by place"""
+    names = frame_names(X)
+    values = array_values(X, "X") if names is None else None
+    if values is not None and values.shape[1:] != (len(columns),):
+        raise DataError(f"X has shape {values.shape}, but these {len(columns)} columns are needed: {quoted(columns)}.")
+    lost = [] if names is None else [name for name in columns if name not in names]
+    if lost:
+        raise DataError(f"X lacks columns that the model was fitted to: {quoted(lost)}.")
+    return frame_values(as_frame(X, "X"), columns) if values is None else values
 
 
 def _check_finite(raw: RawTable) -> None:
