@@ -17,11 +17,19 @@ RULES = Family(
 
 
 def as_rule(select: str | Rule, **settings: float) -> Rule:
-    """The rule that a name stands for, with those of the settings that it has; or the rule that is given."""
+    """The rule that a name stands for, with those of the settings that it has; or the rule that is given.
+
+    All settings are checked, also those of other rules: a wrong one is a mistake, whether it matters or not.
+    """
+    made = {name: _made(name, settings) for name in RULES}
     if not isinstance(select, str):
         return select
     if select not in RULES:
         raise SettingError(f"select={select!r} is not known: use {' or '.join(map(repr, RULES))}.")
-    known = {field.name for field in fields(RULES[select])}
-    rule: Rule = RULES[select](**{name: value for name, value in settings.items() if name in known})
+    return made[select]
+
+
+def _made(name: str, settings: dict[str, float]) -> Rule:
+    known = {field.name for field in fields(RULES[name])}
+    rule: Rule = RULES[name](**{key: value for key, value in settings.items() if key in known})
     return rule
