@@ -14,14 +14,8 @@ from invariance.kernels.active_set import (
     load,
     remove_column,
 )
-from invariance.kernels.block_gibbs import (
-    block_inclusion,
-    block_log_ratios,
-    block_terms,
-    draw_index,
-    normalised,
-    subset_log_ratio,
-)
+from invariance.kernels.block_gibbs import block_inclusion, block_log_ratios, block_terms, draw_index, normalised
+from invariance.kernels.subset_cholesky import subset_log_ratio
 from invariance.moments import Moments
 from twins import all_masks, datasets, log_ratio, simulated
 

@@ -27,8 +27,9 @@ from invariance.inference.subset_blocks import all_log_ratios
 from invariance.inference.target import Target
 from invariance.inference.tempering.support_note import support_note
 from invariance.kernels.active_set import active_set, flip_scores, load
-from invariance.kernels.block_gibbs import block_log_ratios, subset_log_ratio
+from invariance.kernels.block_gibbs import block_log_ratios
 from invariance.kernels.group_rows import _supported, fill_shares_from_rows, share_from_rows
+from invariance.kernels.subset_cholesky import subset_log_ratio
 from invariance.moments import Moments
 from twins import all_masks, simulated
 

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance import LinearGaussian, MultiEnvironmentData
-from invariance.kernels.block_gibbs import block_log_ratios, grouped_block_log_ratios, subset_log_ratio
+from invariance.kernels.block_gibbs import block_log_ratios, grouped_block_log_ratios
 from invariance.kernels.combinations import score_grouped_extensions
 from invariance.kernels.feature_order import feature_starts, low_features, walk_order
 from invariance.kernels.group_rows import without_values
+from invariance.kernels.subset_cholesky import subset_log_ratio
 from invariance.kernels.subset_tree import score_grouped_block, tree_starts
 from twins import all_masks, log_ratio, simulated
 

@@ -12,10 +12,10 @@ from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..kernels.active_set import Scoring
-from ..kernels.block_gibbs import subset_log_ratio
 from ..kernels.centring import centred_rows
 from ..kernels.gram_rows import GramRows, gram_rows
 from ..kernels.group_rows import GroupRows
+from ..kernels.subset_cholesky import subset_log_ratio
 from ..moments.moments import Moments
 from .base import Prediction
 from .gaussian import PIVOT_TOLERANCE, GaussianModel, group_weights, inverse_scales

@@ -6,6 +6,7 @@ from numba import njit
 from .elementary import add_weighted_log, exp_shifted
 from .gram_rows import gram_entry
 from .group_rows import fill_shares_from_rows, rows_at_hand, share_from_rows
+from .subset_cholesky import log_ratio_from_rows
 from .subset_tree import outcome_shares, settled, sweep_in_place, tree_work, widest_feature
 
 
@@ -46,36 +47,6 @@ def reduce_to_block(scoring, g, fixed, block, reduced, absent):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _outcome_share(scoring, g, members):
-    """What `members` leave of the outcome in group g, from second moments or, where these cannot tell, from rows."""
-    residual, absent = np.empty((1, 1)), np.empty(1, np.bool_)
-    if reduce_to_block(scoring, g, members, members[:0], residual, absent) and residual[0, 0] >= scoring.tolerance:
-        return residual[0, 0]
-    return share_from_rows(scoring.rows, g, members, scoring.outcome)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _log_ratio_from_rows(scoring, members):
-    total = scoring.offset
-    for g in range(scoring.weights.size):
-        total += scoring.weights[g] * np.log(share_from_rows(scoring.rows, g, members, scoring.outcome))
-    return settled(total, scoring.weights)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def subset_log_ratio(scoring, members):
-    """log Λ of the columns `members`, ascending: the same arithmetic as `score_subsets`; NaN where undecidable."""
-    total = scoring.offset
-    for g in range(scoring.weights.size):
-        share = _outcome_share(scoring, g, members)
-        if share != share:
-            return np.nan
-        total += scoring.weights[g] * np.log(share)
-    value = settled(total, scoring.weights)
-    return value if value == value else _log_ratio_from_rows(scoring, members)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def block_log_ratios(scoring, fixed, block, out):
     """out (2**b,) = log Λ of `fixed` joined by each subset of `block` (bit i = block[i]); NaN where undecidable."""
     grouped_block_log_ratios(scoring, fixed, np.arange(block.size + 1), block, out)
@@ -108,7 +79,7 @@ def grouped_block_log_ratios(scoring, fixed, starts, block, out):
     for s in range(out.size):
         if out[s] > 0.0:
             value = settled(out[s], scoring.weights)
-            out[s] = value if value == value else _log_ratio_from_rows(scoring, _joined(fixed, starts, block, s))
+            out[s] = value if value == value else log_ratio_from_rows(scoring, _joined(fixed, starts, block, s))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -10,14 +10,8 @@ import numpy as np
 from numba import njit
 
 from .active_set import add_column, flip_scores, load, remove_column
-from .block_gibbs import (
-    block_inclusion,
-    block_log_ratios,
-    block_terms,
-    draw_index,
-    normalised,
-    subset_log_ratio,
-)
+from .block_gibbs import block_inclusion, block_log_ratios, block_terms, draw_index, normalised
+from .subset_cholesky import subset_log_ratio
 
 MOST_ACTIVE = 0.9
 

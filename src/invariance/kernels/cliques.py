@@ -6,11 +6,12 @@ A clique is a column and those that a regression of it picks. Parts that cancel 
 import numpy as np
 from numba import njit
 
-from .block_gibbs import block_log_ratios, block_terms, subset_log_ratio
+from .block_gibbs import block_log_ratios, block_terms
 from .chain_moves import members_of
 from .gram_rows import gram_entry, gram_row
 from .group_rows import share_from_rows
 from .pursuit import FORWARD, inverse_scale_of, pursuit
+from .subset_cholesky import subset_log_ratio
 from .subset_tree import sweep_in_place
 
 

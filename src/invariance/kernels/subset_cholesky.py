@@ -1,12 +1,63 @@
-"""log Λ of listed subsets, one small factorisation per subset and group, straight from the full second moments."""
+"""log Λ of single subsets, one small factorisation per group: from second moments or, where those cannot tell, rows."""
 
 import numpy as np
 from numba import njit
 
-from .block_gibbs import subset_log_ratio
 from .gram_rows import gram_entry
-from .group_rows import rows_at_hand
+from .group_rows import rows_at_hand, share_from_rows
 from .subset_tree import settled, sweep_in_place
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill(scoring, g, members, matrix):
+    """matrix (k+1, k+1): scaled second moments of k members and the outcome in group g, upper triangle."""
+    scale, k = scoring.inverse_scale[g], members.size
+    for i in range(k + 1):
+        a = members[i] if i < k else scoring.outcome
+        for j in range(i, k + 1):
+            b = members[j] if j < k else scoring.outcome
+            matrix[i, j] = gram_entry(scoring.scatter, g, a, b) * scale[a] * scale[b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _outcome_share(scoring, g, members, matrix):
+    """What `members` leave of the outcome in group g, from second moments or, where these cannot tell, from rows."""
+    _fill(scoring, g, members, matrix)
+    k = members.size
+    for i in range(k):
+        if scoring.inverse_scale[g, members[i]] > 0.0:
+            if not matrix[i, i] >= scoring.tolerance:
+                return share_from_rows(scoring.rows, g, members, scoring.outcome)
+            sweep_in_place(matrix, i, k, 1.0 / matrix[i, i])
+    if matrix[k, k] >= scoring.tolerance:
+        return matrix[k, k]
+    return share_from_rows(scoring.rows, g, members, scoring.outcome)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_ratio_from_rows(scoring, members):
+    total = scoring.offset
+    for g in range(scoring.weights.size):
+        total += scoring.weights[g] * np.log(share_from_rows(scoring.rows, g, members, scoring.outcome))
+    return settled(total, scoring.weights)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_ratio(scoring, members, matrix):
+    total = scoring.offset
+    for g in range(scoring.weights.size):
+        share = _outcome_share(scoring, g, members, matrix)
+        if share != share:
+            return np.nan
+        total += scoring.weights[g] * np.log(share)
+    value = settled(total, scoring.weights)
+    return value if value == value else log_ratio_from_rows(scoring, members)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def subset_log_ratio(scoring, members):
+    """log Λ of the columns `members`, ascending; NaN where undecidable."""
+    return _log_ratio(scoring, members, np.empty((members.size + 1, members.size + 1)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -18,29 +69,25 @@ def score_members(scoring, penalty, members, matrices):
     collinear members are not asked about: those whose pivot is below the tolerance in some group are left out and log Λ
     of the rest, which is at most 0, is multiplied by 1 + penalty·(number left out).
     """
-    value = _score_from_moments(scoring, penalty, members, matrices)
-    return subset_log_ratio(scoring, members) if value != value and rows_at_hand(scoring.rows) else value
+    if penalty == penalty:
+        value = _penalised(scoring, penalty, members, matrices)
+        if value == value or not rows_at_hand(scoring.rows):
+            return value
+    return _log_ratio(scoring, members, matrices[0])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _score_from_moments(scoring, penalty, members, matrices):
+def _penalised(scoring, penalty, members, matrices):
     n_groups, k = scoring.weights.size, members.size
     inverse_scale, tolerance = scoring.inverse_scale, scoring.tolerance
     for g in range(n_groups):
-        scale, matrix = inverse_scale[g], matrices[g]
-        for i in range(k + 1):
-            a = members[i] if i < k else scoring.outcome
-            for j in range(i, k + 1):
-                b = members[j] if j < k else scoring.outcome
-                matrix[i, j] = gram_entry(scoring.scatter, g, a, b) * scale[a] * scale[b]
+        _fill(scoring, g, members, matrices[g])
     left_out = 0
     for i in range(k):
         decidable = True
         for g in range(n_groups):
             decidable &= matrices[g, i, i] >= tolerance or inverse_scale[g, members[i]] == 0.0
         if not decidable:
-            if penalty != penalty:
-                return np.nan
             left_out += 1
             continue
         for g in range(n_groups):
