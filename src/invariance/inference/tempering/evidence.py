@@ -18,7 +18,7 @@ _RUNGS = 12
 _SETTLING, _KEPT = 60, 60
 # Below this share of revisited draws the revisits say too little.
 ENOUGH_REVISITS = 0.1
-# The estimate from all segments scatters about so much less than one from two halves (tests/test_evidence.py).
+# The estimate from all segments scatters about so much less than one from two halves (its tests measure that).
 _ALL_AGAINST_HALVES = 0.8
 
 

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from test_searching import Bind, deviations, picked
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData
 from invariance.conditionals.gaussian_rows import GaussianOnDemand
@@ -29,7 +30,6 @@ from invariance.kernels.cliques import (
 )
 from invariance.kernels.pursuit import FORWARD
 from invariance.simulation import HIDDEN_SUMS, hidden_sums
-from test_searching import Bind, deviations, picked
 from twins import simulated
 
 
