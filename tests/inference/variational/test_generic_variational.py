@@ -192,6 +192,7 @@ def test_a_hidden_gaussian_is_the_same_model() -> None:
     assert hidden.elbo == pytest.approx(known.elbo, abs=0.3)
 
 
+@pytest.mark.slow
 def test_second_moments_on_demand() -> None:
     data = simulated(19, (40, 50), seed=1)
     prior = UniformPrior(6)
