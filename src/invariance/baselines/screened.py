@@ -87,6 +87,9 @@ class Screened(EnvironmentSelector):
         names = set() if prior is None else set(prior.forced(data.original_features))
         return np.array([name in names for name in data.feature_names])
 
+    def _mean(self, predictor: Floats) -> Floats:
+        return self.estimator_._mean(predictor)
+
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         kept = data.features.expand(feature_values(self, "screened_", data))
         return _unfold(self.estimator_.coef_, kept, 0.0), self.estimator_.intercept_

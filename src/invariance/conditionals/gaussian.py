@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, polygamma
@@ -15,8 +17,6 @@ from ..moments.moments import Moments
 from .base import BoundConditional, Description, Null
 
 PIVOT_TOLERANCE = 1e-9
-# Up to this many subsets are fitted to the rows, as many as engines score again from them.
-_MOST_FITTED = 20
 # Smallest eigenvalue of scaled second moments from which on rounding cannot hide a dependence.
 _INDEPENDENT = 1e-9
 
@@ -64,25 +64,28 @@ class GaussianModel(BoundConditional):
         """(S, E + 1) ranks of the fits in each environment and in the pool.
 
         They are the numbers of columns that vary there, as in every subset that second moments can decide. Columns
-        that are constant in every environment differ between E points only, and have rank E − 1 at most. A few subsets
-        with other dependences are fitted to the rows where these are at hand.
+        that are constant in every environment differ between E points only, and have rank E − 1 at most. Subsets with
+        other dependences are fitted to the rows where these are at hand.
         """
         chosen = self.features.expand(masks)
         constant = ~self.moments.present[:, self.moments.feature_columns]
         partly = np.flatnonzero(constant.any(axis=0) & chosen.any(axis=0))
-        settings = constant[:-1].all(axis=0)
+        settings = constant[:-1].all(axis=0) & ~constant[-1]
         ranks = chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
         ranks[:, -1] -= np.maximum(chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
-        if self.data is not None and len(chosen) <= _MOST_FITTED:
+        if self.data is not None and not self._always_independent:
             for row, mask in enumerate(chosen):
                 if self._may_be_dependent(mask):
                     ranks[row] = _fitted_ranks(self.data, mask)
         return ranks
 
+    @cached_property
+    def _always_independent(self) -> bool:
+        """Whether second moments show that no subset has columns that depend on each other."""
+        return False
+
     def _may_be_dependent(self, chosen: Mask) -> bool:
         """Whether second moments leave it open that the chosen columns (q,) depend on each other in some group."""
-        if not self.moments.scatter.size:
-            return True
         columns = self.moments.feature_columns[chosen]
         grams = self.moments.scatter[:, columns[:, None], columns]
         scales = np.sqrt(np.einsum("gjj->gj", grams))

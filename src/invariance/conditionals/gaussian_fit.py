@@ -59,9 +59,9 @@ def fit_from_moments(moments: Moments, mask: Mask) -> LinearFit:
 
 
 def _solved(moments: Moments, g: int, columns: NDArray[np.intp]) -> Floats:
-    """(k,) coefficients in one group; 0 for columns that do not vary there."""
+    """(k,) coefficients in one group; 0 for columns that are not present there."""
     slopes = np.zeros(len(columns))
-    varying = moments.varies[g, columns]
+    varying = moments.present[g, columns]
     used = columns[varying]
     gram = moments.scatter[g][np.ix_(used, used)]
     scale = 1.0 / np.sqrt(np.diagonal(gram))

@@ -208,10 +208,15 @@ class GaussianFromMoments(GaussianModel):
         diagonal = np.einsum("gjj->gj", moments.scatter)
         scale, weights = inverse_scales(diagonal, moments.present), group_weights(moments.group_counts)
         offset = float(weights @ np.log(diagonal[:, moments.outcome] / moments.group_counts))
-        return Scoring(moments.scatter, scale, moments.outcome, weights, offset, PIVOT_TOLERANCE, self._rows(scale))
+        return Scoring(moments.scatter, scale, moments.outcome, weights, offset, PIVOT_TOLERANCE, self._rows())
 
-    def _rows(self, inverse_scale: Floats) -> GroupRows:
-        if self.data is None or always_decidable(self.moments, inverse_scale, PIVOT_TOLERANCE):
+    @cached_property
+    def _always_independent(self) -> bool:
+        scale = inverse_scales(np.einsum("gjj->gj", self.moments.scatter), self.moments.present)
+        return always_decidable(self.moments, scale, PIVOT_TOLERANCE)
+
+    def _rows(self) -> GroupRows:
+        if self.data is None or self._always_independent:
             return no_rows(self.moments)
         return compressed_rows(self.data, self.moments)
 

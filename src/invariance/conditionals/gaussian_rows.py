@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..kernels.active_set import Scoring
@@ -126,6 +126,10 @@ class GaussianOnDemand(GaussianModel):
         nearly = products**2 > (1.0 - PIVOT_TOLERANCE) * diagonal * diagonal[:, y, None]
         columns = np.any((nearly & self.moments.varies)[:, self.moments.feature_columns], axis=0)
         return np.logical_or.reduceat(columns, self.features.starts[:-1])
+
+    def ranks(self, masks: Mask) -> Integers:
+        part, used = self._narrowed(masks)
+        return part.ranks(masks[:, used])
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
         """Which of the subsets are outside the support, and why."""

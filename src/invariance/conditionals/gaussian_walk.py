@@ -50,7 +50,10 @@ class GaussianWalk:
             for j in range(k):
                 reciprocal = reciprocal_pivot(gram[j, j], absent[g, j], scoring.tolerance)
                 sweep_in_place(gram, j, len(columns) - 1, reciprocal)
-        reduced, absent = np.ascontiguousarray(grams[:, k:, k:]), np.ascontiguousarray(absent[:, k:])
+        # Sweeps fill the upper triangle, and the walk may take columns in another order.
+        upper = np.triu(grams[:, k:, k:])
+        reduced = upper + np.triu(upper, 1).transpose(0, 2, 1)
+        absent = np.ascontiguousarray(absent[:, k:])
         return cls(reduced, absent, scoring, forced, free, feature_starts(widths), low_features(widths), from_rows)
 
     @property

@@ -20,6 +20,7 @@ from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError
+from ..moments.least_squares import independent_columns
 from ..moments.moments import Moments
 from .base import BoundConditional, Description, Null, Prediction
 
@@ -58,7 +59,7 @@ class ByLikelihood(ABC):
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodFit:
-    """As `Fit`: the pooled maximum and those of each environment, NaN for columns that do not vary there."""
+    """As `Fit`: the pooled maximum and those of each environment, NaN for columns that are left out there."""
 
     specification: ByLikelihood
     columns: tuple[str, ...]
@@ -75,7 +76,8 @@ class LikelihoodFit:
 
 
 class LikelihoodModel(BoundConditional):
-    """A specification tied to rows. Columns that do not vary in an environment are left out of the fit there."""
+    """A specification tied to rows. Columns that do not vary in an environment, and those that are combinations of
+    others there, are left out of the fit."""
 
     def __init__(self, specification: ByLikelihood, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
         self.specification = specification
@@ -121,7 +123,7 @@ class LikelihoodModel(BoundConditional):
             raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
         slopes = np.full((len(fits), int(chosen.sum())), np.nan)
         for row, fit, rows in zip(slopes, fits, self._groups, strict=True):
-            row[self._varying(chosen, rows)] = fit.coefficients
+            row[independent_columns(self.data.X[np.ix_(rows, chosen)])] = fit.coefficients
         intercepts = np.array([fit.intercept for fit in fits])
         pooled = np.nan_to_num(slopes[-1])
         columns = self.features.chosen(mask).columns
@@ -148,14 +150,11 @@ class LikelihoodModel(BoundConditional):
         fits = []
         for rows in groups:
             X = self.data.X[np.ix_(rows, chosen)]
-            fit = self.specification.maximise(X[:, np.ptp(X, axis=0) > 0.0], self.data.y[rows])
+            fit = self.specification.maximise(X[:, independent_columns(X)], self.data.y[rows])
             if fit is None or not np.isfinite(fit.log_likelihood):
                 return None
             fits.append(fit)
         return fits
-
-    def _varying(self, chosen: Mask, rows: NDArray[np.intp]) -> Mask:
-        return np.ptp(self.data.X[np.ix_(rows, chosen)], axis=0) > 0.0
 
 
 def _log_ratio(log_likelihoods: list[float]) -> float:

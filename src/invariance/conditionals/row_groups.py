@@ -42,7 +42,7 @@ def always_decidable(moments: Moments, inverse_scale: Floats, tolerance: float) 
     Every pivot of every subset is at least the smallest eigenvalue of the scaled second moments of all columns.
     """
     for g, scatter in enumerate(moments.scatter):
-        varying = np.flatnonzero(moments.varies[g])
+        varying = np.flatnonzero(inverse_scale[g])
         if len(varying) >= moments.group_counts[g]:
             return False
         scale = inverse_scale[g, varying]

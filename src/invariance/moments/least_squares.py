@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Mask
 from ..kernels.orthogonal import DEPENDENT, triangular_factor
 
 
@@ -35,6 +35,12 @@ def unit_rows(columns: Floats) -> tuple[Floats, Floats, Floats]:
     norms = np.sqrt(np.einsum("kn,kn->k", deviations, deviations))
     deviations /= np.where(norms > 0.0, norms, 1.0)[:, None]
     return deviations, norms, np.where(constant, rows[:, 0], means + correction)
+
+
+def independent_columns(X: Floats) -> Mask:
+    """(k,) the columns of X (n, k) that vary and are no combination of those before them and a constant."""
+    unit, _, _ = unit_rows(X)
+    return np.asarray(triangular_factor(unit, np.arange(X.shape[1]), DEPENDENT)[1])
 
 
 def least_squares(X: Floats, y: Floats) -> Fit:
