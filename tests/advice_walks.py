@@ -21,6 +21,18 @@ class Walk:
 
 
 PYTHON = (
+    Walk(
+        "a class of engines",
+        "BIP(inference=Tempering).fit_data(data)",
+        r"Tempering\(\)",
+        "BIP(inference=REMEDY).fit_data(data)",
+    ),
+    Walk(
+        "a class of priors",
+        "BIP(prior=UniformPrior).fit_data(data)",
+        r"UniformPrior\(\)",
+        "BIP(prior=REMEDY).fit_data(data)",
+    ),
     Walk("a model that is not bound", "LinearGaussian(data)", r"LinearGaussian\(\)\.bind\(data\)", "REMEDY"),
     Walk(
         "a class instead of a specification",

@@ -26,7 +26,7 @@ from invariance.comparison.plot import plot_comparison, save_comparison
 from invariance.comparison.text import comparison_summary
 from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example
-from invariance.exceptions import DataWarning
+from invariance.exceptions import DataWarning, SettingError
 from invariance.posterior.summary import display_width
 from invariance.posterior.verdict import CAUSES
 
@@ -347,3 +347,11 @@ def test_comparison_leaves_the_given_estimator_unfitted() -> None:
         warnings.simplefilter("error")
         compare(make_example(), {"strict": model})
     assert not hasattr(model, "support_")
+
+
+@pytest.mark.parametrize(
+    "text", ["EILLS(gamma=a)", "BIP(select=3)", "ICP(n_jobs=a)", "Oracle(support=3)", "ICP-screen(k=a)"]
+)
+def test_settings_of_another_kind_are_named(text: str) -> None:
+    with pytest.raises(SettingError, match=r"\w+: \w+ cannot be .*, it is of the kind "):
+        compare(make_example(), text)

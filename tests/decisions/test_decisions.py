@@ -38,3 +38,9 @@ def test_a_rule_may_be_given_to_the_estimator() -> None:
     assert model.support_.tolist() == (model.posterior_.inclusion >= 0.005).tolist()
     assert model.support_.sum() > BIP().fit_data(EXAMPLE).support_.sum()
     assert clone(model).get_params()["select"] == Threshold(0.005)
+
+
+def test_what_is_no_rule() -> None:
+    for given in (Threshold, 3, None):
+        with pytest.raises(SettingError, match="is not a rule: use 'mode' or 'threshold', or a rule"):
+            BIP(select=given).fit_data(EXAMPLE)

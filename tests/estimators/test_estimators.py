@@ -247,3 +247,25 @@ def test_conditionals_can_be_cloned_and_searched_over() -> None:
 def test_what_is_no_conditional(conditional: object, message: str) -> None:
     with pytest.raises(SettingError, match=re.escape(message)):
         BIP(conditional).fit_data(EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"prior": 3}, "prior=3 is not a prior: use one such as UniformPrior(), or a text: uniform, beta-binomial"),
+        ({"prior": UniformPrior}, "is not a prior"),
+        ({"prior": "unifrom"}, "cannot read the prior 'unifrom'"),
+        ({"inference": Enumeration}, "is not an engine: use a name, or one such as Tempering()"),
+        ({"random_state": "a"}, "random_state='a' is no seed: use a whole number from 0 on"),
+        ({"random_state": -1}, "random_state=-1 is no seed"),
+    ],
+)
+def test_members_that_are_none(parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(message)):
+        BIP(**parameters).fit_data(EXAMPLE)
+
+
+def test_a_prior_may_be_a_text() -> None:
+    named, given = BIP(prior="beta-binomial(1,3)"), BIP(prior=BetaBinomialPrior(1, 3))
+    expected = given.fit_data(EXAMPLE).posterior_.inclusion
+    np.testing.assert_array_equal(named.fit_data(EXAMPLE).posterior_.inclusion, expected)

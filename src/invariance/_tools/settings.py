@@ -55,3 +55,18 @@ def _value(text: str) -> Value:
 
 def _word(text: str) -> str:
     return text.strip("'\"")
+
+
+def is_a(value: Value, annotation: str) -> bool:
+    """Whether a value that was read from text can be meant by a parameter with this annotation."""
+    if annotation == "Any":
+        return True
+    if value is None:
+        return "None" in annotation
+    if isinstance(value, list):
+        return annotation.startswith("tuple") or "Sequence[str]" in annotation or "Iterable[str]" in annotation
+    if isinstance(value, bool):
+        return "bool" in annotation or annotation == "ProgressMode"
+    if isinstance(value, str):
+        return "Literal" in annotation or "str" in annotation.split(" | ")
+    return "float" in annotation or (isinstance(value, int) and "int" in annotation)

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from sklearn.base import clone
 
 from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
-from .._tools.settings import Value, read_call, split_outside_brackets
+from .._tools.settings import Value, is_a, read_call, split_outside_brackets
 from ..baselines.registry import METHODS, compared_by_default, listing, name_of, remarks
 from ..baselines.screened import Screened, feature_values
 from ..data.checks import did_you_mean
@@ -238,12 +239,17 @@ def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
 
 
 def _configured(model: EnvironmentSelector, settings: dict[str, Value]) -> EnvironmentSelector:
+    asked: Any = LassoScreen() if isinstance(model, Screened) else model
+    kinds = signature(type(asked)).parameters
+    for name, value in settings.items():
+        kind = str(kinds[name].annotation) if name in kinds else "Any"
+        if not is_a(value, kind):
+            raise SettingError(f"{type(asked).__name__}: {name} cannot be {value!r}, it is of the kind {kind}.")
     try:
-        if isinstance(model, Screened):
-            return model.set_params(screen=LassoScreen().set_params(**settings)) if settings else model
-        return model.set_params(**settings)
+        asked.set_params(**settings)
     except ValueError as error:
         raise SettingError(str(error)) from None
+    return model.set_params(screen=asked) if isinstance(model, Screened) and settings else model
 
 
 def _name_of(model: Any) -> str:

@@ -1,1 +1,12 @@
 """From a posterior to what a person does: which features to use."""
+
+from typing import TYPE_CHECKING
+
+from .._tools.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from .mode import Mode
+    from .threshold import Threshold
+
+__all__ = ["Mode", "Threshold"]
+__getattr__, __dir__ = on_first_use(__name__, {"Mode": "mode", "Threshold": "threshold"})

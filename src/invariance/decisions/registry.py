@@ -23,6 +23,8 @@ def as_rule(select: str | Rule, **settings: float) -> Rule:
     """
     made = {name: _made(name, settings) for name in RULES}
     if not isinstance(select, str):
+        if isinstance(select, type) or not hasattr(select, "select"):
+            raise SettingError(f"select={select!r} is not a rule: use {' or '.join(map(repr, RULES))}, or a rule.")
         return select
     if select not in RULES:
         raise SettingError(f"select={select!r} is not known: use {' or '.join(map(repr, RULES))}.")

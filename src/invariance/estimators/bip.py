@@ -15,12 +15,13 @@ from ..conditionals.registry import as_conditional
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.base import Rule
 from ..decisions.registry import as_rule
+from ..exceptions import SettingError
 from ..inference.base import Engine, RunOptions
 from ..inference.registry import choose_engine
 from ..inference.target import Target
 from ..moments.moments import Moments
 from ..priors.base import Prior
-from ..priors.uniform import UniformPrior
+from ..priors.parsing import as_prior
 from .selector import EnvironmentSelector
 
 
@@ -30,7 +31,8 @@ class BIP(EnvironmentSelector):
     Parameters
     ----------
     conditional : "linear_gaussian", or a specification such as LinearGaussian(second_moments="on demand")
-    prior : UniformPrior, InclusionPrior or BetaBinomialPrior; None is uniform over all estimable subsets
+    prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as "beta-binomial(1,3)"; None is uniform
+        over all estimable subsets
     inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
         such as Tempering(chains=8)
     select : "mode" selects the most probable subset, "threshold" every feature whose inclusion probability
@@ -68,7 +70,7 @@ class BIP(EnvironmentSelector):
     def __init__(
         self,
         conditional: str | Conditional = "linear_gaussian",
-        prior: Prior | None = None,
+        prior: str | Prior | None = None,
         inference: str | Engine = "auto",
         select: str | Rule = "mode",
         threshold: float = 0.5,
@@ -118,12 +120,12 @@ class BIP(EnvironmentSelector):
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
         rule = as_rule(self.select, threshold=self.threshold)
         self._model = model = as_conditional(self.conditional).bind(data, self.n_jobs)
-        belief = UniformPrior() if self.prior is None else self.prior
+        belief = as_prior(self.prior)
         losses, original = ((), None) if isinstance(data, Moments) else (data.losses, data.original_features)
         prior = belief.bind(data.feature_names, model.largest_size, original)
         model.check_max_size(prior.max_size)
         target = Target(model, prior)
-        options = RunOptions(self.n_jobs, np.random.default_rng(self.random_state), self.progress)
+        options = RunOptions(self.n_jobs, _generator(self.random_state), self.progress)
         posterior = choose_engine(self.inference, target).run(target, options)
         notes = losses + data.notes
         self.posterior_ = replace(posterior, notes=notes + posterior.notes) if notes else posterior
@@ -148,3 +150,12 @@ class BIP(EnvironmentSelector):
                 "features"
             )
         return "Use another prior or other features"
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise SettingError(
+            f"random_state={random_state!r} is no seed: use a whole number from 0 on, a numpy Generator, or None."
+        ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from .._tools.settings import Value, read_call
+from .._tools.settings import is_a, read_call
 from ..data.checks import did_you_mean
 from ..exceptions import SettingError
 from .base import Engine
@@ -29,23 +29,10 @@ def parse_inference(text: str) -> str | Engine:
         if key not in known_settings:
             hint = did_you_mean(key, list(known_settings)) or ";"
             raise SettingError(f"{name} has no setting {key!r}{hint} It has {', '.join(known_settings)}.")
-        if not _is_a(value, known_settings[key]):
+        if not is_a(value, known_settings[key]):
             raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {known_settings[key]}.")
     try:
         built: Engine = engine(**{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()})
     except ValueError as error:
         raise SettingError(f"{text}: {error}") from None
     return built
-
-
-def _is_a(value: Value, annotation: str) -> bool:
-    """Whether a value that was read from text can be meant by a field's annotation."""
-    if value is None:
-        return "None" in annotation
-    if isinstance(value, list):
-        return annotation.startswith("tuple")
-    if isinstance(value, bool):
-        return "bool" in annotation
-    if isinstance(value, str):
-        return "Literal" in annotation
-    return "float" in annotation or (isinstance(value, int) and "int" in annotation)

@@ -26,6 +26,10 @@ def choose_engine(inference: str | Engine, target: Target) -> Engine:
     """The engine that `inference` names; "auto" is exact while that takes about ten seconds of one core, and tempering
     beyond. Work is counted, not timed: neither the machine nor its load changes the choice."""
     if not isinstance(inference, str):
+        if isinstance(inference, type) or not hasattr(inference, "run"):
+            raise SettingError(
+                f"inference={inference!r} is not an engine: use a name, or an engine such as Tempering()."
+            )
         return inference
     if inference != "auto" and inference not in ENGINES:
         known = ", ".join(map(repr, ("auto", *ENGINES)))

@@ -49,14 +49,6 @@ class Target:
         """(p,) the subset of the forced features alone"""
         return self.prior.forced_in.copy()
 
-    @cached_property
-    def start_log_ratio(self) -> float:
-        """log Λ of the forced features alone; raises EngineError where even that cannot be scored."""
-        value = float(self.model.log_ratio_many(self.start[None])[0])
-        if value == -np.inf:
-            raise self.nothing_scored()
-        return value
-
     def masks(self, draws: Mask) -> Mask:
         """(S, p) the subsets that draws (S, f) stand for"""
         masks = np.zeros((len(draws), self.n_features), dtype=bool)

@@ -26,6 +26,15 @@ def parse_prior(text: str, max_size: int | None) -> Prior:
     )
 
 
+def as_prior(given: str | Prior | None) -> Prior:
+    """The prior that is given, or that a text names; None is uniform over all subsets."""
+    if given is None or isinstance(given, str):
+        return parse_prior(given or "uniform", None)
+    if not isinstance(given, Prior):
+        raise SettingError(f"prior={given!r} is not a prior: use one such as UniformPrior(), or a text: {PRIOR_FORMS}.")
+    return given
+
+
 def _shape(form: str) -> tuple[str, int]:
     """The name that a form begins with, and how many numbers it takes."""
     name, _, arguments = form.partition("(")

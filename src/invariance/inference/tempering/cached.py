@@ -23,6 +23,8 @@ _BLOCK_SIZE, _LARGEST_BLOCK = 4, 8
 _FEATURES_PER_EXCHANGE = 4
 # Sweeps of a search at each temperature.
 _SWEEPS = 10
+# Draws of the prior that are tried when no simple subset has a value to begin with.
+_BEGINNINGS = 256
 # Searches are thrifty or not.
 _KINDS = 2
 
@@ -33,7 +35,7 @@ class CachedTarget:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.memory = ScoredSubsets(lambda draws: target.model.log_ratio_many(target.masks(draws)), self.n_columns)
-        self.start_log_ratio = target.start_log_ratio
+        self.start, self.start_log_ratio = self._first_with_a_value()
 
     @property
     def n_columns(self) -> int:
@@ -51,9 +53,19 @@ class CachedTarget:
     def free(self) -> Mask:
         return np.ones(self.n_columns, dtype=bool)
 
-    @cached_property
-    def start(self) -> Mask:
-        return np.zeros(self.n_columns, dtype=bool)
+    def _first_with_a_value(self) -> tuple[Mask, float]:
+        """Where chains begin, and its log Λ: the forced features alone, or else a subset that the model knows."""
+        f, target = self.n_columns, self.target
+        drawn = target.prior.sample(_BEGINNINGS, np.random.default_rng(0))[:, target.free]
+        simple = np.vstack([np.zeros((1, f), dtype=bool), np.eye(f, dtype=bool), np.ones((1, f), dtype=bool)])
+        draws = np.vstack([simple, drawn])
+        draws = draws[target.terms.log_prior(draws) > -np.inf]
+        for batch in (draws[:1], draws):
+            values = self.memory.values(batch)
+            if (values > -np.inf).any():
+                first = int(np.argmax(values > -np.inf))
+                return batch[first], float(values[first])
+        raise target.nothing_scored()
 
     @property
     def block_sizes(self) -> tuple[int, int]:

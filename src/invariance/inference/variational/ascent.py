@@ -106,6 +106,10 @@ class FreeSpace:
         of_draws = ScoredDraws(lambda draws: score(self.target.masks(draws)), len(self.free), self.max_size, memory)
         return self._scored.setdefault(searching, of_draws)
 
+    @property
+    def shares_a_memory(self) -> bool:
+        return not self.table.size and self.target.model.scoring() is None
+
     def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
         forced = self.target.forced
         features = np.delete(np.arange(scoring.inverse_scale.shape[1]), scoring.outcome).astype(np.int64)

@@ -122,7 +122,9 @@ class Variational:
         *generators, check_rng = options.rng.spawn(len(beginnings) + 1)
         with ProgressBar("variational inference", len(beginnings) * self.iterations, options.progress) as bar:
             jobs = list(zip(beginnings.values(), generators, strict=True))
-            runs = list(ordered_map(lambda job: self._ascend(space, *job, bar), jobs, options.n_jobs))
+            # Starts that share a memory go one after another: what is scored together depends on what is remembered.
+            n_jobs = 1 if space.shares_a_memory else options.n_jobs
+            runs = list(ordered_map(lambda job: self._ascend(space, *job, bar), jobs, n_jobs))
         fits = dict(zip(beginnings, runs, strict=True))
         chosen = max(fits, key=lambda start: fits[start].elbo)
         q, elbo = self._approximation(space, fits, chosen, rng)
