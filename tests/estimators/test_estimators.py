@@ -255,7 +255,7 @@ def test_what_is_no_conditional(conditional: object, message: str) -> None:
         ({"prior": 3}, "prior=3 is not a prior: use one such as UniformPrior(), or a text: uniform, beta-binomial"),
         ({"prior": UniformPrior}, "is not a prior"),
         ({"prior": "unifrom"}, "cannot read the prior 'unifrom'"),
-        ({"inference": Enumeration}, "is not an engine: use a name, or one such as Tempering()"),
+        ({"inference": Enumeration}, "is not an engine: use a name, or an engine such as Tempering()"),
         ({"random_state": "a"}, "random_state='a' is no seed: use a whole number from 0 on"),
         ({"random_state": -1}, "random_state=-1 is no seed"),
     ],

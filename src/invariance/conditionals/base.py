@@ -210,7 +210,7 @@ class BoundConditional(ABC):
     def unsupported(self, masks: ArrayLike) -> Unsupported:
         """Which of the subsets are outside the support, and why."""
         chosen = as_masks(masks, self.n_features)
-        return without_value(chosen, self.log_ratio_many(chosen) == -np.inf, self.feature_names)
+        return without_value(chosen, ~(self.log_ratio_many(chosen) > -np.inf), self.feature_names)
 
     def nearly_outcome(self) -> Mask:
         """(p,) features that alone may determine the outcome and so put subsets outside the support."""
