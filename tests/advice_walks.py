@@ -150,6 +150,32 @@ PYTHON = (
         "BIP(handle_unknown=REMEDY).fit_data(data)",
     ),
     Walk(
+        "settings of tables for data",
+        "BIP(categorical=['b'], groups=[spline('a')]).fit_data(data)",
+        r"set_params\(.*?\)",
+        "BIP(categorical=['b'], groups=[spline('a')]).REMEDY.fit_data(data)",
+    ),
+    Walk(
+        "settings of tables for data, said to their reader",
+        "BIP(groups=[spline('a')]).fit_data(data)",
+        r"MultiEnvironmentData\.from_table\(.*?\)\]\)",
+        "BIP().fit_data(REMEDY)",
+        fill={"...": "table, 'y', 'site'"},
+    ),
+    Walk(
+        "settings of tables for a method behind a screen",
+        "Screened(BIP(environment='site', handle_unknown='ignore')).fit(table[['a', 'b', 'site']], y)",
+        r"set_params\(.*?\)",
+        "Screened(BIP(environment='site')).REMEDY.fit(table[['a', 'b', 'site']], y)",
+    ),
+    Walk(
+        "gaps in fit with settings of tables",
+        "BIP(categorical={'b'}, groups={'g': ('b', spline('a'))}).fit(X, y, environments=environments)",
+        r"set_params\(.*?\)\.fit_data\(MultiEnvironmentData.*?missing='drop'.*\)\)(?= leaves)",
+        "BIP(categorical={'b'}, groups={'g': ('b', spline('a'))}).REMEDY",
+        setup="X = gaps[['a', 'b']].assign(b=np.resize([1.0, 2.0, 3.0], len(gaps)))",
+    ),
+    Walk(
         "features as text",
         "from_table(table, 'y', 'site', features='a,b')",
         r"features=\['a', 'b'\]",

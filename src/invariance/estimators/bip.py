@@ -22,6 +22,7 @@ from ..moments.moments import Moments
 from ..priors.base import Prior
 from ..priors.uniform import UniformPrior
 from .selector import EnvironmentSelector
+from .table_settings import refuse_for_ready_data
 
 
 class BIP(EnvironmentSelector):
@@ -112,6 +113,7 @@ class BIP(EnvironmentSelector):
                 "Moments.from_chunks(read_chunks(file, outcome=..., environment=...))."
             )
         self._check_handle_unknown()
+        refuse_for_ready_data(self, "fit_moments", "read_chunks")
         self._fit_by_name(moments)
         return self
 

@@ -20,6 +20,7 @@ from ..data.raw import RawTable
 from ..exceptions import DataError, EmptySelectionWarning, SettingError, SingleEnvironmentWarning
 from ..moments.least_squares import least_squares
 from .layout import Layout
+from .table_settings import READING, defaults_of, refuse_for_ready_data, stated, typed
 
 
 class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
@@ -58,9 +59,10 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         """
         given, labels = X, environments
         self._check_handle_unknown()
+        self._check_table_settings()
         X, environments = self._split_environment(X, environments)
         table, y, names = self._validated(X, y)
-        how = {"categorical": self.categorical, "numeric": self.numeric, "groups": self.groups}
+        how = {name: getattr(self, name) for name in READING}
         try:
             data = MultiEnvironmentData.from_arrays(table, y, environments, feature_names=names, **how)
         except DataError as error:
@@ -89,6 +91,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         """
         require_data(data, "fit_data")
         self._check_handle_unknown()
+        refuse_for_ready_data(self, "fit_data", "MultiEnvironmentData.from_table")
         self._fit_by_name(data)
         return self
 
@@ -235,7 +238,10 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             arguments = f"{without}, y, X[{name}]"
         else:
             arguments = "X, y" if environments is None else "X, y, environments"
-        return f"fit_data(MultiEnvironmentData.from_arrays({arguments}, missing='drop')) leaves those rows out"
+        settings = stated(self)
+        moved = f"set_params({typed(defaults_of(settings))})." if settings else ""
+        how = typed({"missing": "drop"} | settings)
+        return f"{moved}fit_data(MultiEnvironmentData.from_arrays({arguments}, {how})) leaves those rows out"
 
     def _where_to_say(self, message: str) -> str:
         """Where a setting that the message names is made, if the constructor does not take it."""
@@ -244,6 +250,9 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             return ""
         name = type(self).__name__
         return f" {name} takes such settings with the data: fit_data(MultiEnvironmentData.from_arrays(...))."
+
+    def _check_table_settings(self) -> None:
+        """Raise where something that concerns tables is said in the wrong place."""
 
     def _check_handle_unknown(self) -> None:
         if self.handle_unknown not in ("error", "ignore"):
