@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .._tools.arrays import Floats, Mask
@@ -165,7 +166,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """X with the selected features only; the environment column, if there is one, is left out."""
         if self._get_support_mask().any():
-            return super().transform(self._features_of(X))
+            return self._selected_columns(self._features_of(X))
         warn(
             "no feature was selected, so transform() returns a table without columns, which the next step of a "
             f"pipeline refuses. {self._way_out()}, or make this the last step: its predict() then gives the mean.",
@@ -173,7 +174,21 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="No features were selected")
-            return super().transform(self._features_of(X))
+            return self._selected_columns(self._features_of(X))
+
+    def _selected_columns(self, X: Any) -> Any:
+        """What is selected of a table of features. Where it holds more than numbers, values stay as they are."""
+        encoding = self._layout.encoding
+        if encoding is None or frame_names(X) is None:
+            return super().transform(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        frame = as_frame(X, "X")
+        _check_finite(encoding.read(frame, self._layout.ignored))
+        chosen = frame.select([name for name, selected in zip(frame.columns, self.support_, strict=True) if selected])
+        container = _get_output_config("transform", estimator=self)["dense"]
+        if container == "default" or not self.support_.any():
+            return _as_array(chosen, len(frame))
+        return chosen.to_pandas() if container == "pandas" else chosen.to_polars()
 
     def _way_out(self) -> str:
         """What may lead to a selection that is not empty; the beginning of a sentence."""
@@ -291,6 +306,17 @@ def _columns_of(X: Any, columns: tuple[str, ...]) -> Floats:
     if lost:
         raise DataError(f"X lacks columns that the model was fitted to: {quoted(lost)}.")
     return frame_values(as_frame(X, "X"), columns) if values is None else values
+
+
+def _as_array(frame: Any, n_rows: int) -> NDArray:
+    """(n_rows, number of columns) of a narwhals frame: float64, or objects where some columns are no numbers"""
+    names = frame.columns
+    if names and holds_numbers(frame):
+        return frame_values(frame, names)
+    values = np.empty((n_rows, len(names)), dtype=object)
+    for j, name in enumerate(names):
+        values[:, j] = frame[name].to_list()
+    return values
 
 
 def _check_finite(raw: RawTable) -> None:
