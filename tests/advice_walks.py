@@ -291,6 +291,7 @@ PYTHON = (
         r"fit\(X, y, environments=labels\)",
         "BIP().REMEDY",
     ),
+    Walk("no outcome", "BIP().fit(table[['site']], None)", r"fit\(X, y, environments=labels\)", "BIP().REMEDY"),
     Walk("select", "BIP(select='best').fit_data(data)", r"(?<=use )'\w+'", "BIP(select=REMEDY).fit_data(data)"),
     Walk(
         "conditional",

@@ -250,7 +250,7 @@ def test_transform_looks_at_values_as_predict_does() -> None:
     for use in (model.predict, model.transform):
         with pytest.raises(DataError, match=r"missing values \(NaN\) in 'region' \(2 rows\), 'x' \(2 rows\)\. Replace"):
             use(holes)
-    with pytest.raises(ValueError, match="Feature names should match|must be in the same order"):
+    with pytest.raises(ValueError, match=r"Feature names must be in the same order"):
         model.transform(table[["x", "region", "flag"]])
     with pytest.warns(EmptySelectionWarning):
         assert BIP(prior=UniformPrior(max_size=0)).fit(table, y, environments=site).transform(table).shape == (180, 0)

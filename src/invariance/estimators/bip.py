@@ -15,6 +15,7 @@ from ..conditionals.registry import as_conditional
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.base import Rule
 from ..decisions.registry import as_rule
+from ..exceptions import WrongTypeError
 from ..inference.base import Engine, RunOptions
 from ..inference.registry import choose_engine
 from ..inference.target import Target
@@ -108,7 +109,7 @@ class BIP(EnvironmentSelector):
         known, columns_.
         """
         if not isinstance(moments, Moments):
-            raise TypeError(
+            raise WrongTypeError(
                 f"fit_moments needs Moments, not {type(moments).__name__}: compute them with "
                 "Moments.from_chunks(read_chunks(file, outcome=..., environment=...))."
             )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +20,15 @@ from ..data.checks import DROP_HINT, quoted, warn, with_counts
 from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.raw import RawTable
-from ..exceptions import DataError, EmptySelectionWarning, SettingError, SingleEnvironmentWarning
+from ..data.screening import outcome_array
+from ..exceptions import (
+    DataError,
+    EmptySelectionWarning,
+    InvarianceError,
+    SettingError,
+    SingleEnvironmentWarning,
+    WrongTypeError,
+)
 from ..moments.least_squares import least_squares
 from .layout import Layout
 from .table_settings import READING, defaults_of, refuse_for_ready_data, stated, typed
@@ -77,12 +87,21 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any, list[str] | None]:
         """X as numbers, or as it is if it is a data frame that holds others; y; the names of the columns."""
+        if y is None:
+            raise DataError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None: "
+                "fit(X, y, environments=labels)."
+            )
+        names = None
         if frame_names(X) is None or holds_numbers(as_frame(X, "X")):
-            values, y = validate_data(self, X, y, validate_separately=(_X_AS_NUMBERS, _Y_AS_NUMBERS))
+            with _complaints("X", lambda: array_values(X, "X")):
+                X = validate_data(self, X, **_X_AS_NUMBERS)
             names = list(getattr(self, "feature_names_in_", [])) or None
-            return values, column_or_1d(y, warn=True), names
-        validate_data(self, X, skip_check_array=True)
-        return X, column_or_1d(check_array(y, input_name="y", **_Y_AS_NUMBERS), warn=True), None
+        else:
+            validate_data(self, X, skip_check_array=True)
+        with _complaints("y", lambda: outcome_array(y)):
+            y = column_or_1d(check_array(y, input_name="y", **_Y_AS_NUMBERS), warn=True)
+        return X, y, names
 
     def fit_data(self, data: MultiEnvironmentData) -> Self:
         """Fit to a data set that is already checked; keeps its names and labels.
@@ -207,17 +226,19 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
                 f"environment labels came twice: through environments= and from the column {self.environment!r} that "
                 "the constructor names. Use one of the two."
             )
+        columns = frame_names(X)
         if not self._has_environment_column(X):
-            columns = list(getattr(X, "columns", []))
             raise DataError(
                 f"environment={self.environment!r} names a column of X, but X has "
-                + (f"only {columns}." if columns else "no column names.")
+                + (f"only {quoted(columns)}." if columns else "no column names.")
                 + " Pass a data frame with that column, or fit(X, y, environments=labels)."
             )
         import narwhals as nw
 
+        labels = as_frame(X, "X")[self.environment].to_list()
         frame = nw.from_native(X, eager_only=True)
-        return nw.to_native(frame.drop(self.environment)), frame[self.environment].to_list()
+        features = [name for name in frame.columns if str(name) != self.environment]
+        return frame.select(features).to_native(), labels
 
     def _features_of(self, X: Any) -> Any:
         """The features of X: all columns but the environment's; after fit_data, those that it named."""
@@ -274,7 +295,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             raise SettingError(f"handle_unknown={self.handle_unknown!r} is not known: use 'error' or 'ignore'.")
 
     def _has_environment_column(self, X: Any) -> bool:
-        return self.environment is not None and self.environment in list(getattr(X, "columns", []))
+        return self.environment is not None and self.environment in (frame_names(X) or ())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -287,10 +308,24 @@ _X_AS_NUMBERS = {"dtype": np.float64, "ensure_min_samples": 3, "ensure_all_finit
 _Y_AS_NUMBERS = {"dtype": np.float64, "ensure_2d": False, "ensure_all_finite": False}
 
 
+@contextmanager
+def _complaints(what: str, explain: Callable[[], object]) -> Iterator[None]:
+    """What scikit-learn complains of inside the block, in the words of `explain` if that finds something wrong too."""
+    try:
+        yield
+    except InvarianceError:
+        raise
+    except TypeError as error:
+        raise WrongTypeError(f"{what} cannot be read as numbers: {error}") from None
+    except ValueError as error:
+        explain()
+        raise DataError(str(error)) from None
+
+
 def require_data(data: Any, caller: str) -> None:
     """Raise when anything but a MultiEnvironmentData was given, and say how to build one."""
     if not isinstance(data, MultiEnvironmentData):
-        raise TypeError(
+        raise WrongTypeError(
             f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: build one with "
             "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
         )
