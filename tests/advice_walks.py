@@ -162,6 +162,32 @@ PYTHON = (
         "BIP(handle_unknown=REMEDY).fit_data(data)",
     ),
     Walk(
+        "settings of tables for data",
+        "BIP(categorical=['b'], groups=[spline('a')]).fit_data(data)",
+        r"set_params\(.*?\)",
+        "BIP(categorical=['b'], groups=[spline('a')]).REMEDY.fit_data(data)",
+    ),
+    Walk(
+        "settings of tables for data, said to their reader",
+        "BIP(groups=[spline('a')]).fit_data(data)",
+        r"MultiEnvironmentData\.from_table\(.*?\)\]\)",
+        "BIP().fit_data(REMEDY)",
+        fill={"...": "table, 'y', 'site'"},
+    ),
+    Walk(
+        "settings of tables for a method behind a screen",
+        "Screened(BIP(environment='site', handle_unknown='ignore')).fit(table[['a', 'b', 'site']], y)",
+        r"set_params\(.*?\)",
+        "Screened(BIP(environment='site')).REMEDY.fit(table[['a', 'b', 'site']], y)",
+    ),
+    Walk(
+        "gaps in fit with settings of tables",
+        "BIP(categorical={'b'}, groups={'g': ('b', spline('a'))}).fit(X, y, environments=environments)",
+        r"set_params\(.*?\)\.fit_data\(MultiEnvironmentData.*?missing='drop'.*\)\)(?= leaves)",
+        "BIP(categorical={'b'}, groups={'g': ('b', spline('a'))}).REMEDY",
+        setup="X = gaps[['a', 'b']].assign(b=np.resize([1.0, 2.0, 3.0], len(gaps)))",
+    ),
+    Walk(
         "features as text",
         "from_table(table, 'y', 'site', features='a,b')",
         r"features=\['a', 'b'\]",
@@ -277,6 +303,7 @@ PYTHON = (
         r"fit\(X, y, environments=labels\)",
         "BIP().REMEDY",
     ),
+    Walk("no outcome", "BIP().fit(table[['site']], None)", r"fit\(X, y, environments=labels\)", "BIP().REMEDY"),
     Walk("select", "BIP(select='best').fit_data(data)", r"(?<=use )'\w+'", "BIP(select=REMEDY).fit_data(data)"),
     Walk(
         "conditional",
@@ -444,7 +471,7 @@ IN_WORDS = (
     "Start one with `dask scheduler`",  # tests/studies/test_dask_addresses.py
     "no feature was selected, so transform() returns",  # its remedy is another message's
     "cannot read the prior {}",  # walked in a shell
-    "holds numbers in the first rows of the file",  # tests/data/test_encoding.py
+    "in the first rows of the file, and other",  # tests/data/test_encoding.py
     "knots must be a whole number",
     "fit_moments needs Moments",  # tests/data/test_features.py
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         EmptySelectionWarning,
         EngineError,
         InvarianceError,
+        MissingFileError,
         MixingWarning,
         NotInvariantWarning,
         NumericalWarning,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         SettingError,
         SingleEnvironmentWarning,
         StudyError,
+        WrongTypeError,
     )
     from .inference.enumeration import Enumeration
     from .inference.tempering import Tempering
@@ -56,6 +58,7 @@ _HOMES = {
     "LassoSelection": "baselines",
     "LinearGaussian": "conditionals.linear_gaussian",
     "MarginalSelection": "baselines",
+    "MissingFileError": "exceptions",
     "MixingWarning": "exceptions",
     "Moments": "moments",
     "MultiEnvironmentData": "data",
@@ -73,6 +76,7 @@ _HOMES = {
     "Tempering": "inference.tempering",
     "UniformPrior": "priors",
     "Variational": "inference.variational",
+    "WrongTypeError": "exceptions",
     "compare": "comparison",
     "spline": "data",
 }
@@ -95,6 +99,7 @@ __all__ = [
     "LassoSelection",
     "LinearGaussian",
     "MarginalSelection",
+    "MissingFileError",
     "MixingWarning",
     "Moments",
     "MultiEnvironmentData",
@@ -112,6 +117,7 @@ __all__ = [
     "Tempering",
     "UniformPrior",
     "Variational",
+    "WrongTypeError",
     "__version__",
     "compare",
     "spline",

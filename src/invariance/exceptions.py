@@ -15,6 +15,14 @@ class SettingError(InvarianceError, ValueError):
     """A parameter has a value that is not known or not possible."""
 
 
+class WrongTypeError(InvarianceError, TypeError):
+    """Something of another kind was handed in than can be taken; the message says what can."""
+
+
+class MissingFileError(InvarianceError, FileNotFoundError):
+    """There is no such file or folder; the message names it."""
+
+
 class EngineError(InvarianceError, RuntimeError):
     """The engine cannot do this job; the message says what would."""
 

@@ -122,7 +122,9 @@ def test_text_that_is_numbers(convert: Callable[[pd.DataFrame], Any]) -> None:
 
 def test_a_value_that_is_not_a_number_is_named() -> None:
     table = TABLE.assign(dose=["1", "2", "less", "none", *["3"] * (N - 4)])
-    with failing("column 'dose' is in numeric=, but 'less' is not a number. Leave it out with exclude=['dose'],"):
+    with failing(
+        "column 'dose' is in numeric=, but 'less' is not a number. Mend such values, or take 'dose' out of numeric=."
+    ):
         from_table(table, **ASKED, numeric=["dose"])
 
 
@@ -444,8 +446,8 @@ def test_a_column_that_turns_into_text_is_named(tmp_path: Path) -> None:
     table = TABLE.assign(code=["1", "2", *["x", "y", "z", "u"] * ((N - 2) // 4), "x", "y"])
     table.to_csv(tmp_path / "t.csv", index=False)
     phrase = (
-        "column 'code' holds numbers in the first rows of the file, and later on values that are no numbers: mend "
-        "these, or take its values as levels, categorical=['code']."
+        "column 'code' holds numbers, or true and false, in the first rows of the file, and other values later on: "
+        "mend these, or take its values as levels, categorical=['code']."
     )
     with failing(phrase):
         list(read_chunks(tmp_path / "t.csv", **ASKED, rows_per_chunk=2))

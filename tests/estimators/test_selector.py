@@ -8,11 +8,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from invariance import BIP, ICP, DataError, DataWarning, MultiEnvironmentData, Screened, UniformPrior
+from invariance import BIP, ICP, DataError, DataWarning, InclusionPrior, MultiEnvironmentData, Screened, UniformPrior
 from invariance.datasets import make_example
 from invariance.exceptions import EmptySelectionWarning
 
@@ -204,6 +205,55 @@ def test_the_way_out_of_an_empty_selection_keeps_the_settings(settings: dict) ->
     eval(f"model.{remedy[0]}").fit(table, y)
     assert model.transform(table).shape[1] == 1
     assert model.support_[np.argmax(model.inclusion_probabilities_)]
+
+
+def of_many_types() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """A table with a category, a number and a boolean; the outcome, the labels."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(["a", "b", "c"], 60)
+    region, x = rng.choice(["n", "s", "w"], 180), rng.normal(size=180) + np.repeat([0.0, 1.0, 2.0], 60)
+    y = x + (region == "s") + rng.normal(size=180)
+    return pd.DataFrame({"region": pd.Categorical(region), "x": x, "flag": x + y > 1}), y, site
+
+
+FRAMES = {
+    "categories": lambda table: table,
+    "arrow types": lambda table: table.convert_dtypes(dtype_backend="pyarrow"),
+    "text": lambda table: table.astype({"region": str}),
+    "polars": pl.from_pandas,
+    "arrow": pa.Table.from_pandas,
+}
+
+
+@pytest.mark.parametrize("convert", FRAMES.values(), ids=FRAMES)
+def test_transform_takes_what_fit_takes(convert) -> None:
+    table, y, site = of_many_types()
+    X = convert(table)
+    everything = BIP(select="threshold", threshold=0.0).fit(X, y, environments=site)
+    wanted = table.astype(object).to_numpy()
+    np.testing.assert_array_equal(everything.transform(X), wanted)
+    for container, kind in (("pandas", pd.DataFrame), ("polars", pl.DataFrame)):
+        chosen = everything.set_output(transform=container).transform(X)
+        assert isinstance(chosen, kind)
+        assert list(chosen.columns) == ["region", "x", "flag"]
+        assert chosen["x"].to_numpy().dtype == np.float64
+        np.testing.assert_array_equal(chosen["region"].to_numpy().astype(str), table["region"].astype(str))
+    mode = BIP(prior=InclusionPrior({"x": 1.0, "region": 0.0, "flag": 0.0})).fit(X, y, environments=site)
+    assert mode.transform(X).dtype == np.float64
+    np.testing.assert_array_equal(mode.transform(X), table[["x"]])
+
+
+def test_transform_looks_at_values_as_predict_does() -> None:
+    table, y, site = of_many_types()
+    model = BIP(select="threshold", threshold=0.0).fit(table, y, environments=site)
+    holes = table.assign(**{name: table[name].mask(table.index < 2) for name in ("region", "x")})
+    for use in (model.predict, model.transform):
+        with pytest.raises(DataError, match=r"missing values \(NaN\) in 'region' \(2 rows\), 'x' \(2 rows\)\. Replace"):
+            use(holes)
+    with pytest.raises(ValueError, match=r"Feature names must be in the same order"):
+        model.transform(table[["x", "region", "flag"]])
+    with pytest.warns(EmptySelectionWarning):
+        assert BIP(prior=UniformPrior(max_size=0)).fit(table, y, environments=site).transform(table).shape == (180, 0)
 
 
 def test_a_selection_is_made_without_a_word() -> None:

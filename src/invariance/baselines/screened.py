@@ -11,6 +11,7 @@ from sklearn.base import clone
 from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.selector import EnvironmentSelector
+from ..estimators.table_settings import refuse_inside
 from ..screening.lasso_screen import LassoScreen, Screening
 
 
@@ -22,6 +23,7 @@ class Screened(EnvironmentSelector):
     estimator : the method, for example ICP()
     screen : LassoScreen(); None is the default one
     environment : name of the column of a data frame X that holds the environment labels
+    categorical, numeric, groups, handle_unknown : as in BIP; the method itself must not have them
 
     Attributes
     ----------
@@ -41,10 +43,23 @@ class Screened(EnvironmentSelector):
     (4, False)
     """
 
-    def __init__(self, estimator: Any, screen: LassoScreen | None = None, environment: str | None = None) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        screen: LassoScreen | None = None,
+        environment: str | None = None,
+        categorical: Any = "auto",
+        numeric: Any = (),
+        groups: Any = None,
+        handle_unknown: str = "error",
+    ) -> None:
         self.estimator = estimator
         self.screen = screen
         self.environment = environment
+        self.categorical = categorical
+        self.numeric = numeric
+        self.groups = groups
+        self.handle_unknown = handle_unknown
 
     def fit_screened(self, data: MultiEnvironmentData, screening: Screening) -> Screened:
         """As fit_data, with a screening that was done before: several methods can share one."""
@@ -62,6 +77,9 @@ class Screened(EnvironmentSelector):
     def screening(self, data: MultiEnvironmentData) -> Screening:
         """What the screen alone says, for `fit_screened`."""
         return self.used_screen.screen(data, f"Screened({type(self.estimator).__name__}(), screen={{}})")
+
+    def _check_table_settings(self) -> None:
+        refuse_inside("Screened", self.estimator)
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         given = getattr(self, "_given", None)

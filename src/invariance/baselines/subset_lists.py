@@ -36,7 +36,7 @@ class BitPatterns:
         return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
 
     def lists(self, positions: Integers) -> Lists:
-        """(starts, members), as `invariance.subsets.as_lists` gives them."""
+        """(starts, members), as `invariance.data.subsets.as_lists` gives them."""
         return as_lists(self.masks(positions))
 
 

@@ -27,7 +27,7 @@ from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector, require_data
-from ..exceptions import DataWarning, EngineError, SettingError
+from ..exceptions import DataWarning, EngineError, SettingError, WrongTypeError
 from ..screening.lasso_screen import LassoScreen, Screening
 from .text import comparison_summary
 
@@ -218,7 +218,8 @@ def named_methods(methods: Any, n_features: int, bip: BIP | None = None) -> list
         raise SettingError(f"no methods to compare: name some of {', '.join(METHODS)}.")
     for name, model in pairs:
         if not isinstance(model, EnvironmentSelector):
-            raise TypeError(f"method {name!r} is {type(model).__name__}, which is not one of this package's methods.")
+            kind = type(model).__name__
+            raise WrongTypeError(f"method {name!r} is {kind}, which is not one of this package's methods.")
     counts: dict[str, int] = {}
     distinct = []
     for name, model in pairs:

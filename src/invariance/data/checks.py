@@ -1,4 +1,4 @@
-"""Complaints about input: the two classes, and the checks that need names, labels and counts only.
+"""Complaints about input that need names, labels and counts only.
 
 Every message says what is wrong (which column, which environment, how many rows) and what to do about it.
 """

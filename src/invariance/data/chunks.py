@@ -14,7 +14,7 @@ from .choices import Choices, excluding
 from .columns import as_frame, series_values
 from .encoding import Encoding, Learner
 from .multi_environment import MultiEnvironmentData, encoded
-from .raw import RawTable
+from .raw import RawTable, refuse
 from .reading import column_names, iter_columns
 from .screening import NO_ROWS, Rows, screened
 
@@ -91,10 +91,11 @@ class _Source(NamedTuple):
         for frame in self._frames(texts):
             raw = RawTable.of_frame(frame, self.names, self.choices)
             changed = [name for name in self.names if name in {**raw.levels, **raw.refused} and name not in texts]
+            refuse({name: raw.refused[name] for name in changed if name in self.choices.numeric}, in_table=True)
             if changed:
                 raise DataError(
-                    f"column {changed[0]!r} holds numbers in the first rows of the file, and later on values that are "
-                    f"no numbers: mend these, or take its values as levels, categorical={changed!r}."
+                    f"column {changed[0]!r} holds numbers, or true and false, in the first rows of the file, and other "
+                    f"values later on: mend these, or take its values as levels, categorical={changed!r}."
                 )
             y = series_values(frame[self.outcome], self.outcome, "outcome")
             labels = frame[self.environment].to_list()

@@ -147,7 +147,7 @@ def array_values(values: Any, what: str) -> Floats:
             f"{what} holds complex numbers. Complex data not supported: use the real and imaginary parts as "
             "separate columns."
         )
-    first = array.flat[0] if array.size else None
+    first = array.item(0) if array.size else None
     if array.dtype.kind == "O":
         raise DataError(
             f"{what} is an object array (for example {first!r}): convert it with .astype(float), after "

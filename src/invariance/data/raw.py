@@ -10,7 +10,7 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError
-from .checks import check_distinct_labels, encode_labels, listing
+from .checks import check_distinct_labels, encode_labels, listing, quoted
 from .choices import Choices
 from .columns import present_values, reads_as_number, series_values
 
@@ -30,11 +30,13 @@ class Levels(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why a column cannot be used, and whether its text could be read as numbers, or its values as levels."""
+    """Why a column cannot be used, and whether its text could be read as numbers, or its values as levels; claimed:
+    whether numeric= names it, beside which no other remedy can be stated."""
 
     reason: str
     numeric: bool = False
     categorical: bool = False
+    claimed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ def _kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] | Refu
     if name in choices.numeric:
         wrong = not_a_number(series)
         shown = f"is in numeric=, but {wrong!r} is not a number"
-        return text_as_numbers if wrong is None else Refusal(shown, categorical=True)
+        return text_as_numbers if wrong is None else Refusal(shown, claimed=True)
     if dtype.is_numeric() or dtype == nw.Boolean or series.null_count() == len(series):
         return level_codes if name in choices.categorical else series_values
     if dtype in (nw.String, nw.Categorical, nw.Enum):
@@ -205,12 +207,22 @@ def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
-    it = "it" if len(refused) == 1 else "them"
-    remedies = [f"Leave {it} out with exclude={list(refused)!r}" if in_table else f"Leave {it} out of X"]
+    claimed = [name for name, refusal in refused.items() if refusal.claimed]
+    others = {name: refusal for name, refusal in refused.items() if not refusal.claimed}
+    advice = _remedies(others, "it" if len(refused) == 1 else quoted(others) if claimed else "them", in_table)
+    if claimed:
+        advice += f" Mend such values, or take {quoted(claimed)} out of numeric=."
+    raise DataError(f"{found}.{advice}")
+
+
+def _remedies(refused: Mapping[str, Refusal], them: str, in_table: bool) -> str:
+    if not refused:
+        return ""
+    remedies = [f"Leave {them} out with exclude={list(refused)!r}" if in_table else f"Leave {them} out of X"]
     readable = [name for name, refusal in refused.items() if refusal.numeric]
     levelled = [name for name, refusal in refused.items() if refusal.categorical]
     if readable:
         remedies.append(f"read text as numbers with numeric={readable!r}")
     if levelled:
         remedies.append(f"take values as levels with categorical={levelled!r}")
-    raise DataError(f"{found}. {', or '.join(remedies)}.")
+    return f" {', or '.join(remedies)}."

@@ -93,7 +93,7 @@ class SplineBasis:
 Term = Numbers | Dummies | SplineBasis
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spline:
     """A natural cubic spline of one column, whose knots are not placed yet; see `spline`."""
 
@@ -107,6 +107,9 @@ class Spline:
             raise SettingError(
                 f"spline({self.column!r}, knots={self.knots!r}): knots must be a whole number, {FEWEST_KNOTS} or more."
             )
+
+    def __repr__(self) -> str:
+        return f"spline({self.column!r}, knots={self.knots!r})"
 
     def fitted(self, values: Floats) -> SplineBasis:
         """With knots at quantiles of the values (N,), equally spaced from 5% to 95%."""
@@ -129,7 +132,7 @@ def spline(column: str, knots: int = 4) -> Spline:
 
     >>> from invariance import BIP, spline
     >>> BIP(groups=[spline("age", knots=4)]).groups
-    [Spline(column='age', knots=4)]
+    [spline('age', knots=4)]
     """
     return Spline(column, knots)
 

@@ -15,7 +15,11 @@ from ..conditionals.registry import as_conditional
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.base import Rule
 from ..decisions.registry import as_rule
+<<<<<<< HEAD
 from ..exceptions import SettingError
+=======
+from ..exceptions import WrongTypeError
+>>>>>>> h-fixfaces
 from ..inference.base import Engine, RunOptions
 from ..inference.registry import choose_engine
 from ..inference.target import Target
@@ -23,6 +27,7 @@ from ..moments.moments import Moments
 from ..priors.base import Prior
 from ..priors.parsing import as_prior
 from .selector import EnvironmentSelector
+from .table_settings import refuse_for_ready_data
 
 
 class BIP(EnvironmentSelector):
@@ -109,11 +114,12 @@ class BIP(EnvironmentSelector):
         known, columns_.
         """
         if not isinstance(moments, Moments):
-            raise TypeError(
+            raise WrongTypeError(
                 f"fit_moments needs Moments, not {type(moments).__name__}: compute them with "
                 "Moments.from_chunks(read_chunks(file, outcome=..., environment=...))."
             )
         self._check_handle_unknown()
+        refuse_for_ready_data(self, "fit_moments", "read_chunks")
         self._fit_by_name(moments)
         return self
 

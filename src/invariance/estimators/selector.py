@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .._tools.arrays import Floats, Mask
@@ -17,9 +20,18 @@ from ..data.checks import DROP_HINT, quoted, warn, with_counts
 from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.raw import RawTable
-from ..exceptions import DataError, EmptySelectionWarning, SettingError, SingleEnvironmentWarning
+from ..data.screening import outcome_array
+from ..exceptions import (
+    DataError,
+    EmptySelectionWarning,
+    InvarianceError,
+    SettingError,
+    SingleEnvironmentWarning,
+    WrongTypeError,
+)
 from ..moments.least_squares import least_squares
 from .layout import Layout
+from .table_settings import READING, defaults_of, refuse_for_ready_data, stated, typed
 
 
 class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
@@ -58,9 +70,10 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         """
         given, labels = X, environments
         self._check_handle_unknown()
+        self._check_table_settings()
         X, environments = self._split_environment(X, environments)
         table, y, names = self._validated(X, y)
-        how = {"categorical": self.categorical, "numeric": self.numeric, "groups": self.groups}
+        how = {name: getattr(self, name) for name in READING}
         try:
             data = MultiEnvironmentData.from_arrays(table, y, environments, feature_names=names, **how)
         except DataError as error:
@@ -74,12 +87,21 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any, list[str] | None]:
         """X as numbers, or as it is if it is a data frame that holds others; y; the names of the columns."""
+        if y is None:
+            raise DataError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None: "
+                "fit(X, y, environments=labels)."
+            )
+        names = None
         if frame_names(X) is None or holds_numbers(as_frame(X, "X")):
-            values, y = validate_data(self, X, y, validate_separately=(_X_AS_NUMBERS, _Y_AS_NUMBERS))
+            with _complaints("X", lambda: array_values(X, "X")):
+                X = validate_data(self, X, **_X_AS_NUMBERS)
             names = list(getattr(self, "feature_names_in_", [])) or None
-            return values, column_or_1d(y, warn=True), names
-        validate_data(self, X, skip_check_array=True)
-        return X, column_or_1d(check_array(y, input_name="y", **_Y_AS_NUMBERS), warn=True), None
+        else:
+            validate_data(self, X, skip_check_array=True)
+        with _complaints("y", lambda: outcome_array(y)):
+            y = column_or_1d(check_array(y, input_name="y", **_Y_AS_NUMBERS), warn=True)
+        return X, y, names
 
     def fit_data(self, data: MultiEnvironmentData) -> Self:
         """Fit to a data set that is already checked; keeps its names and labels.
@@ -89,6 +111,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         """
         require_data(data, "fit_data")
         self._check_handle_unknown()
+        refuse_for_ready_data(self, "fit_data", "MultiEnvironmentData.from_table")
         self._fit_by_name(data)
         return self
 
@@ -162,7 +185,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """X with the selected features only; the environment column, if there is one, is left out."""
         if self._get_support_mask().any():
-            return super().transform(self._features_of(X))
+            return self._selected_columns(self._features_of(X))
         warn(
             "no feature was selected, so transform() returns a table without columns, which the next step of a "
             f"pipeline refuses. {self._way_out()}, or make this the last step: its predict() then gives the mean.",
@@ -170,7 +193,21 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="No features were selected")
-            return super().transform(self._features_of(X))
+            return self._selected_columns(self._features_of(X))
+
+    def _selected_columns(self, X: Any) -> Any:
+        """What is selected of a table of features. Where it holds more than numbers, values stay as they are."""
+        encoding = self._layout.encoding
+        if encoding is None or frame_names(X) is None:
+            return super().transform(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        frame = as_frame(X, "X")
+        _check_finite(encoding.read(frame, self._layout.ignored))
+        chosen = frame.select([name for name, selected in zip(frame.columns, self.support_, strict=True) if selected])
+        container = _get_output_config("transform", estimator=self)["dense"]
+        if container == "default" or not self.support_.any():
+            return _as_array(chosen, len(frame))
+        return chosen.to_pandas() if container == "pandas" else chosen.to_polars()
 
     def _way_out(self) -> str:
         """What may lead to a selection that is not empty; the beginning of a sentence."""
@@ -189,17 +226,19 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
                 f"environment labels came twice: through environments= and from the column {self.environment!r} that "
                 "the constructor names. Use one of the two."
             )
+        columns = frame_names(X)
         if not self._has_environment_column(X):
-            columns = list(getattr(X, "columns", []))
             raise DataError(
                 f"environment={self.environment!r} names a column of X, but X has "
-                + (f"only {columns}." if columns else "no column names.")
+                + (f"only {quoted(columns)}." if columns else "no column names.")
                 + " Pass a data frame with that column, or fit(X, y, environments=labels)."
             )
         import narwhals as nw
 
+        labels = as_frame(X, "X")[self.environment].to_list()
         frame = nw.from_native(X, eager_only=True)
-        return nw.to_native(frame.drop(self.environment)), frame[self.environment].to_list()
+        features = [name for name in frame.columns if str(name) != self.environment]
+        return frame.select(features).to_native(), labels
 
     def _features_of(self, X: Any) -> Any:
         """The features of X: all columns but the environment's; after fit_data, those that it named."""
@@ -235,7 +274,10 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             arguments = f"{without}, y, X[{name}]"
         else:
             arguments = "X, y" if environments is None else "X, y, environments"
-        return f"fit_data(MultiEnvironmentData.from_arrays({arguments}, missing='drop')) leaves those rows out"
+        settings = stated(self)
+        moved = f"set_params({typed(defaults_of(settings))})." if settings else ""
+        how = typed({"missing": "drop"} | settings)
+        return f"{moved}fit_data(MultiEnvironmentData.from_arrays({arguments}, {how})) leaves those rows out"
 
     def _where_to_say(self, message: str) -> str:
         """Where a setting that the message names is made, if the constructor does not take it."""
@@ -245,12 +287,15 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         name = type(self).__name__
         return f" {name} takes such settings with the data: fit_data(MultiEnvironmentData.from_arrays(...))."
 
+    def _check_table_settings(self) -> None:
+        """Raise where something that concerns tables is said in the wrong place."""
+
     def _check_handle_unknown(self) -> None:
         if self.handle_unknown not in ("error", "ignore"):
             raise SettingError(f"handle_unknown={self.handle_unknown!r} is not known: use 'error' or 'ignore'.")
 
     def _has_environment_column(self, X: Any) -> bool:
-        return self.environment is not None and self.environment in list(getattr(X, "columns", []))
+        return self.environment is not None and self.environment in (frame_names(X) or ())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -263,10 +308,24 @@ _X_AS_NUMBERS = {"dtype": np.float64, "ensure_min_samples": 3, "ensure_all_finit
 _Y_AS_NUMBERS = {"dtype": np.float64, "ensure_2d": False, "ensure_all_finite": False}
 
 
+@contextmanager
+def _complaints(what: str, explain: Callable[[], object]) -> Iterator[None]:
+    """What scikit-learn complains of inside the block, in the words of `explain` if that finds something wrong too."""
+    try:
+        yield
+    except InvarianceError:
+        raise
+    except TypeError as error:
+        raise WrongTypeError(f"{what} cannot be read as numbers: {error}") from None
+    except ValueError as error:
+        explain()
+        raise DataError(str(error)) from None
+
+
 def require_data(data: Any, caller: str) -> None:
     """Raise when anything but a MultiEnvironmentData was given, and say how to build one."""
     if not isinstance(data, MultiEnvironmentData):
-        raise TypeError(
+        raise WrongTypeError(
             f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: build one with "
             "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
         )
@@ -282,6 +341,17 @@ def _columns_of(X: Any, columns: tuple[str, ...]) -> Floats:
     if lost:
         raise DataError(f"X lacks columns that the model was fitted to: {quoted(lost)}.")
     return frame_values(as_frame(X, "X"), columns) if values is None else values
+
+
+def _as_array(frame: Any, n_rows: int) -> NDArray:
+    """(n_rows, number of columns) of a narwhals frame: float64, or objects where some columns are no numbers"""
+    names = frame.columns
+    if names and holds_numbers(frame):
+        return frame_values(frame, names)
+    values = np.empty((n_rows, len(names)), dtype=object)
+    for j, name in enumerate(names):
+        values[:, j] = frame[name].to_list()
+    return values
 
 
 def _check_finite(raw: RawTable) -> None:

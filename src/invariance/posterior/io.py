@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
+from ..exceptions import DataError, MissingFileError
 from .verdict import Verdict
 
 if TYPE_CHECKING:
@@ -65,36 +66,36 @@ def to_json(posterior: Posterior) -> str:
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def from_json(path_or_text: str | Path) -> dict[str, Any]:
-    """The arguments of the Posterior that `to_json` wrote; ValueError says what is wrong with a bad file."""
+def from_json(path_or_text: str | Path) -> tuple[dict[str, Any], str]:
+    """The arguments of the Posterior that `to_json` wrote, and where they are from; DataError says what is wrong."""
     text, origin = _read(path_or_text)
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise ValueError(
+        raise DataError(
             f"{origin} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         ) from error
     except ValueError as error:
-        raise ValueError(f"{origin} is not valid JSON: {error}") from error
+        raise DataError(f"{origin} is not valid JSON: {error}") from error
     if not isinstance(content, dict) or "format" not in content:
-        raise ValueError(f'{origin} is not a saved posterior: it has no key "format"')
+        raise DataError(f'{origin} is not a saved posterior: it has no key "format"')
     if content["format"] != FORMAT:
-        raise ValueError(
+        raise DataError(
             f"{origin} has the format {content['format']!r}, and this version reads {FORMAT!r}; "
             "read it with the version of invariance that wrote it"
         )
     content = _LATER_KEYS | content
     missing = [key for key in _KEYS if key not in content]
     if missing:
-        raise ValueError(f"{origin} is incomplete: it has no key {', '.join(map(repr, missing))}")
+        raise DataError(f"{origin} is incomplete: it has no key {', '.join(map(repr, missing))}")
     arguments: dict[str, Any] = {}
     for key in _KEYS:
         try:
             value = _decode_field(key, content)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{origin} is damaged at key {key!r}: {error}") from error
+            raise DataError(f"{origin} is damaged at key {key!r}: {error}") from error
         arguments["masks" if key == "subsets" else key] = value
-    return arguments
+    return arguments, origin
 
 
 def to_datatree(posterior: Posterior) -> Any:
@@ -262,6 +263,8 @@ def _read(path_or_text: str | Path) -> tuple[str, str]:
     try:
         return path.read_text(encoding="utf-8"), str(path)
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {str(path)!r} to read a posterior from") from None
+        raise MissingFileError(f"there is no file {str(path)!r} to read a posterior from") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a saved posterior: it is not UTF-8 text") from error
+        raise DataError(f"{path} is not a saved posterior: it is not UTF-8 text") from error

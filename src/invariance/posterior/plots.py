@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._tools.arrays import Mask
 from .._tools.layout import name_labels, shorten
 from ..data.subsets import as_mask
-from ..exceptions import SettingError
+from ..exceptions import MissingFileError, SettingError
 from .posterior import Posterior
 from .summary import format_probability
 
@@ -124,6 +124,6 @@ def save_inclusion(
     if path.suffix[1:].lower() not in kinds:
         raise SettingError(f"cannot write a picture as {path.suffix!r}; use one of {', '.join(sorted(kinds))}")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
+        raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
     figure.savefig(path, dpi=150)
     return path

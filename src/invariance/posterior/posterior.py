@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.subsets import as_mask
-from ..exceptions import PosteriorError
+from ..exceptions import DataError, PosteriorError, SettingError
 from .verdict import Verdict
 
 if TYPE_CHECKING:
@@ -209,8 +209,8 @@ class Posterior:
 
         Columns: subset (tuple of names), size, log_ratio, probability, cumulative.
         """
-        if top is not None and top < 1:
-            raise ValueError(f"top must be at least 1, not {top}")
+        if top is not None:
+            _check_at_least_one("top", top)
         return self._frame((self.masks[:top], self.log_ratios[:top], self.log_probabilities[:top]))
 
     def credible_subsets(self, level: float = 0.95) -> pd.DataFrame:
@@ -220,7 +220,7 @@ class Posterior:
         for more; if that does not help, everything at hand is returned, with a warning that says how much.
         """
         if not 0 < level <= 1:
-            raise ValueError(f"level must be above 0 and at most 1, not {level}")
+            raise SettingError(f"level must be above 0 and at most 1, not {level}")
         table: SubsetTable = (self.masks, self.log_ratios, self.log_probabilities)
         if self.table_mass < level - LEVEL_TOLERANCE and self.source is not None:
             more = self.source.leading(level)
@@ -259,8 +259,7 @@ class Posterior:
         """Draw n subsets: a boolean DataFrame (n, p) with one column per feature."""
         import pandas as pd
 
-        if n < 1:
-            raise ValueError(f"n must be at least 1, not {n}")
+        _check_at_least_one("n", n)
         rng = np.random.default_rng(random_state)
         if self.source is not None:
             draws = np.asarray(self.source.sample(n, rng), dtype=bool)
@@ -279,8 +278,7 @@ class Posterior:
         """What a person wants to see: prints as text within 80 columns, shows as HTML in notebooks."""
         from .summary import Summary
 
-        if top < 1:
-            raise ValueError(f"top must be at least 1, not {top}")
+        _check_at_least_one("top", top)
         return Summary(self, top)
 
     def reading(self) -> str:
@@ -309,7 +307,11 @@ class Posterior:
         """Read what `to_json` wrote, from a file or from the text itself. Arrays come back exactly."""
         from .io import from_json
 
-        return cls(**from_json(path_or_text))
+        arguments, origin = from_json(path_or_text)
+        try:
+            return cls(**arguments)
+        except ValueError as error:
+            raise DataError(f"{origin} is damaged: {error}") from error
 
     def to_datatree(self) -> Any:
         """An `xarray.DataTree` with the groups "posterior" and "subsets" (needs the extra `xarray`)."""
@@ -347,6 +349,11 @@ class Posterior:
                 "cumulative": np.minimum(np.cumsum(probability), 1.0),
             }
         )
+
+
+def _check_at_least_one(name: str, value: int) -> None:
+    if value < 1:
+        raise SettingError(f"{name} must be at least 1, not {value}")
 
 
 def _floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:

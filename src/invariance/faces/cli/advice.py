@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ...baselines.registry import class_names
 from ...inference.registry import ENGINES
+from .names import write_names
 
 if TYPE_CHECKING:
     from ...comparison.comparison import Comparison
@@ -24,6 +25,7 @@ AnyPosterior = TypeVar("AnyPosterior", bound="Posterior")
 
 _ENGINES = ENGINES.class_names
 _METHODS = class_names()
+_LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 
 
 def _engine(match: re.Match[str]) -> str:
@@ -43,7 +45,7 @@ def _screened(match: re.Match[str]) -> str:
 
 def _columns(match: re.Match[str]) -> str:
     names = ast.literal_eval(match["columns"])
-    return f"--{match['columns_as']} {shlex.quote(','.join(names))}"
+    return f"--{match['columns_as']} {shlex.quote(write_names(names))}"
 
 
 # The first rule that fits a place wins, and what it puts there is not looked at again. A quoted name is a column's.
@@ -54,7 +56,8 @@ _RULES: tuple[Rule, ...] = (
     (r"(?:prior=)?UniformPrior\(max_size=(?P<largest>\d+)\)", lambda match: f"--max-size {match['largest']}"),
     (r"inference='(?P<inference>\w+)'", lambda match: f"--inference {match['inference']}"),
     (r"missing='(?P<missing>\w+)'", lambda match: f"--missing {match['missing']}"),
-    (r"(?P<columns_as>exclude|categorical|numeric)=(?P<columns>\[(?:'[^']*'|\"[^\"]*\"|, )+\])", _columns),
+    (rf"(?P<columns_as>exclude|categorical|numeric)=(?P<columns>\[(?:{_LITERAL}|, )+\])", _columns),
+    (r"(?P<said_in>categorical|numeric)=(?=[\s,.:])", lambda match: f"--{match['said_in']}"),
     (r"features=\[\.\.\.\]", lambda match: "--features A,B,C"),
     (r"pass features=None", lambda match: "leave --features out"),
     (r"(?<!['\"\w])max_size=(?P<size>\d+)", lambda match: f"--max-size {match['size']}"),

@@ -15,6 +15,7 @@ from ..._version import __version__
 from ...baselines.registry import listing, remarks
 from .advice import comparison_for_command_line
 from .console import plain_speech, say, show
+from .names import read_names
 from .options import (
     CategoricalOption,
     EnvironmentOption,
@@ -249,16 +250,12 @@ def _table(
         file,
         outcome,
         environment,
-        features=None if features is None else _names(features),
+        features=None if features is None else read_names(features),
         missing=missing.value,
-        exclude=_names(exclude),
-        categorical=_names(categorical) or "auto",
-        numeric=_names(numeric),
+        exclude=read_names(exclude),
+        categorical=read_names(categorical) or "auto",
+        numeric=read_names(numeric),
     )
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 @app.command(epilog=_DEMO_EXAMPLES)
