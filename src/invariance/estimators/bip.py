@@ -15,11 +15,7 @@ from ..conditionals.registry import as_conditional
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.base import Rule
 from ..decisions.registry import as_rule
-<<<<<<< HEAD
-from ..exceptions import SettingError
-=======
-from ..exceptions import WrongTypeError
->>>>>>> h-fixfaces
+from ..exceptions import SettingError, WrongTypeError
 from ..inference.base import Engine, RunOptions
 from ..inference.registry import choose_engine
 from ..inference.target import Target
