@@ -68,13 +68,9 @@ def groups_of(data: MultiEnvironmentData) -> list[np.ndarray]:
 def ranks_of(data: MultiEnvironmentData) -> np.ndarray:
     """(2**p, E + 1) of all subsets, by singular values of the centred columns."""
     scaled = data.X / np.abs(data.X).max(axis=0)
-    return np.array(
-        [
-            [np.linalg.matrix_rank(scaled[np.ix_(g, chosen)] - scaled[np.ix_(g, chosen)].mean(axis=0), tol=1e-9)
-             for g in groups_of(data)]
-            for chosen in data.features.expand(all_masks(data.n_features))
-        ]
-    )  # fmt: skip
+    centred = [scaled[rows] - scaled[rows].mean(axis=0) for rows in groups_of(data)]
+    chosen = data.features.expand(all_masks(data.n_features))
+    return np.array([[np.linalg.matrix_rank(part[:, columns], tol=1e-9) for part in centred] for columns in chosen])
 
 
 def models(data: MultiEnvironmentData) -> list:
@@ -142,7 +138,8 @@ def test_a_category_is_no_dependence_for_which_rows_are_needed(monkeypatch: pyte
 
 def test_nothing_is_said_where_log_ratios_cannot_scatter() -> None:
     """One environment; or no degree of freedom left in one of several."""
-    one = LinearGaussian().bind(MultiEnvironmentData.from_arrays(table(False, False).X, table(False, False).y))
+    data = table(False, False)
+    one = LinearGaussian().bind(MultiEnvironmentData.from_arrays(data.X, data.y))
     few = LinearGaussian().bind(simulated(3, (4, 30), seed=1))
     for null in (one.null_many(np.eye(7)), few.null_many([[1, 1, 1]])):
         assert (null.expected == -np.inf).all()
@@ -240,12 +237,10 @@ def test_dependent_features_are_named_not_their_columns_neighbours() -> None:
 
 def test_what_a_subset_costs_grows_with_the_squares_of_widths_and_a_walk_gains_less() -> None:
     def model_of(widths: list[int]):
-        columns = [f"x{j}" for j in range(sum(widths))]
-        starts = np.concatenate([[0], np.cumsum(widths)])
-        groups = {f"g{j}": tuple(columns[starts[j] : starts[j + 1]]) for j in range(len(widths)) if widths[j] > 1}
-        rng = np.random.default_rng(0)
-        X, y = rng.normal(size=(180, sum(widths))), rng.normal(size=180)
-        return LinearGaussian().bind(data_of(X, y, {name: list(members) for name, members in groups.items()}))
+        starts = np.cumsum([0, *widths])
+        groups = {f"g{j}": [f"x{c}" for c in range(starts[j], starts[j + 1])] for j in range(len(widths))}
+        X = np.random.default_rng(0).normal(size=(180, sum(widths) + 1))
+        return LinearGaussian().bind(data_of(X[:, :-1], X[:, -1], groups))
 
     single, mixed, wide, widest = (model_of(widths) for widths in ([1, 1, 1], [3, 1, 1, 1], [4, 4], [12, 12]))
     assert [model.steps_per_subset for model in (single, mixed, wide)] == [4, 4 * 3, 4 * 16]
@@ -311,8 +306,8 @@ class Stopping(ByLikelihood):
 
 def test_a_pooled_fit_that_beats_the_local_ones_is_an_optimisers_error() -> None:
     """Forgiven where it is rounding, and no value at all where it is more."""
-    y = np.tile(table(False, False).y[:60], 3)
-    same = MultiEnvironmentData.from_arrays(np.tile(table(False, False).X[:60], (3, 1)), y, SITES)
+    data = table(False, False)
+    same = MultiEnvironmentData.from_arrays(np.tile(data.X[:60], (3, 1)), np.tile(data.y[:60], 3), SITES)
     masks = np.eye(7, dtype=bool)
     np.testing.assert_allclose(Stopping(0.0).bind(same).log_ratio_many(masks), 0.0, atol=1e-9)
     assert (Stopping(1e-7).bind(same).log_ratio_many(masks) == 0.0).all()

@@ -15,9 +15,9 @@ def one_hot(codes: np.ndarray, first: int = 0) -> np.ndarray:
     return (codes[:, None] == np.arange(first, codes.max() + 1)).astype(float)
 
 
-def moments_of(dummies: np.ndarray, environment: np.ndarray, seed: int = 0) -> Moments:
+def moments_of(dummies: np.ndarray, environment: np.ndarray) -> Moments:
     """The dummies as one feature "g", and a number x of its own."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, len(dummies)))
     names = [f"d{j}" for j in range(dummies.shape[1])]
     X = np.column_stack([dummies, x])
@@ -34,11 +34,11 @@ def ranks(dummies: np.ndarray, environment: np.ndarray) -> np.ndarray:
 ENVIRONMENT = np.repeat([0, 1, 2], 40)
 
 
-def levels(absent: dict[int, int], seed: int = 1) -> np.ndarray:
+def levels(absent: dict[int, int]) -> np.ndarray:
     """(N,) one of four levels, all of them in every environment but for {environment: the level it lacks}."""
     codes = np.tile(np.arange(4), 30)
     for environment, level in absent.items():
-        codes[(ENVIRONMENT == environment) & (codes == level)] = (level + 1) % 4
+        codes[(environment == ENVIRONMENT) & (codes == level)] = (level + 1) % 4
     return codes
 
 
