@@ -1,0 +1,36 @@
+"""A screened method predicts as the method does, also where its mean is no linear function of the columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conformance_cases import StatsmodelsLogistic, table
+from invariance import BIP, ICP, InclusionPrior, LassoScreen, Screened
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+@pytest.mark.parametrize("forced", ["x0", "g"])
+def test_a_screened_logistic_model_predicts_probabilities(forced: str) -> None:
+    data = table(grouped=forced == "g", binary=True)
+    method = BIP(StatsmodelsLogistic(), prior=InclusionPrior({forced: 1.0}), inference="exact")
+    model = Screened(method, LassoScreen(k=2)).fit_data(data)
+    assert forced in model.selected_features_
+    kept = data.features.chosen(np.isin(data.feature_names, model.screened_features_))
+    X = pd.DataFrame(data.X, columns=data.features.columns)
+    predicted = model.predict(X)
+    np.testing.assert_allclose(predicted, model.estimator_.predict(X[list(kept.columns)]), rtol=1e-12)
+    linear = data.X @ model.coef_ + model.intercept_
+    np.testing.assert_allclose(predicted, 1.0 / (1.0 + np.exp(-linear)), rtol=1e-12)
+    assert np.ptp(predicted) > 0.3
+
+
+def test_a_screened_linear_model_predicts_linearly() -> None:
+    data = table(grouped=False, binary=False)
+    model = Screened(ICP(), LassoScreen(k=3)).fit_data(data)
+    X = pd.DataFrame(data.X, columns=data.feature_names)
+    np.testing.assert_allclose(model.predict(X), data.X @ model.coef_ + model.intercept_, rtol=1e-12)
+    np.testing.assert_allclose(
+        model.predict(X), model.estimator_.predict(X[list(model.screened_features_)]), rtol=1e-12
+    )

@@ -1,0 +1,348 @@
+"""What bound models say beside log Λ: parameters, degrees of freedom, fits, and what features have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from conformance_cases import Plain, StatsmodelsLogistic, UnitNoise, table
+from invariance import BIP, InclusionPrior, LinearGaussian, MultiEnvironmentData
+from invariance.conditionals.gaussian_rows import GaussianOnDemand
+from invariance.conditionals.likelihood import ByLikelihood, Maximum
+from invariance.exceptions import DataError
+from invariance.moments import Moments
+from twins import all_masks, half_n_log_variance, simulated
+
+SITES = np.repeat([0, 1, 2], 60)
+
+
+def data_of(X: np.ndarray, y: np.ndarray, groups: dict[str, list[str]], environment: np.ndarray = SITES):
+    return MultiEnvironmentData.from_arrays(X, y, environment, groups=groups)
+
+
+def category(seed: int = 0) -> MultiEnvironmentData:
+    """g: three dummies of a level that environment 1 lacks, x3, x4; x4 does not vary in environment 2."""
+    rng = np.random.default_rng(seed)
+    codes = np.where(SITES == 1, rng.integers(1, 4, 180), rng.integers(0, 4, 180))
+    X = np.column_stack([codes[:, None] == np.arange(1, 4), rng.normal(size=(180, 2))]).astype(float)
+    X[SITES == 2, 4] = 0.5
+    y = codes + X[:, 3] + rng.normal(size=180)
+    return data_of(X, y, {"g": ["x0", "x1", "x2"]})
+
+
+def sums() -> MultiEnvironmentData:
+    """x6 = x0 + x1, which subsets cannot hold beside both without a dependence; the others are free of any."""
+    data = simulated(6, (40, 50, 60), seed=2)
+    X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
+    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+
+
+def settings() -> MultiEnvironmentData:
+    """Three powers of a dose that each environment has set for all of its rows, and a number."""
+    rng = np.random.default_rng(4)
+    dose = np.array([1.0, 2.0, 4.0])[SITES]
+    X = np.column_stack([dose, dose**2, dose**3, rng.normal(size=180)])
+    return data_of(X, X[:, 3] + dose + rng.normal(size=180), {"g": ["x0", "x1", "x2"]})
+
+
+def powers() -> MultiEnvironmentData:
+    """Powers of numbers far from 0, of which the third is nearly a combination of the others, but not quite."""
+    rng = np.random.default_rng(5)
+    t = 20_000.0 + rng.normal(size=180) * (1.0 + SITES)
+    X = np.column_stack([t, t**2, t**3, rng.normal(size=180)])
+    return data_of(X, (t - 20_000.0) + X[:, 3] + rng.normal(size=180), {"g": ["x0", "x1", "x2"]})
+
+
+DATA = {"category": category, "sums": sums, "settings": settings, "grouped": lambda: table(True, False)}
+on_data = pytest.mark.parametrize("make", DATA.values(), ids=DATA)
+
+
+def groups_of(data: MultiEnvironmentData) -> list[np.ndarray]:
+    return [*map(data.rows, range(data.n_environments)), np.arange(data.n_rows)]
+
+
+def ranks_of(data: MultiEnvironmentData) -> np.ndarray:
+    """(2**p, E + 1) of all subsets, by singular values of the centred columns."""
+    scaled = data.X / np.abs(data.X).max(axis=0)
+    centred = [scaled[rows] - scaled[rows].mean(axis=0) for rows in groups_of(data)]
+    chosen = data.features.expand(all_masks(data.n_features))
+    return np.array([[np.linalg.matrix_rank(part[:, columns], tol=1e-9) for part in centred] for columns in chosen])
+
+
+def models(data: MultiEnvironmentData) -> list:
+    return [LinearGaussian(second_moments=how).bind(data) for how in ("all", "on demand")]
+
+
+# -------------------------------------------------------------------- parameters and degrees of freedom
+
+
+@on_data
+def test_parameters_and_degrees_are_those_of_the_ranks(make) -> None:
+    data = make()
+    masks, ranks = all_masks(data.n_features), ranks_of(data)
+    degrees = (ranks[:, :-1] + 2).sum(axis=1) - (ranks[:, -1] + 2)
+    gain = [
+        half_n_log_variance(np.empty((data.n_rows, 0)), data.y) - half_n_log_variance(data.X[:, chosen], data.y)
+        for chosen in data.features.expand(masks)
+    ]
+    for model in models(data):
+        prediction, null = model.prediction_many(masks), model.null_many(masks)
+        np.testing.assert_array_equal(prediction.parameters, ranks[:, -1] + 2)
+        np.testing.assert_array_equal(null.degrees, degrees)
+        np.testing.assert_allclose(prediction.gain, gain, rtol=1e-8, atol=1e-8)
+        assert (null.variance > 0.0).all()
+        np.testing.assert_allclose(null.expected, -0.5 * degrees, rtol=0.25)
+
+
+def test_moments_alone_know_the_rank_of_a_category() -> None:
+    data = category()
+    model = LinearGaussian().bind(Moments.from_data(data))
+    np.testing.assert_array_equal(model.ranks(all_masks(3)), ranks_of(data))
+
+
+def test_powers_of_a_setting_have_the_rank_of_the_environments() -> None:
+    for model in models(settings()):
+        assert model.prediction_many([[1, 0]]).parameters.tolist() == [4.0]
+        assert model.null_many([[1, 0]]).degrees.tolist() == [2.0]
+
+
+@on_data
+def test_what_is_said_of_a_subset_does_not_depend_on_the_others_asked(make) -> None:
+    data = make()
+    masks = all_masks(data.n_features)
+    for model in models(data):
+        together = [*model.prediction_many(masks), *model.null_many(masks)]
+        for row in range(0, len(masks), 3):
+            alone = [*model.prediction_many(masks[row]), *model.null_many(masks[row])]
+            np.testing.assert_allclose(np.ravel(alone), [values[row] for values in together], rtol=1e-12)
+
+
+def test_a_category_is_no_dependence_for_which_rows_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = category()
+    noise = np.random.default_rng(1).normal(size=180)
+    X = np.column_stack([data.X, noise, noise - data.X[:, 3]])
+    model = LinearGaussian().bind(data_of(X, data.y, {"g": ["x0", "x1", "x2"]}))
+    fitted: list[np.ndarray] = []
+    monkeypatch.setattr(
+        "invariance.conditionals.gaussian._fitted_ranks", lambda data, chosen: fitted.append(chosen) or [0] * 4
+    )
+    masks = all_masks(5)
+    model.ranks(masks)
+    together = masks[:, [1, 3, 4]].all(axis=1)
+    np.testing.assert_array_equal(fitted, model.features.expand(masks[together]))
+
+
+def test_nothing_is_said_where_log_ratios_cannot_scatter() -> None:
+    """One environment; or no degree of freedom left in one of several."""
+    data = table(False, False)
+    one = LinearGaussian().bind(MultiEnvironmentData.from_arrays(data.X, data.y))
+    few = LinearGaussian().bind(simulated(3, (4, 30), seed=1))
+    for null in (one.null_many(np.eye(7)), few.null_many([[1, 1, 1]])):
+        assert (null.expected == -np.inf).all()
+        assert (null.variance == 0.0).all()
+        assert (null.degrees == 0.0).all()
+
+
+# -------------------------------------------------------------------- the same model with second moments on demand
+
+
+@on_data
+def test_second_moments_on_demand_change_nothing(make) -> None:
+    data = make()
+    masks = all_masks(data.n_features)
+    everything, demanded = models(data)
+    assert isinstance(demanded, GaussianOnDemand)
+    assert demanded.largest_size == everything.largest_size
+    for name in ("log_ratio_many", "rescore"):
+        values, expected = (getattr(model, name)(masks) for model in (demanded, everything))
+        np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-8)
+    for name in ("prediction_many", "null_many"):
+        for values, expected in zip(getattr(demanded, name)(masks), getattr(everything, name)(masks), strict=True):
+            np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_array_equal(demanded.nearly_outcome(), everything.nearly_outcome())
+    for mask in masks:
+        one, other = demanded.fit(mask), everything.fit(mask)
+        assert one.columns == other.columns
+        np.testing.assert_array_equal(one.local_coefficients, other.local_coefficients)
+        np.testing.assert_array_equal(one.coefficients, other.coefficients)
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_exact_inference_on_demand() -> None:
+    data = category()
+    prior = InclusionPrior({"x3": 1.0, "g": 0.3})
+    one, other = (
+        BIP(LinearGaussian(second_moments=how), prior=prior, inference="exact").fit_data(data)
+        for how in ("all", "on demand")
+    )
+    np.testing.assert_allclose(one.inclusion_probabilities_, other.inclusion_probabilities_, atol=1e-9)
+    assert one.posterior_.log_evidence == pytest.approx(other.posterior_.log_evidence, abs=1e-8)
+
+
+# -------------------------------------------------------------------- groups of several columns
+
+
+def test_a_feature_with_a_nearly_dependent_column_is_its_columns() -> None:
+    data = powers()
+    ungrouped = replace(data, feature_names=data.features.columns, grouping=None, original_features=())
+    masks = all_masks(2)
+    expected = LinearGaussian().bind(ungrouped).log_ratio_many(data.features.expand(masks))
+    assert np.isfinite(expected).all()
+    for model, tolerance in zip(models(data), (1e-9, 1e-6), strict=True):
+        np.testing.assert_allclose(model.log_ratio_many(masks), expected, rtol=tolerance)
+    alone = LinearGaussian().bind(Moments.from_data(data)).log_ratio_many(masks)
+    np.testing.assert_array_equal(alone == -np.inf, masks[:, 0])
+    np.testing.assert_allclose(alone[~masks[:, 0]], expected[~masks[:, 0]], rtol=1e-9)
+
+
+def test_a_feature_is_alike_to_those_that_share_most_with_one_of_its_columns() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(180, 6))
+    X[:, 5] = X[:, 1] + 0.1 * X[:, 5]
+    X[:, 2] = X[:, 1] + 2.0 * X[:, 2]
+    model = LinearGaussian().bind(data_of(X, rng.normal(size=180), {"g": ["x0", "x1"], "h": ["x4", "x5"]}))
+    correlation = np.abs(np.corrcoef(X.T))
+    owner = np.array([0, 0, 1, 2, 3, 3])
+    shared = [correlation[np.ix_(owner == 0, owner == j)].max() for j in (1, 2, 3)]
+    assert model.alike(0, 3).tolist() == [3, 1, 2] == (1 + np.argsort(-np.array(shared))).tolist()
+    assert model.alike(3, 1).tolist() == [0]
+    single = LinearGaussian().bind(simulated(5))
+    for feature in range(5):
+        assert feature not in single.alike(feature, 4)
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_any_column_of_a_feature_may_give_the_outcome_away(column: int) -> None:
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(180, 5)), rng.normal(size=180)
+    X[SITES == 1, 1 + column] = 1.0 - 3.0 * y[SITES == 1]
+    for model in models(data_of(X, y, {"g": ["x1", "x2", "x3"]})):
+        assert model.nearly_outcome().tolist() == [False, True, False]
+
+
+def test_dependent_features_are_named_not_their_columns_neighbours() -> None:
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(180, 7))
+    X[:, 6] = X[:, 1] + X[:, 3]
+    data = data_of(X, rng.normal(size=180), {"g": ["x0", "x1"], "h": ["x3", "x4"], "k": ["x5", "x6"]})
+    model = LinearGaussian().bind(data)
+    assert data.feature_names == ("g", "x2", "h", "k")
+    assert model.dependent_features(np.ones((1, 4), dtype=bool)) == ("g", "h", "k")
+    assert model.dependent_features(np.array([[True, True, True, False]])) == ()
+
+
+def test_what_a_subset_costs_grows_with_the_squares_of_widths_and_a_walk_gains_less() -> None:
+    def model_of(widths: list[int]):
+        starts = np.cumsum([0, *widths])
+        groups = {f"g{j}": [f"x{c}" for c in range(starts[j], starts[j + 1])] for j in range(len(widths))}
+        X = np.random.default_rng(0).normal(size=(180, sum(widths) + 1))
+        return LinearGaussian().bind(data_of(X[:, :-1], X[:, -1], groups))
+
+    single, mixed, wide, widest = (model_of(widths) for widths in ([1, 1, 1], [3, 1, 1, 1], [4, 4], [12, 12]))
+    assert [model.steps_per_subset for model in (single, mixed, wide)] == [4, 4 * 3, 4 * 16]
+    advantages = [model.dense_advantage for model in (single, mixed, wide, widest)]
+    assert advantages == sorted(set(advantages), reverse=True)
+    assert advantages[0] == 4 * advantages[2]
+    assert advantages[-1] >= 2
+
+
+# -------------------------------------------------------------------- fits
+
+
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_a_column_that_is_constant_in_an_environment_has_no_coefficient_there(with_rows: bool) -> None:
+    data = category()
+    model = LinearGaussian().bind(data if with_rows else Moments.from_data(data))
+    fit = model.fit(["x3", "x4"])
+    assert fit.columns == ("x3", "x4")
+    np.testing.assert_array_equal(np.isnan(fit.local_coefficients), [[False] * 2, [False] * 2, [False, True]])
+    design = np.column_stack([np.ones(60), data.X[data.rows(2), 3]])
+    expected = np.linalg.lstsq(design, data.y[data.rows(2)], rcond=None)[0]
+    np.testing.assert_allclose([fit.local_intercepts[2], fit.local_coefficients[2, 0]], expected, rtol=1e-9)
+
+
+def test_moments_alone_fit_a_category_as_the_rows_do() -> None:
+    """In environment 1 the last dummy says nothing beyond the others, and has coefficient 0."""
+    data = category()
+    rows, alone = LinearGaussian().bind(data).fit(["g"]), LinearGaussian().bind(Moments.from_data(data)).fit(["g"])
+    np.testing.assert_allclose(alone.local_coefficients, rows.local_coefficients, atol=1e-9)
+    np.testing.assert_allclose(alone.local_intercepts, rows.local_intercepts, atol=1e-9)
+    assert rows.local_coefficients[1, 2] == 0.0
+
+
+# -------------------------------------------------------------------- models by likelihood
+
+
+@pytest.mark.parametrize("specification", [UnitNoise(), StatsmodelsLogistic()], ids=["unit noise", "logistic"])
+def test_a_level_that_an_environment_lacks(specification: ByLikelihood) -> None:
+    """Environment 1 lacks the level to compare with: its dummies add up to 1, and one of them is left out there."""
+    data = category()
+    y = (data.y > np.median(data.y)).astype(float) if specification.name == "logistic" else data.y
+    model = specification.bind(replace(data, y=y))
+    masks, ranks = all_masks(3), ranks_of(data)
+    assert np.isfinite(model.log_ratio_many(masks)).all()
+    np.testing.assert_array_equal(model.null_many(masks).degrees, (ranks[:, :-1] + 1).sum(axis=1) - ranks[:, -1] - 1)
+    np.testing.assert_array_equal(model.prediction_many(masks).parameters, ranks[:, -1] + 1)
+    fit = model.fit(["g", "x4"])
+    missing = [[False] * 4, [False, False, True, False], [False, False, False, True]]
+    np.testing.assert_array_equal(np.isnan(fit.local_coefficients), missing)
+    assert np.isfinite(fit.coefficients).all()
+
+
+@dataclass(frozen=True)
+class Stopping(ByLikelihood):
+    """An optimiser that ends `short` of the maximum wherever it has few rows."""
+
+    short: float = 0.0
+
+    def maximise(self, X: NDArray, y: NDArray) -> Maximum | None:
+        best = UnitNoise().maximise(X, y)
+        return best if len(y) > 100 else best._replace(log_likelihood=best.log_likelihood - self.short)
+
+
+def test_a_pooled_fit_that_beats_the_local_ones_is_an_optimisers_error() -> None:
+    """Forgiven where it is rounding, and no value at all where it is more."""
+    data = table(False, False)
+    same = MultiEnvironmentData.from_arrays(np.tile(data.X[:60], (3, 1)), np.tile(data.y[:60], 3), SITES)
+    masks = np.eye(7, dtype=bool)
+    np.testing.assert_allclose(Stopping(0.0).bind(same).log_ratio_many(masks), 0.0, atol=1e-9)
+    assert (Stopping(1e-7).bind(same).log_ratio_many(masks) == 0.0).all()
+    assert (Stopping(1.0).bind(same).log_ratio_many(masks) == -np.inf).all()
+    assert (Stopping(-1.0).bind(same).log_ratio_many(masks) < -2.9).all()
+
+
+class Restarting(ByLikelihood):
+    """An optimiser that never ends at the same place."""
+
+    def __init__(self) -> None:
+        self.runs = count()
+
+    def maximise(self, X: NDArray, y: NDArray) -> Maximum | None:
+        best = UnitNoise().maximise(X, y)
+        return best._replace(log_likelihood=best.log_likelihood - 1.0 / (1 + next(self.runs)))
+
+
+def test_one_environment_is_as_invariant_as_it_can_be_whatever_an_optimiser_does() -> None:
+    data = table(False, False)
+    model = Restarting().bind(MultiEnvironmentData.from_arrays(data.X, data.y))
+    assert (model.log_ratio_many(np.eye(7)) == 0.0).all()
+    assert (model.null_many(np.eye(7)).degrees == 0.0).all()
+
+
+# -------------------------------------------------------------------- abilities that every model has
+
+
+def test_flips_need_a_subset_with_a_value_to_start_from() -> None:
+    data = sums()
+    model = Plain(LinearGaussian().bind(Moments.from_data(data)))
+    dependent = np.isin(np.arange(7), [0, 1, 6])
+    with pytest.raises(DataError, match="the subset to start from is not supported"):
+        model.flip_neighbours(dependent)
+    start = np.isin(np.arange(7), [0, 1])
+    expected = model.log_ratio_many(start ^ np.eye(7, dtype=bool)) - model.log_ratio_many(start)
+    np.testing.assert_array_equal(model.flip_neighbours(start), expected)
+    assert expected[6] == -np.inf
