@@ -21,7 +21,7 @@ from .raw import (
     Refusal,
     check_levels,
     doubtful,
-    in_natural_order,
+    joined,
     level_codes,
     occurring,
     refuse,
@@ -169,7 +169,7 @@ class Learner:
         self._convert = raw.convert
         self._refused = {**raw.refused, **self._refused}
         for name, levels in raw.levels.items():
-            self._looked[name] = _joined(self._looked.get(name), levels)
+            self._looked[name] = joined(self._looked.get(name), levels)
             self._seen.setdefault(name, set()).update(occurring(raw.values[:, raw.names.index(name)], levels))
 
     def check(self) -> None:
@@ -196,7 +196,8 @@ class Learner:
         """What was learnt; None where every column is numbers and enters alone. `taken`: names of other columns."""
         if not self._learnt and not self._choices.groups:
             return None
-        check_levels({name: self._ordered(name, self._learnt) for name in self._learnt})
+        for name in self._learnt:
+            check_levels(name, self._looked[name]._replace(texts=self._ordered(name, self._learnt)))
         owner = {column_of(m): name for name, members in self._choices.groups.items() for m in members}
         members: dict[str, tuple[Term, ...]] = {}
         for column in self._columns:
@@ -217,15 +218,6 @@ class Learner:
 
     def _ordered(self, column: str, among: Mapping[str, Collection[str]]) -> tuple[str, ...]:
         return tuple(text for text in self._looked[column].texts if text in among[column])
-
-
-def _joined(first: Levels | None, second: Levels) -> Levels:
-    """Levels of two pieces: in the order of their type, else in the natural one."""
-    if first is None:
-        return second
-    texts = dict.fromkeys(first.texts + second.texts)
-    in_order = first.in_order and second.in_order
-    return Levels(tuple(texts if in_order else in_natural_order(texts)), in_order, first.declared or second.declared)
 
 
 def _check_names(encoding: Encoding, taken: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,15 +19,19 @@ from .columns import present_values, reads_as_number, series_values
 MOST_LEVELS = 0.5
 # Text of whose different values at least this share are numbers was meant as numbers.
 _MEANT_AS_NUMBERS = 0.5
+# Not 01 or +1: such text is a code, which a number would lose.
+_DECIMAL = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_TRUTH = {"TRUE": "True", "true": "True", "FALSE": "False", "false": "False"}
 
 
 class Levels(NamedTuple):
     """texts: the levels as text; in_order: whether the column's type orders them, and lists some that may not occur;
-    declared: whether the column's type, not its text alone, makes it a category."""
+    declared: whether the column's type, not its text alone, makes it a category; written: {level: how text had it}."""
 
     texts: tuple[str, ...]
     in_order: bool = False
     declared: bool = False
+    written: Mapping[str, frozenset[str]] = {}
 
 
 class Refusal(NamedTuple):
@@ -130,12 +135,21 @@ def _coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels
     ordered = dict.fromkeys(categories) if categories else in_natural_order(set(texts))
     position = {text: float(k) for k, text in enumerate(ordered)}
     codes = np.array([*(position[text] for text in texts), np.nan])
-    return codes[first_seen], Levels(tuple(ordered), bool(categories))
+    written: dict[str, frozenset[str]] = {}
+    for text, label in zip(texts, labels, strict=True):
+        if isinstance(label, str):
+            written[text] = written.get(text, frozenset()) | {label}
+    return codes[first_seen], Levels(tuple(ordered), bool(categories), written=written)
 
 
 def as_text(level: object) -> str:
-    """A level as text: 3, 3.0 and "3" are the same one, as they are in a file."""
-    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
+    """A level as text. Text that is a number is the level of that number, so that a file, of which text is read, and a
+    table, which holds numbers, agree: 3, 3.0, "3" and "3.00" are one level, as are True and "TRUE"."""
+    text = str(level)
+    if isinstance(level, float) or (_DECIMAL.fullmatch(text) and not text.removeprefix("-").isdigit()):
+        number = float(text)
+        return str(int(number)) if number.is_integer() else str(number)
+    return _TRUTH.get(text, text)
 
 
 def in_natural_order(texts: Iterable[str]) -> list[str]:
@@ -194,10 +208,30 @@ def occurring(codes: Floats, levels: Levels) -> list[str]:
     return [levels.texts[int(k)] for k in np.unique(codes[~np.isnan(codes)])]
 
 
-def check_levels(levels: Mapping[str, Iterable[str]]) -> None:
-    """Raise when two levels of a column would look alike in print."""
-    for name, texts in levels.items():
-        check_distinct_labels(tuple(texts), f"column {name!r}", "levels")
+def check_levels(name: str, levels: Levels) -> None:
+    """Raise when two levels of a column would look alike in print, or text that differs would be one level."""
+    check_distinct_labels(levels.texts, f"column {name!r}", "levels")
+    for text in levels.texts:
+        ways = sorted(levels.written.get(text, ()))
+        if len(ways) > 1:
+            raise DataError(
+                f"column {name!r}: {ways[0]!r} and {ways[1]!r} are the same number or truth value. Write them in the "
+                "same way if they are one level, and give them names that are no numbers if they are two."
+            )
+
+
+def joined(first: Levels | None, second: Levels) -> Levels:
+    """Levels of two pieces of a column: in the order of their type, else in the natural one."""
+    if first is None:
+        return second
+    texts = dict.fromkeys(first.texts + second.texts)
+    in_order = first.in_order and second.in_order
+    written = {
+        text: first.written.get(text, frozenset()) | second.written.get(text, frozenset())
+        for text in {**first.written, **second.written}
+    }
+    ordered = tuple(texts if in_order else in_natural_order(texts))
+    return Levels(ordered, in_order, first.declared or second.declared, written)
 
 
 def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
