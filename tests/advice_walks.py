@@ -73,6 +73,13 @@ PYTHON = (
         "from_table(words, 'y', 'site', REMEDY)",
     ),
     Walk(
+        "labels as a feature",
+        "from_table(twin, 'y', 'site')",
+        r"exclude=\['site 2'\]",
+        "from_table(twin, 'y', 'site', REMEDY)",
+        setup="twin = table.assign(**{'site 2': table['site']})",
+    ),
+    Walk(
         "text in fit",
         "BIP().fit(words[['a', 'b']], y, environments=labels)",
         r"categorical=\['b'\]",

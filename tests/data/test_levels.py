@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from invariance import BIP, MultiEnvironmentData
 from invariance.data import read_chunks
 from invariance.data.raw import as_text
-from invariance.exceptions import DataError
+from invariance.exceptions import DataError, DataWarning
 from patients import patients
 
 from_table = MultiEnvironmentData.from_table
@@ -71,3 +72,45 @@ def test_text_that_differs_is_not_made_one_level_in_silence(tmp_path: Path, rows
     path = save(table, tmp_path)
     with failing(phrase):
         list(read_chunks(path, **ASKED, categorical=["code"], rows_per_chunk=rows_per_chunk))
+
+
+# ---------------------------------------------------------------- levels that tell environments apart
+
+WARDS = TABLE["hospital"] + np.resize(["1", "2"], N)
+
+
+@pytest.mark.parametrize("ward", [TABLE["hospital"], WARDS], ids=["the label itself", "nested"])
+@pytest.mark.parametrize("rows_per_chunk", [5, 1000])
+def test_levels_of_one_environment_each(tmp_path: Path, ward: pd.Series, rows_per_chunk: int) -> None:
+    table = TABLE.assign(ward=ward, sex=np.resize(["f", "m"], N))
+    phrase = r"each level of 'ward' occurs in one environment only: .* Leave it out with exclude=\['ward'\]"
+    path = save(table, tmp_path)
+    for give in (
+        lambda: from_table(table, **ASKED),
+        lambda: from_table(path, **ASKED),
+        lambda: list(read_chunks(path, **ASKED, rows_per_chunk=rows_per_chunk)),
+    ):
+        with pytest.warns(DataWarning, match=phrase) as caught:
+            give()
+        assert len(caught) == 1
+    with pytest.warns(DataWarning, match=r"each level of 'ward', 'twin' .* Leave them out of X$"):
+        BIP().fit(table[["age", "ward"]].assign(twin=ward), table["pressure"], environments=table["hospital"])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_level_that_two_environments_share_is_enough(shared: bool) -> None:
+    """And one environment has nothing to tell apart."""
+    table = TABLE.assign(ward=WARDS.replace({"bb1": "aa1"}) if shared else WARDS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MultiEnvironmentData.from_arrays(
+            table[["age", "ward"]], table["pressure"], table["hospital"] if shared else None
+        )
+
+
+def test_a_level_whose_rows_elsewhere_are_dropped_is_of_one_environment() -> None:
+    table = TABLE.assign(ward=WARDS)
+    table.loc[table["hospital"] == "bb", "ward"] = ["aa1", *["bb1"] * 11]
+    table.loc[table["ward"].eq("aa1") & table["hospital"].eq("bb"), "age"] = np.nan
+    with pytest.warns(DataWarning, match="each level of 'ward'"), pytest.warns(DataWarning, match="dropped 1 of"):
+        from_table(table, **ASKED, missing="drop")

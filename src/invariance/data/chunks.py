@@ -82,8 +82,9 @@ class _Source(NamedTuple):
         learner = Learner(self.names, self.choices)
         for raw, rows in self._pieces(texts) if texts or self.choices.splines else ():
             learner.look(raw)
-            learner.learn(rows.X, raw)
+            learner.learn(rows, raw)
         learner.check()
+        learner.warn_of_labels()
         return learner.encoding((self.outcome,))
 
     def _pieces(self, texts: set[str]) -> Iterator[tuple[RawTable, Rows]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,11 +22,13 @@ from .raw import (
     check_levels,
     doubtful,
     joined,
+    leave_out,
     level_codes,
     occurring,
     refuse,
     text_as_numbers,
 )
+from .screening import Rows
 from .terms import Dummies, Numbers, Term
 
 
@@ -161,7 +163,7 @@ class Learner:
         self._refused: dict[str, Refusal] = {}
         self._looked: dict[str, Levels] = {}
         self._seen: dict[str, set[str]] = {}
-        self._learnt: dict[str, set[str]] = {}
+        self._learnt: dict[str, dict[str, set[Hashable]]] = {}  # {column: {level: environments}}
         self._splines: dict[str, list[Floats]] = {name: [] for name in choices.splines}
 
     def look(self, raw: RawTable) -> None:
@@ -185,12 +187,26 @@ class Learner:
             if name in self._looked:
                 raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")
 
-    def learn(self, values: Floats, raw: RawTable) -> None:
-        """values: those rows of raw.values that are fitted"""
+    def learn(self, rows: Rows, raw: RawTable) -> None:
+        """rows: those of raw that are fitted"""
         for name, levels in raw.levels.items():
-            self._learnt.setdefault(name, set()).update(occurring(values[:, raw.names.index(name)], levels))
+            codes, learnt = rows.X[:, raw.names.index(name)], self._learnt.setdefault(name, {})
+            for pair in np.unique(rows.codes * len(levels.texts) + codes.astype(np.intp)):
+                e, k = divmod(int(pair), len(levels.texts))
+                learnt.setdefault(levels.texts[k], set()).add(rows.environments[e])
         for name, pieces in self._splines.items():
-            pieces.append(values[:, raw.names.index(name)].copy())
+            pieces.append(rows.X[:, raw.names.index(name)].copy())
+
+    def warn_of_labels(self) -> None:
+        """Warn of levels that tell environments apart: among rows with the same level nothing can differ."""
+        found = [name for name, learnt in self._learnt.items() if _tell_environments(learnt.values())]
+        if not found:
+            return
+        its = "its" if len(found) == 1 else "their"
+        warn(
+            f"each level of {quoted(found)} occurs in one environment only: {its} levels can fit every environment, "
+            f"and what is not invariant then looks so. {leave_out(found, self._in_table)}"
+        )
 
     def encoding(self, taken: Sequence[str] = ()) -> Encoding | None:
         """What was learnt; None where every column is numbers and enters alone. `taken`: names of other columns."""
@@ -218,6 +234,12 @@ class Learner:
 
     def _ordered(self, column: str, among: Mapping[str, Collection[str]]) -> tuple[str, ...]:
         return tuple(text for text in self._looked[column].texts if text in among[column])
+
+
+def _tell_environments(where: Iterable[Collection[Hashable]]) -> bool:
+    """Whether no level, of which the environments are given, is in several of at least two."""
+    listed = list(where)
+    return len(set().union(*listed)) > 1 and all(len(labels) == 1 for labels in listed)
 
 
 def _check_names(encoding: Encoding, taken: Sequence[str]) -> None:

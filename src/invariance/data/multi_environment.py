@@ -274,7 +274,8 @@ def _learnt(
     learner.look(raw)
     learner.check()
     rows = screened(raw.values, y, labels, (*raw.names, outcome), environment, missing)
-    learner.learn(rows.X, raw)
+    learner.learn(rows, raw)
+    learner.warn_of_labels()
     return encoded(rows, raw, learner.encoding((outcome,)), outcome, environment)
 
 

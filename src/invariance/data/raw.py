@@ -239,8 +239,7 @@ def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
-    it = "it" if len(refused) == 1 else "them"
-    remedies = [f"Leave {it} out with exclude={list(refused)!r}" if in_table else f"Leave {it} out of X"]
+    remedies = [leave_out(list(refused), in_table)]
     readable = [name for name, refusal in refused.items() if refusal.numeric]
     levelled = [name for name, refusal in refused.items() if refusal.categorical]
     if readable:
@@ -248,3 +247,8 @@ def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
     if levelled:
         remedies.append(f"take values as levels with categorical={levelled!r}")
     raise DataError(f"{found}. {', or '.join(remedies)}.")
+
+
+def leave_out(names: list[str], in_table: bool) -> str:
+    it = "it" if len(names) == 1 else "them"
+    return f"Leave {it} out with exclude={names!r}" if in_table else f"Leave {it} out of X"
