@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,27 +10,15 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError
-from .checks import check_distinct_labels, encode_labels, listing
+from .checks import encode_labels, listing
 from .choices import Choices
 from .columns import present_values, reads_as_number, series_values
+from .levels import Levels, as_text, in_natural_order, recoded
 
 # Text with more levels than this share of the rows is a list of names, not a category.
 MOST_LEVELS = 0.5
 # Text of whose different values at least this share are numbers was meant as numbers.
 _MEANT_AS_NUMBERS = 0.5
-# Not 01 or +1: such text is a code, which a number would lose.
-_DECIMAL = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_TRUTH = {"TRUE": "True", "true": "True", "FALSE": "False", "false": "False"}
-
-
-class Levels(NamedTuple):
-    """texts: the levels as text; in_order: whether the column's type orders them, and lists some that may not occur;
-    declared: whether the column's type, not its text alone, makes it a category; written: {level: how text had it}."""
-
-    texts: tuple[str, ...]
-    in_order: bool = False
-    declared: bool = False
-    written: Mapping[str, frozenset[str]] = {}
 
 
 class Refusal(NamedTuple):
@@ -67,7 +54,7 @@ class RawTable:
             if isinstance(kind, Refusal):
                 refused[name], values[:, j] = kind, 0.0
             elif kind is level_codes:
-                values[:, j], levels[name] = level_codes(series)
+                values[:, j], levels[name] = _as_stated(*level_codes(series), name, choices)
             else:
                 values[:, j] = kind(series, name)
         return cls(tuple(names), values, levels, refused, _converter(frame))
@@ -80,7 +67,7 @@ class RawTable:
             return cls(tuple(names), values)
         values, levels = values.copy(), {}
         for j in chosen:
-            values[:, j], levels[names[j]] = _coded(values[:, j].tolist(), [])
+            values[:, j], levels[names[j]] = _as_stated(*_coded(values[:, j].tolist(), []), names[j], choices)
         return cls(tuple(names), values, levels)
 
 
@@ -129,6 +116,20 @@ def level_codes(series: Any) -> tuple[Floats, Levels]:
     return codes, levels._replace(declared=series.dtype in (nw.Categorical, nw.Enum))
 
 
+def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tuple[Floats, Levels]:
+    """Positions in the levels that the user lists for a column, if there are such; no others may occur."""
+    stated = choices.levels.get(name)
+    if stated is None:
+        return codes, levels
+    codes, strange = recoded(codes, levels.texts, stated)
+    if strange:
+        raise DataError(
+            f"column {name!r} has levels that categorical={{{name!r}: [...]}} does not list: {strange}. Add them to "
+            "that list, or leave those rows out."
+        )
+    return codes, Levels(stated, in_order=True, declared=True, written=levels.written)
+
+
 def _coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
     first_seen, labels = encode_labels(values)
     texts = [as_text(label) for label in labels]
@@ -140,22 +141,6 @@ def _coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels
         if isinstance(label, str):
             written[text] = written.get(text, frozenset()) | {label}
     return codes[first_seen], Levels(tuple(ordered), bool(categories), written=written)
-
-
-def as_text(level: object) -> str:
-    """A level as text. Text that is a number is the level of that number, so that a file, of which text is read, and a
-    table, which holds numbers, agree: 3, 3.0, "3" and "3.00" are one level, as are True and "TRUE"."""
-    text = str(level)
-    if isinstance(level, float) or (_DECIMAL.fullmatch(text) and not text.removeprefix("-").isdigit()):
-        number = float(text)
-        return str(int(number)) if number.is_integer() else str(number)
-    return _TRUTH.get(text, text)
-
-
-def in_natural_order(texts: Iterable[str]) -> list[str]:
-    """By value where all are numbers, else by letters."""
-    listed = list(texts)
-    return sorted(listed, key=lambda text: (float(text), text)) if all(map(reads_as_number, listed)) else sorted(listed)
 
 
 def _categories(series: Any) -> list[str]:
@@ -201,37 +186,6 @@ def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
         return Refusal(shown, categorical=True)
     return None
-
-
-def occurring(codes: Floats, levels: Levels) -> list[str]:
-    """The levels that some of the codes (N,) stand for, in their order."""
-    return [levels.texts[int(k)] for k in np.unique(codes[~np.isnan(codes)])]
-
-
-def check_levels(name: str, levels: Levels) -> None:
-    """Raise when two levels of a column would look alike in print, or text that differs would be one level."""
-    check_distinct_labels(levels.texts, f"column {name!r}", "levels")
-    for text in levels.texts:
-        ways = sorted(levels.written.get(text, ()))
-        if len(ways) > 1:
-            raise DataError(
-                f"column {name!r}: {ways[0]!r} and {ways[1]!r} are the same number or truth value. Write them in the "
-                "same way if they are one level, and give them names that are no numbers if they are two."
-            )
-
-
-def joined(first: Levels | None, second: Levels) -> Levels:
-    """Levels of two pieces of a column: in the order of their type, else in the natural one."""
-    if first is None:
-        return second
-    texts = dict.fromkeys(first.texts + second.texts)
-    in_order = first.in_order and second.in_order
-    written = {
-        text: first.written.get(text, frozenset()) | second.written.get(text, frozenset())
-        for text in {**first.written, **second.written}
-    }
-    ordered = tuple(texts if in_order else in_natural_order(texts))
-    return Levels(ordered, in_order, first.declared or second.declared, written)
 
 
 def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
