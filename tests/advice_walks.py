@@ -85,6 +85,13 @@ PYTHON = (
         "from_table(words, 'y', 'site', REMEDY)",
     ),
     Walk(
+        "labels as a feature",
+        "from_table(twin, 'y', 'site')",
+        r"exclude=\['site 2'\]",
+        "from_table(twin, 'y', 'site', REMEDY)",
+        setup="twin = table.assign(**{'site 2': table['site']})",
+    ),
+    Walk(
         "text in fit",
         "BIP().fit(words[['a', 'b']], y, environments=labels)",
         r"categorical=\['b'\]",
@@ -108,6 +115,22 @@ PYTHON = (
         "from_table(codes, 'y', 'site')",
         r"\.astype\(float\)",
         "from_table(codes.assign(b=codes['b']REMEDY), 'y', 'site')",
+    ),
+    Walk(
+        "moments of other levels",
+        "merged('auto')",
+        r"(?<=categorical=)\{.*\}",
+        "merged(REMEDY)",
+        setup="def merged(levels):\n"
+        "    tables = [table.assign(c=np.resize(names, 30)) for names in (['u', 'v'], ['w', 'v'])]\n"
+        "    parts = [Moments.from_data(from_table(t, 'y', 'site', categorical=levels)) for t in tables]\n"
+        "    assert parts[0].merge(parts[1]).feature_names == ('a', 'b', 'c')",
+    ),
+    Walk(
+        "levels as text",
+        "from_table(words, 'y', 'site', categorical={'b': 'u'})",
+        r"categorical=\{'b': \['a', 'b'\]\}",
+        "from_table(table.assign(b=np.resize(['a', 'b'], 30)), 'y', 'site', REMEDY)",
     ),
     Walk(
         "columns as text",
@@ -471,7 +494,12 @@ IN_WORDS = (
     "Start one with `dask scheduler`",  # tests/studies/test_dask_addresses.py
     "no feature was selected, so transform() returns",  # its remedy is another message's
     "cannot read the prior {}",  # walked in a shell
+<<<<<<< HEAD
     "in the first rows of the file, and other",  # tests/data/test_encoding.py
+=======
+    "holds numbers in the first rows of the file",  # tests/data/test_encoding.py
+    "does not list: {}. Add them to that list",  # tests/data/test_levels.py
+>>>>>>> h-fixdata
     "knots must be a whole number",
     "fit_moments needs Moments",  # tests/data/test_features.py
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py

@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """Complaints about input that need names, labels and counts only.
+=======
+"""Complaints about input: the checks that need names, labels and counts only.
+>>>>>>> h-fixdata
 
 Every message says what is wrong (which column, which environment, how many rows) and what to do about it.
 """
@@ -305,6 +309,24 @@ def announce_constant(constant: Sequence[str], n_features: int, columns: Sequenc
         warn(f"dropped features that are constant over all rows: {quoted(constant)}")
     if columns:
         warn(constant_columns(columns))
+
+
+def losses(
+    dropped_rows: Mapping[Hashable, int],
+    environments: Sequence[Hashable],
+    n_rows: int,
+    features: Sequence[str],
+    columns: Sequence[str],
+) -> tuple[str, ...]:
+    """Sentences about what was left out: rows, of which n_rows are left, constant features, and columns of others."""
+    sentences = []
+    if dropped_rows:
+        sentences.append(dropped_message(dropped_rows, environments, n_rows + sum(dropped_rows.values())) + ".")
+    if features:
+        sentences.append(f"dropped features that are constant over all rows: {quoted(features)}.")
+    if columns:
+        sentences.append(constant_columns(columns) + ".")
+    return tuple(sentences)
 
 
 def constant_columns(columns: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..exceptions import DataError, SettingError
 from .checks import nearest, quoted
+from .levels import as_text
 from .terms import Spline
 
 Member = str | Spline
@@ -15,21 +16,24 @@ Member = str | Spline
 
 @dataclass(frozen=True)
 class Choices:
-    """categorical: columns whose values are levels, whatever they look like; numeric: columns whose text is read as
-    numbers; groups: {feature: what its columns are made of}. Columns that are in none of them speak for themselves."""
+    """categorical: columns whose values are levels, whatever they look like; levels: those of some of them, where the
+    user lists them; numeric: columns whose text is read as numbers; groups: {feature: what its columns are made of}.
+    Columns that are in none of them speak for themselves."""
 
     categorical: frozenset[str] = frozenset()
     numeric: frozenset[str] = frozenset()
     groups: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, columns: Sequence[str], categorical: Any = "auto", numeric: Any = (), groups: Any = None) -> Choices:
         """Checked against the columns that may be features."""
-        levels = () if isinstance(categorical, str) and categorical == "auto" else categorical
+        named = () if isinstance(categorical, str) and categorical == "auto" else categorical
         choices = cls(
-            frozenset(known_columns("categorical", levels, columns)),
+            frozenset(known_columns("categorical", named, columns)),
             frozenset(known_columns("numeric", numeric, columns)),
             _groups(groups, columns),
+            _levels(categorical) if isinstance(categorical, Mapping) else {},
         )
         both = choices.categorical & choices.numeric
         if both:
@@ -70,6 +74,23 @@ def excluding(exclude: Any, names: Sequence[str], available: Sequence[str]) -> t
 def _check_known(setting: str, name: str, columns: Sequence[str]) -> None:
     if name not in columns:
         raise DataError(f"{setting}: {name!r} is not among the feature columns; {nearest(name, columns)}")
+
+
+def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
+    """{column: its levels as text, the first of which is the reference}"""
+    levels: dict[str, tuple[str, ...]] = {}
+    for name, values in listed.items():
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise SettingError(
+                f"categorical: {str(name)!r} is {values!r}; pass a list of levels, "
+                f"categorical={{{str(name)!r}: ['a', 'b']}}."
+            )
+        texts = tuple(map(as_text, values))
+        if not texts or len(set(texts)) < len(texts):
+            wrong = "twice the same level" if texts else "no levels"
+            raise SettingError(f"categorical: {str(name)!r} lists {wrong}: list each of them once.")
+        levels[str(name)] = texts
+    return levels
 
 
 def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +30,7 @@ def read_chunks(
     rows_per_chunk: int = 100_000,
     *,
     exclude: Sequence[str] = (),
-    categorical: str | Sequence[str] = "auto",
+    categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
     numeric: Sequence[str] = (),
     groups: Any = None,
 ) -> Iterator[MultiEnvironmentData]:
@@ -37,7 +39,9 @@ def read_chunks(
     Names and values are checked as in :meth:`MultiEnvironmentData.from_table`; what only all rows can show
     (sizes and number of environments, constant columns) is for :func:`check_whole` and :func:`check_spread`.
     Each chunk's ``environments`` are those that occur in it. Dropped rows are reported once, at the end.
-    Where there are levels or splines, the file is read twice: they are those of all rows.
+    Where there are levels or splines, the file is read twice: they are those of all rows. Levels that ``categorical``
+    lists, ``{"region": ["north", "south"]}``, are the same in every file, so that :class:`Moments` of several can be
+    merged.
     """
     check_missing_argument(missing)
     if isinstance(rows_per_chunk, bool) or not isinstance(rows_per_chunk, (int, np.integer)) or rows_per_chunk < 1:
@@ -59,22 +63,27 @@ class _Source(NamedTuple):
     choices: Choices
 
     def chunks(self) -> Iterator[MultiEnvironmentData]:
-        dropped: dict[Hashable, int] = {}
+        dropped: Counter[Hashable] = Counter()
+        said: Counter[Hashable] = Counter()
         kept: dict[Hashable, None] = {}
         n_rows = 0
         texts = self._columns_of_text()
         encoding = self._encoding(texts)
+        held: MultiEnvironmentData | None = None  # a chunk also tells of rows before and after it of which none is left
         for raw, rows in self._pieces(texts):
             n_rows += len(raw.values)
             kept.update(dict.fromkeys(rows.environments))
-            for label, count in rows.dropped.items():
-                dropped[label] = dropped.get(label, 0) + count
             if len(rows.y):
-                yield encoded(rows, raw, encoding, self.outcome, self.environment)
+                if held is not None:
+                    yield replace(held, dropped_rows=dict(dropped - said))
+                    said = dropped.copy()
+                held = encoded(rows, raw, encoding, self.outcome, self.environment)
+            dropped.update(rows.dropped)
         if n_rows == 0:
             raise DataError(NO_ROWS)
-        if not kept:
+        if held is None:
             raise DataError(f"no rows are left: all {rows_text(n_rows)} have missing values; impute them instead.")
+        yield replace(held, dropped_rows=dict(dropped - said))
         if dropped:
             warn(dropped_message(dropped, tuple(kept), n_rows))
 
@@ -82,8 +91,9 @@ class _Source(NamedTuple):
         learner = Learner(self.names, self.choices)
         for raw, rows in self._pieces(texts) if texts or self.choices.splines else ():
             learner.look(raw)
-            learner.learn(rows.X, raw)
+            learner.learn(rows, raw)
         learner.check()
+        learner.warn()
         return learner.encoding((self.outcome,))
 
     def _pieces(self, texts: set[str]) -> Iterator[tuple[RawTable, Rows]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,22 +11,13 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError
-from .checks import quoted, warn, with_counts
+from .checks import quoted, warn
 from .choices import Choices, column_of
 from .columns import series_values
 from .features import Features
-from .raw import (
-    Levels,
-    RawTable,
-    Refusal,
-    check_levels,
-    doubtful,
-    in_natural_order,
-    level_codes,
-    occurring,
-    refuse,
-    text_as_numbers,
-)
+from .levels import Levels, check_levels, joined, occurring, recoded
+from .raw import RawTable, Refusal, doubtful, leave_out, level_codes, refuse, text_as_numbers
+from .screening import Rows
 from .terms import Dummies, Numbers, Term
 
 
@@ -55,17 +46,63 @@ class Encoding:
         """{column of the table: the feature it belongs to}"""
         return {term.column: name for name, terms in self.members for term in terms}
 
+    @cached_property
+    def of_levels(self) -> dict[str, Dummies]:
+        """{column of the table: its levels}"""
+        return {term.column: term for term in self.terms if isinstance(term, Dummies)}
+
     @property
     def choices(self) -> Choices:
         """What reads another table in the same way."""
-        levels = frozenset(term.column for term in self.terms if isinstance(term, Dummies))
-        return Choices(levels, self.read_as_numbers)
+        return Choices(frozenset(self.of_levels), self.read_as_numbers)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of coefficients must know: reference levels and knots, in one sentence."""
         said = [term.note for term in self.terms if not isinstance(term, Numbers) and term.note]
         return ("; ".join(said) + ".",) if said else ()
+
+    def lacking(self, absent: Mapping[str, frozenset[str]]) -> Encoding:
+        """With {column: the levels that no row has}."""
+        return self._with_dummies(lambda term: replace(term, absent=absent.get(term.column, frozenset())))
+
+    def _with_dummies(self, change: Callable[[Dummies], Dummies]) -> Encoding:
+        def changed(term: Term) -> Term:
+            return change(term) if isinstance(term, Dummies) else term
+
+        return replace(self, members=tuple((name, tuple(map(changed, terms))) for name, terms in self.members))
+
+    def occurring_in(self, means: Mapping[str, float], n_rows: int) -> Encoding:
+        """Of n_rows rows, whose columns have these means, some of which may lack levels."""
+        absent = {}
+        for column, term in self.of_levels.items():
+            shares = [means[name] for name in term.names]
+            if len(shares) < len(term.levels):
+                shares.insert(0, 1.0 - sum(shares))
+            found = zip(term.levels, shares, strict=True)
+            absent[column] = frozenset(level for level, share in found if round(share * n_rows) == 0)
+        return self.lacking(absent)
+
+    def joined(self, other: Encoding) -> Encoding | None:
+        """That of the rows of both, of which each may lack some levels; None where the columns are not the same."""
+        if self.lacking({}) != other.lacking({}):
+            return None
+        return self.lacking({name: term.absent & other.of_levels[name].absent for name, term in self.of_levels.items()})
+
+    def levels_differ(self, other: Encoding) -> bool:
+        """Whether other levels are all that keeps the columns from being the same."""
+        same = [encoding._with_dummies(lambda term: Dummies(term.column, ())) for encoding in (self, other)]
+        return self != other and same[0] == same[1]
+
+    def all_levels(self, other: Encoding) -> dict[str, list[str]]:
+        """{column: the levels of both}, of two encodings of the same columns"""
+        pairs = ((name, term.levels + other.of_levels[name].levels) for name, term in self.of_levels.items())
+        return {name: list(dict.fromkeys(levels)) for name, levels in pairs}
+
+    def with_outcome(self, new: str, old: str) -> Encoding:
+        """The old outcome is a feature in the place of the new one, which was a column of numbers."""
+        members = tuple((old, (Numbers(old),)) if name == new else (name, terms) for name, terms in self.members)
+        return replace(self, columns=tuple(old if name == new else name for name in self.columns), members=members)
 
     def encode(self, raw: RawTable, handle_unknown: str = "error") -> Floats:
         """(N, q) from a table that holds these columns; levels that were not learnt raise, or count as the reference
@@ -76,7 +113,8 @@ class Encoding:
         for term, place in self._places():
             values = raw.values[:, position[term.column]]
             if isinstance(term, Dummies):
-                values, strange = _recoded(term, values, raw.levels.get(term.column, Levels(())))
+                levels = raw.levels.get(term.column, Levels(())).texts
+                values, strange = recoded(values, levels, term.levels, term.absent)
                 if strange:
                     unknown[term.column] = strange
             encoded[:, place] = term.encode(values)
@@ -87,11 +125,11 @@ class Encoding:
         """These columns of a narwhals frame, by name; `ignored` ones are not looked at."""
         values = np.zeros((len(frame), len(self.columns)))
         levels: dict[str, Levels] = {}
-        of_levels = {term.column: term for term in self.terms if isinstance(term, Dummies)}
+        of_levels = self.of_levels
         for j, name in enumerate(self.columns):
             if name in ignored:
                 if name in of_levels:
-                    levels[name] = Levels(of_levels[name].levels)
+                    levels[name] = Levels(of_levels[name].occurring)
             elif name in of_levels:
                 values[:, j], levels[name] = level_codes(frame[name])
             elif name in self.read_as_numbers:
@@ -105,9 +143,11 @@ class Encoding:
         at = {name: j for j, name in enumerate(columns)}
         decoded = {}
         for term in self.terms:
-            if isinstance(term, Dummies) and all(name in at for name in term.names):
-                decoded[term.column] = term.decode(X[:, [at[name] for name in term.names]]), term.levels
-            elif not isinstance(term, Dummies) and term.column in at:
+            if isinstance(term, Dummies):
+                dummies = {name: X[:, at[name]] for name in term.names if name in at}
+                if dummies:
+                    decoded[term.column] = term.decode(dummies), term.levels
+            elif term.column in at:
                 decoded[term.column] = X[:, at[term.column]], ()
         return ((name, *decoded[name]) for name in self.columns if name in decoded)
 
@@ -121,7 +161,7 @@ class Encoding:
     def _complain(self, unknown: Mapping[str, str], handle_unknown: str) -> None:
         if not unknown:
             return
-        reference = {term.column: term.levels[0] for term in self.terms if isinstance(term, Dummies)}
+        reference = {name: term.levels[0] for name, term in self.of_levels.items()}
         found = "; ".join(f"column {name!r} has {levels}" for name, levels in unknown.items())
         counted = ", ".join(f"{reference[name]!r} of {name!r}" for name in unknown)
         if handle_unknown == "ignore":
@@ -131,19 +171,6 @@ class Encoding:
             f"levels that the training data lack: {found}. Leave those rows out, or set "
             f"model.handle_unknown = 'ignore', with which they count as the reference level, {counted}."
         )
-
-
-def _recoded(term: Dummies, codes: Floats, levels: Levels) -> tuple[Floats, str]:
-    """Positions in the levels of the term, 0 for unknown ones; and which these are, in how many rows."""
-    if levels.texts == term.levels:
-        return codes, ""
-    position = {text: float(k) for k, text in enumerate(term.levels)}
-    lookup = np.array([*(position.get(text, 0.0) for text in levels.texts), np.nan])
-    present = ~np.isnan(codes)
-    places = np.where(present, codes, len(levels.texts)).astype(np.intp)
-    counts = np.bincount(places[present], minlength=len(levels.texts))
-    strange = [0 if text in position else count for text, count in zip(levels.texts, counts, strict=True)]
-    return lookup[places], with_counts(levels.texts, strange)
 
 
 class Learner:
@@ -161,7 +188,7 @@ class Learner:
         self._refused: dict[str, Refusal] = {}
         self._looked: dict[str, Levels] = {}
         self._seen: dict[str, set[str]] = {}
-        self._learnt: dict[str, set[str]] = {}
+        self._learnt: dict[str, dict[str, set[Hashable]]] = {}  # {column: {level: environments}}
         self._splines: dict[str, list[Floats]] = {name: [] for name in choices.splines}
 
     def look(self, raw: RawTable) -> None:
@@ -169,7 +196,7 @@ class Learner:
         self._convert = raw.convert
         self._refused = {**raw.refused, **self._refused}
         for name, levels in raw.levels.items():
-            self._looked[name] = _joined(self._looked.get(name), levels)
+            self._looked[name] = joined(self._looked.get(name), levels)
             self._seen.setdefault(name, set()).update(occurring(raw.values[:, raw.names.index(name)], levels))
 
     def check(self) -> None:
@@ -185,18 +212,43 @@ class Learner:
             if name in self._looked:
                 raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")
 
-    def learn(self, values: Floats, raw: RawTable) -> None:
-        """values: those rows of raw.values that are fitted"""
+    def learn(self, rows: Rows, raw: RawTable) -> None:
+        """rows: those of raw that are fitted"""
         for name, levels in raw.levels.items():
-            self._learnt.setdefault(name, set()).update(occurring(values[:, raw.names.index(name)], levels))
+            codes, learnt = rows.X[:, raw.names.index(name)], self._learnt.setdefault(name, {})
+            for pair in np.unique(rows.codes * len(levels.texts) + codes.astype(np.intp)):
+                e, k = divmod(int(pair), len(levels.texts))
+                learnt.setdefault(levels.texts[k], set()).add(rows.environments[e])
         for name, pieces in self._splines.items():
-            pieces.append(values[:, raw.names.index(name)].copy())
+            pieces.append(rows.X[:, raw.names.index(name)].copy())
+
+    def warn(self) -> None:
+        """Of levels that do not mean what they seem to, after all rows were learnt."""
+        for name, levels in self._choices.levels.items():
+            if len(self._learnt[name]) > 1 and levels[0] not in self._learnt[name]:
+                warn(
+                    f"no row has {levels[0]!r}, with which the levels of {name!r} are compared: begin its list in "
+                    "categorical= with a level that occurs"
+                )
+        self._warn_of_labels()
+
+    def _warn_of_labels(self) -> None:
+        """Among rows with the same level, environments could not differ."""
+        found = [name for name, learnt in self._learnt.items() if _tell_environments(learnt.values())]
+        if not found:
+            return
+        its = "its" if len(found) == 1 else "their"
+        warn(
+            f"each level of {quoted(found)} occurs in one environment only: {its} levels can fit every environment, "
+            f"and what is not invariant then looks so. {leave_out(found, self._in_table)}"
+        )
 
     def encoding(self, taken: Sequence[str] = ()) -> Encoding | None:
         """What was learnt; None where every column is numbers and enters alone. `taken`: names of other columns."""
         if not self._learnt and not self._choices.groups:
             return None
-        check_levels({name: self._ordered(name, self._learnt) for name in self._learnt})
+        for name in self._learnt:
+            check_levels(name, self._looked[name]._replace(texts=self._ordered(name, self._learnt)))
         owner = {column_of(m): name for name, members in self._choices.groups.items() for m in members}
         members: dict[str, tuple[Term, ...]] = {}
         for column in self._columns:
@@ -210,7 +262,8 @@ class Learner:
 
     def _term(self, column: str) -> Term:
         if column in self._learnt:
-            return Dummies(column, self._ordered(column, self._learnt))
+            levels = self._choices.levels.get(column) or self._ordered(column, self._learnt)
+            return Dummies(column, levels, frozenset(levels).difference(self._learnt[column]))
         if column in self._splines:
             return self._choices.splines[column].fitted(np.concatenate(self._splines[column]))
         return Numbers(column)
@@ -219,13 +272,10 @@ class Learner:
         return tuple(text for text in self._looked[column].texts if text in among[column])
 
 
-def _joined(first: Levels | None, second: Levels) -> Levels:
-    """Levels of two pieces: in the order of their type, else in the natural one."""
-    if first is None:
-        return second
-    texts = dict.fromkeys(first.texts + second.texts)
-    in_order = first.in_order and second.in_order
-    return Levels(tuple(texts if in_order else in_natural_order(texts)), in_order, first.declared or second.declared)
+def _tell_environments(where: Iterable[Collection[Hashable]]) -> bool:
+    """Whether no level, of which the environments are given, is in several of at least two."""
+    listed = list(where)
+    return len(set().union(*listed)) > 1 and all(len(labels) == 1 for labels in listed)
 
 
 def _check_names(encoding: Encoding, taken: Sequence[str]) -> None:

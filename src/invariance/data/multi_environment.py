@@ -20,9 +20,7 @@ from .checks import (
     check_spread,
     check_unique,
     check_whole,
-    constant_columns,
-    dropped_message,
-    quoted,
+    losses,
     resolve_columns,
     rows_text,
     with_counts,
@@ -61,6 +59,7 @@ class MultiEnvironmentData:
     original_features: tuple[str, ...] = ()  # of the user's own table, before any was dropped or screened out
     grouping: Features | None = None  # which columns of X are one feature; None: each column is one
     encoding: Encoding | None = None  # how the table became X; None: its columns are those of X
+    constants: Mapping[str, float] = field(default_factory=dict)  # all columns that were dropped, and their values
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)
@@ -90,15 +89,8 @@ class MultiEnvironmentData:
     @property
     def losses(self) -> tuple[str, ...]:
         """Sentences about what was left out of the data as given; empty when nothing was."""
-        sentences = []
-        if self.dropped_rows:
-            n_rows = self.n_rows + sum(self.dropped_rows.values())
-            sentences.append(dropped_message(self.dropped_rows, self.environments, n_rows) + ".")
-        if self.dropped_features:
-            sentences.append(f"dropped features that are constant over all rows: {quoted(self.dropped_features)}.")
-        if self.dropped_columns:
-            sentences.append(constant_columns(self.dropped_columns) + ".")
-        return tuple(sentences)
+        left_out = self.dropped_features, self.dropped_columns
+        return losses(self.dropped_rows, self.environments, self.n_rows, *left_out)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -118,6 +110,7 @@ class MultiEnvironmentData:
             dropped_features=(),
             dropped_positions=(),
             dropped_columns=(),
+            constants={},
             truth=None if self.truth is None else self.truth[kept],
             grouping=None if self.grouping is None else self.features.chosen(kept),
             encoding=None,
@@ -163,7 +156,7 @@ class MultiEnvironmentData:
         missing: str = "error",
         *,
         exclude: Sequence[str] = (),
-        categorical: str | Sequence[str] = "auto",
+        categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
     ) -> MultiEnvironmentData:
@@ -173,8 +166,9 @@ class MultiEnvironmentData:
         ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them.
 
         A column of text or of a categorical type is one feature: its levels are compared with the first one, the
-        reference. ``categorical`` lists further columns to take so, for example codes that are numbers; ``numeric``
-        lists columns of text to read as numbers. ``groups`` are columns that enter and leave together,
+        reference. ``categorical`` lists further columns to take so, for example codes that are numbers, or is
+        ``{"region": ["north", "south"]}``, with all the levels, the reference first; ``numeric`` lists columns of text
+        to read as numbers. ``groups`` are columns that enter and leave together,
         ``{"region": ["r1", "r2"]}``, or splines, ``[spline("age", knots=4)]``.
         """
         check_missing_argument(missing)
@@ -205,7 +199,7 @@ class MultiEnvironmentData:
         outcome_name: str = "y",
         missing: str = "error",
         exclude: Sequence[str] = (),
-        categorical: str | Sequence[str] = "auto",
+        categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
     ) -> MultiEnvironmentData:
@@ -274,7 +268,8 @@ def _learnt(
     learner.look(raw)
     learner.check()
     rows = screened(raw.values, y, labels, (*raw.names, outcome), environment, missing)
-    learner.learn(rows.X, raw)
+    learner.learn(rows, raw)
+    learner.warn()
     return encoded(rows, raw, learner.encoding((outcome,)), outcome, environment)
 
 
@@ -335,5 +330,6 @@ def _without(data: MultiEnvironmentData, constant: Mask) -> MultiEnvironmentData
         dropped_features=dropped,
         dropped_positions=tuple(positions),
         dropped_columns=columns,
+        constants={data.features.columns[j]: float(data.X[0, j]) for j in np.flatnonzero(constant)},
         grouping=None if data.grouping is None else left,
     )

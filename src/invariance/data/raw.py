@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,23 +10,19 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError
+<<<<<<< HEAD
 from .checks import check_distinct_labels, encode_labels, listing, quoted
+=======
+from .checks import encode_labels, listing
+>>>>>>> h-fixdata
 from .choices import Choices
 from .columns import present_values, reads_as_number, series_values
+from .levels import Levels, as_text, in_natural_order, recoded
 
 # Text with more levels than this share of the rows is a list of names, not a category.
 MOST_LEVELS = 0.5
 # Text of whose different values at least this share are numbers was meant as numbers.
 _MEANT_AS_NUMBERS = 0.5
-
-
-class Levels(NamedTuple):
-    """texts: the levels as text; in_order: whether the column's type orders them, and lists some that may not occur;
-    declared: whether the column's type, not its text alone, makes it a category."""
-
-    texts: tuple[str, ...]
-    in_order: bool = False
-    declared: bool = False
 
 
 class Refusal(NamedTuple):
@@ -64,7 +60,7 @@ class RawTable:
             if isinstance(kind, Refusal):
                 refused[name], values[:, j] = kind, 0.0
             elif kind is level_codes:
-                values[:, j], levels[name] = level_codes(series)
+                values[:, j], levels[name] = _as_stated(*level_codes(series), name, choices)
             else:
                 values[:, j] = kind(series, name)
         return cls(tuple(names), values, levels, refused, _converter(frame))
@@ -77,7 +73,7 @@ class RawTable:
             return cls(tuple(names), values)
         values, levels = values.copy(), {}
         for j in chosen:
-            values[:, j], levels[names[j]] = _coded(values[:, j].tolist(), [])
+            values[:, j], levels[names[j]] = _as_stated(*_coded(values[:, j].tolist(), []), names[j], choices)
         return cls(tuple(names), values, levels)
 
 
@@ -126,24 +122,31 @@ def level_codes(series: Any) -> tuple[Floats, Levels]:
     return codes, levels._replace(declared=series.dtype in (nw.Categorical, nw.Enum))
 
 
+def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tuple[Floats, Levels]:
+    """Positions in the levels that the user lists for a column, if there are such; no others may occur."""
+    stated = choices.levels.get(name)
+    if stated is None:
+        return codes, levels
+    codes, strange = recoded(codes, levels.texts, stated)
+    if strange:
+        raise DataError(
+            f"column {name!r} has levels that categorical={{{name!r}: [...]}} does not list: {strange}. Add them to "
+            "that list, or leave those rows out."
+        )
+    return codes, Levels(stated, in_order=True, declared=True, written=levels.written)
+
+
 def _coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
     first_seen, labels = encode_labels(values)
     texts = [as_text(label) for label in labels]
     ordered = dict.fromkeys(categories) if categories else in_natural_order(set(texts))
     position = {text: float(k) for k, text in enumerate(ordered)}
     codes = np.array([*(position[text] for text in texts), np.nan])
-    return codes[first_seen], Levels(tuple(ordered), bool(categories))
-
-
-def as_text(level: object) -> str:
-    """A level as text: 3, 3.0 and "3" are the same one, as they are in a file."""
-    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
-
-
-def in_natural_order(texts: Iterable[str]) -> list[str]:
-    """By value where all are numbers, else by letters."""
-    listed = list(texts)
-    return sorted(listed, key=lambda text: (float(text), text)) if all(map(reads_as_number, listed)) else sorted(listed)
+    written: dict[str, frozenset[str]] = {}
+    for text, label in zip(texts, labels, strict=True):
+        if isinstance(label, str):
+            written[text] = written.get(text, frozenset()) | {label}
+    return codes[first_seen], Levels(tuple(ordered), bool(categories), written=written)
 
 
 def _categories(series: Any) -> list[str]:
@@ -191,22 +194,12 @@ def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
     return None
 
 
-def occurring(codes: Floats, levels: Levels) -> list[str]:
-    """The levels that some of the codes (N,) stand for, in their order."""
-    return [levels.texts[int(k)] for k in np.unique(codes[~np.isnan(codes)])]
-
-
-def check_levels(levels: Mapping[str, Iterable[str]]) -> None:
-    """Raise when two levels of a column would look alike in print."""
-    for name, texts in levels.items():
-        check_distinct_labels(tuple(texts), f"column {name!r}", "levels")
-
-
 def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
     """Raise one DataError about all columns that cannot be used, and what can be done about each kind of them."""
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
+<<<<<<< HEAD
     claimed = [name for name, refusal in refused.items() if refusal.claimed]
     others = {name: refusal for name, refusal in refused.items() if not refusal.claimed}
     advice = _remedies(others, "it" if len(refused) == 1 else quoted(others) if claimed else "them", in_table)
@@ -219,10 +212,22 @@ def _remedies(refused: Mapping[str, Refusal], them: str, in_table: bool) -> str:
     if not refused:
         return ""
     remedies = [f"Leave {them} out with exclude={list(refused)!r}" if in_table else f"Leave {them} out of X"]
+=======
+    remedies = [leave_out(list(refused), in_table)]
+>>>>>>> h-fixdata
     readable = [name for name, refusal in refused.items() if refusal.numeric]
     levelled = [name for name, refusal in refused.items() if refusal.categorical]
     if readable:
         remedies.append(f"read text as numbers with numeric={readable!r}")
     if levelled:
         remedies.append(f"take values as levels with categorical={levelled!r}")
+<<<<<<< HEAD
     return f" {', or '.join(remedies)}."
+=======
+    raise DataError(f"{found}. {', or '.join(remedies)}.")
+
+
+def leave_out(names: list[str], in_table: bool) -> str:
+    it = "it" if len(names) == 1 else "them"
+    return f"Leave {it} out with exclude={names!r}" if in_table else f"Leave {it} out of X"
+>>>>>>> h-fixdata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,10 +31,14 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Dummies:
-    """For each level but the first, the reference, whether a row has it. A single level makes one constant column."""
+    """For each level but the first, the reference, whether a row has it. A single level makes one constant column.
+
+    absent : levels that no row has
+    """
 
     column: str
     levels: tuple[str, ...]
+    absent: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,15 +47,23 @@ class Dummies:
     @property
     def note(self) -> str:
         """Empty where there is nothing to compare."""
-        return f"{self.column}: {len(self.levels)} levels, compared with {self.levels[0]!r}" if self._first else ""
+        if len(self.occurring) < 2:
+            return ""
+        nowhere = ", which no row has" if self.levels[0] in self.absent else ""
+        return f"{self.column}: {len(self.occurring)} levels, compared with {self.levels[0]!r}{nowhere}"
+
+    @property
+    def occurring(self) -> tuple[str, ...]:
+        return tuple(level for level in self.levels if level not in self.absent)
 
     def encode(self, codes: Floats) -> Floats:
         """(N, number of levels − 1) from positions in `levels` (N,)"""
         return (codes[:, None] == np.arange(self._first, len(self.levels))).astype(float)
 
-    def decode(self, dummies: Floats) -> Floats:
-        """(N,) positions in `levels`"""
-        return dummies @ np.arange(self._first, len(self.levels))
+    def decode(self, dummies: Mapping[str, Floats]) -> Floats:
+        """(N,) positions in `levels`; the columns of absent levels may be missing"""
+        places = {name: k for k, name in enumerate(self.names, self._first)}
+        return np.column_stack(list(dummies.values())) @ np.array([places[name] for name in dummies], dtype=float)
 
     @property
     def _first(self) -> int:

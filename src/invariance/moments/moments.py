@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from ..data.checks import (
     check_spread,
     check_whole,
     largest_size,
+    losses,
     nearest,
     quoted,
 )
@@ -24,6 +26,7 @@ from ..data.encoding import Encoding
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
+from .merging import joined_columns, joined_encoding, restored
 from .parts import Part, merged, of_rows, removed
 
 # Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
@@ -45,6 +48,8 @@ class Moments:
 
     groups : {feature: its columns} of the features that are not one column of the same name
     encoding : how the columns were made from those of a table, where they are not the same
+    constants : columns that were left out because they are the same in all rows, and their values
+    dropped_rows : {label: rows that were left out for missing values}; None: rows without a label
 
     at_ends and rounding are what `without_row` decides by. Moments that were not computed from rows have none.
     """
@@ -62,6 +67,16 @@ class Moments:
     rounding: Floats | None = None
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     encoding: Encoding | None = None
+    constants: Mapping[str, float] = field(default_factory=dict)
+    dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """Sentences about what was left out of the data as given, as `MultiEnvironmentData.losses`."""
+        features = dict.fromkeys(self._owner(column) for column in self.constants)
+        gone = [name for name in features if name not in self.feature_names]
+        columns = [column for column in self.constants if self._owner(column) not in gone]
+        return losses(self.dropped_rows, self.environments, self.n_rows, gone, columns)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -165,9 +180,14 @@ class Moments:
         origin = np.append(data.X[0], data.y[0])
         parts = (of_rows(data, data.rows(e), origin) for e in range(data.n_environments))
         columns = (*data.features.columns, data.outcome_name)
-        outcome = data.features.n_columns
-        moments = _assembled(columns, outcome, data.environments, origin, parts, data.features.groups)
-        return moments if data.encoding is None else replace(moments, encoding=data.encoding)
+        moments = _assembled(columns, data.features.n_columns, data.environments, origin, parts)
+        return replace(
+            moments,
+            groups=data.features.groups,
+            encoding=data.encoding,
+            constants=data.constants,
+            dropped_rows=data.dropped_rows,
+        )
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[MultiEnvironmentData]) -> Moments:
@@ -197,27 +217,32 @@ class Moments:
         """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
         if not constant.any():
             return self
+        values = dict(zip(self._names(constant), (self.origin + self.shifts[0])[constant].tolist(), strict=True))
         left = self._reordered(tuple(self._names(~constant)))
         gone = [name for name in self.feature_names if name not in left.feature_names]
-        owned = {column for name in gone for column in self.groups.get(name, (name,))}
-        announce_constant(gone, self.n_features, [name for name in self._names(constant) if name not in owned])
-        return left
+        columns = [name for name in values if self._owner(name) not in gone]
+        announce_constant(gone, self.n_features, columns)
+        return replace(left, constants={**self.constants, **values})
+
+    def _owner(self, column: str) -> str:
+        """The feature that a column belongs to, or did before it was left out."""
+        groups = self.groups if self.encoding is None else self.encoding.features.groups
+        return next((name for name, members in groups.items() if column in members), column)
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983)."""
-        if set(self.columns) != set(other.columns) or self.outcome_name != other.outcome_name:
-            difference = sorted(set(self.columns) ^ set(other.columns)) or [
-                self.outcome_name,
-                other.outcome_name,
-            ]
-            raise DataError(f"cannot merge moments of different columns; they differ in {difference}.")
-        if dict(self.groups) != dict(other.groups) or self.encoding != other.encoding:
-            raise DataError("cannot merge moments whose columns were made or grouped differently.")
-        other = other._reordered(self.columns)._measured_from(self.origin)
-        environments = tuple(dict.fromkeys(self.environments + other.environments))
-        parts = (merged(self._part_of(label), other._part_of(label)) for label in environments)
-        both = _assembled(self.columns, self.outcome, environments, self.origin, parts, self.groups)
-        return both if self.encoding is None else replace(both, encoding=self.encoding)
+        """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983).
+
+        Columns that one of them left out because they are constant there come back.
+        """
+        encoding = joined_encoding(self, other)
+        columns, constants = joined_columns(self, other)
+        first = restored(self, columns)._reordered(columns)
+        second = restored(other, columns)._reordered(columns)._measured_from(first.origin)
+        environments = tuple(dict.fromkeys(first.environments + second.environments))
+        parts = (merged(first._part_of(label), second._part_of(label)) for label in environments)
+        both = _assembled(columns, first.outcome, environments, first.origin, parts)
+        dropped = Counter(self.dropped_rows) + Counter(other.dropped_rows)
+        return replace(both, groups=first.groups, encoding=encoding, constants=constants, dropped_rows=dict(dropped))
 
     def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
         """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.
@@ -253,20 +278,31 @@ class Moments:
                 "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
             )
         parts = (left if label == environment else self._part(i) for i, label in enumerate(self.environments))
-        remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts, self.groups)
-        remaining = replace(remaining, encoding=self.encoding)
+        remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
+        kept = ("groups", "encoding", "constants", "dropped_rows")
+        remaining = replace(remaining, **{name: getattr(self, name) for name in kept})
         became_constant = self.varies[-1] & ~remaining.varies[-1]
         became_constant[self.outcome] = False
-        return remaining._dropping(became_constant)
+        left_over = remaining._dropping(became_constant)
+        if left_over.encoding is None:
+            return left_over
+        means = {**left_over.constants, **dict(zip(left_over.columns, left_over.pooled_mean.tolist(), strict=True))}
+        return replace(left_over, encoding=left_over.encoding.occurring_in(means, left_over.n_rows))
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
-        if name not in self.columns:
-            raise DataError(f"column {name!r} is not in the data; {nearest(name, self.columns)}")
-        owner = next((feature for feature, columns in self.groups.items() if name in columns), None)
-        if owner is not None:
-            raise DataError(f"column {name!r} is part of the feature {owner!r} and cannot be the outcome.")
-        encoding = self.encoding if name == self.outcome_name else None
+        owners = {column: feature for feature, members in self.groups.items() for column in members}
+        if name not in self.columns or name in {**owners, **self.groups}:
+            wrong = f"column {name!r} is not in the data"
+            if name in self.groups:
+                wrong = f"the feature {name!r} is made of several columns and cannot be the outcome"
+            elif name in owners:
+                wrong = f"column {name!r} is part of the feature {owners[name]!r} and cannot be the outcome"
+            possible = [column for column in self.columns if column not in owners]
+            raise DataError(f"{wrong}; {nearest(name, possible)}")
+        encoding = self.encoding
+        if encoding is not None and name != self.outcome_name:
+            encoding = encoding.with_outcome(name, self.outcome_name)
         turned = replace(self, outcome=self.columns.index(name), encoding=encoding)
         turned.check_outcome()
         return turned
@@ -339,7 +375,6 @@ def _assembled(
     environments: tuple[Hashable, ...],
     origin: Floats,
     parts: Iterator[Part],
-    groups: Mapping[str, tuple[str, ...]],
 ) -> Moments:
     d, n_environments = len(columns), len(environments)
     counts = np.empty(n_environments, np.int64)
@@ -350,7 +385,7 @@ def _assembled(
         counts[e], shifts[e], minimum[e], maximum[e], at_ends[e], rounding[e], scatter[e] = part
     _fill_pool(counts, shifts, scatter)
     spread = shifts, minimum, maximum, scatter, at_ends, rounding
-    return Moments(columns, outcome, environments, counts, origin, *spread, groups)
+    return Moments(columns, outcome, environments, counts, origin, *spread)
 
 
 def _fill_pool(counts: Integers, shifts: Floats, scatter: Floats) -> None:

@@ -1,0 +1,200 @@
+"""Levels: what counts as one, in which order they come, and what they must not be."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from invariance import BIP, MultiEnvironmentData
+from invariance.data import read_chunks
+from invariance.data.levels import as_text
+from invariance.exceptions import DataError, DataWarning, SettingError
+from patients import patients
+
+from_table = MultiEnvironmentData.from_table
+TABLE = patients(12)[["age", "drugs", "pressure", "hospital"]]
+N = len(TABLE)
+ASKED = {"outcome": "pressure", "environment": "hospital"}
+
+
+def failing(phrase: str, error: type[Exception] = DataError) -> Any:
+    return pytest.raises(error, match=re.escape(phrase))
+
+
+def save(table: pd.DataFrame, folder: Path, name: str = "t.csv") -> Path:
+    table.to_csv(folder / name, index=False)
+    return folder / name
+
+
+# ---------------------------------------------------------------- one level, written in several ways
+
+
+@pytest.mark.parametrize(
+    ("written", "levels"),
+    [
+        (["1.0", "2.0", "3.0"], ["2", "3"]),
+        (["1.50", "2.00", "10"], ["2", "10"]),
+        (["1e1", "-0.25", "20"], ["10", "20"]),
+        (["TRUE", "FALSE", "TRUE"], ["True"]),
+        (["true", "false", "true"], ["True"]),
+        (["12345678901234567", "12345678901234568", "3"], ["12345678901234567", "12345678901234568"]),
+    ],
+)
+def test_a_file_and_its_frame_have_the_same_levels(tmp_path: Path, written: list[str], levels: list[str]) -> None:
+    path = save(TABLE.assign(code=np.resize(written, N)), tmp_path)
+    data = from_table(path, **ASKED, categorical=["code"])
+    assert [name for name in data.features.columns if "code" in name] == [f"code={level}" for level in levels]
+    frame = pd.read_csv(path)
+    assert from_table(frame, **ASKED, categorical=["code"]).encoding == data.encoding
+    for chunk in read_chunks(path, **ASKED, categorical=["code"], rows_per_chunk=7):
+        assert chunk.encoding == data.encoding
+    model = BIP().fit_data(data)
+    np.testing.assert_array_equal(model.predict(frame), model.predict(data.to_frame()))
+
+
+@pytest.mark.parametrize("code", ["01", "+1", "1.", ".5", "1_000", "nan", "x1", "1e", "٣", "yes", "True story"])
+def test_text_that_is_no_plain_number_stays(code: str) -> None:
+    assert as_text(code) == code
+
+
+@pytest.mark.parametrize("rows_per_chunk", [1, 1000])
+def test_text_that_differs_is_not_made_one_level_in_silence(tmp_path: Path, rows_per_chunk: int) -> None:
+    table = TABLE.assign(code=np.resize(["250.0", "250.00", "v1"], N))
+    phrase = "column 'code': '250.0' and '250.00' are the same number or truth value. Write them in the same way if"
+    with failing(phrase):
+        from_table(table, **ASKED, categorical=["code"])
+    path = save(table, tmp_path)
+    with failing(phrase):
+        list(read_chunks(path, **ASKED, categorical=["code"], rows_per_chunk=rows_per_chunk))
+
+
+# ---------------------------------------------------------------- levels that tell environments apart
+
+WARDS = TABLE["hospital"] + np.resize(["1", "2"], N)
+
+
+@pytest.mark.parametrize("ward", [TABLE["hospital"], WARDS], ids=["the label itself", "nested"])
+@pytest.mark.parametrize("rows_per_chunk", [5, 1000])
+def test_levels_of_one_environment_each(tmp_path: Path, ward: pd.Series, rows_per_chunk: int) -> None:
+    table = TABLE.assign(ward=ward, sex=np.resize(["f", "m"], N))
+    phrase = r"each level of 'ward' occurs in one environment only: .* Leave it out with exclude=\['ward'\]"
+    path = save(table, tmp_path)
+    for give in (
+        lambda: from_table(table, **ASKED),
+        lambda: from_table(path, **ASKED),
+        lambda: list(read_chunks(path, **ASKED, rows_per_chunk=rows_per_chunk)),
+    ):
+        with pytest.warns(DataWarning, match=phrase) as caught:
+            give()
+        assert len(caught) == 1
+    with pytest.warns(DataWarning, match=r"each level of 'ward', 'twin' .* Leave them out of X$"):
+        BIP().fit(table[["age", "ward"]].assign(twin=ward), table["pressure"], environments=table["hospital"])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_level_that_two_environments_share_is_enough(shared: bool) -> None:
+    """And one environment has nothing to tell apart."""
+    table = TABLE.assign(ward=WARDS.replace({"bb1": "aa1"}) if shared else WARDS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MultiEnvironmentData.from_arrays(
+            table[["age", "ward"]], table["pressure"], table["hospital"] if shared else None
+        )
+
+
+def test_a_level_whose_rows_elsewhere_are_dropped_is_of_one_environment() -> None:
+    table = TABLE.assign(ward=WARDS)
+    table.loc[table["hospital"] == "bb", "ward"] = ["aa1", *["bb1"] * 11]
+    table.loc[table["ward"].eq("aa1") & table["hospital"].eq("bb"), "age"] = np.nan
+    with pytest.warns(DataWarning, match="each level of 'ward'"), pytest.warns(DataWarning, match="dropped 1 of"):
+        from_table(table, **ASKED, missing="drop")
+
+
+# ---------------------------------------------------------------- levels that the user lists
+
+DOSES = TABLE.assign(dose=np.resize(["low", "high", "mid", "high"], N))
+STATED = {"dose": ["mid", "none", "low", "high"]}
+
+
+def test_listed_levels_come_in_their_order(tmp_path: Path) -> None:
+    with pytest.warns(DataWarning, match="from their features: 'dose=none'"):
+        data = from_table(DOSES, **ASKED, categorical=STATED)
+    assert [name for name in data.features.columns if "dose" in name] == ["dose=low", "dose=high"]
+    assert data.notes == ("dose: 3 levels, compared with 'mid'.",)
+    np.testing.assert_array_equal(data.X[:, -2:], np.column_stack([DOSES["dose"] == "low", DOSES["dose"] == "high"]))
+    assert data.to_frame()["dose"].astype(str).tolist() == DOSES["dose"].tolist()
+    for chunk in read_chunks(save(DOSES, tmp_path), **ASKED, categorical=STATED, rows_per_chunk=5):
+        assert chunk.encoding == data.encoding
+        assert chunk.features.columns[-3:] == ("dose=none", "dose=low", "dose=high")
+
+
+def test_listed_numbers_are_levels() -> None:
+    codes = np.resize([3.0, 1.0, 2.0], N)
+    for values, listed in ((codes, [2, 1, 3]), (codes.astype(int), [2.0, 1.0, 3.0]), (codes, ["2.0", "1", "3"])):
+        data = from_table(TABLE.assign(code=values), **ASKED, categorical={"code": listed})
+        assert data.features.columns[-2:] == ("code=1", "code=3")
+    arrays = MultiEnvironmentData.from_arrays(
+        np.column_stack([codes, TABLE["age"]]), TABLE["pressure"], TABLE["hospital"], categorical={"x0": [2, 1, 3]}
+    )
+    np.testing.assert_array_equal(arrays.X[:, :2], data.X[:, -2:])
+
+
+def test_levels_that_are_not_listed(tmp_path: Path) -> None:
+    phrase = (
+        "column 'dose' has levels that categorical={'dose': [...]} does not list: 'low' (12 rows), 'mid' (12 rows)."
+    )
+    for table in (DOSES, save(DOSES, tmp_path)):
+        with failing(phrase):
+            from_table(table, **ASKED, categorical={"dose": ["high"]})
+
+
+def test_a_listed_level_that_no_row_had_is_unknown() -> None:
+    with pytest.warns(DataWarning, match="'dose=none'"):
+        model = BIP().fit_data(from_table(DOSES, **ASKED, categorical=STATED))
+    strange = DOSES.assign(dose=np.where(DOSES.index < 2, "none", DOSES["dose"]))
+    with failing("levels that the training data lack: column 'dose' has 'none' (2 rows)."):
+        model.predict(strange)
+    np.testing.assert_array_equal(model.predict(DOSES[2:]), model.predict(DOSES)[2:])
+    model.handle_unknown = "ignore"
+    with pytest.warns(DataWarning, match="count as the reference level, 'mid' of 'dose'"):
+        assert model.predict(strange)[0] == model.predict(DOSES.assign(dose="mid"))[0]
+
+
+def test_a_reference_that_no_row_has_is_told() -> None:
+    with pytest.warns(DataWarning, match="no row has 'none', with which the levels of 'dose' are compared"):
+        data = from_table(DOSES, **ASKED, categorical={"dose": ["none", "low", "mid", "high"]})
+    assert data.notes == ("dose: 3 levels, compared with 'none', which no row has.",)
+    model = BIP().fit_data(data)
+    usual = BIP().fit_data(from_table(DOSES, **ASKED))
+    np.testing.assert_allclose(model.posterior_.inclusion, usual.posterior_.inclusion, rtol=1e-9)
+
+
+def test_a_listed_feature_of_one_level_is_constant() -> None:
+    with pytest.warns(DataWarning) as caught:
+        data = from_table(TABLE.assign(dose="high"), **ASKED, categorical=STATED)
+    assert any("dropped features that are constant over all rows: 'dose'" in str(w.message) for w in caught)
+    assert data.notes == ()
+    assert data.constants == {"dose=none": 0.0, "dose=low": 0.0, "dose=high": 1.0}
+    assert np.isfinite(BIP().fit_data(data).predict(TABLE.assign(dose="low"))).all()
+
+
+@pytest.mark.parametrize(
+    ("listed", "phrase"),
+    [
+        ("high", "categorical: 'dose' is 'high'; pass a list of levels, categorical={'dose': ['a', 'b']}."),
+        (3, "categorical: 'dose' is 3; pass a list of levels, categorical={'dose': ['a', 'b']}."),
+        ([], "categorical: 'dose' lists no levels: list each of them once."),
+        (["1", 1.0], "categorical: 'dose' lists twice the same level: list each of them once."),
+    ],
+)
+def test_lists_of_levels_that_are_none(listed: Any, phrase: str) -> None:
+    with failing(phrase, SettingError):
+        from_table(DOSES, **ASKED, categorical={"dose": listed})
+    with failing("'dosis' is not among the feature columns; did you mean 'dose'?"):
+        from_table(DOSES, **ASKED, categorical={"dosis": ["a"]})
