@@ -494,12 +494,8 @@ IN_WORDS = (
     "Start one with `dask scheduler`",  # tests/studies/test_dask_addresses.py
     "no feature was selected, so transform() returns",  # its remedy is another message's
     "cannot read the prior {}",  # walked in a shell
-<<<<<<< HEAD
     "in the first rows of the file, and other",  # tests/data/test_encoding.py
-=======
-    "holds numbers in the first rows of the file",  # tests/data/test_encoding.py
     "does not list: {}. Add them to that list",  # tests/data/test_levels.py
->>>>>>> h-fixdata
     "knots must be a whole number",
     "fit_moments needs Moments",  # tests/data/test_features.py
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py

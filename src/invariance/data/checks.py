@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Complaints about input that need names, labels and counts only.
-=======
-"""Complaints about input: the checks that need names, labels and counts only.
->>>>>>> h-fixdata
 
 Every message says what is wrong (which column, which environment, how many rows) and what to do about it.
 """

@@ -10,11 +10,7 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError
-<<<<<<< HEAD
-from .checks import check_distinct_labels, encode_labels, listing, quoted
-=======
-from .checks import encode_labels, listing
->>>>>>> h-fixdata
+from .checks import encode_labels, listing, quoted
 from .choices import Choices
 from .columns import present_values, reads_as_number, series_values
 from .levels import Levels, as_text, in_natural_order, recoded
@@ -199,7 +195,6 @@ def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
-<<<<<<< HEAD
     claimed = [name for name, refusal in refused.items() if refusal.claimed]
     others = {name: refusal for name, refusal in refused.items() if not refusal.claimed}
     advice = _remedies(others, "it" if len(refused) == 1 else quoted(others) if claimed else "them", in_table)
@@ -211,23 +206,17 @@ def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
 def _remedies(refused: Mapping[str, Refusal], them: str, in_table: bool) -> str:
     if not refused:
         return ""
-    remedies = [f"Leave {them} out with exclude={list(refused)!r}" if in_table else f"Leave {them} out of X"]
-=======
-    remedies = [leave_out(list(refused), in_table)]
->>>>>>> h-fixdata
+    remedies = [leave_out(list(refused), in_table, them)]
     readable = [name for name, refusal in refused.items() if refusal.numeric]
     levelled = [name for name, refusal in refused.items() if refusal.categorical]
     if readable:
         remedies.append(f"read text as numbers with numeric={readable!r}")
     if levelled:
         remedies.append(f"take values as levels with categorical={levelled!r}")
-<<<<<<< HEAD
     return f" {', or '.join(remedies)}."
-=======
-    raise DataError(f"{found}. {', or '.join(remedies)}.")
 
 
-def leave_out(names: list[str], in_table: bool) -> str:
-    it = "it" if len(names) == 1 else "them"
-    return f"Leave {it} out with exclude={names!r}" if in_table else f"Leave {it} out of X"
->>>>>>> h-fixdata
+def leave_out(names: list[str], in_table: bool, them: str | None = None) -> str:
+    """The beginning of a remedy; them: how the columns are called, if not "it" or "them"."""
+    them = them or ("it" if len(names) == 1 else "them")
+    return f"Leave {them} out with exclude={names!r}" if in_table else f"Leave {them} out of X"
