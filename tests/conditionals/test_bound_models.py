@@ -15,7 +15,7 @@ from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.conditionals.likelihood import ByLikelihood, Maximum
 from invariance.exceptions import DataError
 from invariance.moments import Moments
-from twins import all_masks, half_n_log_variance, simulated
+from twins import all_masks, half_n_log_variance, log_ratio, simulated
 
 SITES = np.repeat([0, 1, 2], 60)
 
@@ -49,6 +49,13 @@ def settings() -> MultiEnvironmentData:
     return data_of(X, X[:, 3] + dose + rng.normal(size=180), {"g": ["x0", "x1", "x2"]})
 
 
+def levels_set() -> MultiEnvironmentData:
+    """As `settings`, by dummies of all three levels, which add up to 1."""
+    data = settings()
+    X = np.column_stack([SITES[:, None] == np.arange(3), data.X[:, 3]]).astype(float)
+    return data_of(X, data.y, {"g": ["x0", "x1", "x2"]})
+
+
 def powers() -> MultiEnvironmentData:
     """Powers of numbers far from 0, of which the third is nearly a combination of the others, but not quite."""
     rng = np.random.default_rng(5)
@@ -57,7 +64,13 @@ def powers() -> MultiEnvironmentData:
     return data_of(X, (t - 20_000.0) + X[:, 3] + rng.normal(size=180), {"g": ["x0", "x1", "x2"]})
 
 
-DATA = {"category": category, "sums": sums, "settings": settings, "grouped": lambda: table(True, False)}
+DATA = {
+    "category": category,
+    "sums": sums,
+    "settings": settings,
+    "levels set": levels_set,
+    "grouped": lambda: table(True, False),
+}
 on_data = pytest.mark.parametrize("make", DATA.values(), ids=DATA)
 
 
@@ -98,10 +111,11 @@ def test_parameters_and_degrees_are_those_of_the_ranks(make) -> None:
         np.testing.assert_allclose(null.expected, -0.5 * degrees, rtol=0.25)
 
 
-def test_moments_alone_know_the_rank_of_a_category() -> None:
-    data = category()
+@pytest.mark.parametrize("make", [category, settings, levels_set])
+def test_moments_alone_know_the_ranks_of_categories_and_settings(make) -> None:
+    data = make()
     model = LinearGaussian().bind(Moments.from_data(data))
-    np.testing.assert_array_equal(model.ranks(all_masks(3)), ranks_of(data))
+    np.testing.assert_array_equal(model.ranks(all_masks(data.n_features)), ranks_of(data))
 
 
 def test_powers_of_a_setting_have_the_rank_of_the_environments() -> None:
@@ -134,6 +148,17 @@ def test_a_category_is_no_dependence_for_which_rows_are_needed(monkeypatch: pyte
     model.ranks(masks)
     together = masks[:, [1, 3, 4]].all(axis=1)
     np.testing.assert_array_equal(fitted, model.features.expand(masks[together]))
+
+
+def test_rows_are_not_prepared_for_a_category(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = []
+    monkeypatch.setattr(
+        "invariance.conditionals.gaussian_moments.compressed_rows", lambda data, moments: prepared.append(data)
+    )
+    data = category()
+    expected = [log_ratio(data, columns) for columns in data.features.expand(all_masks(3))]
+    np.testing.assert_allclose(LinearGaussian().bind(data).log_ratio_many(all_masks(3)), expected, rtol=1e-9)
+    assert not prepared
 
 
 def test_nothing_is_said_where_log_ratios_cannot_scatter() -> None:
@@ -224,14 +249,15 @@ def test_any_column_of_a_feature_may_give_the_outcome_away(column: int) -> None:
         assert model.nearly_outcome().tolist() == [False, True, False]
 
 
-def test_dependent_features_are_named_not_their_columns_neighbours() -> None:
+@pytest.mark.parametrize(("column", "owner"), [(2, "x2"), (3, "h")])
+def test_dependent_features_are_named_not_their_columns_neighbours(column: int, owner: str) -> None:
     rng = np.random.default_rng(8)
     X = rng.normal(size=(180, 7))
-    X[:, 6] = X[:, 1] + X[:, 3]
+    X[:, 6] = X[:, 1] + X[:, column]
     data = data_of(X, rng.normal(size=180), {"g": ["x0", "x1"], "h": ["x3", "x4"], "k": ["x5", "x6"]})
     model = LinearGaussian().bind(data)
     assert data.feature_names == ("g", "x2", "h", "k")
-    assert model.dependent_features(np.ones((1, 4), dtype=bool)) == ("g", "h", "k")
+    assert model.dependent_features(np.ones((1, 4), dtype=bool)) == ("g", owner, "k")
     assert model.dependent_features(np.array([[True, True, True, False]])) == ()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData
+from invariance.conditionals.base import BoundConditional
 from invariance.inference.base import RunOptions
 from invariance.inference.generic_walk import GenericWalk, walk_of
 from invariance.inference.subset_blocks import DenseBlocks, ListedBlocks, count_steps, count_subsets
@@ -155,13 +156,28 @@ def only_sizes(f: int, *sizes: int) -> PriorTerms:
     return PriorTerms(np.zeros(f), weights, max(sizes), 0.0)
 
 
+def dependent() -> MultiEnvironmentData:
+    """x5 = x1 − x2"""
+    data = correlated(6)
+    X = data.X.copy()
+    X[:, 5] = X[:, 1] - X[:, 2]
+    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+
+
+HOLED = {
+    "one": Toy(6, hole=(1,)),
+    "two": Toy(6, hole=(0, 4)),
+    "with a walk": LinearGaussian().bind(Moments.from_data(dependent())),
+}
+
+
 @pytest.mark.parametrize("blocks", [DenseBlocks, ListedBlocks])
-@pytest.mark.parametrize("sizes", [(2, 4), (1, 2, 3), (0, 5)], ids=str)
-@pytest.mark.parametrize("model", [Toy(6, hole=(1,)), Toy(6, hole=(0, 4))], ids=["one", "two"])
+@pytest.mark.parametrize("sizes", [(2, 4), (1, 2, 3), (0, 5), (3, 4, 5)], ids=str)
+@pytest.mark.parametrize("model", HOLED.values(), ids=HOLED)
 def test_undecidable_subsets_are_those_that_the_prior_allows_small_ones_first(
-    monkeypatch: pytest.MonkeyPatch, model: Toy, sizes: tuple[int, ...], blocks: type
+    monkeypatch: pytest.MonkeyPatch, model: BoundConditional, sizes: tuple[int, ...], blocks: type
 ) -> None:
-    small_blocks(monkeypatch, 4)
+    small_blocks(monkeypatch, 4, listed=20)
     parts = blocks(walk_of(model, np.arange(6), NOTHING), only_sizes(6, *sizes))
     found = []
     for b in range(parts.n_blocks):
@@ -170,20 +186,17 @@ def test_undecidable_subsets_are_those_that_the_prior_allows_small_ones_first(
         assert (np.diff(masks.sum(axis=1)) >= 0).all()
         found.extend(map(tuple, masks.tolist()))
     everything = all_masks(6)
-    outside = everything[:, model.hole].all(axis=1) & np.isin(everything.sum(axis=1), sizes)
+    outside = (model.log_ratio_many(everything) == -np.inf) & np.isin(everything.sum(axis=1), sizes)
     assert sorted(found) == sorted(map(tuple, everything[outside].tolist()))
 
 
 def test_rows_are_not_asked_about_sizes_that_do_not_count() -> None:
-    data = correlated(6)
-    X = data.X.copy()
-    X[:, 5] = X[:, 1] - X[:, 2]
-    model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    model = LinearGaussian().bind(dependent())
     walk, sizes = walk_of(model, np.arange(6), NOTHING), np.array([1, 1, 1, 1, 0, 1, 0], dtype=bool)
     draws = all_masks(6)
-    dependent = draws[:, [1, 2, 5]].all(axis=1)
-    unasked = dependent & ~sizes[draws.sum(axis=1)]
-    assert 0 < unasked.sum() < dependent.sum()
+    undecided = draws[:, [1, 2, 5]].all(axis=1)
+    unasked = undecided & ~sizes[draws.sum(axis=1)]
+    assert 0 < unasked.sum() < undecided.sum()
     expected = np.where(unasked, np.nan, model.log_ratio_many(draws))
     np.testing.assert_allclose(walk.dense(NOTHING, sizes), expected, rtol=1e-8)
     members = np.empty((64, 6), np.int32)

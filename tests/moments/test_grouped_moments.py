@@ -85,6 +85,9 @@ def test_columns_of_other_numbers_are_left_to_the_rows() -> None:
     assert (moments.varying_widths[:, 0] == 3).all()
     shifted = moments_of(2.0 + one_hot(levels({1: 0}), 1), ENVIRONMENT)
     assert (shifted.varying_widths[:, 0] == 3).all()
+    spread = np.tile([*([0.5] * 8 + [2.0]) * 4, *[0.0] * 4], 3)  # varies as much as a column of 0 and 1 with its mean
+    copied = moments_of(np.column_stack([spread, spread]), ENVIRONMENT)
+    assert (copied.varying_widths[:, 0] == 2).all()
 
 
 def chunk(dummies: np.ndarray, seed: int) -> MultiEnvironmentData:
