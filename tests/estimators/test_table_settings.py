@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from invariance import BIP, ICP, DataError, Moments, MultiEnvironmentData, Screened, SettingError, compare, spline
 from invariance.data.chunks import read_chunks
+from invariance.estimators.table_settings import stated, typed
 
 RNG = np.random.default_rng(0)
 SITE = np.repeat(["a", "b", "c"], 60)
@@ -74,3 +76,11 @@ def test_a_screen_reads_the_table_itself(settings: dict[str, Any]) -> None:
     assert followed.columns_ == wanted.columns_
     assert followed.handle_unknown == wanted.handle_unknown
     assert followed.environments_ == ("a", "b", "c")
+    said = Screened(BIP(), **labels | settings)
+    assert clone(said).fit(table, Y).columns_ == wanted.columns_
+    assert said.handle_unknown == wanted.handle_unknown
+
+
+def test_settings_as_they_are_typed() -> None:
+    model = BIP(categorical=pd.Index(["code"]), groups={"g": np.array(["x"]), "s": spline("z", knots=3)})
+    assert typed(stated(model)) == "categorical=['code'], groups={'g': ['x'], 's': spline('z', knots=3)}"
