@@ -13,6 +13,7 @@ import pytest
 
 from invariance import BIP, MultiEnvironmentData
 from invariance.data import read_chunks
+from invariance.data.features import Features
 from invariance.data.levels import as_text
 from invariance.exceptions import DataError, DataWarning, SettingError
 from patients import patients
@@ -198,3 +199,34 @@ def test_lists_of_levels_that_are_none(listed: Any, phrase: str) -> None:
         from_table(DOSES, **ASKED, categorical={"dose": listed})
     with failing("'dosis' is not among the feature columns; did you mean 'dose'?"):
         from_table(DOSES, **ASKED, categorical={"dosis": ["a"]})
+
+
+# ---------------------------------------------------------------- decisions at their edges
+
+
+def test_predictions_do_not_depend_on_the_order_of_categories() -> None:
+    noise = np.random.default_rng(0).normal(size=N)
+    table = DOSES.assign(pressure=5.0 * (DOSES["dose"] == "low") + noise)
+    model = BIP().fit_data(from_table(table, **ASKED, features=["dose"]))
+    assert "dose" in model.selected_features_
+    for order in (["high", "low", "mid"], ["mid", "low", "high"], ["low", "new", "mid", "high"]):
+        moved = table.astype({"dose": pd.CategoricalDtype(order)})
+        np.testing.assert_array_equal(model.predict(moved), model.predict(table))
+
+
+@pytest.mark.parametrize("rows_per_chunk", [1, 4])
+def test_a_refusal_in_the_first_rows_of_a_file_is_kept(tmp_path: Path, rows_per_chunk: int) -> None:
+    path = save(TABLE.assign(dose=["?", *np.resize(["1", "2"], N - 1)]), tmp_path)
+    with failing("column 'dose' is in numeric=, but '?' is not a number. Leave it out with exclude=['dose']"):
+        list(read_chunks(path, **ASKED, numeric=["dose"], rows_per_chunk=rows_per_chunk))
+
+
+def test_half_numbers_were_meant_as_numbers() -> None:
+    with failing("column 'code' is not numeric: most of its different values are numbers, but not 'a', 'b'."):
+        from_table(TABLE.assign(code=np.resize(["1", "2", "a", "b"], N)), **ASKED)
+    assert from_table(TABLE.assign(code=np.resize(["1", "2", "a", "b", "c"], N)), **ASKED).features.widths[-1] == 4
+
+
+def test_a_column_named_like_the_group_before_it_is_not_part_of_it() -> None:
+    with failing("duplicate column names in the features: 'b'."):
+        Features.of(["x", "b"], {"b": ["x"]})

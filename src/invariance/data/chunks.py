@@ -117,7 +117,7 @@ class _Source(NamedTuple):
             raw = RawTable.of_frame(frame, self.names, self.choices)
             texts |= {*raw.levels, *raw.refused}
             filled = ~np.isnan(raw.values).all(axis=0)
-            unseen -= texts | {raw.names[j] for j in np.flatnonzero(filled)}
+            unseen -= {raw.names[j] for j in np.flatnonzero(filled)}
             if not unseen:
                 break
         return texts
