@@ -156,16 +156,17 @@ def test_levels_that_are_not_listed(tmp_path: Path) -> None:
             from_table(table, **ASKED, categorical={"dose": ["high"]})
 
 
-def test_a_listed_level_that_no_row_had_is_unknown() -> None:
+@pytest.mark.parametrize("listed", [STATED["dose"], ["mid", "high", "low", "none"], ["high", "low", "mid", "none"]])
+def test_a_listed_level_that_no_row_had_is_unknown(listed: list[str]) -> None:
     with pytest.warns(DataWarning, match="'dose=none'"):
-        model = BIP().fit_data(from_table(DOSES, **ASKED, categorical=STATED))
+        model = BIP().fit_data(from_table(DOSES, **ASKED, categorical={"dose": listed}))
     strange = DOSES.assign(dose=np.where(DOSES.index < 2, "none", DOSES["dose"]))
     with failing("levels that the training data lack: column 'dose' has 'none' (2 rows)."):
         model.predict(strange)
     np.testing.assert_array_equal(model.predict(DOSES[2:]), model.predict(DOSES)[2:])
     model.handle_unknown = "ignore"
-    with pytest.warns(DataWarning, match="count as the reference level, 'mid' of 'dose'"):
-        assert model.predict(strange)[0] == model.predict(DOSES.assign(dose="mid"))[0]
+    with pytest.warns(DataWarning, match=f"count as the reference level, {listed[0]!r} of 'dose'"):
+        assert model.predict(strange)[0] == model.predict(DOSES.assign(dose=listed[0]))[0]
 
 
 def test_a_reference_that_no_row_has_is_told() -> None:
@@ -229,3 +230,23 @@ def test_half_numbers_were_meant_as_numbers() -> None:
 def test_a_column_named_like_the_group_before_it_is_not_part_of_it() -> None:
     with failing("duplicate column names in the features: 'b'."):
         Features.of(["x", "b"], {"b": ["x"]})
+
+
+def test_a_word_that_a_file_counts_as_missing_is_told(tmp_path: Path) -> None:
+    table = DOSES.assign(dose=DOSES["dose"].replace({"mid": "None"}), age=DOSES["age"].mask(DOSES.index == 3))
+    path = save(table, tmp_path)
+    phrase = (
+        "In 'dose', empty cells of a text file and the words None, NA, N/A, NaN and null count as missing: where one"
+    )
+    for read in (lambda: from_table(path, **ASKED), lambda: list(read_chunks(path, **ASKED))):
+        with failing(phrase):
+            read()
+    assert from_table(table, **ASKED, exclude=["age"]).notes == ("dose: 3 levels, compared with 'None'.",)
+
+
+def test_a_group_cannot_be_named_like_the_labels(tmp_path: Path) -> None:
+    groups = {"hospital": ["age", "drugs"]}
+    phrase = "groups: 'hospital' is the name of another column: choose another name for the group."
+    for read in (from_table, lambda *given, **how: list(read_chunks(*given, **how))):
+        with failing(phrase):
+            read(save(TABLE, tmp_path), **ASKED, groups=groups)
