@@ -73,7 +73,7 @@ def screened(
             )
         if not finite:
             where = located(np.isnan(X), np.isnan(y), columns, codes, known)
-            read = [columns[j] for j in np.flatnonzero(np.isnan(X).any(axis=0)) if columns[j] in words]
+            read = [columns[j] for j in np.flatnonzero(np.isnan(X).any(axis=0)).tolist() if columns[j] in words]
             told = f" In {quoted(read)}, {MISSING_WORDS}" if read else ""
             raise DataError(f"missing values (NaN) in {where}. {DROP_HINT}, or impute them first.{told}")
     dropped: dict[Hashable, int] = {}
