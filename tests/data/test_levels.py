@@ -13,6 +13,8 @@ import pytest
 
 from invariance import BIP, MultiEnvironmentData
 from invariance.data import read_chunks
+from invariance.data.columns import as_frame
+from invariance.data.features import Features
 from invariance.data.levels import as_text
 from invariance.exceptions import DataError, DataWarning, SettingError
 from patients import patients
@@ -154,16 +156,17 @@ def test_levels_that_are_not_listed(tmp_path: Path) -> None:
             from_table(table, **ASKED, categorical={"dose": ["high"]})
 
 
-def test_a_listed_level_that_no_row_had_is_unknown() -> None:
+@pytest.mark.parametrize("listed", [STATED["dose"], ["mid", "high", "low", "none"], ["high", "low", "mid", "none"]])
+def test_a_listed_level_that_no_row_had_is_unknown(listed: list[str]) -> None:
     with pytest.warns(DataWarning, match="'dose=none'"):
-        model = BIP().fit_data(from_table(DOSES, **ASKED, categorical=STATED))
+        model = BIP().fit_data(from_table(DOSES, **ASKED, categorical={"dose": listed}))
     strange = DOSES.assign(dose=np.where(DOSES.index < 2, "none", DOSES["dose"]))
     with failing("levels that the training data lack: column 'dose' has 'none' (2 rows)."):
         model.predict(strange)
     np.testing.assert_array_equal(model.predict(DOSES[2:]), model.predict(DOSES)[2:])
     model.handle_unknown = "ignore"
-    with pytest.warns(DataWarning, match="count as the reference level, 'mid' of 'dose'"):
-        assert model.predict(strange)[0] == model.predict(DOSES.assign(dose="mid"))[0]
+    with pytest.warns(DataWarning, match=f"count as the reference level, {listed[0]!r} of 'dose'"):
+        assert model.predict(strange)[0] == model.predict(DOSES.assign(dose=listed[0]))[0]
 
 
 def test_a_reference_that_no_row_has_is_told() -> None:
@@ -198,3 +201,52 @@ def test_lists_of_levels_that_are_none(listed: Any, phrase: str) -> None:
         from_table(DOSES, **ASKED, categorical={"dose": listed})
     with failing("'dosis' is not among the feature columns; did you mean 'dose'?"):
         from_table(DOSES, **ASKED, categorical={"dosis": ["a"]})
+
+
+# ---------------------------------------------------------------- decisions at their edges
+
+
+def test_the_order_of_categories_does_not_change_what_they_mean() -> None:
+    data = from_table(DOSES, **ASKED)
+    assert data.encoding is not None
+    for order in (["high", "low", "mid"], ["mid", "low", "high"], ["low", "new", "mid", "high"]):
+        moved = as_frame(DOSES.astype({"dose": pd.CategoricalDtype(order)}))
+        np.testing.assert_array_equal(data.encoding.encode(data.encoding.read(moved)), data.X)
+
+
+@pytest.mark.parametrize("rows_per_chunk", [1, 4])
+def test_a_refusal_in_the_first_rows_of_a_file_is_kept(tmp_path: Path, rows_per_chunk: int) -> None:
+    path = save(TABLE.assign(dose=["?", *np.resize(["1", "2"], N - 1)]), tmp_path)
+    with failing("column 'dose' is in numeric=, but '?' is not a number. Leave it out with exclude=['dose']"):
+        list(read_chunks(path, **ASKED, numeric=["dose"], rows_per_chunk=rows_per_chunk))
+
+
+def test_half_numbers_were_meant_as_numbers() -> None:
+    with failing("column 'code' is not numeric: most of its different values are numbers, but not 'a', 'b'."):
+        from_table(TABLE.assign(code=np.resize(["1", "2", "a", "b"], N)), **ASKED)
+    assert from_table(TABLE.assign(code=np.resize(["1", "2", "a", "b", "c"], N)), **ASKED).features.widths[-1] == 4
+
+
+def test_a_column_named_like_the_group_before_it_is_not_part_of_it() -> None:
+    with failing("duplicate column names in the features: 'b'."):
+        Features.of(["x", "b"], {"b": ["x"]})
+
+
+def test_a_word_that_a_file_counts_as_missing_is_told(tmp_path: Path) -> None:
+    table = DOSES.assign(dose=DOSES["dose"].replace({"mid": "None"}), age=DOSES["age"].mask(DOSES.index == 3))
+    path = save(table, tmp_path)
+    phrase = (
+        "In 'dose', empty cells of a text file and the words None, NA, N/A, NaN and null count as missing: where one"
+    )
+    for read in (lambda: from_table(path, **ASKED), lambda: list(read_chunks(path, **ASKED))):
+        with failing(phrase):
+            read()
+    assert from_table(table, **ASKED, exclude=["age"]).notes == ("dose: 3 levels, compared with 'None'.",)
+
+
+def test_a_group_cannot_be_named_like_the_labels(tmp_path: Path) -> None:
+    groups = {"hospital": ["age", "drugs"]}
+    phrase = "groups: 'hospital' is the name of another column: choose another name for the group."
+    for read in (from_table, lambda *given, **how: list(read_chunks(*given, **how))):
+        with failing(phrase):
+            read(save(TABLE, tmp_path), **ASKED, groups=groups)

@@ -35,7 +35,7 @@ def same(moments: Moments, expected: Moments) -> None:
     assert moments.losses == expected.losses
     for name in ("counts", "minimum", "maximum", "at_ends"):
         np.testing.assert_array_equal(getattr(moments, name), getattr(expected, name))
-    for name in ("means", "scatter"):
+    for name in ("means", "scatter", "rounding"):
         np.testing.assert_allclose(getattr(moments, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
 
 

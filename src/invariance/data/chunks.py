@@ -17,7 +17,7 @@ from .columns import as_frame, series_values
 from .encoding import Encoding, Learner
 from .multi_environment import MultiEnvironmentData, encoded
 from .raw import RawTable, refuse
-from .reading import column_names, iter_columns
+from .reading import column_names, is_text, iter_columns
 from .screening import NO_ROWS, Rows, screened
 
 
@@ -94,7 +94,7 @@ class _Source(NamedTuple):
             learner.learn(rows, raw)
         learner.check()
         learner.warn()
-        return learner.encoding((self.outcome,))
+        return learner.encoding((self.outcome, self.environment))
 
     def _pieces(self, texts: set[str]) -> Iterator[tuple[RawTable, Rows]]:
         columns = (*self.names, self.outcome)
@@ -109,7 +109,9 @@ class _Source(NamedTuple):
                 )
             y = series_values(frame[self.outcome], self.outcome, "outcome")
             labels = frame[self.environment].to_list()
-            yield raw, screened(raw.values, y, labels, columns, self.environment, self.missing, in_chunks=True)
+            words = list(raw.levels) if is_text(self.path) else []
+            rows = screened(raw.values, y, labels, columns, self.environment, self.missing, in_chunks=True, words=words)
+            yield raw, rows
 
     def _columns_of_text(self) -> set[str]:
         """Columns whose first value is no number. They are read as text in every chunk, as in the whole file."""
@@ -118,7 +120,7 @@ class _Source(NamedTuple):
             raw = RawTable.of_frame(frame, self.names, self.choices)
             texts |= {*raw.levels, *raw.refused}
             filled = ~np.isnan(raw.values).all(axis=0)
-            unseen -= texts | {raw.names[j] for j in np.flatnonzero(filled)}
+            unseen -= {raw.names[j] for j in np.flatnonzero(filled)}
             if not unseen:
                 break
         return texts

@@ -30,7 +30,7 @@ from .columns import array_values, as_frame, checked_names, frame_names, free_na
 from .encoding import Encoding, Learner
 from .features import Features
 from .raw import RawTable
-from .reading import column_names, read_columns
+from .reading import column_names, is_text, read_columns
 from .screening import NO_ROWS, Rows, outcome_array, screened
 
 if TYPE_CHECKING:
@@ -186,7 +186,8 @@ class MultiEnvironmentData:
             raise DataError(NO_ROWS)
         raw = RawTable.of_frame(frame, names, choices)
         y, labels = series_values(frame[outcome], outcome, "outcome"), frame[environment].to_list()
-        return _whole(_learnt(raw, choices, y, labels, outcome, environment, missing))
+        from_text = is_file and is_text(table)
+        return _whole(_learnt(raw, choices, y, labels, outcome, environment, missing, from_text))
 
     @classmethod
     def from_arrays(
@@ -262,15 +263,19 @@ def _learnt(
     outcome: str,
     environment: str | None,
     missing: str,
+    from_text: bool = False,
 ) -> MultiEnvironmentData:
     """A whole table, encoded by what it teaches itself."""
     learner = Learner(raw.names, choices, in_table=environment is not None)
     learner.look(raw)
     learner.check()
-    rows = screened(raw.values, y, labels, (*raw.names, outcome), environment, missing)
+    words = list(raw.levels) if from_text else []
+    rows = screened(raw.values, y, labels, (*raw.names, outcome), environment, missing, words=words)
     learner.learn(rows, raw)
     learner.warn()
-    return encoded(rows, raw, learner.encoding((outcome,)), outcome, environment)
+    return encoded(
+        rows, raw, learner.encoding((outcome,) if environment is None else (outcome, environment)), outcome, environment
+    )
 
 
 def encoded(

@@ -29,6 +29,11 @@ def read_table(path: PathLike) -> pd.DataFrame:
     return read_columns(path, column_names(path))
 
 
+def is_text(path: PathLike) -> bool:
+    """Whether the values of a file are words, of which some count as missing."""
+    return _locate(path)[1] != ".parquet"
+
+
 def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
     """The named columns of a file, in its order."""
     file, kind = _locate(path)

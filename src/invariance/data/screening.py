@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,10 @@ from .checks import (
 from .columns import array_values, as_frame, as_series, frame_names, frame_values, series_values
 
 NO_ROWS = "the table has no rows. Check the file, or what was filtered out before."
+MISSING_WORDS = (
+    "empty cells of a text file and the words None, NA, N/A, NaN and null count as missing: where one is a level, "
+    "write another word."
+)
 
 
 class Rows(NamedTuple):
@@ -44,8 +48,10 @@ def screened(
     environment: str | None,
     missing: str,
     in_chunks: bool = False,
+    words: Collection[str] = (),
 ) -> Rows:
-    """The rows that are left after the checks; columns: names of those of X, and of y."""
+    """The rows that are left after the checks; columns: names of those of X, and of y; words: those of levels that
+    were read from a file."""
     if labels is None:
         codes: NDArray[np.intp]
         environments: tuple[Hashable, ...]
@@ -67,7 +73,9 @@ def screened(
             )
         if not finite:
             where = located(np.isnan(X), np.isnan(y), columns, codes, known)
-            raise DataError(f"missing values (NaN) in {where}. {DROP_HINT}, or impute them first.")
+            read = [columns[j] for j in np.flatnonzero(np.isnan(X).any(axis=0)).tolist() if columns[j] in words]
+            told = f" In {quoted(read)}, {MISSING_WORDS}" if read else ""
+            raise DataError(f"missing values (NaN) in {where}. {DROP_HINT}, or impute them first.{told}")
     dropped: dict[Hashable, int] = {}
     gone = unlabelled if finite else unlabelled | np.isnan(y) | np.isnan(X).any(axis=1)
     if gone.any():

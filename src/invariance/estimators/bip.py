@@ -123,7 +123,7 @@ class BIP(EnvironmentSelector):
         rule = as_rule(self.select, threshold=self.threshold)
         self._model = model = as_conditional(self.conditional).bind(data, self.n_jobs)
         belief = as_prior(self.prior)
-        losses, original = ((), None) if isinstance(data, Moments) else (data.losses, data.original_features)
+        original = None if isinstance(data, Moments) else data.original_features
         prior = belief.bind(data.feature_names, model.largest_size, original)
         model.check_max_size(prior.max_size)
         target = Target(model, prior)
