@@ -129,7 +129,7 @@ class BIP(EnvironmentSelector):
         target = Target(model, prior)
         options = RunOptions(self.n_jobs, _generator(self.random_state), self.progress)
         posterior = choose_engine(self.inference, target).run(target, options)
-        notes = losses + data.notes
+        notes = data.losses + data.notes
         self.posterior_ = replace(posterior, notes=notes + posterior.notes) if notes else posterior
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         return rule.select(self.posterior_, target)
