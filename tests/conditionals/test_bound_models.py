@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -372,3 +373,13 @@ def test_flips_need_a_subset_with_a_value_to_start_from() -> None:
     expected = model.log_ratio_many(start ^ np.eye(7, dtype=bool)) - model.log_ratio_many(start)
     np.testing.assert_array_equal(model.flip_neighbours(start), expected)
     assert expected[6] == -np.inf
+
+
+def test_on_demand_counts_the_levels_that_occur() -> None:
+    """Without the level that they are compared with, dummies are one column fewer, which a small environment can fit."""
+    levels = np.array(["a", "b", "c", "d"] * 2 + ["b", "c", "d", "b", "c"])
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"level": levels, "x": rng.normal(size=13)})
+    data = MultiEnvironmentData.from_arrays(frame, rng.normal(size=13), np.repeat(["one", "two"], [8, 5]))
+    every, on_demand = (LinearGaussian(second_moments=how).bind(data) for how in ("all", "on demand"))
+    assert on_demand.largest_size == every.largest_size == 2

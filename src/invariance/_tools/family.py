@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ class Member(NamedTuple):
     forms: tuple[str, ...] = ()
 
 
+@cache
 def load(home: str) -> Any:
     """The class at "room.module:Class"."""
     module, _, found = home.partition(":")

@@ -86,7 +86,8 @@ class Fit(Protocol):
     """One subset fitted to all rows, and to those of each environment, by maximum likelihood.
 
     columns: k names, the columns of the subset's features; coefficients (k,) and intercept: of the pooled fit;
-    local_coefficients (E, k), local_intercepts (E,): of each environment's own. NaN where a column does not vary.
+    local_coefficients (E, k), local_intercepts (E,): of each environment's own, E = 0 where they were not asked for.
+    NaN where a column does not vary.
     """
 
     @property
@@ -164,8 +165,8 @@ class BoundConditional(ABC):
         """The law of log Λ that each of the subsets in masks (S, p) would have if it were invariant."""
 
     @abstractmethod
-    def fit(self, subset: Subset) -> Fit:
-        """The model of one subset, given by names or as a mask (p,)."""
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
+        """The model of one subset, given by names or as a mask (p,); with the fits of each environment if `local`."""
 
     # ---------------------------------------------------------------- what follows from these
 

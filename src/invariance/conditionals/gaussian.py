@@ -17,6 +17,7 @@ from ..moments.moments import Moments
 from .base import BoundConditional, Description, Null
 
 PIVOT_TOLERANCE = 1e-9
+_FEW = 20
 # Smallest eigenvalue of scaled second moments from which on rounding cannot hide a dependence.
 _INDEPENDENT = 1e-9
 
@@ -73,7 +74,8 @@ class GaussianModel(BoundConditional):
         settings = constant[:-1].all(axis=0) & ~constant[-1]
         ranks = chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
         ranks[:, -1] -= np.maximum(chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
-        if self.data is not None and not self._always_independent:
+        # To look at all columns at once pays for many subsets.
+        if self.data is not None and not (len(chosen) > _FEW and self._always_independent):
             for row, mask in enumerate(chosen):
                 if self._may_be_dependent(mask):
                     ranks[row] = _fitted_ranks(self.data, mask)

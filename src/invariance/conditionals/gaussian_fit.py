@@ -33,17 +33,17 @@ class LinearFit:
         return self.mean(X @ self.coefficients + self.intercept)
 
 
-def fit_from_rows(data: MultiEnvironmentData, mask: Mask) -> LinearFit:
-    """The subset (p,) fitted to the rows."""
+def fit_from_rows(data: MultiEnvironmentData, mask: Mask, local: bool = True) -> LinearFit:
+    """The subset (p,) fitted to the rows, those of each environment too if `local`."""
     features = data.features.chosen(mask)
     X = data.X[:, data.features.expand(mask)]
     pooled = least_squares(X, data.y)
-    groups = [data.rows(e) for e in range(data.n_environments)]
-    local = [least_squares(X[rows], data.y[rows]) for rows in groups]
-    slopes = np.array([fit.coefficients for fit in local]).reshape(len(groups), X.shape[1])
-    constant = np.array([np.ptp(X[rows], axis=0) == 0.0 for rows in groups]).reshape(slopes.shape)
+    groups = [data.rows(e) for e in range(data.n_environments if local else 0)]
+    fits = [least_squares(X[rows], data.y[rows]) for rows in groups]
+    slopes = np.array([fit.coefficients for fit in fits]).reshape(len(groups), X.shape[1])
+    constant = np.array([np.ptp(X[rows], axis=0) == 0.0 for rows in groups], dtype=bool).reshape(slopes.shape)
     slopes[constant] = np.nan
-    intercepts = np.array([fit.intercept for fit in local])
+    intercepts = np.array([fit.intercept for fit in fits])
     return LinearFit(features.columns, pooled.coefficients, pooled.intercept, slopes, intercepts)
 
 

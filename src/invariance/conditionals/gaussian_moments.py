@@ -73,10 +73,10 @@ class GaussianFromMoments(GaussianModel):
         gain = np.where(np.isnan(losses), -np.inf, -losses)
         return Prediction(gain, self.ranks(chosen)[:, -1].astype(float) + 2.0)
 
-    def fit(self, subset: Subset) -> LinearFit:
+    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
         mask = as_mask(subset, self.feature_names)
         if self.data is not None:
-            return fit_from_rows(self.data, mask)
+            return fit_from_rows(self.data, mask, local)
         return fit_from_moments(self.moments, mask)
 
     @property
@@ -91,7 +91,8 @@ class GaussianFromMoments(GaussianModel):
 
     def subset_walk(self, free: Integers, forced: Integers) -> GaussianWalk:
         widths = self.features.widths[free]
-        return GaussianWalk.of(self._scoring, self._columns(forced), self._columns(free), widths, self.has_rows)
+        by_rows = self if self.has_rows else None
+        return GaussianWalk.of(self._from_moments, self._columns(forced), self._columns(free), widths, by_rows)
 
     def walk_order(self, free: Integers) -> Integers:
         return walk_order(self.features.widths[free])
@@ -105,8 +106,8 @@ class GaussianFromMoments(GaussianModel):
         chosen = as_masks(mask, self.n_features)
         change = np.empty(len(self.moments.columns))
         members = self._columns(np.flatnonzero(chosen[0]))
-        arguments = (self.moments.scatter, self._scoring.inverse_scale, self.moments.outcome)
-        flip_changes(*arguments, self._scoring.weights, PIVOT_TOLERANCE, members, change)
+        arguments = (self.moments.scatter, self._from_moments.inverse_scale, self.moments.outcome)
+        flip_changes(*arguments, self._from_moments.weights, PIVOT_TOLERANCE, members, change)
         now = self.log_ratio_many(chosen)[0]
         if now == -np.inf:
             raise DataError(f"the subset to start from is not supported: {self.unsupported(chosen)}.")
@@ -138,7 +139,7 @@ class GaussianFromMoments(GaussianModel):
         used = np.flatnonzero(chosen.any(axis=0))
         starts, members = as_lists(chosen[:, used])
         counts = self.moments.group_counts
-        total = np.full(len(chosen), self._scoring.offset)
+        total = np.full(len(chosen), self._from_moments.offset)
         unsupported = np.zeros(len(chosen), dtype=bool)
         residual, rank = np.empty(len(chosen)), np.empty(len(chosen), np.int64)
         columns = np.column_stack([self.data.X[:, used], self.data.y])
@@ -147,10 +148,10 @@ class GaussianFromMoments(GaussianModel):
             unit, _, _ = unit_rows(columns[rows])
             relative_residuals(unit, starts, members, DEPENDENT, residual, rank)
             unfit = (counts[g] < rank + 2) | (residual < DEPENDENT)
-            total += self._scoring.weights[g] * np.log(np.where(unfit, 1.0, residual))
+            total += self._from_moments.weights[g] * np.log(np.where(unfit, 1.0, residual))
             unsupported |= unfit
         total[unsupported] = np.nan
-        settle(total, self._scoring.weights)
+        settle(total, self._from_moments.weights)
         total[np.isnan(total)] = -np.inf
         return total
 
@@ -183,7 +184,7 @@ class GaussianFromMoments(GaussianModel):
 
     def nearly_outcome(self) -> Mask:
         """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
-        y, scale = self.moments.outcome, self._scoring.inverse_scale
+        y, scale = self.moments.outcome, self._from_moments.inverse_scale
         correlations = self.moments.scatter[:, y] * scale * scale[:, y, None]
         nearly = np.any(correlations[:, self.moments.feature_columns] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
         return np.logical_or.reduceat(nearly, self.features.starts[:-1])
@@ -202,18 +203,25 @@ class GaussianFromMoments(GaussianModel):
         """Columns of the moments that features `members` (k,) stand for."""
         return self.moments.feature_columns[self.features.columns_of(members)].astype(np.int64)
 
+    def scoring_by_rows(self) -> Scoring:
+        """With the rows, which take longer to prepare, for what second moments cannot decide."""
+        return self._scoring
+
     @cached_property
     def _scoring(self) -> Scoring:
+        return self._from_moments._replace(rows=self._rows())
+
+    @cached_property
+    def _from_moments(self) -> Scoring:
         moments = self.moments
         diagonal = np.einsum("gjj->gj", moments.scatter)
         scale, weights = inverse_scales(diagonal, moments.present), group_weights(moments.group_counts)
         offset = float(weights @ np.log(diagonal[:, moments.outcome] / moments.group_counts))
-        return Scoring(moments.scatter, scale, moments.outcome, weights, offset, PIVOT_TOLERANCE, self._rows())
+        return Scoring(moments.scatter, scale, moments.outcome, weights, offset, PIVOT_TOLERANCE, no_rows(moments))
 
     @cached_property
     def _always_independent(self) -> bool:
-        scale = inverse_scales(np.einsum("gjj->gj", self.moments.scatter), self.moments.present)
-        return always_decidable(self.moments, scale, PIVOT_TOLERANCE)
+        return always_decidable(self.moments, self._from_moments.inverse_scale, PIVOT_TOLERANCE)
 
     def _rows(self) -> GroupRows:
         if self.data is None or self._always_independent:
@@ -221,7 +229,7 @@ class GaussianFromMoments(GaussianModel):
         return compressed_rows(self.data, self.moments)
 
     def _gram(self, g: int, columns: Integers) -> Floats:
-        scale = self._scoring.inverse_scale[g, columns]
+        scale = self._from_moments.inverse_scale[g, columns]
         return self.moments.scatter[g][np.ix_(columns, columns)] * scale[:, None] * scale
 
     def _too_large(self, masks: Mask) -> Mask:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
+from ..data.checks import check_max_size, largest_size
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..kernels.active_set import Scoring
@@ -114,8 +115,8 @@ class GaussianOnDemand(GaussianModel):
         gain = np.where(np.isnan(losses), -np.inf, -losses)
         return Prediction(gain, self.ranks(as_masks(masks, self.n_features))[:, -1].astype(float) + 2.0)
 
-    def fit(self, subset: Subset) -> LinearFit:
-        return fit_from_rows(self.data, as_mask(subset, self.feature_names))
+    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+        return fit_from_rows(self.data, as_mask(subset, self.feature_names), local)
 
     def nearly_outcome(self) -> Mask:
         """As `GaussianFromMoments.nearly_outcome`."""
@@ -126,6 +127,22 @@ class GaussianOnDemand(GaussianModel):
         nearly = products**2 > (1.0 - PIVOT_TOLERANCE) * diagonal * diagonal[:, y, None]
         columns = np.any((nearly & self.moments.varies)[:, self.moments.feature_columns], axis=0)
         return np.logical_or.reduceat(columns, self.features.starts[:-1])
+
+    @property
+    def largest_size(self) -> int:
+        return largest_size(self.moments.counts, self._widths)
+
+    def check_max_size(self, max_size: int) -> None:
+        check_max_size(max_size, self.moments.counts, self._widths, self.moments.environments)
+
+    @cached_property
+    def _widths(self) -> Integers:
+        """(E, p) how many columns of each feature are present in each environment"""
+        widths = self.moments.varying_widths[:-1].copy()
+        for j in np.flatnonzero(self.features.widths > 1):
+            alone, _ = self._narrowed(np.eye(self.n_features, dtype=bool)[j : j + 1])
+            widths[:, j] = alone.moments.varying_widths[:-1, 0]
+        return widths
 
     def ranks(self, masks: Mask) -> Integers:
         part, used = self._narrowed(masks)

@@ -6,6 +6,7 @@ From second moments, and from the rows where those cannot decide.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -20,13 +21,17 @@ from ..kernels.subset_tree import reciprocal_pivot, score_grouped_block, sweep_i
 from .base import NDArray32
 
 
+class DecidesByRows(Protocol):
+    def scoring_by_rows(self) -> Scoring: ...
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianWalk:
     """grams (G, q+1, q+1): scaled second moments of the columns of f features and of the outcome (last) in E
     environments and the pool, after regression on what is always in; absent (G, q+1): not present in that group.
 
     forced (k,), free (q,): columns; starts (f+1,): feature j is free[starts[j]:starts[j+1]]; n_low: features of a dense
-    block; scoring: what the rows decide with; from_rows: whether they are at hand.
+    block; scoring: of second moments; by_rows: what has the rows, if they are at hand.
     """
 
     grams: Floats
@@ -36,10 +41,12 @@ class GaussianWalk:
     free: Integers
     starts: Integers
     n_low: int
-    from_rows: bool
+    by_rows: DecidesByRows | None
 
     @classmethod
-    def of(cls, scoring: Scoring, forced: Integers, free: Integers, widths: Integers, from_rows: bool) -> GaussianWalk:
+    def of(
+        cls, scoring: Scoring, forced: Integers, free: Integers, widths: Integers, by_rows: DecidesByRows | None
+    ) -> GaussianWalk:
         """widths (f,): how many of the columns `free` each feature has"""
         columns = np.concatenate([forced, free, [scoring.outcome]]).astype(np.intp)
         scale = scoring.inverse_scale[:, columns]
@@ -50,11 +57,13 @@ class GaussianWalk:
             for j in range(k):
                 reciprocal = reciprocal_pivot(gram[j, j], absent[g, j], scoring.tolerance)
                 sweep_in_place(gram, j, len(columns) - 1, reciprocal)
-        # Sweeps fill the upper triangle, and the walk may take columns in another order.
-        upper = np.triu(grams[:, k:, k:])
-        reduced = upper + np.triu(upper, 1).transpose(0, 2, 1)
+        reduced = np.ascontiguousarray(grams[:, k:, k:])
+        if k:
+            # Sweeps fill the upper triangle, and the walk may take columns in another order.
+            upper = np.triu(reduced)
+            reduced = upper + np.triu(upper, 1).transpose(0, 2, 1)
         absent = np.ascontiguousarray(absent[:, k:])
-        return cls(reduced, absent, scoring, forced, free, feature_starts(widths), low_features(widths), from_rows)
+        return cls(reduced, absent, scoring, forced, free, feature_starts(widths), low_features(widths), by_rows)
 
     @property
     def n_features(self) -> int:
@@ -64,7 +73,7 @@ class GaussianWalk:
         log_ratio = np.empty(1 << self.n_low)
         prefix = int(np.sum(1 << (high - self.n_low))) if len(high) else 0
         score_grouped_block(self.grams, self.absent, *self._terms, self.starts, prefix, self.n_low, log_ratio)
-        if self.from_rows and np.isnan(log_ratio).any():
+        if self.by_rows is not None and np.isnan(log_ratio).any():
             unknown = np.flatnonzero(np.isnan(log_ratio))
             unknown = unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
             if len(unknown):
@@ -72,7 +81,7 @@ class GaussianWalk:
                 parts = [self.forced, *(self.free[self.starts[j] : self.starts[j + 1]] for j in high)]
                 low = self.starts[: self.n_low + 1]
                 fixed = np.sort(np.concatenate(parts))
-                grouped_block_log_ratios(self.scoring, fixed, low, self.free[: low[-1]], decided)
+                grouped_block_log_ratios(self.by_rows.scoring_by_rows(), fixed, low, self.free[: low[-1]], decided)
                 log_ratio[unknown] = decided[unknown]
         return log_ratio
 
@@ -81,17 +90,18 @@ class GaussianWalk:
         score_grouped_extensions(
             self.grams, self.absent, *self._terms, self.starts, prefix, max_size, members, log_ratio
         )
-        if self.from_rows:
+        if self.by_rows is not None:
             unknown = np.flatnonzero(np.isnan(log_ratio))
             unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
-            log_ratio[unknown] = self._from_rows(members[unknown])
+            if len(unknown):
+                log_ratio[unknown] = self._decided(self.by_rows.scoring_by_rows(), members[unknown])
         return log_ratio
 
     @property
     def _terms(self) -> tuple[Floats, float, float]:
         return self.scoring.weights, self.scoring.offset, self.scoring.tolerance
 
-    def _from_rows(self, members: NDArray32) -> Floats:
+    def _decided(self, scoring: Scoring, members: NDArray32) -> Floats:
         """(n,) log Λ of subsets given by their members (n, k), -1 beyond the last"""
         masks = np.zeros((len(members), self.n_features + 1), dtype=bool)
         masks[np.arange(len(members))[:, None], members] = True
@@ -99,5 +109,5 @@ class GaussianWalk:
         columns = np.repeat(masks[:, :-1], np.diff(self.starts), axis=1)
         starts, chosen = as_lists(np.column_stack([always, columns]))
         log_ratio = np.empty(len(members))
-        score_subsets(self.scoring, np.nan, starts, np.concatenate([self.forced, self.free])[chosen], log_ratio)
+        score_subsets(scoring, np.nan, starts, np.concatenate([self.forced, self.free])[chosen], log_ratio)
         return log_ratio

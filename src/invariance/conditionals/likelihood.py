@@ -115,14 +115,15 @@ class LikelihoodModel(BoundConditional):
         degrees = self._each(masks, lambda fits: sum(f.n_parameters for f in fits[:-1]) - fits[-1].n_parameters, 0.0)
         return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
 
-    def fit(self, subset: Subset) -> LikelihoodFit:
+    def fit(self, subset: Subset, local: bool = True) -> LikelihoodFit:
         mask = as_mask(subset, self.feature_names)
         chosen = self.features.expand(mask)
-        fits = self._fitted(chosen, self._groups)
+        groups = self._groups if local else self._groups[-1:]
+        fits = self._fitted(chosen, groups)
         if fits is None:
             raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
         slopes = np.full((len(fits), int(chosen.sum())), np.nan)
-        for row, fit, rows in zip(slopes, fits, self._groups, strict=True):
+        for row, fit, rows in zip(slopes, fits, groups, strict=True):
             row[independent_columns(self.data.X[np.ix_(rows, chosen)])] = fit.coefficients
         intercepts = np.array([fit.intercept for fit in fits])
         pooled = np.nan_to_num(slopes[-1])

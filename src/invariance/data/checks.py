@@ -335,6 +335,8 @@ def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:
     ``counts`` (E,): rows; ``widths`` (E, p): columns of each feature that vary in each environment. A feature that is
     constant in an environment needs no row there; of the others the narrowest count.
     """
+    if _all_fit(counts, widths):
+        return int(np.shape(widths)[1])
     return min(
         _fitting(room, needed, np.shape(widths)[1])
         for room, needed in zip(np.asarray(counts) - 2, _needed(widths), strict=True)
@@ -343,6 +345,8 @@ def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:
 
 def check_max_size(max_size: int, counts: ArrayLike, widths: ArrayLike, environments: Sequence[Hashable]) -> None:
     """Raise when an environment has too few rows for subsets of max_size features; arrays as in `largest_size`."""
+    if _all_fit(counts, widths):
+        return
     n_rows = np.asarray(counts)
     columns = np.array([needed[min(max_size, len(needed) - 1)] for needed in _needed(widths)])
     short = n_rows < columns + 2
@@ -353,6 +357,10 @@ def check_max_size(max_size: int, counts: ArrayLike, widths: ArrayLike, environm
             f"has {n_rows[worst]}. Use max_size={largest_size(counts, widths)}, the largest that works, "
             "or leave the environment out."
         )
+
+
+def _all_fit(counts: ArrayLike, widths: ArrayLike) -> bool:
+    return bool((np.sum(widths, axis=1) <= np.asarray(counts) - 2).all())
 
 
 def _needed(widths: ArrayLike) -> list[NDArray[np.int64]]:

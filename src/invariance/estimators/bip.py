@@ -135,7 +135,7 @@ class BIP(EnvironmentSelector):
         return rule.select(self.posterior_, target)
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
-        self._fit = self.__dict__.pop("_model").fit(selected)
+        self._fit = self.__dict__.pop("_model").fit(selected, local=False)
         coefficients = np.zeros(data.features.n_columns)
         coefficients[data.features.expand(selected)] = self._fit.coefficients
         return coefficients, self._fit.intercept

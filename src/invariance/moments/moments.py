@@ -142,9 +142,11 @@ class Moments:
         The dummies of a category add up to a constant where the level that they are compared with does not occur. Of 0
         and 1 second moments can tell; of other columns only the rows can, which decide for whole subsets.
         """
+        if not self.features.grouped or not self.scatter.size:
+            return self.varies
         present = self.varies.copy()
         starts = self.features.starts
-        for j in np.flatnonzero(self.features.widths > 1) if self.scatter.size else ():
+        for j in np.flatnonzero(self.features.widths > 1):
             columns = self.feature_columns[starts[j] : starts[j + 1]]
             if not self._zero_or_one(columns):
                 continue

@@ -7,6 +7,7 @@ import re
 from ..exceptions import SettingError
 from .base import Prior
 from .registry import PRIORS
+from .uniform import UniformPrior
 
 PRIOR_FORMS = ", ".join(PRIORS.forms)
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
@@ -28,8 +29,10 @@ def parse_prior(text: str, max_size: int | None) -> Prior:
 
 def as_prior(given: str | Prior | None) -> Prior:
     """The prior that is given, or that a text names; None is uniform over all subsets."""
-    if given is None or isinstance(given, str):
-        return parse_prior(given or "uniform", None)
+    if given is None:
+        return UniformPrior()
+    if isinstance(given, str):
+        return parse_prior(given, None)
     if not isinstance(given, Prior):
         raise SettingError(f"prior={given!r} is not a prior: use one such as UniformPrior(), or a text: {PRIOR_FORMS}.")
     return given
