@@ -376,7 +376,7 @@ def test_flips_need_a_subset_with_a_value_to_start_from() -> None:
 
 
 def test_on_demand_counts_the_levels_that_occur() -> None:
-    """Without the level that they are compared with, dummies are one column fewer, which a small environment can fit."""
+    """Without the level that they are compared with, dummies are one column fewer, which few rows can fit."""
     levels = np.array(["a", "b", "c", "d"] * 2 + ["b", "c", "d", "b", "c"])
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"level": levels, "x": rng.normal(size=13)})
