@@ -163,7 +163,8 @@ class Moments:
 
     @cached_property
     def largest_size(self) -> int:
-        """The largest subset size at which every local fit is estimable."""
+        """The largest subset size at which every local fit is estimable. Of features of several columns the narrowest
+        count; wider subsets may be outside the support."""
         return largest_size(self.counts, self.varying_widths[:-1])
 
     def check_max_size(self, max_size: int) -> None:
