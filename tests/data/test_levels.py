@@ -217,7 +217,7 @@ def test_the_order_of_categories_does_not_change_what_they_mean() -> None:
 @pytest.mark.parametrize("rows_per_chunk", [1, 4])
 def test_a_refusal_in_the_first_rows_of_a_file_is_kept(tmp_path: Path, rows_per_chunk: int) -> None:
     path = save(TABLE.assign(dose=["?", *np.resize(["1", "2"], N - 1)]), tmp_path)
-    with failing("column 'dose' is in numeric=, but '?' is not a number. Leave it out with exclude=['dose']"):
+    with failing("column 'dose' is in numeric=, but '?' is not a number. Mend such values"):
         list(read_chunks(path, **ASKED, numeric=["dose"], rows_per_chunk=rows_per_chunk))
 
 

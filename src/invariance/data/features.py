@@ -32,6 +32,8 @@ class Features:
     @classmethod
     def of(cls, columns: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Features:
         """Columns in their order, those of each group {feature: columns} side by side; all others on their own."""
+        if not groups:
+            return cls.single(columns)
         owner = {column: name for name, members in groups.items() for column in members}
         names: list[str] = []
         widths: list[int] = []
