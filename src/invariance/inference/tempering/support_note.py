@@ -21,9 +21,12 @@ def support_note(target: Target, known: Cliques | None = None, met: Mask | None 
     allowed = ~prior.forced_out
     alone = np.eye(len(allowed), dtype=bool)[allowed & model.nearly_outcome()]
     every = allowed[None] if allowed.sum() <= prior.max_size else alone[:0]
-    compiled = CompiledTarget.of(target)
     together = alone[:0] if met is None else met
-    if compiled is not None:
-        together = undecidable_subsets(compiled, model.rows is not None, _EXAMPLES, known)
+    from_rows = model.rows is not None
+    # Another compiled target would be another cache of second moments on demand.
+    if known is None or not from_rows or known.determining.any():
+        compiled = CompiledTarget.of(target)
+        if compiled is not None:
+            together = undecidable_subsets(compiled, from_rows, _EXAMPLES, known)
     reasons = model.unsupported(np.concatenate([alone, together, every])).reasons
     return f"Some subsets are outside the support: {'; '.join(reasons)}." if reasons else None

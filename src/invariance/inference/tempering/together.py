@@ -151,8 +151,6 @@ def undecidable_subsets(target: CompiledTarget, from_rows: bool, most: int, know
 
     With rows these are features that together determine the outcome. Cliques that are known already are not looked for.
     """
-    if known is not None and from_rows and not known.determining.any():
-        return np.zeros((0, len(target.features)), bool)
     every = Cliques.of(target, np.flatnonzero(target.prior.free)) if known is None else known
     wanted = every.determining if from_rows else np.ones(len(every.sizes), bool)
     found = undecidable_cliques(target.scoring, target.prior, every.members, every.sizes, target.capacity, wanted)
