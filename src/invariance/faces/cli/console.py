@@ -110,7 +110,7 @@ def _compilation_announced() -> Iterator[None]:
         def on_start(self, event: Any) -> None:
             if not self.said:
                 self.said = True
-                say("note", "compiling for the first run, about ten seconds; later runs start at once")
+                say("note", "compiling for the first run, about a quarter of a minute; later runs start at once")
 
         def on_end(self, event: Any) -> None: ...
 
