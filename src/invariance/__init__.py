@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .baselines.screened import Screened
     from .comparison import compare
     from .conditionals.linear_gaussian import LinearGaussian
+    from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
     from .estimators.bip import BIP
     from .exceptions import (
@@ -74,6 +75,7 @@ _HOMES = {
     "SingleEnvironmentWarning": "exceptions",
     "StudyError": "exceptions",
     "Tempering": "inference.tempering",
+    "Tolerance": "conditionals.tolerance",
     "UniformPrior": "priors",
     "Variational": "inference.variational",
     "WrongTypeError": "exceptions",
@@ -115,6 +117,7 @@ __all__ = [
     "SingleEnvironmentWarning",
     "StudyError",
     "Tempering",
+    "Tolerance",
     "UniformPrior",
     "Variational",
     "WrongTypeError",

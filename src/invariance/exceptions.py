@@ -27,6 +27,10 @@ class EngineError(InvarianceError, RuntimeError):
     """The engine cannot do this job; the message says what would."""
 
 
+class NothingScoredError(EngineError):
+    """No subset in the prior's support can be scored."""
+
+
 class StudyError(EngineError):
     """A study cannot be run or continued as asked."""
 

@@ -23,7 +23,9 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError
 from ..moments.moments import Moments
+from .invariance_test import InvarianceTest, deviance_test
 from .support import Unsupported, without_value
+from .tolerance import Tolerance
 
 if TYPE_CHECKING:
     from ..kernels.active_set import Scoring
@@ -198,6 +200,27 @@ class BoundConditional(ABC):
         return Tails(np.where(known, expected, -np.inf), probability)
 
     # ---------------------------------------------------------------- abilities, with what there is without them
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """Whether the subsets in masks (S, p) are invariant up to the tolerance; with one environment all are."""
+        chosen = as_masks(masks, self.n_features)
+        log_ratios, null = self.log_ratio_many(chosen), self.null_many(chosen)
+        supported, known = log_ratios > -np.inf, null.variance > 0.0
+        joint, tested = supported.astype(float), supported & known
+        deviance, expected = -2.0 * log_ratios[tested], -2.0 * null.expected[tested]
+        joint[tested] = deviance_test(deviance, expected, null.degrees[tested], self.n_rows, tolerance)
+        unknown = np.full(len(chosen), np.nan)
+        return InvarianceTest(unknown, unknown, joint)
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        """(S,) share of the outcome's variance explained when each environment is predicted by the fit to the others;
+        NaN where that is not known."""
+        return np.full(len(as_masks(masks, self.n_features)), np.nan)
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        """(S,) expected squared error in a new environment if coefficients go on to scatter between environments as
+        they do; None where the model does not know."""
+        return None
 
     @property
     def largest_size(self) -> int:

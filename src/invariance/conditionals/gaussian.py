@@ -15,6 +15,11 @@ from ..data.subsets import as_masks
 from ..moments.least_squares import least_squares
 from ..moments.moments import Moments
 from .base import BoundConditional, Description, Null
+from .invariance_test import InvarianceTest, Residuals, invariance_test
+from .kurtosis import excess_kurtosis
+from .random_effects import random_effects_risk
+from .tolerance import Tolerance
+from .transfer import left_out_errors
 
 PIVOT_TOLERANCE = 1e-9
 _FEW = 20
@@ -60,6 +65,35 @@ class GaussianModel(BoundConditional):
         known = variance > 0.0
         degrees = (ranks[:, :-1] + 2).sum(axis=1) - (ranks[:, -1] + 2)
         return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
+
+    def residuals(self, masks: Mask) -> Residuals:
+        """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
+        raise NotImplementedError
+
+    def excess_kurtosis(self, masks: Mask) -> Floats:
+        """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows."""
+        if self.data is None:
+            return np.zeros(len(masks))
+        columns = np.append(self.moments.feature_columns, self.moments.outcome)
+        within = self.moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
+        return excess_kurtosis(self.data, within, self.features.expand(masks))
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
+        chosen = as_masks(masks, self.n_features)
+        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen))
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        if self.moments.n_environments < 2:
+            return np.full(len(chosen), np.nan)
+        total = self.moments.scatter[-1][self.moments.outcome, self.moments.outcome]
+        return 1.0 - left_out_errors(self.moments, self.features.expand(chosen)).sum(axis=1) / total
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        chosen = as_masks(masks, self.n_features)
+        fits = self.residuals(chosen)
+        return random_effects_risk(self.moments, self.features.expand(chosen), fits.rss, fits.freedom)
 
     def ranks(self, masks: Mask) -> Integers:
         """(S, E + 1) ranks of the fits in each environment and in the pool.

@@ -17,7 +17,7 @@ from ..kernels.feature_order import walk_order
 from ..kernels.group_rows import GroupRows, share_from_rows
 from ..kernels.neighbours import flip_changes
 from ..kernels.orthogonal import relative_residuals
-from ..kernels.subset_cholesky import score_subsets
+from ..kernels.subset_cholesky import score_subsets, subset_shares
 from ..kernels.subset_tree import settle
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
@@ -25,6 +25,7 @@ from .base import Prediction
 from .gaussian import PIVOT_TOLERANCE, GaussianModel, group_weights, inverse_scales
 from .gaussian_fit import LinearFit, fit_from_moments, fit_from_rows
 from .gaussian_walk import GaussianWalk
+from .invariance_test import Residuals
 from .row_groups import always_decidable, compressed_rows, no_rows
 from .support import Unsupported, find_causes, reasons_of, too_few_rows
 
@@ -72,6 +73,15 @@ class GaussianFromMoments(GaussianModel):
         losses = self._score(chosen, np.nan, self._scoring._replace(weights=pooled, offset=0.0))
         gain = np.where(np.isnan(losses), -np.inf, -losses)
         return Prediction(gain, self.ranks(chosen)[:, -1].astype(float) + 2.0)
+
+    def residuals(self, masks: Mask) -> Residuals:
+        starts, members = as_lists(self.features.expand(masks))
+        shares = np.empty((len(masks), len(self.moments.group_counts)))
+        subset_shares(self._scoring, starts, self.moments.feature_columns[members].astype(np.int64), shares)
+        if not self.has_rows:
+            shares[self._too_large(masks)] = np.nan
+        y = self.moments.outcome
+        return Residuals(shares * self.moments.scatter[:, y, y], self.ranks(masks), self.moments.group_counts)
 
     def fit(self, subset: Subset, local: bool = True) -> LinearFit:
         mask = as_mask(subset, self.feature_names)

@@ -22,6 +22,7 @@ from .base import Prediction
 from .gaussian import PIVOT_TOLERANCE, GaussianModel, group_weights, inverse_scales
 from .gaussian_fit import LinearFit, fit_from_rows
 from .gaussian_moments import GaussianFromMoments
+from .invariance_test import Residuals
 from .support import Unsupported
 
 _CACHE_BYTES = 2.5e8
@@ -143,6 +144,24 @@ class GaussianOnDemand(GaussianModel):
             alone, _ = self._narrowed(np.eye(self.n_features, dtype=bool)[j : j + 1])
             widths[:, j] = alone.moments.varying_widths[:-1, 0]
         return widths
+
+    def residuals(self, masks: Mask) -> Residuals:
+        part, used = self._narrowed(masks)
+        return part.residuals(masks[:, used])
+
+    def excess_kurtosis(self, masks: Mask) -> Floats:
+        part, used = self._narrowed(masks)
+        return part.excess_kurtosis(masks[:, used])
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        part, used = self._narrowed(chosen)
+        return part.left_out_r2_many(chosen[:, used])
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        chosen = as_masks(masks, self.n_features)
+        part, used = self._narrowed(chosen)
+        return part.random_effects_risk_many(chosen[:, used])
 
     def ranks(self, masks: Mask) -> Integers:
         part, used = self._narrowed(masks)

@@ -1,17 +1,43 @@
-"""What a rule that selects features is."""
+"""What a rule that selects features is, and what it may look at."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from .._tools.arrays import Mask
+from ..conditionals.evidence import Judge
+from ..conditionals.tolerance import Tolerance
+from ..inference.base import Engine, RunOptions
 from ..inference.target import Target
 from ..posterior.posterior import Posterior
+from .predictive import predictive_posterior
+
+
+@dataclass(eq=False)
+class Findings:
+    """What is known before anything is decided: the paper's posterior over invariant subsets, and what it came from."""
+
+    target: Target
+    posterior: Posterior
+    engine: Engine
+    options: RunOptions
+    tolerance: Tolerance
+
+    @property
+    def judge(self) -> Judge:
+        return Judge(self.target.model, self.tolerance)
+
+    @cached_property
+    def predictive(self) -> Posterior | None:
+        """The posterior over compatible subsets by how well they predict; None where no subset is compatible."""
+        return predictive_posterior(self.target, self.tolerance, self.engine, self.options)
 
 
 class Rule(Protocol):
     """A specification: parameters only."""
 
-    def select(self, posterior: Posterior, target: Target) -> Mask:
+    def select(self, findings: Findings) -> Mask:
         """(p,) the features to use"""
         ...

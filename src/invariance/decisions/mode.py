@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .._tools.arrays import Mask
-from ..inference.target import Target
-from ..posterior.posterior import Posterior
+from .base import Findings
 
 
 @dataclass(frozen=True)
 class Mode:
-    """The features of the most probable subset."""
+    """The features of the most probable invariant subset."""
 
-    def select(self, posterior: Posterior, target: Target) -> Mask:
-        return posterior.mode_mask
+    def select(self, findings: Findings) -> Mask:
+        return findings.posterior.mode_mask

@@ -10,8 +10,12 @@ from .base import Rule
 
 RULES = Family(
     {
+        "predictive": Member(
+            "decisions.best_compatible:BestCompatible", "selects the best predictor that is invariant"
+        ),
         "mode": Member("decisions.mode:Mode", "selects the most probable subset"),
         "threshold": Member("decisions.threshold:Threshold", "selects every feature that is probable enough"),
+        "median": Member("decisions.median:Median", "selects what most compatible subsets hold, by how they predict"),
     }
 )
 

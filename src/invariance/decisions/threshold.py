@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from .._tools.arrays import Mask
 from ..exceptions import SettingError
-from ..inference.target import Target
-from ..posterior.posterior import Posterior
+from .base import Findings
 
 
 @dataclass(frozen=True)
@@ -20,5 +19,5 @@ class Threshold:
         if not 0.0 <= self.threshold <= 1.0:
             raise SettingError(f"threshold={self.threshold!r} is not a probability: use a number between 0 and 1.")
 
-    def select(self, posterior: Posterior, target: Target) -> Mask:
-        return posterior.inclusion >= self.threshold
+    def select(self, findings: Findings) -> Mask:
+        return findings.posterior.inclusion >= self.threshold

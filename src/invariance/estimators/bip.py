@@ -7,19 +7,25 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
+from .._tools.layout import format_subset
 from .._tools.progress import ProgressMode
 from ..conditionals.base import Conditional
+from ..conditionals.evidence import Judge
 from ..conditionals.registry import as_conditional
+from ..conditionals.tolerance import Tolerance
+from ..data.checks import warn
 from ..data.multi_environment import MultiEnvironmentData
-from ..decisions.base import Rule
+from ..decisions.base import Findings, Rule
 from ..decisions.registry import as_rule
-from ..exceptions import SettingError, WrongTypeError
+from ..exceptions import NotInvariantWarning, SettingError, WrongTypeError
 from ..inference.base import Engine, RunOptions
 from ..inference.registry import choose_engine
 from ..inference.target import Target
 from ..moments.moments import Moments
+from ..posterior.posterior import Posterior
 from ..priors.base import Prior
 from ..priors.parsing import as_prior
 from .selector import EnvironmentSelector
@@ -36,8 +42,11 @@ class BIP(EnvironmentSelector):
         over all estimable subsets
     inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
         such as Tempering(chains=8)
-    select : "mode" selects the most probable subset, "threshold" every feature whose inclusion probability
-        is at least `threshold`; or a rule
+    select : "predictive" selects the subset that predicts best among those compatible with invariance, "mode" the
+        most probable subset, "threshold" every feature whose inclusion probability is at least `threshold`, "median"
+        those that are in most compatible subsets, weighted by how these predict; or a rule
+    tolerance : how different environments may be where a subset counts as compatible with invariance: a
+        Tolerance(delta=0.02, tau=0.1, level=0.2), the default, or Tolerance.strict()
     environment : name of the column of a data frame X that holds the environment labels
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     random_state : seed or numpy Generator for engines that draw
@@ -50,7 +59,10 @@ class BIP(EnvironmentSelector):
 
     Attributes
     ----------
-    posterior_ : the Posterior over the features that vary
+    posterior_ : the Posterior over invariant subsets (the paper's), of the features that vary
+    predictive_ : the Posterior over subsets compatible with invariance, by how well they predict; None where there is
+        no such subset
+    invariant_ : whether the selected features are, together, compatible with invariance
     inclusion_probabilities_, support_ : (n_features_in_,); constant features have 0, False, and columns of a group
         share theirs
     selected_features_ : names
@@ -73,8 +85,9 @@ class BIP(EnvironmentSelector):
         conditional: str | Conditional = "linear_gaussian",
         prior: str | Prior | None = None,
         inference: str | Engine = "auto",
-        select: str | Rule = "mode",
+        select: str | Rule = "predictive",
         threshold: float = 0.5,
+        tolerance: Tolerance | None = None,
         environment: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -89,6 +102,7 @@ class BIP(EnvironmentSelector):
         self.inference = inference
         self.select = select
         self.threshold = threshold
+        self.tolerance = tolerance
         self.environment = environment
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -121,6 +135,7 @@ class BIP(EnvironmentSelector):
 
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
         rule = as_rule(self.select, threshold=self.threshold)
+        tolerance = _as_tolerance(self.tolerance)
         self._model = model = as_conditional(self.conditional).bind(data, self.n_jobs)
         belief = as_prior(self.prior)
         original = None if isinstance(data, Moments) else data.original_features
@@ -128,11 +143,23 @@ class BIP(EnvironmentSelector):
         model.check_max_size(prior.max_size)
         target = Target(model, prior)
         options = RunOptions(self.n_jobs, _generator(self.random_state), self.progress)
-        posterior = choose_engine(self.inference, target).run(target, options)
-        notes = data.losses + data.notes
-        self.posterior_ = replace(posterior, notes=notes + posterior.notes) if notes else posterior
+        engine = choose_engine(self.inference, target)
+        posterior = engine.run(target, options)
+        notes = data.losses + data.notes + posterior.notes
+        self.posterior_ = replace(posterior, notes=notes, judge=Judge(model, tolerance))
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
-        return rule.select(self.posterior_, target)
+        self._findings = Findings(target, self.posterior_, engine, options, tolerance)
+        selected = rule.select(self._findings)
+        self.invariant_ = bool(self._findings.judge.compatible(selected[None])[0])
+        if not self.invariant_:
+            warn(_not_invariant(self._findings, selected), NotInvariantWarning)
+        return selected
+
+    @property
+    def predictive_(self) -> Posterior | None:
+        """The posterior over subsets compatible with invariance, by how well they predict."""
+        check_is_fitted(self)
+        return self._findings.predictive
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
         self._fit = self.__dict__.pop("_model").fit(selected, local=False)
@@ -152,6 +179,24 @@ class BIP(EnvironmentSelector):
                 "features"
             )
         return "Use another prior or other features"
+
+
+def _as_tolerance(given: Tolerance | None) -> Tolerance:
+    if given is None:
+        return Tolerance()
+    if not isinstance(given, Tolerance):
+        raise SettingError(f"tolerance={given!r} is not known: use a Tolerance(...), Tolerance.strict() or None.")
+    return given
+
+
+def _not_invariant(findings: Findings, selected: Mask) -> str:
+    p_value = findings.judge.evidence(selected[None]).p_invariant[0]
+    names = [name for name, flag in zip(findings.posterior.feature_names, selected, strict=True) if flag]
+    chosen = f"the selected features {format_subset(names)}"
+    return (
+        f"{chosen} do not predict {findings.posterior.outcome_name} alike in all environments (p-value {p_value:.2g}, "
+        f"{findings.tolerance}); what is predicted with them may fail in a new environment."
+    )
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from .._tools.progress import ProgressMode
+from ..conditionals.evidence import Judge
 from ..data.checks import warn
 from ..exceptions import NotInvariantWarning
 from ..posterior.posterior import Posterior
@@ -43,6 +44,7 @@ def described(target: Target) -> dict[str, Any]:
         "outcome_name": about.outcome_name,
         "environments": about.environments,
         "counts": about.counts,
+        "judge": Judge(target.model),
     }
 
 

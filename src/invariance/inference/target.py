@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Mask
 from ..conditionals.base import BoundConditional
 from ..data.checks import quoted
-from ..exceptions import EngineError
+from ..exceptions import NothingScoredError
 from ..priors.bound import BoundPrior, PriorTerms
 
 
@@ -69,13 +69,13 @@ class Target:
             log_ratios = self.model.log_ratio_many(masks)
         return log_ratios + self.prior.log_prob(masks)
 
-    def nothing_scored(self) -> EngineError:
+    def nothing_scored(self) -> NothingScoredError:
         """The error when not even the features that are forced in can be scored, with the reason."""
         forced = [name for name, flag in zip(self.prior.feature_names, self.start, strict=True) if flag]
         reasons = "; ".join(self.model.unsupported(self.start[None]).reasons)
         way_out = "Use other features or rows."
         if forced:
             way_out = f"All subsets hold {quoted(forced)}: force fewer features in."
-        return EngineError(
+        return NothingScoredError(
             f"no subset in the prior's support can be scored{': ' if reasons else ''}{reasons}. {way_out}"
         )

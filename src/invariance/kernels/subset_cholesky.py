@@ -111,3 +111,15 @@ def score_subsets(scoring, penalty, starts, members, out):
     work = np.empty((scoring.weights.size, largest + 1, largest + 1))
     for s in range(starts.size - 1):
         out[s] = score_members(scoring, penalty, members[starts[s] : starts[s + 1]], work)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def subset_shares(scoring, starts, members, out):
+    """out[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g; NaN where undecidable."""
+    largest = 0
+    for s in range(starts.size - 1):
+        largest = max(largest, starts[s + 1] - starts[s])
+    work = np.empty((largest + 1, largest + 1))
+    for s in range(starts.size - 1):
+        for g in range(scoring.weights.size):
+            out[s, g] = _outcome_share(scoring, g, members[starts[s] : starts[s + 1]], work)

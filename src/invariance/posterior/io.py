@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
+from ..conditionals.evidence import Evidence
 from ..exceptions import DataError, MissingFileError
 from .verdict import Verdict
 
@@ -31,10 +33,12 @@ _TEXTS = ("engine", "prior", "outcome_name", "model")
 _KEYS = (
     *("feature_names", "inclusion", "pairwise", "subsets", "log_ratios", "log_probabilities"),
     *("log_evidence", "entropy", "n_subsets", *_TEXTS, "environments", "counts", "notes", "diagnostics"),
-    "verdict",
+    *("verdict", "table_evidence"),
 )
+# So many subsets of the table are saved with their evidence.
+_WITH_EVIDENCE = 100
 # What a file holds that was written before there was such a key.
-_LATER_KEYS = {"verdict": None, "model": "linear Gaussian"}
+_LATER_KEYS = {"verdict": None, "model": "linear Gaussian", "table_evidence": None}
 
 
 def to_json(posterior: Posterior) -> str:
@@ -61,6 +65,7 @@ def to_json(posterior: Posterior) -> str:
         "notes": notes,
         "diagnostics": _encode(posterior.diagnostics, "diagnostics"),
         "verdict": None if posterior.verdict is None else posterior.verdict.to_plain(),
+        "table_evidence": _evidence(posterior),
     }
     lines = (f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
     return "{\n" + ",\n".join(lines) + "\n}"
@@ -137,6 +142,13 @@ def to_datatree(posterior: Posterior) -> Any:
     return tree
 
 
+def _evidence(posterior: Posterior) -> dict[str, Any] | None:
+    if posterior.judge is None and posterior.table_evidence is None:
+        return None
+    columns = posterior.leading_evidence(_WITH_EVIDENCE).columns()
+    return {name: _numbers(values) for name, values in columns.items()}
+
+
 def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
@@ -210,8 +222,18 @@ def _decode_field(key: str, content: dict[str, Any]) -> Any:
             return {name: _decode(item) for name, item in value.items()}
         case "verdict":
             return None if value is None else Verdict.from_plain(value)
+        case "table_evidence":
+            return None if value is None else _decode_evidence(value, len(content["subsets"]))
         case _:
             return _text(value)
+
+
+def _decode_evidence(value: Any, n_subsets: int) -> Evidence:
+    columns = {field.name: _decode_numbers(value[field.name]) for field in fields(Evidence) if field.name in value}
+    lengths = {len(numbers) for numbers in columns.values()}
+    if len(columns) < len(fields(Evidence)) or len(lengths) > 1 or max(lengths) > n_subsets:
+        raise ValueError("as many numbers of each kind are needed, at most one for each subset")
+    return Evidence(**columns)
 
 
 def _decode_numbers(values: Any) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
+from ..conditionals.evidence import Evidence, Judge, SubsetEvidence
 from ..data.subsets import as_mask
 from ..exceptions import DataError, PosteriorError, SettingError
 from .verdict import Verdict
@@ -68,6 +69,8 @@ class Posterior:
     notes : sentences about what happened on the way
     diagnostics : values that JSON can hold
     verdict : where the most probable subset is far from invariant, how far; else None
+    table_evidence : what the data say about the first subsets of the table, where that is not to be asked of `judge`
+    judge : answers what the data say about any subset; kept by pickle, left out of JSON
     source : answers for subsets outside the table; kept by pickle, left out of JSON
     """
 
@@ -89,6 +92,8 @@ class Posterior:
     diagnostics: dict[str, Any] = field(default_factory=dict)
     verdict: Verdict | None = None
     model: str = "linear Gaussian"
+    table_evidence: Evidence | None = None
+    judge: Judge | None = None
     source: SubsetSource | None = None
 
     def __post_init__(self) -> None:
@@ -207,11 +212,37 @@ class Posterior:
     def subsets(self, top: int | None = 20) -> pd.DataFrame:
         """The `top` most probable subsets (None: all that the table holds, which limits any `top`).
 
-        Columns: subset (tuple of names), size, log_ratio, probability, cumulative.
+        Columns: subset (tuple of names), size, log_ratio, probability, cumulative; and what `Evidence` says of each:
+        deviance, expected_deviance, deviance_sd, p_value, p_mean, p_spread, p_invariant, r2, r2_new.
         """
         if top is not None:
             _check_at_least_one("top", top)
-        return self._frame((self.masks[:top], self.log_ratios[:top], self.log_probabilities[:top]))
+        table = self._frame((self.masks[:top], self.log_ratios[:top], self.log_probabilities[:top]))
+        return table.assign(**self.leading_evidence(len(table)).columns())
+
+    def leading_evidence(self, k: int) -> Evidence:
+        """Of the first k subsets of the table; NaN from where on nobody can tell, as after from_json."""
+        k = min(k, len(self.masks))
+        if self.table_evidence is not None and len(self.table_evidence) >= k:
+            return self.table_evidence.head(k)
+        if self.judge is not None:
+            return self.judge.evidence(self.masks[:k], self.log_ratios[:k])
+        return (self.table_evidence or Evidence.unknown(0)).padded(k)
+
+    def evidence(self, subset: Iterable[str] | ArrayLike) -> SubsetEvidence:
+        """What the data say about one subset, given as names or as a boolean mask (p,): how far it is from invariant,
+        with p-values, and how well it predicts."""
+        mask = as_mask(subset, self.feature_names)
+        if self.judge is not None:
+            return self.judge.evidence(mask[None]).one()
+        known = 0 if self.table_evidence is None else len(self.table_evidence)
+        found = np.flatnonzero((self.masks[:known] == mask).all(axis=1))
+        if not len(found):
+            raise PosteriorError(
+                f"{{{', '.join(self._names(mask))}}} is not among the {known:,} subsets whose evidence was saved. "
+                "Fit again, or save with pickle, which keeps what is needed for any subset."
+            )
+        return self.leading_evidence(known).one(int(found[0]))
 
     def credible_subsets(self, level: float = 0.95) -> pd.DataFrame:
         """The smallest collection of subsets whose probability is at least `level`; columns as `subsets`.

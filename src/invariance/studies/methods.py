@@ -52,7 +52,9 @@ def _known(name: str, color: str, dashes: str = "-", **settings: Any) -> Method:
 
 
 def _with_engine(seed: int, engine: Engine) -> BIP:
-    return BIP(inference=engine, prior=UniformPrior(max_size=MAX_SIZE), random_state=seed, progress=False)
+    return BIP(
+        inference=engine, prior=UniformPrior(max_size=MAX_SIZE), select="mode", random_state=seed, progress=False
+    )
 
 
 METHODS = {

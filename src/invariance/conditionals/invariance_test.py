@@ -1,0 +1,100 @@
+"""p-values for approximate invariance of linear Gaussian fits, from residual sums of squares."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaincc
+from scipy.stats import chi2, f, ncf, ncx2
+
+from .._tools.arrays import Floats, Integers
+from .tolerance import Tolerance
+
+
+class Residuals(NamedTuple):
+    """rss (S, G): residual sums of squares of S subsets in each environment and, last, in the pool; NaN where they
+    cannot be decided. ranks (S, G): of the fits. counts (G,): rows."""
+
+    rss: Floats
+    ranks: Integers
+    counts: Floats
+
+    @property
+    def freedom(self) -> Floats:
+        """(S, G) degrees of freedom that the fits leave"""
+        return self.counts - 1.0 - self.ranks
+
+
+class InvarianceTest(NamedTuple):
+    """p-values (S,): that coefficients and intercepts differ so much (mean), and variances (spread), if they differ by
+    the tolerance at most; joint: both together. NaN in mean and spread where a model has no such parts; 0 in joint
+    outside the support."""
+
+    mean: Floats
+    spread: Floats
+    joint: Floats
+
+
+def joint_p_value(mean: Floats, spread: Floats) -> Floats:
+    """Of two independent p-values, by Fisher's rule."""
+    with np.errstate(divide="ignore"):
+        statistic = -2.0 * (np.log(mean) + np.log(spread))
+    return np.asarray(chi2.sf(statistic, 4))
+
+
+def mean_p_values(residuals: Residuals, delta: float) -> Floats:
+    """(S,) F test of common coefficients, noncentral by N·delta."""
+    rss, freedom = residuals.rss, residuals.freedom
+    local, left = rss[:, :-1].sum(axis=1), freedom[:, :-1].sum(axis=1)
+    between = freedom[:, -1] - left
+    # Settings that tell all environments apart leave nothing that could differ.
+    tested = (between > 0.0) & (left > 0.0)
+    p_values = np.where(np.isnan(rss).any(axis=1), 0.0, 1.0)
+    tested &= p_values > 0.0
+    d, v = between[tested], left[tested]
+    statistic = np.maximum(rss[tested, -1] - local[tested], 0.0) / d / (local[tested] / v)
+    noncentrality = residuals.counts[-1] * delta
+    p_values[tested] = ncf.sf(statistic, d, v, noncentrality) if delta > 0.0 else f.sf(statistic, d, v)
+    return p_values
+
+
+def spread_statistics(residuals: Residuals) -> Floats:
+    """(S,) Bartlett's M/C of equal variances, chi-square with E − 1 degrees for normal noise; NaN if undecidable."""
+    rss, freedom = residuals.rss[:, :-1], np.maximum(residuals.freedom[:, :-1], 1.0)
+    total = freedom.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = total * np.log(rss.sum(axis=1) / total) - (freedom * np.log(rss / freedom)).sum(axis=1)
+        correction = 1.0 + ((1.0 / freedom).sum(axis=1) - 1.0 / total) / (3.0 * max(rss.shape[1] - 1, 1))
+    return np.maximum(statistic, 0.0) / correction
+
+
+def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike) -> Floats:
+    """(S,) Bartlett's test, noncentral by N·tau²/2, both divided by what heavy tails (excess_kurtosis (S,)) do to it."""
+    statistic = spread_statistics(residuals)
+    n_environments = residuals.rss.shape[1] - 1
+    if n_environments < 2:
+        return np.where(np.isnan(statistic), 0.0, 1.0)
+    inflation = 1.0 + np.maximum(excess_kurtosis, 0.0) / 2.0
+    degrees, scaled = n_environments - 1.0, statistic / inflation
+    noncentrality = residuals.counts[-1] * tau**2 / (2.0 * inflation)
+    p_values = ncx2.sf(scaled, degrees, noncentrality) if tau > 0.0 else chi2.sf(scaled, degrees)
+    return np.where(np.isnan(statistic), 0.0, p_values)
+
+
+def invariance_test(residuals: Residuals, tolerance: Tolerance, excess_kurtosis: ArrayLike = 0.0) -> InvarianceTest:
+    mean = mean_p_values(residuals, tolerance.delta)
+    spread = spread_p_values(residuals, tolerance.tau, excess_kurtosis)
+    decided = ~np.isnan(residuals.rss).any(axis=1)
+    return InvarianceTest(mean, spread, np.where(decided, joint_p_value(mean, spread), 0.0))
+
+
+def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, n_rows: int, tolerance: Tolerance) -> Floats:
+    """(S,) p-value of −2 log Λ scaled to its degrees of freedom, for models that have no parts: the tolerated
+    noncentrality is that of both parts together."""
+    scaled = deviance * degrees / expected
+    allowed = n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
+    if allowed == 0.0:
+        return np.asarray(gammaincc(degrees / 2.0, scaled / 2.0))
+    return np.asarray(ncx2.sf(scaled, degrees, allowed))

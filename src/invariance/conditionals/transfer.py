@@ -1,0 +1,62 @@
+"""What a fit to all other environments misses in each one, from second moments alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.arrays import Floats, Mask
+from ..moments.moments import Moments
+
+_SINGULAR = 1e-9
+
+
+def left_out_errors(moments: Moments, masks: Mask) -> Floats:
+    """(S, E) sums of squared errors in each environment of the fit to the others, of subsets given by columns (S, q)."""
+    used = moments.feature_columns[np.flatnonzero(masks.any(axis=0))]
+    columns = np.append(used, moments.outcome)
+    others = _OtherEnvironments.of(moments, columns)
+    chosen = masks[:, masks.any(axis=0)]
+    return np.array([others.errors(np.flatnonzero(mask)) for mask in chosen]).reshape(len(masks), -1)
+
+
+class _OtherEnvironments:
+    """scatter, others (E, d, d): centred products in each environment, and over all rows of the others; gaps (E, d):
+    mean of the environment minus that of the others; the outcome is last."""
+
+    def __init__(self, scatter: Floats, others: Floats, gaps: Floats, counts: Floats) -> None:
+        self.scatter, self.others, self.gaps, self.counts = scatter, others, gaps, counts
+
+    @classmethod
+    def of(cls, moments: Moments, columns: NDArray[np.intp]) -> _OtherEnvironments:
+        local = moments.scatter[:-1, columns[:, None], columns]
+        shifts, counts = moments.shifts[:, columns], moments.counts.astype(float)
+        others, gaps = np.zeros_like(local), np.zeros_like(shifts)
+        for e in range(len(counts)):
+            rest = np.arange(len(counts)) != e
+            mean = counts[rest] @ shifts[rest] / counts[rest].sum()
+            apart = shifts[rest] - mean
+            others[e] = local[rest].sum(axis=0) + (apart * counts[rest][:, None]).T @ apart
+            gaps[e] = shifts[e] - mean
+        return cls(local, others, gaps, counts)
+
+    def errors(self, members: NDArray[np.intp]) -> Floats:
+        """(E,) of the columns `members`"""
+        outcome = self.others.shape[-1] - 1
+        slopes = self._slopes(members, outcome)
+        cross = self.scatter[:, members, outcome]
+        own = np.einsum("ei,eij,ej->e", slopes, self.scatter[:, members[:, None], members], slopes)
+        missed = self.gaps[:, outcome] - np.einsum("ei,ei->e", self.gaps[:, members], slopes)
+        errors = self.scatter[:, outcome, outcome] - 2.0 * np.einsum("ei,ei->e", cross, slopes) + own
+        return np.maximum(errors, 0.0) + self.counts * missed**2
+
+    def _slopes(self, members: NDArray[np.intp], outcome: int) -> Floats:
+        """(E, k) of the fit to the others; 0 for a column that is constant there"""
+        grams = self.others[:, members[:, None], members]
+        diagonal = np.einsum("eii->ei", grams)
+        scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+        unit = grams * scale[:, :, None] * scale[:, None, :]
+        unit += (scale == 0.0)[:, :, None] * np.eye(len(members))
+        right = self.others[:, members, outcome] * scale
+        inverse = np.linalg.pinv(unit, rcond=_SINGULAR, hermitian=True) if len(members) else unit
+        return np.einsum("eij,ej->ei", inverse, right) * scale

@@ -1,0 +1,123 @@
+"""The predictive posterior: model averaging over the subsets that the data do not reject as invariant.
+
+p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = −2 · gain of the pooled fit over the empty one
++ columns of z · max(log N + 2 log p, floor · N).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._tools.arrays import Floats, Mask
+from ..conditionals.base import BoundConditional, Description, Fit, Null, Prediction
+from ..conditionals.evidence import Judge
+from ..conditionals.tolerance import Tolerance
+from ..data.features import Features
+from ..data.subsets import Subset, as_masks
+from ..exceptions import NothingScoredError
+from ..inference.base import Engine, RunOptions
+from ..inference.target import Target
+from ..posterior.posterior import Posterior, SubsetSource, SubsetTable
+
+# What a feature has to explain of the outcome's residual variance to be worth a risk, however many rows there are.
+FLOOR = 0.01
+
+
+class PredictiveModel(BoundConditional):
+    """A model whose log Λ is replaced by how well a subset predicts, −inf where it is not compatible with invariance.
+
+    Engines that can compute with the model can compute with this.
+    """
+
+    def __init__(self, model: BoundConditional, tolerance: Tolerance, floor: float = FLOOR) -> None:
+        self.model, self.tolerance, self.floor = model, tolerance, floor
+        n, p = model.n_rows, model.n_features
+        self.price = max(np.log(n) + 2.0 * np.log(p), floor * n)
+        self._empty = float(model.prediction_many(np.zeros((1, p), dtype=bool)).parameters[0])
+
+    def log_weights(self, masks: ArrayLike) -> Floats:
+        """(S,) −½ cost, whether compatible or not"""
+        gain, parameters = self.model.prediction_many(masks)
+        return gain - 0.5 * self.price * (parameters - self._empty)
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        weights = self.log_weights(chosen)
+        joint = self.model.invariance_test(chosen, self.tolerance).joint
+        return np.where(joint >= self.tolerance.level, weights, -np.inf)
+
+    @property
+    def features(self) -> Features:
+        return self.model.features
+
+    def describe(self) -> Description:
+        return self.model.describe()
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        return self.model.prediction_many(masks)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        n = len(as_masks(masks, self.n_features))
+        return Null(np.full(n, -np.inf), np.zeros(n), np.zeros(n))
+
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
+        return self.model.fit(subset, local)
+
+    @property
+    def largest_size(self) -> int:
+        return self.model.largest_size
+
+    @property
+    def steps_per_subset(self) -> int:
+        return self.model.steps_per_subset
+
+
+@dataclass(frozen=True, eq=False)
+class PredictiveSource:
+    """The source of a predictive posterior, with log Λ of the model in its tables."""
+
+    source: SubsetSource
+    model: BoundConditional
+
+    def log_probability(self, masks: Mask) -> Floats:
+        return self.source.log_probability(masks)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        return self.source.sample(n, rng)
+
+    def leading(self, mass: float) -> SubsetTable | None:
+        table = self.source.leading(mass)
+        return None if table is None else (table[0], self.model.log_ratio_many(table[0]), table[2])
+
+
+def predictive_posterior(target: Target, tolerance: Tolerance, engine: Engine, options: RunOptions) -> Posterior | None:
+    """None where no subset is compatible with invariance."""
+    model = PredictiveModel(target.model, tolerance)
+    try:
+        with warnings.catch_warnings():
+            posterior = engine.run(Target(model, target.prior), options)
+    except NothingScoredError:
+        return None
+    return _described(posterior, model)
+
+
+def _described(posterior: Posterior, model: PredictiveModel) -> Posterior:
+    """With log Λ of the model in its table, and with what only this kind of posterior can tell."""
+    diagnostics: dict[str, Any] = dict(posterior.diagnostics)
+    undecidable = diagnostics.pop("subsets_undecidable", None)
+    if undecidable is not None:
+        diagnostics["subsets_compatible"] = posterior.n_subsets - undecidable
+    source = None if posterior.source is None else PredictiveSource(posterior.source, model.model)
+    return replace(
+        posterior,
+        log_ratios=model.model.log_ratio_many(posterior.masks),
+        judge=Judge(model.model, model.tolerance),
+        diagnostics=diagnostics,
+        notes=(),
+        source=source,
+    )
