@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Self
 
 import numpy as np
@@ -44,7 +44,7 @@ class Evidence:
         return cls(*np.full((len(fields(cls)), k), np.nan))
 
     def columns(self) -> dict[str, Floats]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {column.name: getattr(self, column.name) for column in fields(self)}
 
     def head(self, k: int) -> Evidence:
         return Evidence(*(values[:k] for values in self.columns().values()))
@@ -78,7 +78,7 @@ class Judge:
     """Answers what the data say about any subset."""
 
     model: BoundConditional
-    tolerance: Tolerance = Tolerance()
+    tolerance: Tolerance = field(default_factory=Tolerance)
 
     def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None) -> Evidence:
         """Of the subsets in masks (S, p), whose log Λ (S,) may be known."""
@@ -104,3 +104,7 @@ class Judge:
     def compatible(self, masks: Mask) -> Mask:
         """(S,) whether the subsets are compatible with invariance, up to the tolerance"""
         return self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.level
+
+    def rejected(self, masks: Mask) -> Mask:
+        """(S,) whether the data speak against the invariance of the subsets, whatever the others are like"""
+        return self.model.invariance_test(masks, self.tolerance).joint < self.tolerance.lowest_level

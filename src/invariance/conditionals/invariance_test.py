@@ -12,6 +12,8 @@ from scipy.stats import chi2, f, ncf, ncx2
 from .._tools.arrays import Floats, Integers
 from .tolerance import Tolerance
 
+_FAR_OUT = 1e-30
+
 
 class Residuals(NamedTuple):
     """rss (S, G): residual sums of squares of S subsets in each environment and, last, in the pool; NaN where they
@@ -55,9 +57,19 @@ def mean_p_values(residuals: Residuals, delta: float) -> Floats:
     tested &= p_values > 0.0
     d, v = between[tested], left[tested]
     statistic = np.maximum(rss[tested, -1] - local[tested], 0.0) / d / (local[tested] / v)
-    noncentrality = residuals.counts[-1] * delta
-    p_values[tested] = ncf.sf(statistic, d, v, noncentrality) if delta > 0.0 else f.sf(statistic, d, v)
+    p_values[tested] = _noncentral_tails(statistic, d, v, residuals.counts[-1] * delta)
     return p_values
+
+
+def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: float) -> Floats:
+    """P(F' ≥ statistic) with (d, v) degrees of freedom. Far out, where the series does not converge, by Patnaik's central
+    F, which is a number as good as 0."""
+    if noncentrality == 0.0:
+        return np.asarray(f.sf(statistic, d, v))
+    tails = f.sf(statistic / (1.0 + noncentrality / d), (d + noncentrality) ** 2 / (d + 2.0 * noncentrality), v)
+    near = tails > _FAR_OUT
+    tails[near] = ncf.sf(statistic[near], d[near], v[near], noncentrality)
+    return np.asarray(tails)
 
 
 def spread_statistics(residuals: Residuals) -> Floats:
@@ -71,7 +83,7 @@ def spread_statistics(residuals: Residuals) -> Floats:
 
 
 def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike) -> Floats:
-    """(S,) Bartlett's test, noncentral by N·tau²/2, both divided by what heavy tails (excess_kurtosis (S,)) do to it."""
+    """(S,) Bartlett's test, noncentral by N·tau²/2, both divided by what heavy tails, excess_kurtosis (S,), do."""
     statistic = spread_statistics(residuals)
     n_environments = residuals.rss.shape[1] - 1
     if n_environments < 2:

@@ -6,7 +6,6 @@ p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = �
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from ..inference.target import Target
 from ..posterior.posterior import Posterior, SubsetSource, SubsetTable
 
 # What a feature has to explain of the outcome's residual variance to be worth a risk, however many rows there are.
-FLOOR = 0.01
+FLOOR = 0.008
 
 
 class PredictiveModel(BoundConditional):
@@ -96,14 +95,14 @@ class PredictiveSource:
 
 
 def predictive_posterior(target: Target, tolerance: Tolerance, engine: Engine, options: RunOptions) -> Posterior | None:
-    """None where no subset is compatible with invariance."""
-    model = PredictiveModel(target.model, tolerance)
-    try:
-        with warnings.catch_warnings():
-            posterior = engine.run(Target(model, target.prior), options)
-    except NothingScoredError:
-        return None
-    return _described(posterior, model)
+    """Over the subsets that reach the tolerance's level or, where none does, its weak level; None if none does either."""
+    for accepted in dict.fromkeys((tolerance, tolerance.weak)):
+        model = PredictiveModel(target.model, accepted)
+        try:
+            return _described(engine.run(Target(model, target.prior), options), model)
+        except NothingScoredError:
+            continue
+    return None
 
 
 def _described(posterior: Posterior, model: PredictiveModel) -> Posterior:

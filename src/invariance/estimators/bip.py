@@ -62,7 +62,7 @@ class BIP(EnvironmentSelector):
     posterior_ : the Posterior over invariant subsets (the paper's), of the features that vary
     predictive_ : the Posterior over subsets compatible with invariance, by how well they predict; None where there is
         no such subset
-    invariant_ : whether the selected features are, together, compatible with invariance
+    invariant_ : whether the data leave it open that the selected features are, together, invariant
     inclusion_probabilities_, support_ : (n_features_in_,); constant features have 0, False, and columns of a group
         share theirs
     selected_features_ : names
@@ -150,7 +150,7 @@ class BIP(EnvironmentSelector):
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         self._findings = Findings(target, self.posterior_, engine, options, tolerance)
         selected = rule.select(self._findings)
-        self.invariant_ = bool(self._findings.judge.compatible(selected[None])[0])
+        self.invariant_ = not self._findings.judge.rejected(selected[None])[0]
         if not self.invariant_:
             warn(_not_invariant(self._findings, selected), NotInvariantWarning)
         return selected
