@@ -62,8 +62,8 @@ def mean_p_values(residuals: Residuals, delta: float) -> Floats:
 
 
 def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: float) -> Floats:
-    """P(F' ≥ statistic) with (d, v) degrees of freedom. Far out, where the series does not converge, by Patnaik's central
-    F, which is a number as good as 0."""
+    """P(F' ≥ statistic) with (d, v) degrees of freedom. Far out, where its series does not converge, it is as good as 0,
+    and Patnaik's central F stands in."""
     if noncentrality == 0.0:
         return np.asarray(f.sf(statistic, d, v))
     tails = f.sf(statistic / (1.0 + noncentrality / d), (d + noncentrality) ** 2 / (d + 2.0 * noncentrality), v)

@@ -95,7 +95,7 @@ class PredictiveSource:
 
 
 def predictive_posterior(target: Target, tolerance: Tolerance, engine: Engine, options: RunOptions) -> Posterior | None:
-    """Over the subsets that reach the tolerance's level or, where none does, its weak level; None if none does either."""
+    """Over the subsets that reach the tolerance's level or, where none does, its weak level; None where none does."""
     for accepted in dict.fromkeys((tolerance, tolerance.weak)):
         model = PredictiveModel(target.model, accepted)
         try:
