@@ -15,7 +15,6 @@ OUTCOME = "ir_3"
 CAUSES = ("red", "green", "blue", "pol_1", "pol_2")
 DECOYS = ("vis_1", "vis_2", "vis_3", "ir_1", "ir_2", "current")
 WEAK = ("t_ir_1_weak", "t_ir_2_weak", "t_vis_1_weak", "t_vis_2_weak", "t_vis_3_weak")
-UNSEEN = ("red_mid", "green_mid", "blue_mid")
 # It acts on the outcome itself.
 FAULTY = "t_ir_3_weak"
 
@@ -31,14 +30,18 @@ def environments_apart(n: int, rng: np.random.Generator, extra: tuple[str, ...] 
     return _data([_drawn(rows_by_environment()[name], n, rng) for name in ("reference", *WEAK, *extra)])
 
 
-def reference_and_mixture(n: int, rng: np.random.Generator) -> MultiEnvironmentData:
-    """FAIR's protocol: n rows of the reference, and n of the weak environments together."""
-    mixture = pd.concat([rows_by_environment()[name] for name in WEAK]).assign(environment="mixture")
-    return _data([_drawn(rows_by_environment()["reference"], n, rng), _drawn(mixture, n, rng)])
+def reference_and_mixture(
+    n: int, rng: np.random.Generator, left_out: str = ""
+) -> tuple[MultiEnvironmentData, dict[str, MultiEnvironmentData]]:
+    """FAIR's protocol: n rows of the reference, and n of the weak environments together, but for one left out.
 
-
-def unseen() -> dict[str, MultiEnvironmentData]:
-    return {name: _data([rows_by_environment()[name]]) for name in UNSEEN}
+    And what was not drawn of every weak environment.
+    """
+    weak = pd.concat([rows_by_environment()[name] for name in WEAK if name != left_out])
+    mixture, reference = _drawn(weak, n, rng), _drawn(rows_by_environment()["reference"], n, rng)
+    rest = {name: rows_by_environment()[name].drop(mixture.index, errors="ignore") for name in WEAK}
+    seen = _data([reference, mixture.assign(environment="mixture")])
+    return seen, {name: _data([rows]) for name, rows in rest.items()}
 
 
 def _drawn(rows: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:

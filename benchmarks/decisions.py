@@ -201,41 +201,57 @@ def light_tunnel(effort: Effort) -> None:
 
 
 def one_fair(n: int, seed: int) -> np.ndarray:
-    return chosen(tunnel.reference_and_mixture(n, np.random.default_rng([seed, n]))).support_
+    data, _ = tunnel.reference_and_mixture(n, np.random.default_rng([seed, n]))
+    return chosen(data).support_
 
 
-def one_risk(n: int, seed: int) -> list[float]:
-    """Largest mean squared error over the unseen environments: all features, chosen ones, a cubic ridge on those."""
+def risks(data: MultiEnvironmentData, new: MultiEnvironmentData) -> np.ndarray:
+    """(3,) mean squared errors in `new` over the outcome's variance in `data`: least squares on all features and on the
+    chosen ones, and a cubic ridge on the chosen ones."""
     from sklearn.linear_model import Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-    data = tunnel.reference_and_mixture(n, np.random.default_rng([seed, n]))
     cubic = make_pipeline(StandardScaler(), PolynomialFeatures(3), StandardScaler(), Ridge(1.0))
-    linear = chosen(data)
     refitted = BIP(select="predictive", regressor=cubic, progress=False).fit_data(data)
-    everything = np.ones(data.n_features, bool)
-    risks = [
-        [rmse(data, new, everything) ** 2, *(np.mean((new.y - m.predict(new.X)) ** 2) for m in (linear, refitted))]
-        for new in tunnel.unseen().values()
-    ]
-    return list(np.max(risks, axis=0) / data.y.var())
+    errors = [np.mean((new.y - model.predict(new.X)) ** 2) for model in (chosen(data), refitted)]
+    return np.array([rmse(data, new, np.ones(data.n_features, bool)) ** 2, *errors]) / data.y.var()
+
+
+def one_seen_risk(n: int, seed: int) -> list[np.ndarray]:
+    """In the rows of the weak environments that were not drawn."""
+    data, rest = tunnel.reference_and_mixture(n, np.random.default_rng([seed, n]))
+    return [risks(data, rows) for rows in rest.values()]
+
+
+def one_left_out_risk(n: int, seed: int) -> list[np.ndarray]:
+    """In every weak environment when the mixture is without it."""
+    drawn = {
+        name: tunnel.reference_and_mixture(n, np.random.default_rng([seed, n]), left_out=name) for name in tunnel.WEAK
+    }
+    return [risks(data, rest[name]) for name, (data, rest) in drawn.items()]
 
 
 def fair(effort: Effort) -> None:
     print(f"\n## FAIR's protocol: the reference and a mixture of the weak environments, {effort.sets} draws")
-    names = (*tunnel.CAUSES, *tunnel.DECOYS)
-    sizes = (200, 500, 1000, 2000)
+    sizes, draws = (200, 500, 1000, 2000), min(20, effort.sets)
     table(
-        ("rows each", *names),
+        ("rows each", *tunnel.CAUSES, *tunnel.DECOYS),
         ((str(n), *shares(repeated(effort, effort.sets, one_fair, n).mean(axis=0))) for n in sizes),
     )
-    draws = min(20, effort.sets)
-    print(f"\nLargest mean squared error in {', '.join(tunnel.UNSEEN)}, outcome standardised, {draws} draws")
+    print(f"\nLargest risk over the weak environments, rows not drawn; outcome standardised, {draws} draws")
+    predictors = ("all features", "chosen, linear", "chosen, cubic ridge")
     table(
-        ("rows each", "all features", "chosen, linear", "chosen, cubic ridge"),
-        ((str(n), *(f"{risk:.3f}" for risk in repeated(effort, draws, one_risk, n).mean(axis=0))) for n in sizes),
+        ("rows each", *predictors),
+        ((str(n), *three_digits(repeated(effort, draws, one_seen_risk, n).mean(axis=0).max(axis=0))) for n in sizes),
     )
+    print("\nRisk in each weak environment when the mixture is without it, 1,000 rows each")
+    left_out = repeated(effort, draws, one_left_out_risk, 1000).mean(axis=0)
+    table(("", *tunnel.WEAK), ((name, *three_digits(row)) for name, row in zip(predictors, left_out.T, strict=True)))
+
+
+def three_digits(values: Iterable[float]) -> Iterator[str]:
+    return (f"{value:.3f}" for value in values)
 
 
 # --- many rows, many features, intervals
