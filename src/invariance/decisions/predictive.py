@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats, Mask
 from ..conditionals.base import BoundConditional, Description, Fit, Null, Prediction
-from ..conditionals.evidence import Judge
 from ..conditionals.tolerance import Tolerance
 from ..data.features import Features
 from ..data.subsets import Subset, as_masks
 from ..exceptions import NothingScoredError
 from ..inference.base import Engine, RunOptions
 from ..inference.target import Target
+from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior, SubsetSource, SubsetTable
 
 # What a feature has to explain of the outcome's residual variance to be worth a risk, however many rows there are.

@@ -13,7 +13,6 @@ from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
 from .._tools.progress import ProgressMode
 from ..conditionals.base import Conditional
-from ..conditionals.evidence import Judge
 from ..conditionals.registry import as_conditional
 from ..conditionals.tolerance import Tolerance
 from ..data.checks import warn
@@ -25,7 +24,9 @@ from ..inference.base import Engine, RunOptions
 from ..inference.registry import choose_engine
 from ..inference.target import Target
 from ..moments.moments import Moments
+from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior
+from ..posterior.verdict import CAUSES
 from ..priors.base import Prior
 from ..priors.parsing import as_prior
 from .selector import EnvironmentSelector
@@ -190,13 +191,15 @@ def _as_tolerance(given: Tolerance | None) -> Tolerance:
 
 
 def _not_invariant(findings: Findings, selected: Mask) -> str:
+    """That the selected features (p,) are not invariant together, and why, where that is known."""
+    posterior, verdict = findings.posterior, findings.posterior.verdict
+    names = format_subset([name for name, flag in zip(posterior.feature_names, selected, strict=True) if flag])
     p_value = findings.judge.evidence(selected[None]).p_invariant[0]
-    names = [name for name, flag in zip(findings.posterior.feature_names, selected, strict=True) if flag]
-    chosen = f"the selected features {format_subset(names)}"
-    return (
-        f"{chosen} do not predict {findings.posterior.outcome_name} alike in all environments (p-value {p_value:.2g}, "
-        f"{findings.tolerance}); what is predicted with them may fail in a new environment."
+    chosen = (
+        f"the selected features {names} do not predict {posterior.outcome_name} alike in all environments (p-value "
+        f"{p_value:.2g}): what is predicted with them may fail in a new one."
     )
+    return chosen if verdict is None else f"{verdict.sentence} {CAUSES} T{chosen[1:]}"
 
 
 def _generator(random_state: Any) -> np.random.Generator:
