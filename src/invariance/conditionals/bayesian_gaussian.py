@@ -1,0 +1,263 @@
+"""The linear Gaussian conditional by marginal likelihoods: a Bayes factor in the place of a likelihood ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.checks import largest_size
+from ..data.features import Features
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Subset, as_lists, as_mask, as_masks
+from ..exceptions import DataError, SettingError
+from ..kernels.subset_volumes import subset_volumes
+from ..moments.moments import Moments
+from .base import BoundConditional, Description, Null, Prediction
+from .bayesian_law import residual_law
+from .gaussian import PIVOT_TOLERANCE, inverse_scales
+from .gaussian_fit import LinearFit
+from .support import Unsupported, find_causes, reasons_of
+
+_REMEDY = "more than second moments can resolve: remove one of these features"
+_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class BayesianLinearGaussian:
+    """Outcome ~ Normal(intercept + coefficients · columns of z, variance), these integrated over a conjugate prior.
+
+    In the place of log Λ stands log m(all rows) − Σ_e log m(rows of e), the log Bayes factor of one conditional for all
+    environments against one of its own in each. It is above 0 where the data speak for invariance.
+
+    prior_rows : how many rows the prior is worth; it is as if each fit had seen so many rows that look like the average
+        of all rows. The same prior holds in every environment and for the pool: coefficients (of columns and outcome
+        measured from their means) ~ Normal(b, σ² S⁻¹ N / prior_rows), b and S those of all rows, the intercept ~
+        Normal(0, σ² / prior_rows) and σ² ~ inverse gamma worth so many rows at the residual variance of all rows.
+    """
+
+    prior_rows: float = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.prior_rows, MultiEnvironmentData | Moments):
+            raise SettingError(
+                "BayesianLinearGaussian holds settings only: tie it to data with BayesianLinearGaussian().bind(data)."
+            )
+        if not 0.0 < self.prior_rows < inf:
+            raise SettingError(f"prior_rows={self.prior_rows!r} must be a number above 0: use prior_rows=1.0.")
+
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BayesianGaussian:
+        """Tie the model to data, or to moments alone, which are all that it needs."""
+        return BayesianGaussian(data, self.prior_rows)
+
+
+class BayesianGaussian(BoundConditional):
+    """The model tied to second moments. Environments may have fewer rows than columns, and columns may be constant or
+    dependent there: the prior is proper. Over all rows the columns of a subset must be independent (smallest scaled
+    pivot at least 1e-9) and leave some of the outcome.
+    """
+
+    def __init__(self, data: MultiEnvironmentData | Moments, prior_rows: float = 1.0) -> None:
+        self.data = data if isinstance(data, MultiEnvironmentData) else None
+        self.moments = Moments.from_data(data) if isinstance(data, MultiEnvironmentData) else data
+        self.prior_rows = float(prior_rows)
+
+    @property
+    def features(self) -> Features:
+        return self.moments.features
+
+    @property
+    def rows(self) -> MultiEnvironmentData | None:
+        return self.data
+
+    def describe(self) -> Description:
+        moments = self.moments
+        return Description("Bayesian linear Gaussian", moments.outcome_name, moments.environments, moments.counts)
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        volumes, left = self._volumes(chosen)
+        ratio = self._agreement(volumes, self._n_columns(chosen)) + self._weights @ np.log(left[:, :-1] / left[:, -1:]).T
+        return np.where(np.isnan(ratio), -np.inf, ratio)
+
+    def ceiling_many(self, masks: ArrayLike) -> Floats:
+        """What a subset with the same fit in every environment would have."""
+        chosen = as_masks(masks, self.n_features)
+        best = self._weights @ np.log(2.0 * self._weights / self.moments.n_rows)
+        return self._agreement(self._volumes(chosen)[0], self._n_columns(chosen)) + best
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        chosen = as_masks(masks, self.n_features)
+        gain = -0.5 * self.moments.n_rows * np.log(self._volumes(chosen)[1][:, -1])
+        return Prediction(np.where(np.isnan(gain), -np.inf, gain), self._n_columns(chosen) + 2.0)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """Given the columns, log Bayes factors of invariant subsets have a law without unknowns, since the prior stands
+        at the pooled fit. Its mean and variance are near: see `residual_law`."""
+        chosen = as_masks(masks, self.n_features)
+        volumes, _ = self._volumes(chosen)
+        n_columns = self._n_columns(chosen)
+        mean, variance = np.zeros((2, len(chosen)))
+        known = ~np.isnan(volumes[:, -1]) & (self.moments.n_environments > 1)
+        for rows, columns in self._blocks(chosen, np.flatnonzero(known)):
+            with_constant = np.insert(columns + 1, 0, 0, axis=1)
+            seconds = self._seconds[:, with_constant[:, :, None], with_constant[:, None, :]].swapaxes(0, 1)
+            mean[rows], variance[rows] = residual_law(seconds, self.moments.counts.astype(float), self.prior_rows)
+        known &= variance > 0.0
+        expected = self._agreement(volumes, n_columns) + mean
+        ranks = chosen.astype(np.int64) @ self.moments.varying_widths[:-1].T + 2
+        degrees = np.where(known, ranks.sum(axis=1) - (n_columns + 2), 0.0)
+        return Null(np.where(known, expected, -np.inf), np.where(known, variance, 0.0), degrees)
+
+    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+        """Posterior means. Those of the pooled fit are least squares, where the prior stands; those of an environment
+        lie between its own and the pooled ones."""
+        mask = as_mask(subset, self.feature_names)
+        if not self.log_ratio(mask) > -np.inf:
+            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+        moments, used = self.moments, self._columns(mask[None])[0]
+        columns = moments.feature_columns[self.features.expand(mask)]
+        inside, y = moments.feature_columns[used], moments.outcome
+        groups = np.arange(moments.n_environments + 1) if local else np.array([moments.n_environments])
+        matrices = self._matrices[groups]
+        blocks, cross = matrices[:, inside[:, None], inside], matrices[:, inside, y]
+        solved = np.linalg.solve(blocks, cross[:, :, None])[:, :, 0] * self._scale[inside] / self._scale[y]
+        slopes = np.zeros((len(groups), len(columns)))
+        slopes[:, np.isin(columns, inside)] = solved
+        shrunk = np.append(moments.counts / (moments.counts + self.prior_rows), 1.0)[groups]
+        gaps = np.vstack([self._gaps, np.zeros(len(moments.columns))])[groups]
+        centre = moments.pooled_mean
+        own = shrunk * (gaps[:, y] - np.einsum("gk,gk->g", gaps[:, columns], slopes))
+        intercepts = centre[y] + own - slopes @ centre[columns]
+        slopes[:-1][~moments.varies[groups[:-1]][:, columns]] = np.nan
+        names = self.features.chosen(mask).columns
+        return LinearFit(names, slopes[-1], float(intercepts[-1]), slopes[:-1], intercepts[:-1])
+
+    # ---------------------------------------------------------------- abilities
+
+    @property
+    def largest_size(self) -> int:
+        """All features, however small an environment, as long as the rows of all together can fit them."""
+        return largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
+
+    @property
+    def steps_per_subset(self) -> int:
+        return 30 * (self.moments.n_environments + 1)
+
+    def nearly_outcome(self) -> Mask:
+        return np.asarray(self.log_ratio_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        chosen = as_masks(masks, self.n_features)
+        outside = self.log_ratio_many(chosen) == -np.inf
+        too_large = outside & (self._n_columns(chosen) + 2 > self.moments.n_rows)
+        undecidable = outside & ~too_large
+        causes = find_causes(chosen[undecidable], lambda mask: self.log_ratio_many(mask) > -np.inf, self._places)
+        few = f"{self.moments.n_rows} rows in all are too few to fit more than {self.moments.n_rows - 2} columns"
+        reasons = ([few] if too_large.any() else []) + reasons_of(causes, self.moments, False, _REMEDY)
+        involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
+        names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
+        return Unsupported(too_large, undecidable, names, tuple(reasons))
+
+    def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """The pool, and what an unsupported subset (p,) leaves of the outcome there; NaN if collinear."""
+        columns = self.moments.feature_columns[self._columns(mask[None])[0]]
+        block = self._matrices[-1][np.ix_(columns, columns)]
+        cross = self._matrices[-1][columns, self.moments.outcome]
+        collinear = np.linalg.eigvalsh(block).min(initial=1.0) < PIVOT_TOLERANCE
+        share = np.nan if collinear else max(0.0, float(1.0 - cross @ np.linalg.solve(block, cross)))
+        return (self.moments.n_environments,), (share,)
+
+    # ---------------------------------------------------------------- second moments
+
+    @property
+    def _weights(self) -> Floats:
+        """(E,) half the rows that each local fit has seen, the prior's included"""
+        return 0.5 * (self.moments.counts + self.prior_rows)
+
+    @cached_property
+    def _scale(self) -> Floats:
+        """(d,) 1 / root of the pooled sums of squares"""
+        return inverse_scales(np.diagonal(self.moments.scatter[-1]), self.moments.present[-1])
+
+    @cached_property
+    def _gaps(self) -> Floats:
+        """(E, d) means measured from the pooled ones"""
+        shifts, counts = self.moments.shifts, self.moments.counts
+        return shifts - counts @ shifts / counts.sum()
+
+    @cached_property
+    def _matrices(self) -> Floats:
+        """(E + 1, d, d) scaled scatter that each local fit has seen, the prior's rows included; last, that of all rows
+
+        The intercept is eliminated. Every matrix is at least prior_rows / N times the last.
+        """
+        moments, counts = self.moments, self.moments.counts
+        between = counts * self.prior_rows / (counts + self.prior_rows)
+        matrices = moments.scatter.copy()
+        matrices[:-1] += between[:, None, None] * self._gaps[:, :, None] * self._gaps[:, None, :]
+        matrices[:-1] += self.prior_rows / moments.n_rows * moments.scatter[-1]
+        return matrices * self._scale[:, None] * self._scale
+
+    @cached_property
+    def _seconds(self) -> Floats:
+        """(E + 1, q + 1, q + 1) scaled sums of products of a constant and the features' columns, from pooled means"""
+        moments, columns = self.moments, self.moments.feature_columns
+        counts = moments.group_counts
+        gaps = np.vstack([self._gaps[:, columns], np.zeros(len(columns))])
+        scale = np.append(1.0 / np.sqrt(moments.n_rows), self._scale[columns])
+        seconds = np.empty((len(counts), len(columns) + 1, len(columns) + 1))
+        seconds[:, 0, 0] = counts
+        seconds[:, 0, 1:] = seconds[:, 1:, 0] = counts[:, None] * gaps
+        seconds[:, 1:, 1:] = moments.scatter[:, columns[:, None], columns]
+        seconds[:, 1:, 1:] += counts[:, None, None] * gaps[:, :, None] * gaps[:, None, :]
+        return seconds * scale[:, None] * scale
+
+    def _columns(self, masks: Mask) -> list[NDArray[np.intp]]:
+        """Of each subset its columns, as positions among the q; those that others of their feature give are left out."""
+        return [np.flatnonzero(chosen) for chosen in self._chosen(masks)]
+
+    def _chosen(self, masks: Mask) -> Mask:
+        """(S, q)"""
+        return self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
+
+    def _n_columns(self, masks: Mask) -> Integers:
+        return np.asarray(self._chosen(masks).sum(axis=1))
+
+    def _blocks(self, masks: Mask, rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """(rows (n,), columns (n, k)) of subsets with equally many columns, not too many at once"""
+        chosen = self._chosen(masks[rows])
+        sizes = chosen.sum(axis=1)
+        for size in np.unique(sizes):
+            alike = np.flatnonzero(sizes == size)
+            for start in range(0, len(alike), _AT_ONCE):
+                part = alike[start : start + _AT_ONCE]
+                yield rows[part], np.nonzero(chosen[part])[1].reshape(len(part), size)
+
+    def _volumes(self, masks: Mask) -> tuple[Floats, Floats]:
+        """(S, E + 1) log determinants of each subset's matrices, and what its columns leave there of the outcome"""
+        starts, members = as_lists(self._chosen(masks))
+        columns = self.moments.feature_columns[members].astype(np.int64)
+        volumes, left = np.empty((2, len(masks), self.moments.n_environments + 1))
+        floor = self.prior_rows / self.moments.n_rows
+        subset_volumes(self._matrices, floor, self.moments.outcome, PIVOT_TOLERANCE, starts, columns, volumes, left)
+        return volumes, left
+
+    def _agreement(self, volumes: Floats, n_columns: Integers) -> Floats:
+        """(S,) the part of the log Bayes factor that the outcome has no part in"""
+        n_rows, prior_rows = float(self.moments.n_rows), self.prior_rows
+        share, seen = prior_rows / n_rows, 2.0 * self._weights
+        # Of the intercept and the coefficients: what the rows add to the prior's information.
+        learnt = np.log(seen / prior_rows).sum() - np.log1p(n_rows / prior_rows)
+        slopes = (volumes[:, :-1] - volumes[:, -1:]).sum(axis=1) - n_columns * len(seen) * np.log(share)
+        slopes -= n_columns * np.log1p(n_rows / prior_rows)
+        constants = gammaln(0.5 * (n_rows + prior_rows)) - gammaln(0.5 * seen).sum()
+        constants += (len(seen) - 1) * (gammaln(0.5 * prior_rows) - 0.5 * prior_rows * np.log(share))
+        constants -= 0.5 * (n_rows + prior_rows) * np.log1p(share)
+        return np.asarray(0.5 * (learnt + slopes) + constants)
