@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,12 +51,21 @@ class BayesianLinearGaussian:
             raise SettingError(
                 "BayesianLinearGaussian holds settings only: tie it to data with BayesianLinearGaussian().bind(data)."
             )
-        if not 0.0 < self.prior_rows < inf:
+        if not (isinstance(self.prior_rows, Real) and 0.0 < self.prior_rows < inf):
             raise SettingError(f"prior_rows={self.prior_rows!r} must be a number above 0: use prior_rows=1.0.")
 
     def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BayesianGaussian:
         """Tie the model to data, or to moments alone, which are all that it needs."""
         return BayesianGaussian(data, self.prior_rows)
+
+
+class _Reduced(NamedTuple):
+    """Of subsets, n_columns (S,) and, in each environment and last over all rows, the log determinants of their
+    matrices (S, E + 1) and what their columns leave of the outcome (S, E + 1); NaN outside the support."""
+
+    n_columns: Integers
+    volumes: Floats
+    left: Floats
 
 
 class BayesianGaussian(BoundConditional):
@@ -81,39 +92,35 @@ class BayesianGaussian(BoundConditional):
         return Description("Bayesian linear Gaussian", moments.outcome_name, moments.environments, moments.counts)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        chosen = as_masks(masks, self.n_features)
-        volumes, left = self._volumes(chosen)
-        ratio = self._agreement(volumes, self._n_columns(chosen)) + self._weights @ np.log(left[:, :-1] / left[:, -1:]).T
+        reduced = self._reduced(masks)
+        ratio = self._agreement(reduced) + np.log(reduced.left[:, :-1] / reduced.left[:, -1:]) @ self._weights
         return np.where(np.isnan(ratio), -np.inf, ratio)
 
     def ceiling_many(self, masks: ArrayLike) -> Floats:
-        """What a subset with the same fit in every environment would have."""
-        chosen = as_masks(masks, self.n_features)
+        """Reached by an outcome with the same fit, and as much left of it by row, in every environment."""
         best = self._weights @ np.log(2.0 * self._weights / self.moments.n_rows)
-        return self._agreement(self._volumes(chosen)[0], self._n_columns(chosen)) + best
+        return self._agreement(self._reduced(masks)) + best
 
     def prediction_many(self, masks: ArrayLike) -> Prediction:
-        chosen = as_masks(masks, self.n_features)
-        gain = -0.5 * self.moments.n_rows * np.log(self._volumes(chosen)[1][:, -1])
-        return Prediction(np.where(np.isnan(gain), -np.inf, gain), self._n_columns(chosen) + 2.0)
+        reduced = self._reduced(masks)
+        gain = -0.5 * self.moments.n_rows * np.log(reduced.left[:, -1])
+        return Prediction(np.where(np.isnan(gain), -np.inf, gain), reduced.n_columns.astype(float) + 2.0)
 
     def null_many(self, masks: ArrayLike) -> Null:
-        """Given the columns, log Bayes factors of invariant subsets have a law without unknowns, since the prior stands
-        at the pooled fit. Its mean and variance are near: see `residual_law`."""
-        chosen = as_masks(masks, self.n_features)
-        volumes, _ = self._volumes(chosen)
-        n_columns = self._n_columns(chosen)
+        """Given the columns, the log Bayes factor of an invariant subset has a law without unknowns, since the prior
+        stands at the pooled fit. Its mean and variance are approximate, and too careful in environments with hardly
+        more rows than columns."""
+        chosen, reduced = as_masks(masks, self.n_features), self._reduced(masks)
+        known = ~np.isnan(reduced.left[:, -1]) & (self.moments.n_environments > 1)
         mean, variance = np.zeros((2, len(chosen)))
-        known = ~np.isnan(volumes[:, -1]) & (self.moments.n_environments > 1)
-        for rows, columns in self._blocks(chosen, np.flatnonzero(known)):
+        for rows, columns in self._alike(chosen, np.flatnonzero(known)):
             with_constant = np.insert(columns + 1, 0, 0, axis=1)
             seconds = self._seconds[:, with_constant[:, :, None], with_constant[:, None, :]].swapaxes(0, 1)
             mean[rows], variance[rows] = residual_law(seconds, self.moments.counts.astype(float), self.prior_rows)
         known &= variance > 0.0
-        expected = self._agreement(volumes, n_columns) + mean
-        ranks = chosen.astype(np.int64) @ self.moments.varying_widths[:-1].T + 2
-        degrees = np.where(known, ranks.sum(axis=1) - (n_columns + 2), 0.0)
-        return Null(np.where(known, expected, -np.inf), np.where(known, variance, 0.0), degrees)
+        expected = np.where(known, self._agreement(reduced) + mean, -np.inf)
+        local = (chosen.astype(np.int64) @ self.moments.varying_widths[:-1].T + 2).sum(axis=1)
+        return Null(expected, np.where(known, variance, 0.0), np.where(known, local - reduced.n_columns - 2, 0.0))
 
     def fit(self, subset: Subset, local: bool = True) -> LinearFit:
         """Posterior means. Those of the pooled fit are least squares, where the prior stands; those of an environment
@@ -121,23 +128,16 @@ class BayesianGaussian(BoundConditional):
         mask = as_mask(subset, self.feature_names)
         if not self.log_ratio(mask) > -np.inf:
             raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
-        moments, used = self.moments, self._columns(mask[None])[0]
-        columns = moments.feature_columns[self.features.expand(mask)]
-        inside, y = moments.feature_columns[used], moments.outcome
-        groups = np.arange(moments.n_environments + 1) if local else np.array([moments.n_environments])
-        matrices = self._matrices[groups]
-        blocks, cross = matrices[:, inside[:, None], inside], matrices[:, inside, y]
-        solved = np.linalg.solve(blocks, cross[:, :, None])[:, :, 0] * self._scale[inside] / self._scale[y]
-        slopes = np.zeros((len(groups), len(columns)))
-        slopes[:, np.isin(columns, inside)] = solved
-        shrunk = np.append(moments.counts / (moments.counts + self.prior_rows), 1.0)[groups]
+        moments, groups = self.moments, slice(0 if local else self.moments.n_environments, None)
+        columns, y = moments.feature_columns[self.features.expand(mask)], moments.outcome
+        slopes = np.array([self._slopes(matrix, columns) for matrix in self._matrices[groups]])
         gaps = np.vstack([self._gaps, np.zeros(len(moments.columns))])[groups]
-        centre = moments.pooled_mean
-        own = shrunk * (gaps[:, y] - np.einsum("gk,gk->g", gaps[:, columns], slopes))
-        intercepts = centre[y] + own - slopes @ centre[columns]
-        slopes[:-1][~moments.varies[groups[:-1]][:, columns]] = np.nan
+        seen = np.append(moments.counts / (moments.counts + self.prior_rows), 1.0)[groups]
+        shift = seen * (gaps[:, y] - np.einsum("gk,gk->g", gaps[:, columns], slopes))
+        intercepts = moments.pooled_mean[y] + shift - slopes @ moments.pooled_mean[columns]
+        slopes[~moments.varies[groups][:, columns]] = np.nan
         names = self.features.chosen(mask).columns
-        return LinearFit(names, slopes[-1], float(intercepts[-1]), slopes[:-1], intercepts[:-1])
+        return LinearFit(names, np.nan_to_num(slopes[-1]), float(intercepts[-1]), slopes[:-1], intercepts[:-1])
 
     # ---------------------------------------------------------------- abilities
 
@@ -156,7 +156,7 @@ class BayesianGaussian(BoundConditional):
     def unsupported(self, masks: ArrayLike) -> Unsupported:
         chosen = as_masks(masks, self.n_features)
         outside = self.log_ratio_many(chosen) == -np.inf
-        too_large = outside & (self._n_columns(chosen) + 2 > self.moments.n_rows)
+        too_large = outside & (self._chosen(chosen).sum(axis=1) + 2 > self.moments.n_rows)
         undecidable = outside & ~too_large
         causes = find_causes(chosen[undecidable], lambda mask: self.log_ratio_many(mask) > -np.inf, self._places)
         few = f"{self.moments.n_rows} rows in all are too few to fit more than {self.moments.n_rows - 2} columns"
@@ -167,7 +167,7 @@ class BayesianGaussian(BoundConditional):
 
     def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """The pool, and what an unsupported subset (p,) leaves of the outcome there; NaN if collinear."""
-        columns = self.moments.feature_columns[self._columns(mask[None])[0]]
+        columns = self.moments.feature_columns[self._chosen(mask)]
         block = self._matrices[-1][np.ix_(columns, columns)]
         cross = self._matrices[-1][columns, self.moments.outcome]
         collinear = np.linalg.eigvalsh(block).min(initial=1.0) < PIVOT_TOLERANCE
@@ -179,7 +179,7 @@ class BayesianGaussian(BoundConditional):
     @property
     def _weights(self) -> Floats:
         """(E,) half the rows that each local fit has seen, the prior's included"""
-        return 0.5 * (self.moments.counts + self.prior_rows)
+        return 0.5 * (self.moments.counts.astype(float) + self.prior_rows)
 
     @cached_property
     def _scale(self) -> Floats:
@@ -219,45 +219,45 @@ class BayesianGaussian(BoundConditional):
         seconds[:, 1:, 1:] += counts[:, None, None] * gaps[:, :, None] * gaps[:, None, :]
         return seconds * scale[:, None] * scale
 
-    def _columns(self, masks: Mask) -> list[NDArray[np.intp]]:
-        """Of each subset its columns, as positions among the q; those that others of their feature give are left out."""
-        return [np.flatnonzero(chosen) for chosen in self._chosen(masks)]
-
     def _chosen(self, masks: Mask) -> Mask:
-        """(S, q)"""
+        """(…, q) columns of masks (…, p), without those that others of their feature give over all rows"""
         return self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
 
-    def _n_columns(self, masks: Mask) -> Integers:
-        return np.asarray(self._chosen(masks).sum(axis=1))
-
-    def _blocks(self, masks: Mask, rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    def _alike(self, masks: Mask, rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """(rows (n,), columns (n, k)) of subsets with equally many columns, not too many at once"""
         chosen = self._chosen(masks[rows])
         sizes = chosen.sum(axis=1)
         for size in np.unique(sizes):
             alike = np.flatnonzero(sizes == size)
-            for start in range(0, len(alike), _AT_ONCE):
-                part = alike[start : start + _AT_ONCE]
+            for part in np.array_split(alike, -(-len(alike) // _AT_ONCE)):
                 yield rows[part], np.nonzero(chosen[part])[1].reshape(len(part), size)
 
-    def _volumes(self, masks: Mask) -> tuple[Floats, Floats]:
-        """(S, E + 1) log determinants of each subset's matrices, and what its columns leave there of the outcome"""
-        starts, members = as_lists(self._chosen(masks))
+    def _reduced(self, masks: ArrayLike) -> _Reduced:
+        chosen = self._chosen(as_masks(masks, self.n_features))
+        starts, members = as_lists(chosen)
         columns = self.moments.feature_columns[members].astype(np.int64)
-        volumes, left = np.empty((2, len(masks), self.moments.n_environments + 1))
+        volumes, left = np.empty((2, len(chosen), self.moments.n_environments + 1))
         floor = self.prior_rows / self.moments.n_rows
         subset_volumes(self._matrices, floor, self.moments.outcome, PIVOT_TOLERANCE, starts, columns, volumes, left)
-        return volumes, left
+        return _Reduced(chosen.sum(axis=1), volumes, left)
 
-    def _agreement(self, volumes: Floats, n_columns: Integers) -> Floats:
-        """(S,) the part of the log Bayes factor that the outcome has no part in"""
-        n_rows, prior_rows = float(self.moments.n_rows), self.prior_rows
-        share, seen = prior_rows / n_rows, 2.0 * self._weights
-        # Of the intercept and the coefficients: what the rows add to the prior's information.
-        learnt = np.log(seen / prior_rows).sum() - np.log1p(n_rows / prior_rows)
-        slopes = (volumes[:, :-1] - volumes[:, -1:]).sum(axis=1) - n_columns * len(seen) * np.log(share)
-        slopes -= n_columns * np.log1p(n_rows / prior_rows)
-        constants = gammaln(0.5 * (n_rows + prior_rows)) - gammaln(0.5 * seen).sum()
-        constants += (len(seen) - 1) * (gammaln(0.5 * prior_rows) - 0.5 * prior_rows * np.log(share))
-        constants -= 0.5 * (n_rows + prior_rows) * np.log1p(share)
-        return np.asarray(0.5 * (learnt + slopes) + constants)
+    def _slopes(self, matrix: Floats, columns: NDArray[np.intp]) -> Floats:
+        """(k,) coefficients of the columns in the units of the data; 0 for those that add nothing over all rows"""
+        slopes, used = np.zeros(len(columns)), self.moments.present[-1, columns]
+        inside, y = columns[used], self.moments.outcome
+        scaled = np.linalg.solve(matrix[np.ix_(inside, inside)], matrix[inside, y])
+        slopes[used] = scaled * self._scale[inside] / self._scale[y]
+        return slopes
+
+    def _agreement(self, reduced: _Reduced) -> Floats:
+        """(S,) the part of the log Bayes factor that does not depend on the outcome"""
+        n_rows, prior_rows, seen = float(self.moments.n_rows), self.prior_rows, 2.0 * self._weights
+        share, n_columns = prior_rows / n_rows, reduced.n_columns
+        others, pooled = len(seen) - 1, np.log1p(n_rows / prior_rows)
+        intercept = np.log(seen / prior_rows).sum() - pooled
+        slopes = (reduced.volumes[:, :-1] - reduced.volumes[:, -1:]).sum(axis=1)
+        slopes -= n_columns * (len(seen) * np.log(share) + pooled)
+        variance = gammaln(0.5 * (n_rows + prior_rows)) - gammaln(0.5 * seen).sum()
+        variance += others * (gammaln(0.5 * prior_rows) - 0.5 * prior_rows * np.log(share))
+        variance -= 0.5 * (n_rows + prior_rows) * np.log1p(share)
+        return np.asarray(0.5 * (intercept + slopes) + variance)
