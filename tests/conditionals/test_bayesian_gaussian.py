@@ -14,6 +14,7 @@ from scipy.stats import kstest, multivariate_t
 from conformance_cases import table
 from invariance import BIP, BayesianLinearGaussian, LinearGaussian, Moments, MultiEnvironmentData
 from invariance.conditionals.registry import as_conditional
+from invariance.data.features import Features
 from invariance.exceptions import DataError, NotInvariantWarning, SettingError
 from invariance.kernels.subset_volumes import subset_volumes
 from twins import all_masks, datasets, simulated
@@ -291,6 +292,23 @@ def test_dummies_of_a_level_that_an_environment_lacks() -> None:
     masks = all_masks(2)
     expected = [log_bayes_factor(data, columns) for columns in data.features.expand(masks)]
     np.testing.assert_allclose(BayesianLinearGaussian().bind(data).log_ratio_many(masks), expected, rtol=1e-9)
+
+
+def test_a_dummy_that_others_of_its_feature_give_adds_nothing() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.eye(3)[rng.integers(3, size=60)], rng.normal(size=60)])
+    data = MultiEnvironmentData.from_arrays(X, rng.normal(size=60), np.repeat([0, 1], 30))
+    features = Features.of(data.feature_names, {"level": ("x0", "x1", "x2")})
+    grouped = replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+    model = BayesianLinearGaussian().bind(grouped)
+    expected = [
+        log_bayes_factor(data, np.array([level, level, False, x], dtype=bool)) for x in (0, 1) for level in (0, 1)
+    ]
+    np.testing.assert_allclose(model.log_ratio_many(all_masks(2)), expected, rtol=1e-9)
+    assert model.prediction_many([[1, 1]]).parameters.tolist() == [5.0]
+    fit = model.fit(["level", "x3"])
+    np.testing.assert_allclose(fit.coefficients[[0, 1, 3]], least_squares(X[:, [0, 1, 3]], data.y)[1:], rtol=1e-9)
+    assert fit.coefficients[2] == 0.0
 
 
 # -------------------------------------------------------------------- the law of invariant subsets
