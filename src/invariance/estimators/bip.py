@@ -38,7 +38,8 @@ class BIP(EnvironmentSelector):
 
     Parameters
     ----------
-    conditional : "linear_gaussian", "bayesian_linear_gaussian", or a specification such as LinearGaussian(second_moments="on demand")
+    conditional : "linear_gaussian", "bayesian_linear_gaussian", or a specification such as
+        LinearGaussian(second_moments="on demand")
     prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as "beta-binomial(1,3)"; None is uniform
         over all estimable subsets
     inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
