@@ -128,6 +128,7 @@ def test_subsets_outside_the_support_are_not_compatible() -> None:
     mask = np.array([[True, True, False, False, True]])
     assert judge.evidence(mask).p_invariant[0] == 0.0
     assert judge.evidence(mask).p_value[0] == 0.0
+    assert np.isnan(judge.evidence(mask).r2[0])
     assert not judge.compatible(mask)[0]
 
 

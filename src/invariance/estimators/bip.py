@@ -150,7 +150,8 @@ class BIP(EnvironmentSelector):
         notes = data.losses + data.notes + posterior.notes
         self.posterior_ = replace(posterior, notes=notes, judge=Judge(model, tolerance))
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
-        self._findings = Findings(target, self.posterior_, engine, options, tolerance)
+        later = replace(options, rng=options.rng.spawn(1)[0])
+        self._findings = Findings(target, self.posterior_, engine, later, tolerance)
         selected = rule.select(self._findings)
         self.invariant_ = not self._findings.judge.rejected(selected[None])[0]
         if not self.invariant_:

@@ -31,8 +31,8 @@ class Judge:
             log_ratios = self.model.log_ratio_many(chosen)
         null, tails = self.model.null_many(chosen), self.model.invariance_tails(chosen, log_ratios)
         test = self.model.invariance_test(chosen, self.tolerance)
-        n_rows = self.model.n_rows
         known = null.variance > 0.0
+        gain = self.model.prediction_many(chosen).gain
         return Evidence(
             deviance=-2.0 * log_ratios,
             expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
@@ -41,7 +41,7 @@ class Judge:
             p_mean=test.mean,
             p_spread=test.spread,
             p_invariant=test.joint,
-            r2=-np.expm1(-2.0 * self.model.prediction_many(chosen).gain / n_rows),
+            r2=-np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.model.n_rows),
             r2_new=self.model.left_out_r2_many(chosen),
         )
 
