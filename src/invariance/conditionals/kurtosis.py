@@ -6,8 +6,12 @@ import numpy as np
 
 from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import as_lists
+from ..kernels.subset_cholesky import subset_slopes
 
-_MOST_VALUES = 4_000_000
+# Residuals that are held at once: few enough to stay in the cache.
+_MOST_VALUES = 1 << 17
+_SINGULAR = 1e-9
 
 
 def excess_kurtosis(data: MultiEnvironmentData, within: Floats, masks: Mask) -> Floats:
@@ -22,8 +26,9 @@ def excess_kurtosis(data: MultiEnvironmentData, within: Floats, masks: Mask) -> 
         rows = data.rows(e)
         X, y = data.X[np.ix_(rows, used)], data.y[rows]
         X, y = X - X.mean(axis=0), y - y.mean()
-        for start in range(0, len(masks), max(1, _MOST_VALUES // len(rows))):
-            part = slice(start, start + max(1, _MOST_VALUES // len(rows)))
+        step = max(1, _MOST_VALUES // len(rows))
+        for start in range(0, len(masks), step):
+            part = slice(start, start + step)
             residuals = y[:, None] - X @ slopes[part, used].T
             residuals -= residuals.mean(axis=0)
             residuals *= residuals
@@ -39,10 +44,9 @@ def _common_slopes(within: Floats, masks: Mask) -> Floats:
     diagonal = np.diagonal(within)
     scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
     gram = within * scale[:, None] * scale
-    slopes = np.zeros(masks.shape)
-    for s, mask in enumerate(masks):
-        columns = np.flatnonzero(mask & (scale[:-1] > 0.0))
-        if len(columns):
-            solved = np.linalg.lstsq(gram[np.ix_(columns, columns)], gram[columns, -1], rcond=1e-12)[0]
-            slopes[s, columns] = solved * scale[columns] * np.sqrt(diagonal[-1])
-    return slopes
+    chosen, slopes = masks & (scale[:-1] > 0.0), np.zeros(masks.shape)
+    subset_slopes(gram, _SINGULAR, *as_lists(chosen), slopes)
+    for s in np.flatnonzero(np.isnan(slopes).any(axis=1)):
+        columns = np.flatnonzero(chosen[s])
+        slopes[s, columns] = np.linalg.lstsq(gram[np.ix_(columns, columns)], gram[columns, -1], rcond=1e-12)[0]
+    return slopes * scale[:-1] * np.sqrt(diagonal[-1])
