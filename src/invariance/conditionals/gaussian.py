@@ -26,6 +26,7 @@ class GaussianModel(BoundConditional):
 
     moments: Moments
     data: MultiEnvironmentData | None
+    n_jobs: int | None
 
     @property
     def features(self) -> Features:
@@ -70,7 +71,7 @@ class GaussianModel(BoundConditional):
             return np.zeros(len(masks))
         columns = np.append(self.moments.feature_columns, self.moments.outcome)
         within = self.moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
-        return excess_kurtosis(self.data, within, self.features.expand(masks))
+        return excess_kurtosis(self.data, within, self.features.expand(masks), self.n_jobs)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
