@@ -16,7 +16,7 @@ from ..inference.subset_blocks import SubsetBlocks
 WINDOW = 40.0
 # Rows × subsets that are soon decided.
 SOON = 1 << 24
-_FIRST_COLLECTED = 1 << 14
+_FIRST_COLLECTED = 1 << 17
 _DECIDED_AT_ONCE = 1 << 10
 
 
@@ -63,19 +63,19 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.block)
 
-    def __getitem__(self, rows: slice | Mask) -> Candidates:
+    def __getitem__(self, rows: slice | Integers) -> Candidates:
         return Candidates(self.block[rows], self.position[rows], self.weight[rows], self.draws[rows])
 
     @staticmethod
-    def joined(parts: list[Candidates], most: int) -> Candidates:
-        both = Candidates(
+    def heaviest(parts: list[Candidates], most: int) -> Candidates:
+        """Of parts whose blocks, and positions in them, ascend where subsets weigh the same."""
+        all_parts = Candidates(
             np.concatenate([part.block for part in parts]),
             np.concatenate([part.position for part in parts]),
             np.concatenate([part.weight for part in parts]),
             np.concatenate([part.draws for part in parts]),
         )
-        order = np.lexsort((both.position, both.block, -both.weight))[:most]
-        return Candidates(both.block[order], both.position[order], both.weight[order], both.draws[order])
+        return all_parts[np.argsort(-all_parts.weight, kind="stable")[:most]]
 
 
 def heaviest_first(blocks: SubsetBlocks, n_jobs: int | None) -> Iterator[Candidates]:
@@ -113,8 +113,8 @@ def _collected(blocks: SubsetBlocks, most: int, below: tuple[float, int, int], n
     for part in ordered_map(of_block, range(blocks.n_blocks), n_jobs):
         waiting.append(part)
         if sum(map(len, waiting)) > most:
-            kept, waiting = Candidates.joined([kept, *waiting], most), []
-    return Candidates.joined([kept, *waiting], most)
+            kept, waiting = Candidates.heaviest([kept, *waiting], most), []
+    return Candidates.heaviest([kept, *waiting], most)
 
 
 def compatible_walk(
