@@ -86,7 +86,7 @@ class GaussianFromMoments(GaussianModel):
 
     def ranks(self, masks: Mask) -> Integers:
         """As of any `GaussianModel`; subsets with other dependences are fitted to the rows where these are at hand."""
-        return self._fits(masks)[1] if self.has_rows else super().ranks(masks)
+        return self._fits(masks)[1] if self._scoring.rows.values.size else super().ranks(masks)
 
     def fit(self, subset: Subset, local: bool = True) -> LinearFit:
         mask = as_mask(subset, self.feature_names)
@@ -109,9 +109,7 @@ class GaussianFromMoments(GaussianModel):
         by_rows = self if self.has_rows else None
         return GaussianWalk.of(self._from_moments, self._columns(forced), self._columns(free), widths, by_rows)
 
-    def screening_walk(
-        self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
-    ) -> GaussianScreen:
+    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> GaussianScreen:
         limits = Limits.of(self.moments, tolerance, self.data)
         return GaussianScreen.of(self, self.subset_walk(free, forced), free, forced, limits, weigh)
 

@@ -53,7 +53,10 @@ class CompatibleWalk:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Of k subsets in blocks, the heaviest first: block, position in it, weight with the prior (k,) each; draws (k, f)."""
+    """Of k subsets, the heaviest first.
+
+    block, position, weight (k,): where they are, and what they weigh with the prior; draws (k, f): over free features.
+    """
 
     block: Integers
     position: Integers
@@ -66,55 +69,21 @@ class Candidates:
     def __getitem__(self, rows: slice | Integers) -> Candidates:
         return Candidates(self.block[rows], self.position[rows], self.weight[rows], self.draws[rows])
 
-    @staticmethod
-    def heaviest(parts: list[Candidates], most: int) -> Candidates:
+    @classmethod
+    def heaviest(cls, parts: list[Candidates], most: int) -> Candidates:
         """Of parts whose blocks, and positions in them, ascend where subsets weigh the same."""
-        all_parts = Candidates(
+        every = cls(
             np.concatenate([part.block for part in parts]),
             np.concatenate([part.position for part in parts]),
             np.concatenate([part.weight for part in parts]),
             np.concatenate([part.draws for part in parts]),
         )
-        return all_parts[np.argsort(-all_parts.weight, kind="stable")[:most]]
+        return every[np.argsort(-every.weight, kind="stable")[:most]]
 
-
-def heaviest_first(blocks: SubsetBlocks, n_jobs: int | None) -> Iterator[Candidates]:
-    """All subsets that the screen of the blocks lets pass, in ever larger pieces."""
-    most, below = _FIRST_COLLECTED, (np.inf, -1, -1)
-    while True:
-        piece = _collected(blocks, most, below, n_jobs)
-        if len(piece):
-            yield piece
-        if len(piece) < most:
-            return
-        most, below = 8 * most, (float(piece.weight[-1]), int(piece.block[-1]), int(piece.position[-1]))
-
-
-def _collected(blocks: SubsetBlocks, most: int, below: tuple[float, int, int], n_jobs: int | None) -> Candidates:
-    """The heaviest that come after `below` (weight, block, position)."""
-    weight, last_block, last_position = below
-    kept = Candidates(*np.empty((2, 0), np.int64), np.empty(0), np.empty((0, blocks.n_features), dtype=bool))
-    waiting: list[Candidates] = []
-
-    def of_block(block: int) -> Candidates:
-        scored = blocks.scored(block)
-        values = scored.log_posterior
-        # Later blocks lose ties: only larger values can still enter. How many threads know that changes no result.
-        lightest = kept.weight[-1] if len(kept) == most else -np.inf
-        after = (values < weight) & (values > lightest)
-        if block >= last_block:
-            ties = np.flatnonzero((values == weight) & (values > lightest))
-            after[ties if block > last_block else ties[ties > last_position]] = True
-        positions = np.flatnonzero(after)
-        if len(positions) > most:
-            positions = positions[np.argsort(-values[positions], kind="stable")[:most]]
-        return Candidates(np.full(len(positions), block), positions, values[positions], scored.masks(positions))
-
-    for part in ordered_map(of_block, range(blocks.n_blocks), n_jobs):
-        waiting.append(part)
-        if sum(map(len, waiting)) > most:
-            kept, waiting = Candidates.heaviest([kept, *waiting], most), []
-    return Candidates.heaviest([kept, *waiting], most)
+    @classmethod
+    def none(cls, n_features: int) -> Candidates:
+        nowhere = np.empty(0, np.int64)
+        return cls(nowhere, nowhere, np.empty(0), np.empty((0, n_features), dtype=bool))
 
 
 def compatible_walk(
@@ -125,34 +94,79 @@ def compatible_walk(
     forced: Integers,
     n_jobs: int | None,
 ) -> CompatibleWalk:
-    """model: one whose log Λ is -inf where a subset is not compatible; blocks: of the screen."""
-    found: dict[tuple[int, ...], list[tuple[Integers, Floats]]] = {}
-    best, n_decided, all_decided = -np.inf, 0, True
-    soon = SOON // model.n_rows
+    """model: its log Λ is -inf where a subset is not compatible; blocks: all subsets of the `free` features, as the
+    screen sees them."""
+    search = _Search(model, free, forced)
+    all_decided = all(search.decide(piece) for piece in heaviest_first(blocks, n_jobs))
+    return CompatibleWalk(screen, search.by_block(blocks), all_decided)
 
-    def undecided_beyond(weight: float) -> bool:
-        return weight < best - WINDOW and n_decided >= soon
 
-    for piece in heaviest_first(blocks, n_jobs):
+class _Search:
+    """Decides about candidates, given the heaviest first, until what is left weighs nothing."""
+
+    def __init__(self, model: BoundConditional, free: Integers, forced: Integers) -> None:
+        self.model, self.free, self.forced = model, free, forced
+        self.best, self.n_decided = -np.inf, 0
+        nowhere = np.empty(0, np.int64)
+        self.found: list[tuple[Integers, Integers, Floats]] = [(nowhere, nowhere, np.empty(0))]
+
+    def decide(self, piece: Candidates) -> bool:
+        """Whether all of the piece were decided."""
         for start in range(0, len(piece), _DECIDED_AT_ONCE):
             part = piece[start : start + _DECIDED_AT_ONCE]
-            if undecided_beyond(part.weight[0]):
-                all_decided = False
-                break
-            masks = np.zeros((len(part), model.n_features), dtype=bool)
-            masks[:, free], masks[:, forced] = part.draws, True
-            values = model.log_ratio_many(masks)
-            n_decided += len(part)
-            compatible = values > -np.inf
-            best = max(best, float(part.weight[compatible].max(initial=-np.inf)))
-            for block in np.unique(part.block[compatible]):
-                rows = compatible & (part.block == block)
-                found.setdefault(blocks.fixed(int(block)), []).append((part.position[rows], values[rows]))
-        if not all_decided:
-            break
-    values = {fixed: _joined(parts) for fixed, parts in found.items()}
-    return CompatibleWalk(screen, values, all_decided)
+            enough = self.n_decided * self.model.n_rows >= SOON
+            if enough and part.weight[0] < self.best - WINDOW:
+                return False
+            masks = np.zeros((len(part), self.model.n_features), dtype=bool)
+            masks[:, self.free], masks[:, self.forced] = part.draws, True
+            values = self.model.log_ratio_many(masks)
+            compatible = np.flatnonzero(values > -np.inf)
+            self.best = max(self.best, float(part.weight[compatible].max(initial=-np.inf)))
+            self.n_decided += len(part)
+            self.found.append((part.block[compatible], part.position[compatible], values[compatible]))
+        return True
+
+    def by_block(self, blocks: SubsetBlocks) -> dict[tuple[int, ...], tuple[Integers, Floats]]:
+        """As `CompatibleWalk.values`."""
+        block, position, value = map(np.concatenate, zip(*self.found, strict=True))
+        order = np.argsort(block, kind="stable")
+        distinct, first = np.unique(block[order], return_index=True)
+        parts = np.split(order, first[1:])
+        return {blocks.fixed(int(b)): (position[rows], value[rows]) for b, rows in zip(distinct, parts, strict=False)}
 
 
-def _joined(parts: list[tuple[Integers, Floats]]) -> tuple[Integers, Floats]:
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+def heaviest_first(blocks: SubsetBlocks, n_jobs: int | None) -> Iterator[Candidates]:
+    """All subsets that the screen lets pass, in ever larger pieces."""
+    most, last = _FIRST_COLLECTED, (np.inf, -1, -1)
+    while True:
+        piece = _collected(blocks, most, last, n_jobs)
+        yield piece
+        if len(piece) < most:
+            return
+        most, last = 8 * most, (float(piece.weight[-1]), int(piece.block[-1]), int(piece.position[-1]))
+
+
+def _collected(blocks: SubsetBlocks, most: int, last: tuple[float, int, int], n_jobs: int | None) -> Candidates:
+    """The heaviest that come after the `last` one (its weight, block and position)."""
+    weight, last_block, last_position = last
+    kept, waiting = Candidates.none(blocks.n_features), list[Candidates]()
+
+    def of_block(block: int) -> Candidates:
+        scored = blocks.scored(block)
+        values = scored.log_posterior
+        # Later blocks lose ties: only larger values can still enter. How soon a thread knows that changes no result.
+        lightest = kept.weight[-1] if len(kept) == most else -np.inf
+        after = values < weight
+        if block >= last_block:
+            ties = np.flatnonzero(values == weight)
+            after[ties if block > last_block else ties[ties > last_position]] = True
+        positions = np.flatnonzero(after & (values > lightest))
+        if len(positions) > most:
+            positions = positions[np.argsort(-values[positions], kind="stable")[:most]]
+        return Candidates(np.full(len(positions), block), positions, values[positions], scored.masks(positions))
+
+    for part in ordered_map(of_block, range(blocks.n_blocks), n_jobs):
+        waiting.append(part)
+        if sum(map(len, waiting)) > most:
+            kept, waiting = Candidates.heaviest([kept, *waiting], most), []
+    return Candidates.heaviest([kept, *waiting], most)

@@ -130,7 +130,7 @@ def _rank(scoring, g, members, matrix):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def subset_fits(scoring, starts, members, shares, ranks):
-    """shares[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g, NaN where undecidable;
+    """shares[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g, NaN if undecidable;
     ranks[s, g] = their rank there."""
     largest = 0
     for s in range(starts.size - 1):
