@@ -44,8 +44,9 @@ class Screened(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """mean (r, R): largest F statistic of a compatible subset, by its rank in the pool and the sum of those in the
-    environments, inf where no ranks are known to be such; spread: largest statistic of Bartlett's test."""
+    """mean (r, m): largest F statistic of a compatible subset, by its rank in the pool and by how much less those in
+    the E environments are in sum than E times that; inf where none has such ranks, as in the last column. spread:
+    largest statistic of Bartlett's test."""
 
     mean: Floats
     spread: float
@@ -66,29 +67,29 @@ class Limits:
         local = rss[:, :-1].sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = np.where(between > 0.0, (rss[:, -1] - local) / between / (local / left), 0.0)
-        allowed = statistic <= self.mean[ranks[:, -1], ranks[:, :-1].sum(axis=1)]
+        missing = (ranks[:, -1:] - ranks[:, :-1]).sum(axis=1)
+        allowed = statistic <= self.mean[ranks[:, -1], np.minimum(missing, self.mean.shape[1] - 1)]
         if rss.shape[1] > 2:
             allowed &= spread_statistics(residuals) <= self.spread
         return np.asarray(allowed & ~np.isnan(rss).any(axis=1))
 
 
 def _mean_limits(moments: Moments, delta: float, smallest: float) -> Floats:
-    widths, environments = moments.varying_widths, moments.n_environments
-    q = len(moments.feature_columns)
-    reached = np.zeros((q + 1, environments * q + 1), dtype=bool)
+    environments, widths = moments.n_environments, moments.varying_widths
+    fewer = (widths[-1] - widths[:-1]).sum(axis=0)
+    reached = np.zeros((widths[-1].sum() + 1, fewer.sum() + 2), dtype=bool)
     reached[0, 0] = True
-    for pooled, local in zip(widths[-1], widths[:-1].sum(axis=0), strict=True):
-        rows, columns = np.nonzero(reached)
-        reached[rows + pooled, columns + local] = True
-    pooled, local = np.nonzero(reached)
-    left = moments.n_rows - environments - local.astype(float)
+    for width, less in zip(widths[-1], fewer, strict=True):
+        pooled, missing = np.nonzero(reached)
+        reached[pooled + width, missing + less] = True
+    pooled, missing = np.nonzero(reached)
+    left = moments.n_rows - environments * (1.0 + pooled) + missing
     between = moments.n_rows - 1.0 - pooled - left
     tested = (between > 0.0) & (left > 0.0)
-    pooled, local, between, left = pooled[tested], local[tested], between[tested], left[tested]
-    allowed = moments.n_rows * delta
+    between, left, allowed = between[tested], left[tested], moments.n_rows * delta
     found = ncf.isf(smallest, between, left, allowed) if delta > 0.0 else f.isf(smallest, between, left)
     limits = np.full(reached.shape, np.inf)
-    limits[pooled, local] = np.where(np.isnan(found), np.inf, found)
+    limits[pooled[tested], missing[tested]] = np.where(np.isnan(found), np.inf, found)
     return limits
 
 

@@ -18,8 +18,9 @@ def screen_grouped_block(
     statistic is above its limit, UNDECIDABLE where second moments do not tell.
 
     squares, counts (G,): sums of squares of the outcome, and rows. high (G,), low (G, 2**n_low): ranks of the features
-    in the choice, and of each subset of the first features. mean_limits (r, R): of the F statistic of common
-    coefficients, by the rank in the pool and the sum of those in the environments. spread_limit: of Bartlett's.
+    in the choice, and of each subset of the first features. mean_limits (r, m): of the F statistic of common
+    coefficients, by the rank in the pool and by how much less those in the E environments are in sum than E times that.
+    spread_limit: of Bartlett's.
     """
     widest_feature(starts)
     n, last = share.size, grams.shape[0] - 1
@@ -49,22 +50,19 @@ def screen_grouped_block(
     shares = outcome_shares(absent_low, tolerance, work)
     share[:] = 0.0
     add_weighted_log(share, 1.0, shares)
-    total_rank, high_ranks = 0, 0
-    for g in range(last):
-        high_ranks += high[g]
     for s in range(n):
         if not share[s] + spread[s] < np.inf:
             state[s] = UNDECIDABLE
             continue
-        total_rank = high_ranks
-        for g in range(last):
-            total_rank += low[g, s]
         pooled_rank = high[last] + low[last, s]
+        missing = 0
+        for g in range(last):
+            missing += pooled_rank - high[g] - low[g, s]
         between = counts[last] - 1.0 - pooled_rank - left[s]
         statistic = (squares[last] * shares[s] - local[s]) / between / (local[s] / left[s]) if between > 0.0 else 0.0
         bartlett = 0.0
         if last > 1:
             correction = 1.0 + (inverse[s] - 1.0 / left[s]) / (3.0 * (last - 1))
             bartlett = (left[s] * np.log(local[s] / left[s]) - spread[s]) / correction
-        rejected = statistic > mean_limits[pooled_rank, total_rank] or bartlett > spread_limit
+        rejected = statistic > mean_limits[pooled_rank, missing] or bartlett > spread_limit
         state[s] = REJECTED if rejected else POSSIBLE
