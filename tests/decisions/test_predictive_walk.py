@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -297,6 +298,52 @@ def test_the_price_of_deciding_less_is_a_flag(monkeypatch: pytest.MonkeyPatch) -
     assert pieces is not None
     np.testing.assert_array_equal(pieces.masks, everything.masks)
     np.testing.assert_array_equal(pieces.log_probabilities, everything.log_probabilities)
+
+
+def test_what_weighs_nothing_is_so_under_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x1 predicts, and the prior hardly believes it: subsets without it are heavy only because of the prior."""
+    monkeypatch.setattr(compatible_walk, "SOON", 0)
+    monkeypatch.setattr(compatible_walk, "_DECIDED_AT_ONCE", 1)
+    rng = np.random.default_rng(0)
+    X, environment = rng.normal(size=(300, 6)), np.repeat([0, 1, 2], 100)
+    y = X[:, 1] + X[:, 4] + rng.normal(size=300)
+    data = MultiEnvironmentData.from_arrays(X, y, environment, groups={"g": ["x0", "x5"]})
+    values = twin_values(data, TOLERANT)
+    assert np.isfinite(values).mean() > 0.5
+    prior = InclusionPrior({"x1": 1e-80})
+    joint = values + prior.bind(data.feature_names).log_prob(all_masks(5))
+    posterior = found(data, prior)
+    assert posterior is not None
+    np.testing.assert_allclose(posterior.log_evidence, logsumexp(joint), rtol=1e-8)
+    assert posterior.inclusion[data.feature_names.index("x1")] < 0.01
+
+
+class Weighed:
+    """Blocks of four subsets whose weights are given."""
+
+    n_features = 2
+
+    def __init__(self, weights: list[float]) -> None:
+        self.log_posterior = np.array(weights).reshape(-1, 4)
+        self.n_blocks = len(self.log_posterior)
+
+    def scored(self, block: int) -> SimpleNamespace:
+        return SimpleNamespace(log_posterior=self.log_posterior[block], masks=lambda positions: all_masks(2)[positions])
+
+
+@given(st.lists(st.sampled_from([-np.inf, 0.0, 1.0, 2.0, 3.0]), min_size=4, max_size=24), st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_every_candidate_comes_once_and_the_heaviest_first(weights: list[float], most: int) -> None:
+    blocks = Weighed(weights[: len(weights) // 4 * 4])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compatible_walk, "_FIRST_COLLECTED", most)
+        pieces = list(compatible_walk.heaviest_first(blocks, None))
+    places = np.concatenate([4 * piece.block + piece.position for piece in pieces])
+    expected = np.argsort(-blocks.log_posterior.ravel(), kind="stable")
+    np.testing.assert_array_equal(places, expected[: (blocks.log_posterior > -np.inf).sum()])
+    for piece in pieces:
+        np.testing.assert_array_equal(piece.weight, blocks.log_posterior[piece.block, piece.position])
+        np.testing.assert_array_equal(codes(piece.draws), piece.position)
 
 
 def test_other_models_are_walked_the_plain_way() -> None:
