@@ -2,6 +2,7 @@
 
 python benchmarks/exact.py            p = 10, 15, 20, 25 and the comparisons (under a minute)
 python benchmarks/exact.py --billion  adds p = 30, streamed
+python benchmarks/exact.py --predictive  only the predictive posterior beside the paper's
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 
 from _harness import header, median_seconds, peak_memory_gb, seconds
 from invariance import BIP, Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
+from invariance.conditionals.tolerance import Tolerance
+from invariance.decisions.predictive import predictive_posterior
 from invariance.inference.base import RunOptions
 from invariance.inference.subset_blocks import all_log_ratios
 from invariance.inference.target import Target
@@ -120,8 +123,31 @@ def scaling() -> None:
         print(f"  {label:26} " + "  ".join(f"{t / (1 << 18) * 1e9:6.1f}" for t in figures))
 
 
+def predictive() -> None:
+    cores = os.cpu_count() or 1
+    print(
+        f"\n{'p':>3} {'largest':>8} {'subsets':>12} {'paper':>9} {'predictive':>11} {'compatible':>12}  {cores} cores"
+    )
+    for p, max_size in ((10, None), (15, None), (20, None), (24, None), (60, 4)):
+        model = LinearGaussian().bind(simulated(p), n_jobs=cores)
+        target, options = Target(model, UniformPrior(max_size).bind(p)), RunOptions(n_jobs=cores)
+        paper = median_seconds(lambda t=target, o=options: Enumeration().run(t, o), 3)
+        posteriors = []
+
+        def run(target=target, options=options, posteriors=posteriors):
+            posteriors.append(predictive_posterior(target, Tolerance(), Enumeration(), options))
+
+        ours, found = median_seconds(run, 3), posteriors[-1].diagnostics
+        number = f"{'' if found['compatible_counted'] else '≥ '}{found['subsets_compatible']:,}"
+        n_subsets = target.prior.support_size()
+        print(f"{p:>3} {max_size or p:>8} {n_subsets:>12,} {paper:>8.3f}s {ours:>10.3f}s {number:>12}", flush=True)
+
+
 if __name__ == "__main__":
     header("Exact enumeration, E=5, n=200 per environment")
+    if "--predictive" in sys.argv:
+        predictive()
+        sys.exit()
     throughput()
     against_plain()
     estimator()

@@ -136,19 +136,17 @@ def test_what_is_said_of_a_subset_does_not_depend_on_the_others_asked(make) -> N
             np.testing.assert_allclose(np.ravel(alone), [values[row] for values in together], rtol=1e-12)
 
 
-def test_a_category_is_no_dependence_for_which_rows_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_category_is_no_dependence_for_which_rows_are_needed() -> None:
     data = category()
     noise = np.random.default_rng(1).normal(size=180)
     X = np.column_stack([data.X, noise, noise - data.X[:, 3]])
-    model = LinearGaussian().bind(data_of(X, data.y, {"g": ["x0", "x1", "x2"]}))
-    fitted: list[np.ndarray] = []
-    monkeypatch.setattr(
-        "invariance.conditionals.gaussian._fitted_ranks", lambda data, chosen: fitted.append(chosen) or [0] * 4
-    )
+    data = data_of(X, data.y, {"g": ["x0", "x1", "x2"]})
     masks = all_masks(5)
-    model.ranks(masks)
     together = masks[:, [1, 3, 4]].all(axis=1)
-    np.testing.assert_array_equal(fitted, model.features.expand(masks[together]))
+    model, alone = LinearGaussian().bind(data), LinearGaussian().bind(Moments.from_data(data))
+    np.testing.assert_array_equal(np.isnan(alone.residuals(masks).rss).any(axis=1), together)
+    np.testing.assert_array_equal(model.ranks(masks), ranks_of(data))
+    np.testing.assert_array_equal(alone.ranks(masks)[~together], model.ranks(masks)[~together])
 
 
 def test_rows_are_not_prepared_for_a_category(monkeypatch: pytest.MonkeyPatch) -> None:

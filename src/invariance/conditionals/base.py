@@ -8,7 +8,7 @@ none; a model that overrides one makes an engine faster and changes no result.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -140,6 +140,16 @@ class SubsetWalk(Protocol):
 
 
 NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
+# Gain (S,) of pooled fits and their number of parameters (S,), as in `Prediction` → weights (S,).
+Weigh = Callable[[Floats, Floats], Floats]
+
+
+class ScreeningWalk(SubsetWalk, Protocol):
+    """A walk whose values are weights of subsets, NaN where `invariance_test` cannot accept them."""
+
+    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> None:
+        """Only fill `members`, as `listed` does."""
+        ...
 
 
 class BoundConditional(ABC):
@@ -269,6 +279,12 @@ class BoundConditional(ABC):
 
     def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk | None:
         """All subsets of the `free` features, each joined by the `forced` ones, in compiled code."""
+        return None
+
+    def screening_walk(
+        self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
+    ) -> ScreeningWalk | None:
+        """As `subset_walk`, with the weights of those subsets that may be invariant up to the tolerance."""
         return None
 
     def scoring(self) -> Scoring | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, polygamma
@@ -12,7 +10,6 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import as_masks
-from ..moments.least_squares import least_squares
 from ..moments.moments import Moments
 from .base import BoundConditional, Description, Null
 from .invariance_test import InvarianceTest, Residuals, invariance_test
@@ -22,9 +19,6 @@ from .tolerance import Tolerance
 from .transfer import left_out_errors
 
 PIVOT_TOLERANCE = 1e-9
-_FEW = 20
-# Smallest eigenvalue of scaled second moments from which on rounding cannot hide a dependence.
-_INDEPENDENT = 1e-9
 
 
 class GaussianModel(BoundConditional):
@@ -32,6 +26,7 @@ class GaussianModel(BoundConditional):
 
     moments: Moments
     data: MultiEnvironmentData | None
+    n_jobs: int | None
 
     @property
     def features(self) -> Features:
@@ -76,7 +71,7 @@ class GaussianModel(BoundConditional):
             return np.zeros(len(masks))
         columns = np.append(self.moments.feature_columns, self.moments.outcome)
         within = self.moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
-        return excess_kurtosis(self.data, within, self.features.expand(masks))
+        return excess_kurtosis(self.data, within, self.features.expand(masks), self.n_jobs)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
@@ -99,8 +94,7 @@ class GaussianModel(BoundConditional):
         """(S, E + 1) ranks of the fits in each environment and in the pool.
 
         They are the numbers of columns that vary there, as in every subset that second moments can decide. Columns
-        that are constant in every environment differ between E points only, and have rank E − 1 at most. Subsets with
-        other dependences are fitted to the rows where these are at hand.
+        that are constant in every environment differ between E points only, and have rank E − 1 at most.
         """
         chosen = self.features.expand(masks)
         constant = ~self.moments.present[:, self.moments.feature_columns]
@@ -108,33 +102,7 @@ class GaussianModel(BoundConditional):
         settings = constant[:-1].all(axis=0) & ~constant[-1]
         ranks = chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
         ranks[:, -1] -= np.maximum(chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
-        # To look at all columns at once pays for many subsets.
-        if self.data is not None and not (len(chosen) > _FEW and self._always_independent):
-            for row, mask in enumerate(chosen):
-                if self._may_be_dependent(mask):
-                    ranks[row] = _fitted_ranks(self.data, mask)
         return ranks
-
-    @cached_property
-    def _always_independent(self) -> bool:
-        """Whether second moments show that no subset has columns that depend on each other."""
-        return False
-
-    def _may_be_dependent(self, chosen: Mask) -> bool:
-        """Whether second moments leave it open that the chosen columns (q,) depend on each other in some group."""
-        columns = self.moments.feature_columns[chosen]
-        grams = self.moments.scatter[:, columns[:, None], columns]
-        scales = np.sqrt(np.einsum("gjj->gj", grams))
-        absent = ~self.moments.present[:, columns]
-        scales[absent] = np.inf
-        scaled = grams / (scales[:, :, None] * scales[:, None, :]) + absent[:, :, None] * np.eye(len(columns))
-        return bool(np.linalg.eigvalsh(scaled).min(initial=1.0) < _INDEPENDENT)
-
-
-def _fitted_ranks(data: MultiEnvironmentData, chosen: Mask) -> list[int]:
-    """Ranks of the chosen columns (q,) in the rows of each environment and of the pool."""
-    groups = [*(data.rows(e) for e in range(data.n_environments)), np.arange(data.n_rows)]
-    return [least_squares(data.X[np.ix_(rows, chosen)], data.y[rows]).rank for rows in groups]
 
 
 def deviance_moments(counts: Floats, ranks: Integers) -> tuple[Floats, Floats]:

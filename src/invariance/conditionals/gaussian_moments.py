@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -17,17 +18,19 @@ from ..kernels.feature_order import walk_order
 from ..kernels.group_rows import GroupRows, share_from_rows
 from ..kernels.neighbours import flip_changes
 from ..kernels.orthogonal import relative_residuals
-from ..kernels.subset_cholesky import score_subsets, subset_shares
+from ..kernels.subset_cholesky import score_subsets, subset_fits
 from ..kernels.subset_tree import settle
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
-from .base import Prediction
+from .base import Prediction, Weigh
 from .gaussian import PIVOT_TOLERANCE, GaussianModel, group_weights, inverse_scales
 from .gaussian_fit import LinearFit, fit_from_moments, fit_from_rows
 from .gaussian_walk import GaussianWalk
 from .invariance_test import Residuals
 from .row_groups import always_decidable, compressed_rows, no_rows
+from .screen import GaussianScreen, Limits
 from .support import Unsupported, find_causes, reasons_of, too_few_rows
+from .tolerance import Tolerance
 
 _FEWEST_PER_THREAD = 256
 _MOST_EXPLAINED = 50
@@ -75,13 +78,15 @@ class GaussianFromMoments(GaussianModel):
         return Prediction(gain, self.ranks(chosen)[:, -1].astype(float) + 2.0)
 
     def residuals(self, masks: Mask) -> Residuals:
-        starts, members = as_lists(self.features.expand(masks))
-        shares = np.empty((len(masks), len(self.moments.group_counts)))
-        subset_shares(self._scoring, starts, self.moments.feature_columns[members].astype(np.int64), shares)
+        shares, ranks = self._fits(masks)
         if not self.has_rows:
             shares[self._too_large(masks)] = np.nan
         y = self.moments.outcome
-        return Residuals(shares * self.moments.scatter[:, y, y], self.ranks(masks), self.moments.group_counts)
+        return Residuals(shares * self.moments.scatter[:, y, y], ranks, self.moments.group_counts)
+
+    def ranks(self, masks: Mask) -> Integers:
+        """As of any `GaussianModel`; subsets with other dependences are fitted to the rows where these are at hand."""
+        return self._fits(masks)[1] if self._scoring.rows.values.size else super().ranks(masks)
 
     def fit(self, subset: Subset, local: bool = True) -> LinearFit:
         mask = as_mask(subset, self.feature_names)
@@ -103,6 +108,10 @@ class GaussianFromMoments(GaussianModel):
         widths = self.features.widths[free]
         by_rows = self if self.has_rows else None
         return GaussianWalk.of(self._from_moments, self._columns(forced), self._columns(free), widths, by_rows)
+
+    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> GaussianScreen:
+        limits = Limits.of(self.moments, tolerance, self.data)
+        return GaussianScreen.of(self, self.subset_walk(free, forced), free, forced, limits, weigh)
 
     def walk_order(self, free: Integers) -> Integers:
         return walk_order(self.features.widths[free])
@@ -248,18 +257,36 @@ class GaussianFromMoments(GaussianModel):
 
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
         out = np.empty(len(masks))
+
+        def score(rows: slice, starts: Integers, columns: Integers) -> None:
+            score_subsets(self._scoring if scoring is None else scoring, penalty, starts, columns, out[rows])
+
+        self._in_pieces(masks, score)
+        return out
+
+    def _fits(self, masks: Mask) -> tuple[Floats, Integers]:
+        """(S, G) what the subsets leave of the outcome in each group, NaN where undecidable, and their ranks there"""
+        shape = len(masks), len(self.moments.group_counts)
+        shares, ranks = np.empty(shape), np.empty(shape, np.int64)
+
+        def fit(rows: slice, starts: Integers, columns: Integers) -> None:
+            subset_fits(self._scoring, starts, columns, shares[rows], ranks[rows])
+
+        self._in_pieces(masks, fit)
+        return shares, ranks
+
+    def _in_pieces(self, masks: Mask, work: Callable[[slice, Integers, Integers], None]) -> None:
+        """Have threads work on pieces of the subsets: which of them, and the columns of each (see `as_lists`)."""
         pieces = min(n_workers(self.n_jobs), max(1, len(masks) // _FEWEST_PER_THREAD))
         bounds = np.linspace(0, len(masks), pieces + 1).astype(int)
 
-        def score(piece: int) -> None:
+        def one(piece: int) -> None:
             rows = slice(bounds[piece], bounds[piece + 1])
             starts, members = as_lists(self.features.expand(masks[rows]))
-            columns = self.moments.feature_columns[members].astype(np.int64)
-            score_subsets(self._scoring if scoring is None else scoring, penalty, starts, columns, out[rows])
+            work(rows, starts, self.moments.feature_columns[members].astype(np.int64))
 
-        for _ in ordered_map(score, range(pieces), pieces):
+        for _ in ordered_map(one, range(pieces), pieces):
             pass
-        return out
 
 
 def _outcome_share(gram: Floats) -> float:

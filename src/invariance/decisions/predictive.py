@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Integers, Mask
 from ..conditionals.base import BoundConditional, Description, Fit, Null, Prediction
 from ..conditionals.tolerance import Tolerance
 from ..data.features import Features
 from ..data.subsets import Subset, as_masks
 from ..exceptions import NothingScoredError
 from ..inference.base import Engine, RunOptions
+from ..inference.subset_blocks import subset_blocks
 from ..inference.target import Target
 from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior, SubsetSource, SubsetTable
+from ..priors.bound import BoundPrior
+from .compatible_walk import CompatibleWalk, compatible_walk
 
 # What a feature has to explain of the outcome's residual variance to be worth a risk, however many rows there are.
 FLOOR = 0.008
@@ -30,18 +33,29 @@ FLOOR = 0.008
 class PredictiveModel(BoundConditional):
     """A model whose log Λ is replaced by how well a subset predicts, −inf where it is not compatible with invariance.
 
-    Engines that can compute with the model can compute with this.
+    Engines that can compute with the model can compute with this. prior: of the target, where it is known: then a walk
+    need not decide about subsets that weigh nothing, and says so (all_decided).
     """
 
-    def __init__(self, model: BoundConditional, tolerance: Tolerance, floor: float = FLOOR) -> None:
+    def __init__(
+        self,
+        model: BoundConditional,
+        tolerance: Tolerance,
+        floor: float = FLOOR,
+        prior: BoundPrior | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.model, self.tolerance, self.floor = model, tolerance, floor
+        self.prior, self.n_jobs, self.all_decided = prior, n_jobs, True
         n, p = model.n_rows, model.n_features
         self.price = max(np.log(n) + 2.0 * np.log(p), floor * n)
         self._empty = float(model.prediction_many(np.zeros((1, p), dtype=bool)).parameters[0])
 
     def log_weights(self, masks: ArrayLike) -> Floats:
         """(S,) −½ cost, whether compatible or not"""
-        gain, parameters = self.model.prediction_many(masks)
+        return self._weigh(*self.model.prediction_many(masks))
+
+    def _weigh(self, gain: Floats, parameters: Floats) -> Floats:
         return gain - 0.5 * self.price * (parameters - self._empty)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
@@ -75,6 +89,24 @@ class PredictiveModel(BoundConditional):
     def steps_per_subset(self) -> int:
         return self.model.steps_per_subset
 
+    @property
+    def dense_advantage(self) -> int:
+        return self.model.dense_advantage
+
+    def walk_order(self, free: Integers) -> Integers:
+        return self.model.walk_order(free)
+
+    def subset_walk(self, free: Integers, forced: Integers) -> CompatibleWalk | None:
+        screen = self.model.screening_walk(free, forced, self.tolerance, self._weigh)
+        if screen is None or self.prior is None:
+            return None
+        terms = self.prior.terms
+        terms = replace(terms, log_odds=terms.log_odds[np.searchsorted(self.prior.free, free)])
+        blocks = subset_blocks(screen, terms, self.dense_advantage)
+        walk = compatible_walk(self, screen, blocks, free, forced, self.n_jobs)
+        self.all_decided = walk.all_decided
+        return walk
+
 
 @dataclass(frozen=True, eq=False)
 class PredictiveSource:
@@ -97,7 +129,7 @@ class PredictiveSource:
 def predictive_posterior(target: Target, tolerance: Tolerance, engine: Engine, options: RunOptions) -> Posterior | None:
     """Over the subsets that reach the tolerance's level or, where none does, its weak level; None where none does."""
     for accepted in dict.fromkeys((tolerance, tolerance.weak)):
-        model = PredictiveModel(target.model, accepted)
+        model = PredictiveModel(target.model, accepted, prior=target.prior, n_jobs=options.n_jobs)
         try:
             return _described(engine.run(Target(model, target.prior), options), model)
         except NothingScoredError:
@@ -111,6 +143,7 @@ def _described(posterior: Posterior, model: PredictiveModel) -> Posterior:
     undecidable = diagnostics.pop("subsets_undecidable", None)
     if undecidable is not None:
         diagnostics["subsets_compatible"] = posterior.n_subsets - undecidable
+        diagnostics["compatible_counted"] = model.all_decided
     source = None if posterior.source is None else PredictiveSource(posterior.source, model.model)
     return replace(
         posterior,

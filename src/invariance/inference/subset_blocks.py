@@ -60,6 +60,10 @@ class SubsetBlocks(Protocol):
 
     def start(self, block: int) -> int: ...
 
+    def fixed(self, block: int) -> tuple[int, ...]:
+        """The features by which a walk is told the block."""
+        ...
+
     def scored(self, block: int) -> ScoredBlock: ...
 
     def masks(self, positions: Integers) -> Mask:
@@ -80,6 +84,9 @@ class DenseBlocks:
 
     def start(self, block: int) -> int:
         return block << self.n_low
+
+    def fixed(self, block: int) -> tuple[int, ...]:
+        return tuple(self.high_features(block).tolist())
 
     def scored(self, block: int) -> DenseBlock:
         prior, high = self.prior, self.high_features(block)
@@ -160,6 +167,9 @@ class ListedBlocks:
 
     def start(self, block: int) -> int:
         return int(self._starts[block])
+
+    def fixed(self, block: int) -> tuple[int, ...]:
+        return self._prefixes[block]
 
     def scored(self, block: int) -> ListedBlock:
         prior = self.prior

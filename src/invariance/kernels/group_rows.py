@@ -110,6 +110,12 @@ def share_from_rows(rows, g, members, outcome):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def rank_from_rows(rows, g, members):
+    """Rank of the columns `members` in group g."""
+    return _residual_columns(rows, g, members, np.empty(0, np.int64))[1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _fill_triangle(columns, starts, nodes):
     """The triangular factor of the k columns (k, n) into the first node of a tree of them. Overwrites columns."""
     for k in range(columns.shape[0]):

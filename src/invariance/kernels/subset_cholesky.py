@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from .gram_rows import gram_entry
-from .group_rows import rows_at_hand, share_from_rows
+from .group_rows import rank_from_rows, rows_at_hand, share_from_rows
 from .subset_tree import settled, sweep_in_place
 
 
@@ -114,12 +114,52 @@ def score_subsets(scoring, penalty, starts, members, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def subset_shares(scoring, starts, members, out):
-    """out[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g, NaN if undecidable"""
+def _rank(scoring, g, members, matrix):
+    """Rank of `members` in group g; matrix: as `_outcome_share` leaves it, with all pivots that it came to.
+
+    Columns that second moments can tell apart are independent. Without rows the others count as if they were.
+    """
+    rank = 0
+    for i in range(members.size):
+        if scoring.inverse_scale[g, members[i]] > 0.0:
+            if not matrix[i, i] >= scoring.tolerance and rows_at_hand(scoring.rows):
+                return rank_from_rows(scoring.rows, g, members)
+            rank += 1
+    return rank
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def subset_fits(scoring, starts, members, shares, ranks):
+    """shares[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g, NaN if undecidable;
+    ranks[s, g] = their rank there."""
     largest = 0
     for s in range(starts.size - 1):
         largest = max(largest, starts[s + 1] - starts[s])
     work = np.empty((largest + 1, largest + 1))
     for s in range(starts.size - 1):
+        subset = members[starts[s] : starts[s + 1]]
         for g in range(scoring.weights.size):
-            out[s, g] = _outcome_share(scoring, g, members[starts[s] : starts[s + 1]], work)
+            shares[s, g] = _outcome_share(scoring, g, subset, work)
+            ranks[s, g] = _rank(scoring, g, subset, work)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def subset_slopes(gram, tolerance, starts, members, slopes):
+    """slopes[s, members[starts[s]:starts[s+1]]] = least squares slopes of the last column of gram (d, d) with unit
+    diagonal; NaN where a pivot is below the tolerance. Other entries stay as they are."""
+    outcome = gram.shape[0] - 1
+    for s in range(starts.size - 1):
+        subset = members[starts[s] : starts[s + 1]]
+        k = subset.size
+        matrix = np.empty((k + 1, k + 1))
+        for i in range(k):
+            for j in range(i, k):
+                matrix[i, j] = gram[subset[i], subset[j]]
+            matrix[i, k] = gram[subset[i], outcome]
+        for i in range(k):
+            sweep_in_place(matrix, i, k, 1.0 / matrix[i, i] if matrix[i, i] >= tolerance else np.nan)
+        for i in range(k - 1, -1, -1):
+            slope = matrix[i, k]
+            for j in range(i + 1, k):
+                slope -= matrix[i, j] * slopes[s, subset[j]]
+            slopes[s, subset[i]] = slope / matrix[i, i] if matrix[i, i] >= tolerance else np.nan

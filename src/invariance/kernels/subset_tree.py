@@ -201,7 +201,7 @@ def outcome_shares(absent, tolerance, work):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _included_columns(starts, prefix, n_low):
+def included_columns(starts, prefix, n_low):
     """Columns of the features beyond the first n_low whose bit is set in `prefix`."""
     columns = np.empty(starts[-1] - starts[n_low], np.int64)
     n = 0
@@ -214,7 +214,7 @@ def _included_columns(starts, prefix, n_low):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _reduce_to_low(gram, absent, tolerance, high, reduced, absent_low):
+def reduce_to_low(gram, absent, tolerance, high, reduced, absent_low):
     """Second moments of the first columns and the outcome after regression on the columns `high`.
 
     reduced (c+1, c+1): upper triangle; absent_low (c+1,). NaN where undecidable.
@@ -245,11 +245,11 @@ def score_grouped_block(grams, absent, weights, offset, tolerance, starts, prefi
     """
     widest_feature(starts)
     c = starts[n_low]
-    high = _included_columns(starts, prefix, n_low)
+    high = included_columns(starts, prefix, n_low)
     work = tree_work(starts[: n_low + 1])
     absent_low = np.empty(c + 1, np.bool_)
     out[:] = offset
     for g in range(grams.shape[0]):
-        _reduce_to_low(grams[g], absent[g], tolerance, high, work.matrices[0], absent_low)
+        reduce_to_low(grams[g], absent[g], tolerance, high, work.matrices[0], absent_low)
         add_weighted_log(out, weights[g], outcome_shares(absent_low, tolerance, work))
     settle(out, weights)

@@ -1,0 +1,473 @@
+"""The predictive posterior over all subsets: the compiled screen and the search among what it lets pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from scipy.stats import chi2, f, kurtosis, ncf, ncx2
+
+from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
+from invariance.conditionals import screen
+from invariance.conditionals.tolerance import Tolerance
+from invariance.decisions import compatible_walk
+from invariance.decisions.predictive import FLOOR, PredictiveModel, predictive_posterior
+from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
+from invariance.kernels.residual_powers import residual_powers
+from invariance.kernels.subset_cholesky import subset_fits, subset_slopes
+from invariance.moments import Moments
+from invariance.posterior.posterior import Posterior
+from twins import all_masks
+
+TOLERANT, STRICT = Tolerance(), Tolerance.strict()
+
+# -------------------------------------------------------------------- data
+
+
+def plain(
+    p: int = 6, counts: tuple[int, ...] = (60, 50, 70), seed: int = 0, effect: float = 0.6
+) -> MultiEnvironmentData:
+    """y from x0 and x1 with heavy tails; the last feature follows from y, differently in each environment."""
+    rng = np.random.default_rng(seed)
+    environment = np.repeat(np.arange(len(counts)), counts)
+    X = rng.normal(size=(len(environment), p)) * (1.0 + environment[:, None] / 3.0) + environment[:, None]
+    y = X[:, 0] - effect * X[:, 1] + rng.standard_t(5, len(X))
+    X[:, -1] += (1.0 + 0.7 * environment) * y
+    return MultiEnvironmentData.from_arrays(X, y, environment if len(counts) > 1 else None)
+
+
+def changed(columns, groups: dict[str, list[str]] | None = None, **how) -> MultiEnvironmentData:
+    """`plain` with other columns, given those there are and the environments."""
+    data = plain(**how)
+    X = columns(data.X.copy(), data.environment_index)
+    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, groups=groups or {})
+
+
+def constant_inside() -> MultiEnvironmentData:
+    def columns(X, environment):
+        X[environment == 1, 2], X[environment == 0, 3], X[environment == 2, 3] = 0.5, 1.0, -1.0
+        return X
+
+    return changed(columns)
+
+
+def grouped() -> MultiEnvironmentData:
+    def columns(X, environment):
+        codes = np.random.default_rng(3).integers(0, 4, len(X))
+        codes[(environment == 1) & (codes == 0)] = 1
+        return np.column_stack([X, codes[:, None] == np.arange(1, 4), X[:, 2] ** 2])
+
+    return changed(columns, {"g": ["x6", "x7", "x8"], "h": ["x3", "x9"]})
+
+
+def set_columns() -> MultiEnvironmentData:
+    """Three columns that each environment has set for all of its rows: of rank two in the pool."""
+    return changed(lambda X, e: np.column_stack([X, (e + 1.0)[:, None] ** np.arange(1, 4)]), p=4)
+
+
+def collinear() -> MultiEnvironmentData:
+    return changed(lambda X, e: np.column_stack([X, X[:, 0] + X[:, 2], X[:, 3]]), p=5)
+
+
+DATA = {
+    "plain": plain,
+    "constant inside": constant_inside,
+    "grouped": grouped,
+    "settings": set_columns,
+    "collinear": collinear,
+    "one environment": lambda: plain(counts=(80,)),
+    "small": lambda: plain(p=5, counts=(9, 12, 10, 14)),
+    "many environments": lambda: plain(p=5, counts=(20,) * 8, effect=0.3),
+}
+on_data = pytest.mark.parametrize("make", DATA.values(), ids=DATA)
+
+# -------------------------------------------------------------------- the twin
+
+
+def fitted(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
+    """Residual sum of squares and rank of y on X and an intercept."""
+    X, y = X - X.mean(axis=0), y - y.mean()
+    X = X / np.maximum(np.abs(X).max(axis=0, initial=1e-300), 1e-300)
+    X = X[:, np.abs(X).max(axis=0, initial=0.0) > 0.0] if X.shape[1] else X
+    slopes, _, rank, _ = np.linalg.lstsq(X, y, rcond=1e-10)
+    return float(np.sum((y - X @ slopes) ** 2)), int(rank)
+
+
+def twin_value(data: MultiEnvironmentData, columns: np.ndarray, tolerance: Tolerance, tails: bool = True) -> float:
+    """−½ cost of a subset given by its columns (q,); -inf where it is not compatible with invariance."""
+    groups = [data.rows(e) for e in range(data.n_environments)]
+    X, y, n, E = data.X[:, columns], data.y, data.n_rows, data.n_environments
+    pooled, rank = fitted(X, y)
+    local = [fitted(X[rows], y[rows]) for rows in groups]
+    counts = np.array([len(rows) for rows in groups])
+    rss, freedom = np.array([part[0] for part in local]), counts - 1 - np.array([part[1] for part in local])
+    if (freedom < 1).any() or (rss < 1e-9).any():
+        return -np.inf
+    between = n - 1 - rank - freedom.sum()
+    p_mean = p_spread = 1.0
+    if between > 0:
+        statistic = max(pooled - rss.sum(), 0.0) / between / (rss.sum() / freedom.sum())
+        law = ncf(between, freedom.sum(), n * tolerance.delta) if tolerance.delta else f(between, freedom.sum())
+        p_mean = law.sf(statistic)
+    if E > 1:
+        total = freedom.sum()
+        bartlett = total * np.log(rss.sum() / total) - np.sum(freedom * np.log(rss / freedom))
+        bartlett /= 1.0 + (np.sum(1.0 / freedom) - 1.0 / total) / (3.0 * (E - 1))
+        own = np.column_stack([data.environment_index == e for e in range(E)]).astype(float)
+        design = np.column_stack([own, X])
+        residual = y - design @ np.linalg.lstsq(design, y, rcond=1e-10)[0]
+        inflation = 1.0 + max(float(kurtosis(residual)), 0.0) / 2.0 if tails else 1.0
+        noncentrality = n * tolerance.tau**2 / 2.0 / inflation
+        law = ncx2(E - 1, noncentrality) if tolerance.tau else chi2(E - 1)
+        p_spread = law.sf(max(bartlett, 0.0) / inflation)
+    if chi2.sf(-2.0 * np.log(p_mean * p_spread + 1e-300), 4) < tolerance.level:
+        return -np.inf
+    price = max(np.log(n) + 2.0 * np.log(data.n_features), FLOOR * n)
+    return 0.5 * n * np.log(np.sum((y - y.mean()) ** 2) / pooled) - 0.5 * price * rank
+
+
+def twin_values(data: MultiEnvironmentData, tolerance: Tolerance, tails: bool = True) -> np.ndarray:
+    """(2**p,)"""
+    masks = data.features.expand(all_masks(data.n_features))
+    return np.array([twin_value(data, columns, tolerance, tails) for columns in masks])
+
+
+def found(data, prior=None, tolerance: Tolerance = TOLERANT, n_jobs: int | None = None) -> Posterior | None:
+    model = LinearGaussian().bind(data)
+    bound = (prior or UniformPrior()).bind(model.feature_names)
+    return predictive_posterior(Target(model, bound), tolerance, Enumeration(), RunOptions(n_jobs=n_jobs))
+
+
+def codes(masks: np.ndarray) -> np.ndarray:
+    return masks @ (1 << np.arange(masks.shape[1]))
+
+
+def assert_is(posterior: Posterior | None, values: np.ndarray, prior=None) -> None:
+    """The posterior is that of values (2**p,) under the prior."""
+    assert posterior is not None
+    masks = all_masks(posterior.masks.shape[1])
+    log_prior = (prior or UniformPrior()).bind(posterior.feature_names).log_prob(masks)
+    joint = values + log_prior
+    probability = np.exp(joint - logsumexp(joint))
+    kept = posterior.log_probabilities > -np.inf
+    np.testing.assert_allclose(
+        np.exp(posterior.log_probabilities[kept]), probability[codes(posterior.masks[kept])], rtol=1e-6
+    )
+    np.testing.assert_allclose(posterior.inclusion, probability @ masks, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(posterior.log_evidence, logsumexp(joint), rtol=1e-8)
+    assert posterior.diagnostics["subsets_compatible"] == (joint > -np.inf).sum()
+    assert posterior.diagnostics["compatible_counted"] is True
+
+
+# -------------------------------------------------------------------- against the twin
+
+
+@on_data
+@pytest.mark.parametrize("tolerance", [TOLERANT, STRICT], ids=["tolerant", "strict"])
+def test_all_subsets_are_those_of_the_twin(make, tolerance: Tolerance) -> None:
+    data = make()
+    values = twin_values(data, tolerance)
+    some = np.isfinite(values)
+    assert some.any()
+    assert data.n_environments == 1 or not some.all()
+    assert_is(found(data, tolerance=tolerance), values)
+
+
+@pytest.mark.parametrize("make", [plain, constant_inside, grouped], ids=["plain", "constant inside", "grouped"])
+def test_moments_alone_know_no_tails(make) -> None:
+    data = make()
+    values = twin_values(data, STRICT, tails=False)
+    assert (np.isfinite(values) != np.isfinite(twin_values(data, STRICT))).any()
+    assert_is(found(Moments.from_data(data), tolerance=STRICT), values)
+
+
+@on_data
+def test_priors_force_weigh_and_limit(make) -> None:
+    data = make()
+    names = data.feature_names
+    values = twin_values(data, TOLERANT)
+    for prior in (
+        InclusionPrior({names[0]: 1.0, names[2]: 0.05}),
+        InclusionPrior({names[-1]: 0.0, names[1]: 0.9}),
+        UniformPrior(max_size=2),
+        InclusionPrior({names[1]: 0.9}, max_size=3),
+    ):
+        assert_is(found(data, prior), values, prior)
+
+
+def test_lists_of_small_subsets_of_many_features() -> None:
+    data = plain(p=14)
+    values = np.full(1 << 14, -np.inf)
+    small = all_masks(14).sum(axis=1) <= 2
+    values[small] = [twin_value(data, mask, TOLERANT) for mask in all_masks(14)[small]]
+    prior = UniformPrior(max_size=2)
+    model = LinearGaussian().bind(data)
+    assert (1 << 14) > model.dense_advantage * small.sum() > 0
+    assert_is(found(data, prior), values, prior)
+
+
+def test_nothing_is_compatible() -> None:
+    rng = np.random.default_rng(0)
+    environment = np.repeat([0, 1], 200)
+    y = rng.normal(size=400) * (1.0 + 9.0 * environment)
+    assert found(MultiEnvironmentData.from_arrays(rng.normal(size=(400, 5)), y, environment)) is None
+
+
+def test_decisions_are_those_of_the_evidence() -> None:
+    """To the last bit, also with a level that is a subset's own p-value."""
+    data = plain()
+    masks = all_masks(6)
+    joint = LinearGaussian().bind(data).invariance_test(masks, TOLERANT).joint
+    for row in np.flatnonzero((joint > 0.01) & (joint < 0.9))[::5]:
+        level = float(joint[row])
+        posterior = found(data, tolerance=replace(TOLERANT, level=level))
+        assert posterior is not None
+        kept = posterior.masks[posterior.log_probabilities > -np.inf]
+        assert set(codes(kept)) == set(np.flatnonzero(joint >= level))
+
+
+# -------------------------------------------------------------------- what must not matter
+
+
+@pytest.mark.parametrize("make", [plain, grouped, collinear], ids=["plain", "grouped", "collinear"])
+def test_threads_change_no_bit(make) -> None:
+    data = make()
+    one, more = found(data), found(data, n_jobs=3)
+    assert one is not None
+    assert more is not None
+    for name in ("masks", "log_probabilities", "inclusion", "log_evidence"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(more, name))
+
+
+def probabilities(data: MultiEnvironmentData) -> dict[frozenset[str], float]:
+    posterior = found(data)
+    if posterior is None:
+        return {}
+    return {
+        frozenset(name for name, chosen in zip(posterior.feature_names, mask, strict=True) if chosen): float(
+            np.exp(value)
+        )
+        for mask, value in zip(posterior.masks, posterior.log_probabilities, strict=True)
+        if value > -np.inf
+    }
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=8, deadline=None)
+def test_units_and_orders_of_rows_features_and_environments(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = plain(p=5, counts=(25, 30, 20), seed=seed)
+    expected = probabilities(data)
+    rows, columns = rng.permutation(data.n_rows), rng.permutation(5)
+    labels = rng.permutation(3)[data.environment_index]
+    X = data.X * rng.uniform(0.1, 10.0, 5) * rng.choice([-1.0, 1.0], 5) + rng.normal(size=5)
+    y = data.y * rng.uniform(0.1, 10.0) + rng.normal()
+    names = np.array(data.feature_names)[columns]
+    other = MultiEnvironmentData.from_arrays(
+        X[rows][:, columns], y[rows], labels[rows], feature_names=[str(name) for name in names]
+    )
+    assert probabilities(other) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_price_of_deciding_less_is_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What weighs nothing is left undecided once enough was decided; pieces of any size find the same."""
+    data = plain(p=9, counts=(600, 500, 700))
+    everything = found(data)
+    monkeypatch.setattr(compatible_walk, "SOON", 0)
+    monkeypatch.setattr(compatible_walk, "_FIRST_COLLECTED", 4)
+    monkeypatch.setattr(compatible_walk, "_DECIDED_AT_ONCE", 3)
+    leading = found(data)
+    assert everything is not None
+    assert leading is not None
+    assert everything.diagnostics["compatible_counted"] is True
+    assert leading.diagnostics["compatible_counted"] is False
+    assert leading.diagnostics["subsets_compatible"] < everything.diagnostics["subsets_compatible"]
+    np.testing.assert_allclose(leading.inclusion, everything.inclusion, rtol=1e-12)
+    np.testing.assert_allclose(leading.log_evidence, everything.log_evidence, rtol=1e-12)
+    heavy = everything.log_probabilities > everything.log_probabilities[0] - compatible_walk.WINDOW
+    assert heavy.sum() > 4
+    np.testing.assert_array_equal(leading.masks[: heavy.sum()], everything.masks[heavy])
+    monkeypatch.setattr(compatible_walk, "SOON", 1 << 24)
+    pieces = found(data)
+    assert pieces is not None
+    np.testing.assert_array_equal(pieces.masks, everything.masks)
+    np.testing.assert_array_equal(pieces.log_probabilities, everything.log_probabilities)
+
+
+def test_what_weighs_nothing_is_so_under_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x1 predicts, and the prior hardly believes it: subsets without it are heavy only because of the prior."""
+    monkeypatch.setattr(compatible_walk, "SOON", 0)
+    monkeypatch.setattr(compatible_walk, "_DECIDED_AT_ONCE", 1)
+    rng = np.random.default_rng(0)
+    X, environment = rng.normal(size=(300, 6)), np.repeat([0, 1, 2], 100)
+    y = X[:, 1] + X[:, 4] + rng.normal(size=300)
+    data = MultiEnvironmentData.from_arrays(X, y, environment, groups={"g": ["x0", "x5"]})
+    values = twin_values(data, TOLERANT)
+    assert np.isfinite(values).mean() > 0.5
+    prior = InclusionPrior({"x1": 1e-80})
+    joint = values + prior.bind(data.feature_names).log_prob(all_masks(5))
+    posterior = found(data, prior)
+    assert posterior is not None
+    np.testing.assert_allclose(posterior.log_evidence, logsumexp(joint), rtol=1e-8)
+    assert posterior.inclusion[data.feature_names.index("x1")] < 0.01
+
+
+class Weighed:
+    """Blocks of four subsets whose weights are given."""
+
+    n_features = 2
+
+    def __init__(self, weights: list[float]) -> None:
+        self.log_posterior = np.array(weights).reshape(-1, 4)
+        self.n_blocks = len(self.log_posterior)
+
+    def scored(self, block: int) -> SimpleNamespace:
+        return SimpleNamespace(log_posterior=self.log_posterior[block], masks=lambda positions: all_masks(2)[positions])
+
+
+@given(st.lists(st.sampled_from([-np.inf, 0.0, 1.0, 2.0, 3.0]), min_size=4, max_size=24), st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_every_candidate_comes_once_and_the_heaviest_first(weights: list[float], most: int) -> None:
+    blocks = Weighed(weights[: len(weights) // 4 * 4])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compatible_walk, "_FIRST_COLLECTED", most)
+        pieces = list(compatible_walk.heaviest_first(blocks, None))
+    places = np.concatenate([4 * piece.block + piece.position for piece in pieces])
+    expected = np.argsort(-blocks.log_posterior.ravel(), kind="stable")
+    np.testing.assert_array_equal(places, expected[: (blocks.log_posterior > -np.inf).sum()])
+    for piece in pieces:
+        np.testing.assert_array_equal(piece.weight, blocks.log_posterior[piece.block, piece.position])
+        np.testing.assert_array_equal(codes(piece.draws), piece.position)
+
+
+def test_other_models_are_walked_the_plain_way() -> None:
+    model = LinearGaussian(second_moments="on demand").bind(plain())
+    prior = UniformPrior().bind(model.feature_names)
+    assert PredictiveModel(model, TOLERANT, prior=prior).subset_walk(prior.free, prior.forced) is None
+    posterior = predictive_posterior(Target(model, prior), TOLERANT, Enumeration(), RunOptions())
+    assert_is(posterior, twin_values(plain(), TOLERANT))
+
+
+# -------------------------------------------------------------------- the parts
+
+
+@pytest.mark.parametrize("make", [plain, constant_inside, grouped], ids=["plain", "constant inside", "grouped"])
+@pytest.mark.parametrize("tolerance", [TOLERANT, STRICT], ids=["tolerant", "strict"])
+def test_the_screen_rejects_much_and_nothing_that_is_compatible(make, tolerance: Tolerance) -> None:
+    data = make()
+    model = LinearGaussian().bind(data)
+    free = np.arange(model.n_features)
+    walk = model.screening_walk(free, free[:0], tolerance, lambda gain, parameters: gain - parameters)
+    values = walk.dense(free[:0], np.ones(len(free) + 1, dtype=bool))
+    masks = all_masks(model.n_features)
+    compatible = model.invariance_test(masks, tolerance).joint >= tolerance.level
+    passed = np.isfinite(values)
+    assert passed[compatible].all()
+    assert not passed[~compatible].all()
+    gain, parameters = model.prediction_many(masks)
+    np.testing.assert_allclose(values[passed], (gain - parameters)[passed], rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(passed, model_limits(data, tolerance).allow(model.residuals(masks)))
+
+
+def model_limits(data: MultiEnvironmentData, tolerance: Tolerance) -> screen.Limits:
+    return screen.Limits.of(Moments.from_data(data), tolerance, data)
+
+
+def test_limits_are_the_statistics_at_which_one_p_value_alone_rejects() -> None:
+    data = plain()
+    moments = Moments.from_data(data)
+    smallest = np.exp(-0.5 * chi2.isf(TOLERANT.level, 4))
+    limits = screen.Limits.of(moments, TOLERANT, None)
+    n, E, k = data.n_rows, 3, 2
+    d, v = (E - 1) * (k + 1), n - E * (k + 1)
+    assert ncf.sf(limits.mean[k, 0], d, v, n * TOLERANT.delta) == pytest.approx(smallest, rel=1e-4)
+    assert ncx2.sf(limits.spread, E - 1, n * TOLERANT.tau**2 / 2.0) == pytest.approx(smallest, rel=1e-4)
+    assert limits.mean.shape == (7, 2)
+    assert (limits.mean[:, 1] == np.inf).all()
+    heavy = screen.largest_excess_kurtosis(data, moments)
+    assert screen.Limits.of(moments, TOLERANT, data).spread > (1.0 + heavy / 2.0) * limits.spread / 2.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_subset_has_heavier_tails_than_the_bound(seed: int) -> None:
+    data = plain(seed=seed)
+    model = LinearGaussian().bind(data)
+    bound = screen.largest_excess_kurtosis(data, model.moments)
+    largest = model.excess_kurtosis(all_masks(6)).max()
+    assert largest <= bound < 30.0 * max(largest, 1.0)
+    assert screen.largest_excess_kurtosis(collinear(), Moments.from_data(collinear())) == np.inf
+
+
+@pytest.mark.parametrize("noncentrality", [0.0, 3.0, 20.0])
+def test_heavy_tails_raise_the_p_value_of_large_statistics(noncentrality: float) -> None:
+    """What the spread limit stands on."""
+    inflations = np.linspace(1.0, 30.0, 200)
+    for statistic in noncentrality + np.array([0.01, 1.0, 10.0, 100.0]):
+        law = ncx2 if noncentrality else None
+        p_values = (
+            law.sf(statistic / inflations, 3, noncentrality / inflations) if law else chi2.sf(statistic / inflations, 3)
+        )
+        assert (np.diff(p_values) >= -1e-12).all()
+
+
+@on_data
+def test_fits_of_subsets_are_those_to_the_rows(make) -> None:
+    data = make()
+    model = LinearGaussian().bind(data)
+    masks = all_masks(data.n_features)
+    residuals = model.residuals(masks)
+    groups = [*map(data.rows, range(data.n_environments)), np.arange(data.n_rows)]
+    chosen = data.features.expand(masks)
+    expected = np.array([[fitted(data.X[np.ix_(rows, mask)], data.y[rows]) for rows in groups] for mask in chosen])
+    np.testing.assert_array_equal(residuals.ranks, expected[:, :, 1])
+    known = ~np.isnan(residuals.rss)
+    assert known.mean() > 0.5
+    np.testing.assert_allclose(residuals.rss[known], expected[:, :, 0][known], rtol=1e-8)
+
+
+@on_data
+def test_tails_are_those_of_residuals_with_own_intercepts(make) -> None:
+    data = make()
+    masks = all_masks(data.n_features)
+    own = np.column_stack([data.environment_index == e for e in range(data.n_environments)]).astype(float)
+    expected = []
+    for columns in data.features.expand(masks):
+        design = np.column_stack([own, data.X[:, columns]])
+        expected.append(kurtosis(data.y - design @ np.linalg.lstsq(design, data.y, rcond=1e-10)[0]))
+    for n_jobs in (1, 2):
+        model = LinearGaussian().bind(data, n_jobs=n_jobs)
+        np.testing.assert_allclose(model.excess_kurtosis(masks), expected, rtol=1e-7, atol=1e-7)
+
+
+def test_slopes_and_powers_of_residuals() -> None:
+    rng = np.random.default_rng(1)
+    columns = rng.normal(size=(5, 2500))
+    columns /= np.linalg.norm(columns, axis=1)[:, None]
+    gram = columns @ columns.T
+    starts, members = np.array([0, 0, 2, 5]), np.array([1, 3, 0, 1, 2])
+    slopes, squares, fourths = np.zeros((3, 4)), np.empty(3), np.empty(3)
+    subset_slopes(gram, 1e-9, starts, members, slopes)
+    residual_powers(columns, slopes, starts, members, squares, fourths)
+    for s, subset in enumerate(([], [1, 3], [0, 1, 2])):
+        solved = np.linalg.lstsq(columns[subset].T, columns[-1], rcond=None)[0]
+        np.testing.assert_allclose(slopes[s, subset], solved, rtol=1e-9)
+        residual = columns[-1] - solved @ columns[subset]
+        np.testing.assert_allclose([squares[s], fourths[s]], [np.sum(residual**2), np.sum(residual**4)], rtol=1e-10)
+    subset_slopes(np.ones((5, 5)), 1e-9, starts, members, slopes)
+    assert np.isnan(slopes[1, [1, 3]]).all()
+
+
+def test_shares_without_rows_are_unknown_where_columns_depend() -> None:
+    data = collinear()
+    model = LinearGaussian().bind(Moments.from_data(data))
+    shares, ranks = np.empty((2, 4)), np.empty((2, 4), np.int64)
+    subset_fits(model.scoring(), np.array([0, 2, 5]), np.array([0, 1, 0, 2, 5]), shares, ranks)
+    assert np.isnan(shares[1]).all()
+    assert np.isfinite(shares[0]).all()
+    assert (ranks[0] == 2).all()
