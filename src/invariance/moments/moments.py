@@ -48,6 +48,7 @@ class Moments:
     encoding : how the columns were made from those of a table, where they are not the same
     constants : columns that were left out because they are the same in all rows, and their values
     dropped_rows : {label: rows that were left out for missing values}; None: rows without a label
+    environment_notes : sentences about environments that were left out or merged
 
     at_ends and rounding are what `without_row` decides by. Moments that were not computed from rows have none.
     """
@@ -67,6 +68,7 @@ class Moments:
     encoding: Encoding | None = None
     constants: Mapping[str, float] = field(default_factory=dict)
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)
+    environment_notes: tuple[str, ...] = ()
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -74,7 +76,8 @@ class Moments:
         features = dict.fromkeys(self._owner(column) for column in self.constants)
         gone = [name for name in features if name not in self.feature_names]
         columns = [column for column in self.constants if self._owner(column) not in gone]
-        return losses(self.dropped_rows, self.environments, self.n_rows, gone, columns)
+        rest = losses(self.dropped_rows, self.environments, self.n_rows, gone, columns)
+        return (*self.environment_notes, *rest)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -188,6 +191,7 @@ class Moments:
             encoding=data.encoding,
             constants=data.constants,
             dropped_rows=data.dropped_rows,
+            environment_notes=data.environment_notes,
         )
 
     @classmethod
@@ -247,7 +251,9 @@ class Moments:
         parts = (merged(first._part_of(label), second._part_of(label)) for label in environments)
         both = _assembled(columns, first.outcome, environments, first.origin, parts)
         dropped = Counter(self.dropped_rows) + Counter(other.dropped_rows)
-        return replace(both, groups=first.groups, encoding=encoding, constants=constants, dropped_rows=dict(dropped))
+        notes = tuple(dict.fromkeys(self.environment_notes + other.environment_notes))
+        both = replace(both, groups=first.groups, encoding=encoding, constants=constants)
+        return replace(both, dropped_rows=dict(dropped), environment_notes=notes)
 
     def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
         """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.
@@ -284,7 +290,7 @@ class Moments:
             )
         parts = (left if label == environment else self.part(i) for i, label in enumerate(self.environments))
         remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
-        kept = ("groups", "encoding", "constants", "dropped_rows")
+        kept = ("groups", "encoding", "constants", "dropped_rows", "environment_notes")
         remaining = replace(remaining, **{name: getattr(self, name) for name in kept})
         became_constant = self.varies[-1] & ~remaining.varies[-1]
         became_constant[self.outcome] = False
