@@ -71,8 +71,8 @@ class EnvironmentChoice:
                 claimed[place] = f"the merge into {name!r}"
             if any(str(name) == str(other) for e, other in enumerate(environments) if e not in places):
                 raise DataError(
-                    f"cannot merge into {name!r}, which is another environment: name it among those to merge, or choose "
-                    "another label."
+                    f"cannot merge into {name!r}, which is another environment: name it among those to merge, or "
+                    "choose another label."
                 )
             new |= dict.fromkeys(places, name)
             parts = [environments[place] for place in places]
@@ -103,3 +103,6 @@ class EnvironmentChoice:
         gone = with_counts(rows.environments, np.where(small, counts, 0))
         left = rows._replace(X=rows.X[kept], y=rows.y[kept], codes=codes, environments=environments)
         return left, (f"left out environments with fewer than {self.min_rows} rows: {gone}.",)
+
+
+ALL_ENVIRONMENTS = EnvironmentChoice()

@@ -30,7 +30,7 @@ from .checks import (
 from .choices import Choices, excluding
 from .columns import array_values, as_frame, checked_names, frame_names, free_name, label_list, series_values
 from .encoding import Encoding, Learner
-from .environment_choice import EnvironmentChoice
+from .environment_choice import ALL_ENVIRONMENTS, EnvironmentChoice
 from .features import Features
 from .labels import places_of
 from .raw import RawTable
@@ -304,7 +304,7 @@ def _learnt(
     environment: str | None,
     missing: str,
     from_text: bool = False,
-    choice: EnvironmentChoice = EnvironmentChoice(),
+    choice: EnvironmentChoice = ALL_ENVIRONMENTS,
 ) -> MultiEnvironmentData:
     """A whole table, encoded by what it teaches itself."""
     learner = Learner(raw.names, choices, in_table=environment is not None)

@@ -47,7 +47,7 @@ def fits_of_moments(moments: Moments) -> NestedFits:
     order = np.append(moments.feature_columns, moments.outcome)
     scatter, present = moments.scatter[:, order[:, None], order], moments.present[:, moments.feature_columns]
     own = tuple(_square_sum(products, used) for products, used in zip(scatter[:-1], present[:-1], strict=True))
-    within = _square_sum(scatter[:-1].sum(axis=0), present[:-1].any(axis=0))
+    within = _square_sum(scatter[:-1].sum(axis=0), np.logical_or.reduce(present[:-1]))
     return NestedFits(own, within, _square_sum(scatter[-1], present[-1]), moments.counts)
 
 

@@ -73,10 +73,10 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         yield "The environments cannot be compared: fits to their rows cannot be decided."
         return
     freed = diagnosis.freed_by
-    if freed is not None and freed.refit is not None and freed.refit.best is not None:
-        refit = freed.refit
+    refit = None if freed is None else freed.refit
+    if refit is not None and refit.best is not None:
         yield (
-            f"Environment {freed.environment!r} breaks it: without it {format_subset(refit.best)} predicts "
+            f"Environment {diagnosis.named!r} breaks it: without it {format_subset(refit.best)} predicts "
             f"{printable(diagnosis.outcome_name)} alike in the other {n - 1} (p-value of approximate invariance "
             f"{format_p(refit.best_p_invariant)}, R² {refit.best_r2:.2f}), and it is at odds with them (p-value "
             f"{format_p(refit.p_against_best)})."
@@ -180,17 +180,17 @@ def _experiments(diagnosis: Diagnosis) -> Iterator[str]:
     for found in diagnosis.experiments[:_MOST_EXPERIMENTS]:
         (low, down), (high, up) = found.lowest, found.highest
         yield (
-            f"Move {printable(found.feature)} alone by {SHIFT:g} standard deviations: then predictions of the {n} {kind} "
-            f"subsets scatter by {found.disagreement:.2g} ({found.disagreement / diagnosis.leading.noise:.1f} times the "
-            f"noise), from {down:+.2g} by {format_subset(low)} to {up:+.2g} by {format_subset(high)}."
+            f"Move {printable(found.feature)} alone by {SHIFT:g} standard deviations: what the {n} {kind} subsets then "
+            f"predict scatters by {found.disagreement:.2g}, {found.disagreement / diagnosis.leading.noise:.1f} times "
+            f"the noise, from {down:+.2g} by {format_subset(low)} to {up:+.2g} by {format_subset(high)}."
         )
 
 
 def _sites(diagnosis: Diagnosis) -> Iterator[str]:
     sites, smallest = diagnosis.sites, diagnosis.sites.smallest
     yield (
-        f"Subsets hold at most {sites.largest} of {sites.n_features} features: a fit needs two rows more than columns in "
-        f"every environment, and {smallest.environment!r} has {smallest.rows}."
+        f"Subsets hold at most {sites.largest} of {sites.n_features} features: a fit needs two rows more than columns "
+        f"in every environment, and {smallest.environment!r} has {smallest.rows}."
     )
     n_rows = sum(site.rows for site in sites.each)
     for site in sites.costly:
@@ -198,8 +198,13 @@ def _sites(diagnosis: Diagnosis) -> Iterator[str]:
             f"Without {site.environment!r} ({site.rows:,} of {n_rows:,} rows) they may hold {site.largest_without}; it "
             "can be left out or merged with a similar one."
         )
-    if not sites.costly:
-        yield "No single environment is the reason: several are as small."
+    if sites.enough_rows is not None:
+        small = [site for site in sites.each if site.rows < sites.enough_rows]
+        gone = sum(site.rows for site in small)
+        yield (
+            f"With min_rows={sites.enough_rows}, which leaves out {len(small)} of {len(sites.each)} environments "
+            f"({gone:,} of {n_rows:,} rows), they may hold all {sites.n_features}."
+        )
 
 
 def _lines(section: Section) -> Iterator[str]:

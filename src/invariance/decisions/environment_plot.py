@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.layout import format_subset, name_labels, shorten
-from .deviation import PARTS
+from .deviation import PARTS, Deviation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def plot_environments(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
         ax = figure.add_subplot()
     height = 0.8 / len(PARTS)
     for k, (part, colour) in enumerate(zip(PARTS, _COLOURS, strict=True)):
-        values = [_height(test.deviation and test.deviation.parts[part].p_value) for test in diagnosis.tests]
+        values = [_height(test.deviation, part) for test in diagnosis.tests]
         ax.barh(np.arange(n) + (k - 1) * height, values, height=height * 0.9, color=colour, label=part, zorder=2)
     ax.axvline(-np.log10(diagnosis.threshold), color="0.35", linewidth=1.0, linestyle="--", zorder=3)
     ax.set_yticks(np.arange(n), name_labels([str(test.environment) for test in diagnosis.tests], _LONGEST_LABEL))
@@ -56,7 +56,8 @@ def plot_environments(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _height(p_value: float | None) -> float:
+def _height(deviation: Deviation | None, part: str) -> float:
+    p_value = None if deviation is None else deviation.parts[part].p_value
     return 0.0 if p_value is None else float(-np.log10(max(p_value, _SMALLEST)))
 
 

@@ -93,8 +93,8 @@ class LeavingOut:
         selected = np.array(predictive.feature_names, dtype=object)[self._search.rule.select(findings)]
         tested = SubsetTests(self._model, np.isin(self._names, predictive.mode)).against_the_rest(e).deviation
         p_against = np.nan if tested is None else tested.p_value
-        best = predictive.mode, evidence.r2, evidence.p_invariant
-        return Refit(*inclusion, tuple(selected), *best, p_against)
+        figures = evidence.r2, evidence.p_invariant, p_against
+        return Refit(*inclusion, tuple(selected), predictive.mode, *figures)
 
     def _inclusion(self, posterior: Posterior | None) -> Floats:
         """(p,) over the features of the whole data"""

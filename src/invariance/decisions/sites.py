@@ -22,11 +22,15 @@ class Site:
 
 @dataclass(frozen=True)
 class Sites:
-    """largest : most features of a subset, out of n_features, that every environment has rows enough for"""
+    """largest : most features of a subset, out of n_features, that every environment has rows enough for
+    enough_rows : fewest rows of an environment with which subsets may hold all features, if two environments or more
+        have them
+    """
 
     largest: int
     n_features: int
     each: tuple[Site, ...]
+    enough_rows: int | None
 
     @property
     def capped(self) -> bool:
@@ -45,9 +49,16 @@ class Sites:
 
 def sites_of(moments: Moments) -> Sites:
     counts, widths = moments.counts, moments.varying_widths[:-1]
-    each = (
-        Site(label, int(counts[e]), largest_size(np.delete(counts, e), np.delete(widths, e, axis=0)))
-        for e, label in enumerate(moments.environments)
-        if moments.n_environments > 1
-    )
-    return Sites(moments.largest_size, moments.n_features, tuple(each))
+    everywhere = range(moments.n_environments)
+    largest = [largest_size(np.delete(counts, e), np.delete(widths, e, axis=0)) for e in everywhere]
+    each = (Site(label, int(counts[e]), largest[e]) for e, label in enumerate(moments.environments))
+    return Sites(moments.largest_size, moments.n_features, tuple(each), _enough_rows(moments))
+
+
+def _enough_rows(moments: Moments) -> int | None:
+    for fewest in np.unique(moments.counts):
+        kept = moments.counts >= fewest
+        widths = moments.varying_widths[:-1][kept]
+        if kept.sum() > 1 and largest_size(moments.counts[kept], widths) == moments.n_features:
+            return int(fewest)
+    return None

@@ -85,9 +85,7 @@ def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, .
     spread = np.sqrt(weights @ (leading.changes - weights @ leading.changes) ** 2)
     order = np.argsort(-spread, kind="stable")
     return tuple(
-        _experiment(leading, names[j], int(j), float(spread[j]))
-        for j in order
-        if spread[j] > _VISIBLE * leading.noise
+        _experiment(leading, names[j], int(j), float(spread[j])) for j in order if spread[j] > _VISIBLE * leading.noise
     )
 
 

@@ -60,16 +60,16 @@ def against_the_rest(moments: Moments, e: int) -> Moments:
             rest = merged(rest, moments.part(other))
     assert rest is not None
     own = moments.part(e)
-    both = {name: np.stack([getattr(own, name), getattr(rest, name)]) for name in ("minimum", "maximum")}
     counts, shifts = np.array([own.n_rows, rest.n_rows]), np.stack([own.shift, rest.shift])
     return replace(
         moments,
         environments=(moments.environments[e], None),
         counts=counts,
         shifts=shifts,
+        minimum=np.stack([own.minimum, rest.minimum]),
+        maximum=np.stack([own.maximum, rest.maximum]),
         scatter=filled_pool(counts, shifts, np.stack([own.scatter, rest.scatter])),
         at_ends=None,
         rounding=None,
         dropped_rows={},
-        **both,
     )

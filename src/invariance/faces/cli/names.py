@@ -4,7 +4,7 @@ signs, or outer blanks, in double quotes."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from ...exceptions import SettingError
 
@@ -29,7 +29,7 @@ def write_names(names: Iterable[str]) -> str:
     return ",".join(map(_written, names))
 
 
-def read_merges(text: str | None) -> dict[str, list[str]]:
+def read_merges(text: str | None) -> dict[Hashable, list[str]]:
     """{new label: labels} of an argument a+b=c,d+e=f"""
     if not text:
         return {}
@@ -42,7 +42,7 @@ def read_merges(text: str | None) -> dict[str, list[str]]:
             f"cannot read --merge {text!r}: write a+b=c, or a+b=c,d+e=f, with the new label last; a label that holds a "
             "comma, + or = goes in double quotes."
         )
-    merges: dict[str, list[str]] = {}
+    merges: dict[Hashable, list[str]] = {}
     rest = iter(labels)
     for group in signs.split(","):
         members = [next(rest) for _ in group]
