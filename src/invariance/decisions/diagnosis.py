@@ -42,6 +42,7 @@ class Diagnosis:
     alarm : whether the smallest p-value of an environment is below 0.05/E, or nothing is compatible
     named : the environment that breaks it, if there is an alarm: where nothing is compatible, the one without which
         the best subset is, else the one with the smallest p-value. None without an alarm, and of two environments.
+    decisive : environments that alone speak against a subset that predicts better: no alarm, and good to know
     left_out : the fit without each environment, of three or more; refitted : whether whole fits were made for it
     inclusion, predictive_inclusion : (p,) of the fit to all environments, the latter NaN if nothing is compatible
     leading, experiments : the most probable compatible subsets, and which features to move to tell them apart
@@ -94,14 +95,21 @@ class Diagnosis:
         the environment is at odds with it."""
         if not self.nothing_compatible:
             return None
-        freeing = [
-            left
-            for left in self.left_out
-            if left.refit is not None
-            and left.refit.best_r2 > GAIN
-            and left.refit.p_against_best < SURE / self.n_environments
-        ]
+        freeing = [left for left in self.left_out if _best_r2(left) > GAIN and self._at_odds(left)]
         return max(freeing, key=_best_r2, default=None)
+
+    @property
+    def decisive(self) -> tuple[LeftOut, ...]:
+        """Where some subset is compatible: environments without which one that predicts better than the diagnosed one
+        is, the largest gain first. Such an environment either acts on the outcome, or alone unmasks a feature."""
+        if self.nothing_compatible:
+            return ()
+        better = [left for left in self.left_out if _best_r2(left) - left.r2 > GAIN and self._at_odds(left)]
+        return tuple(sorted(better, key=lambda left: left.r2 - _best_r2(left)))
+
+    def _at_odds(self, left: LeftOut) -> bool:
+        """Whether an environment is unlike the others in the fit of the best subset without it."""
+        return left.refit is not None and left.refit.p_against_best < SURE / self.n_environments
 
     @property
     def named(self) -> Hashable | None:

@@ -20,6 +20,7 @@ def as_plain(diagnosis: Diagnosis) -> dict[str, Any]:
         "subset": list(diagnosis.subset),
         "alarm": diagnosis.alarm,
         "named": None if named is None else _label(named),
+        "decisive": [_label(left.environment) for left in diagnosis.decisive],
         "threshold": diagnosis.threshold,
         "nothing_compatible": diagnosis.nothing_compatible,
         "p_invariant": _plain(diagnosis.p_invariant),

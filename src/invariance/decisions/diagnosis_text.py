@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._tools.layout import COLUMNS, display_width, format_subset, name_labels, printable, wrap
-from .deviation import INTERCEPT, SLOPES, VARIANCE
+from .deviation import INTERCEPT, PARTS, SLOPES, VARIANCE
 from .telling_apart import SHIFT
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis
+    from .environments import EnvironmentTest
     from .leaving_out import Refit
 
 _DIFFER = {INTERCEPT: "the intercept differs", SLOPES: "the slopes differ", VARIANCE: "the noise's variance differs"}
@@ -24,6 +25,7 @@ _LONGEST_LABEL = 20
 _FIGURES = 22
 _MOST_CHANGES = 5
 _MOST_EXPERIMENTS = 3
+_MOST_DECISIVE = 2
 _LEAST_CHANGE = 0.1
 
 
@@ -38,8 +40,9 @@ class Section:
     text_columns: tuple[int, ...] = (0,)
 
 
-def as_text(diagnosis: Diagnosis) -> str:
-    return "\n\n".join("\n".join(_lines(section)) for section in sections(diagnosis))
+def as_text(diagnosis: Diagnosis, worded: Callable[[str], str] = str) -> str:
+    """worded: what to make of a sentence that may name a remedy"""
+    return "\n\n".join("\n".join(_lines(section, worded)) for section in sections(diagnosis))
 
 
 def as_html(diagnosis: Diagnosis) -> str:
@@ -97,25 +100,26 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     if not diagnosis.nothing_compatible:
         compatible = diagnosis.p_invariant >= diagnosis.tolerance.level
         yield f"The subset is {'' if compatible else 'not '}compatible with invariance ({judged})."
-    if diagnosis.alarm and diagnosis.named is not None:
+    for left in diagnosis.decisive[:_MOST_DECISIVE]:
+        if left.refit is not None and left.refit.best is not None:
+            yield (
+                f"Without {left.environment!r} {format_subset(left.refit.best)} is compatible and predicts better (R² "
+                f"{left.refit.best_r2:.2f} instead of {left.r2:.2f}); this environment alone speaks against it."
+            )
+    if diagnosis.named is not None or diagnosis.decisive:
         yield (
-            "Nothing was left out. An environment may be unlike the others because it acts on the outcome itself, or "
+            "Nothing was left out: an environment may be unlike the others because it acts on the outcome itself, or "
             "because it alone shows what is not invariant."
         )
 
 
 def _tests(diagnosis: Diagnosis) -> Section:
-    head = ("environment", "rows", "T", "expected", "p-value", *_PLURAL.values())
-    labels = name_labels([str(test.environment) for test in diagnosis.tests], _LONGEST_LABEL)
-    rows = []
-    for label, test in zip(labels, diagnosis.tests, strict=True):
-        found = test.deviation
-        if found is None:
-            rows.append((label, f"{test.rows:,}", *["–"] * 6))
-            continue
-        parts = (format_p(part.p_value) for part in found.parts.values())
-        figures = f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}", format_p(found.p_value)
-        rows.append((label, f"{test.rows:,}", *figures, *parts))
+    head = ("rows", "T", "expected", "p-value", *PARTS)
+    figures = [head, *map(_figures, diagnosis.tests)]
+    taken = sum(2 + max(map(display_width, column)) for column in zip(*figures, strict=True))
+    width = min(_LONGEST_LABEL, COLUMNS - 2 - taken)
+    labels = "environment", *name_labels([str(test.environment) for test in diagnosis.tests], width)
+    rows = tuple((label, *row) for label, row in zip(labels, figures, strict=True))
     sentences = ["Each against the rows of all others together; the last columns are p-values of its parts."]
     if diagnosis.whole is not None:
         whole = diagnosis.whole
@@ -126,7 +130,16 @@ def _tests(diagnosis: Diagnosis) -> Section:
             f"All together: T = {whole.deviance:.1f} = {shares}; {whole.expected_deviance:.1f} ± "
             f"{whole.deviance_sd:.1f} is expected of an invariant subset."
         )
-    return Section("T = −2 log Λ by environment", tuple(sentences), (head, *rows))
+    return Section("T = −2 log Λ by environment", tuple(sentences), rows)
+
+
+def _figures(test: EnvironmentTest) -> tuple[str, ...]:
+    found = test.deviation
+    if found is None:
+        return (f"{test.rows:,}", *["–"] * 6)
+    parts = (format_p(part.p_value) for part in found.parts.values())
+    deviance = f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}"
+    return f"{test.rows:,}", *deviance, format_p(found.p_value), *parts
 
 
 def _without_each(diagnosis: Diagnosis) -> Section:
@@ -207,10 +220,10 @@ def _sites(diagnosis: Diagnosis) -> Iterator[str]:
         )
 
 
-def _lines(section: Section) -> Iterator[str]:
+def _lines(section: Section, worded: Callable[[str], str]) -> Iterator[str]:
     yield from wrap(section.title)
     for sentence in section.sentences:
-        yield from wrap(sentence, "  ", "  ")
+        yield from wrap(worded(sentence), "  ", "  ")
     if not section.table:
         return
     yield ""

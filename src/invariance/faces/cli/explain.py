@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ..._tools.layout import wrap
 from .advice import for_command_line
 from .console import plain_speech, show
 from .inputs import Table, bip_of
@@ -84,11 +86,14 @@ def explain(
     leading subsets come apart, and what small environments cost.
     """
     with plain_speech():
+        from ...data.subsets import as_mask
+        from ...decisions.diagnosis_text import as_text
+
         outputs = checked_outputs(json, plot, source=file)
         model = bip_of(prior, max_size, inference, jobs, seed)
         columns = features, exclude, categorical, numeric
         data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
-        chosen = None if subset is None else read_names(subset)
+        chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
         diagnosis = model.fit_data(data).diagnose(chosen, "auto" if leave_out is None else leave_out)
         saved = []
         try:
@@ -101,9 +106,14 @@ def explain(
                 save(outputs.plot, lambda path: save_environments(diagnosis, path))
                 saved.append(f"Saved the picture to {outputs.plot}")
         finally:
-            show("\n\n".join([str(diagnosis), *map(for_command_line, data.losses)]))
+            show("\n\n".join([as_text(diagnosis, for_command_line), *_notes(data.losses)]))
         if saved:
             show("\n" + "\n".join(saved))
+
+
+def _notes(losses: tuple[str, ...]) -> Iterator[str]:
+    if losses:
+        yield "\n".join(["Notes", *(line for note in losses for line in wrap(for_command_line(note), "  ", "    "))])
 
 
 def register(app: typer.Typer) -> None:

@@ -37,10 +37,11 @@ def read_merges(text: str | None) -> dict[Hashable, list[str]]:
     while position < len(text) and (match := _LABEL.match(text, position)) is not None:
         labels.append(_unquoted(match))
         signs, position = signs + match["next"], match.end()
-    if position < len(text) or not all(labels) or not re.fullmatch(r"\++=(,\++=)*", signs):
+    well_formed = re.fullmatch(r"\++=(,\++=)*", signs) and len(labels) == len(signs) + 1
+    if position < len(text) or not all(labels) or not well_formed:
         raise SettingError(
-            f"cannot read --merge {text!r}: write a+b=c, or a+b=c,d+e=f, with the new label last; a label that holds a "
-            "comma, + or = goes in double quotes."
+            f"cannot read --merge {text!r}: write a+b=c, or a+b=c,d+e=f, with the new label last; a label that holds "
+            "a comma, + or = goes in double quotes."
         )
     merges: dict[Hashable, list[str]] = {}
     rest = iter(labels)
