@@ -93,7 +93,8 @@ def test_environments_are_left_out_as_a_table_is_read() -> None:
     data = read(table(), drop_environments=["tiny", "east"])
     assert data.environments == ("north", "south")
     assert data.feature_names == ("a", "level")
-    assert data.encoding is not None and data.encoding.features.columns == ("a", "only", "level=b")
+    assert data.encoding is not None
+    assert data.encoding.features.columns == ("a", "only", "level=b")
     assert data.losses[0] == "left out environments, as asked: 'east' (12 rows), 'tiny' (2 rows)."
     assert Moments.from_data(data).losses == data.losses
 

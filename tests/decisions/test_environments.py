@@ -134,7 +134,7 @@ def test_settings_and_columns_that_are_constant_in_an_environment() -> None:
     model, mask = LinearGaussian().bind(data), np.array([True, True, True])
     found = SubsetTests(model, mask).all_environments()
     assert found is not None
-    # Own slopes of two columns in three environments, of one in the last: 7 in place of 2; one intercept is the setting's.
+    # Own slopes of two columns in three environments, of one in the last: 7 for 2. The setting is one of 3 intercepts.
     own = [rss(data.X[labels == e][:, [0, 2] if e != "west" else [0]], y[labels == e]) for e in data.environments]
     dummies = np.column_stack([labels == e for e in data.environments[1:]]).astype(float)
     within = rss(np.column_stack([data.X[:, [0, 2]], dummies]), y)
@@ -179,7 +179,8 @@ def test_of_two_environments_neither_is_named() -> None:
     data = data_of("intercept", sizes=(50, 50, 50)).choosing(["north", "east"])
     model = LinearGaussian().bind(data)
     tests = SubsetTests(model, np.array([True, True, False])).each()
-    assert tests[0].deviation is not None and tests[1].deviation is not None
+    assert tests[0].deviation is not None
+    assert tests[1].deviation is not None
     assert tests[0].deviation.p_value == pytest.approx(tests[1].deviation.p_value)
     found = breaking_environment(model, np.array([True, True, False]))
     assert found is not None
@@ -219,7 +220,8 @@ def test_where_nothing_is_compatible_the_environment_is_named_without_which_some
     assert diagnosis.alarm
     assert diagnosis.named == "east"
     freed = diagnosis.freed_by
-    assert freed is not None and freed.refit is not None
+    assert freed is not None
+    assert freed.refit is not None
     assert freed.refit.best == ("a", "b")
     assert freed.refit.best_r2 > 0.5
     others = [left.refit.best for left in diagnosis.left_out if left.environment != "east"]
@@ -285,7 +287,8 @@ def test_an_environment_that_alone_unmasks_a_decoy_is_not_named() -> None:
     assert diagnosis.subset == ("x0",)
     left = diagnosis.left_out[-1].refit
     assert left is not None
-    assert left.best is not None and "x1" in left.best
+    assert left.best is not None
+    assert "x1" in left.best
     assert left.best_r2 > diagnosis.r2 + 0.2
     assert diagnosis.named is None
     assert [decisive.environment for decisive in diagnosis.decisive] == ["unmasking"]
@@ -417,7 +420,8 @@ def test_the_picture_has_a_bar_for_every_environment_and_part(broken: BIP) -> No
     assert found is not None
     heights = [container[2].get_width() for container in ax.containers]
     np.testing.assert_allclose(heights, [-np.log10(found.parts[name].p_value) for name in PARTS])
-    assert ax.get_xlabel() and ax.get_ylabel() == "environment"
+    assert ax.get_xlabel()
+    assert ax.get_ylabel() == "environment"
     (line,) = ax.lines
     assert line.get_xdata()[0] == pytest.approx(-np.log10(0.05 / 6))
     again = diagnosis.plot(ax)
