@@ -50,12 +50,17 @@ PYTHON = (
             remedy,
             "from_table(table, 'y', 'site', REMEDY)",
             setup="table = table.assign(site=['north', 'south', 'east'] * 10)",
-            fill={"one label": "north", "another label": "south"},
+            fill=fill,
         )
-        for name, given, remedy in (
-            ("one to leave out", "drop_environments='north'", r"drop_environments=\['north'\]"),
-            ("nothing to merge into", "merge_environments=['north', 'south']", r"(?<=pass )merge_environments=.*?}"),
-            ("too many rows asked for", "min_rows=99", r"(?<=Use )min_rows=\d+"),
+        for name, given, remedy, fill in (
+            ("one to leave out", "drop_environments='north'", r"drop_environments=\['north'\]", {}),
+            (
+                "nothing to merge into",
+                "merge_environments=['north', 'south']",
+                r"(?<=pass )merge_environments=.*?}",
+                {"one label": "north", "another label": "south"},
+            ),
+            ("too many rows asked for", "min_rows=99", r"(?<=Use )min_rows=\d+", {}),
         )
     ),
     Walk("one environment to choose", "data.choosing('north')", r"\['north'\]", "data.choosing(REMEDY)"),

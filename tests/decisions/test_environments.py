@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import gammaincc, polygamma, psi
 from scipy.stats import chi2, f
 
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tempering, Tolerance
 from invariance.conditionals.evidence import Judge
-from invariance.decisions.deviation import PARTS, Deviation
+from invariance.decisions.deviation import PARTS, Deviation, fits_of_moments, fits_of_rows
 from invariance.decisions.environments import SubsetTests, breaking_environment, where_it_breaks
 from invariance.decisions.telling_apart import experiments, leading_subsets
 
@@ -306,6 +307,42 @@ def test_sampled_posteriors_are_not_fitted_again_unless_asked() -> None:
     assert diagnosis.influence().empty
     asked = model.diagnose(["a", "b"], leave_out=True)
     assert [left.refit is not None for left in asked.left_out] == [True] * 4
+
+
+@pytest.mark.parametrize("subset", [[], ["a"], ["only east"], ["a", "c"]])
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_the_subset_alone_is_judged_as_in_a_whole_fit(subset: list[str], with_rows: bool) -> None:
+    table = data_of(seed=1).to_frame()
+    table["only east"] = np.where(table["environment"] == "east", table["b"], 4.0)
+    data = MultiEnvironmentData.from_table(table, "y", "environment")
+    model = BIP().fit_data(data) if with_rows else BIP().fit_moments(Moments.from_data(data))
+    alone, whole = (model.diagnose(subset, leave_out=refit) for refit in (False, True))
+    for found, wanted in zip(alone.left_out, whole.left_out, strict=True):
+        assert found.environment == wanted.environment
+        assert found.refit is None
+        assert found.p_invariant == pytest.approx(wanted.p_invariant)
+        assert found.r2 == pytest.approx(wanted.r2, abs=1e-12)
+    changes = whole.influence(predictive=False)["only east"]
+    assert changes.isna().tolist() == [label == "east" for label in data.environments]
+
+
+def test_levels_that_an_environment_lacks() -> None:
+    rng = np.random.default_rng(7)
+    site = np.repeat(["north", "south", "east"], 60)
+    level = rng.choice(["p", "q", "r"], 180)
+    level[site == "south"] = np.where(level[site == "south"] == "p", "q", level[site == "south"])
+    table = pd.DataFrame({"a": rng.normal(size=180), "level": level, "site": site})
+    table["y"] = table["a"] + (table["level"] == "q") + rng.normal(size=180)
+    data = MultiEnvironmentData.from_table(table, "y", "site")
+    moments, codes = Moments.from_data(data), data.environment_index
+    groups = [np.flatnonzero(codes == e) for e in range(3)]
+    found, wanted = fits_of_moments(moments), fits_of_rows(data.X, data.y, groups)
+    assert [fit.rank for fit in found.own] == [3, 2, 3] == [fit.rank for fit in wanted.own]
+    assert [fit.rss for fit in found.own] == pytest.approx([fit.rss for fit in wanted.own], rel=1e-9)
+    for name in ("within", "pooled"):
+        assert getattr(found, name).rss == pytest.approx(getattr(wanted, name).rss, rel=1e-9)
+        assert getattr(found, name).rank == getattr(wanted, name).rank == 3
+    assert breaking_environment(LinearGaussian().bind(data), np.array([True, True])) is not None
 
 
 def test_settings_that_changed_after_the_fit_do_not_matter() -> None:

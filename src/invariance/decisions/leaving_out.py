@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressBar, ProgressMode
 from ..conditionals.evidence import Judge
 from ..conditionals.gaussian import GaussianModel
+from ..data.multi_environment import MultiEnvironmentData
+from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from .base import Findings
 from .environments import SubsetTests
@@ -70,19 +73,32 @@ class LeavingOut:
                 bar.advance()
 
     def _without(self, e: int, refit: bool) -> LeftOut:
-        moments = self._model.moments
-        others = [label for other, label in enumerate(moments.environments) if other != e]
-        rows = self._model.rows
-        data = moments.choosing(others) if rows is None else rows.choosing(others)
+        labels = self._model.moments.environments
+        source = self._source if refit else self._narrow_source
+        data = source.choosing([label for other, label in enumerate(labels) if other != e])
         findings = self._search.findings(data, False) if refit else None
         model = self._search.conditional.bind(data) if findings is None else findings.target.model
         evidence = Judge(model, self._search.tolerance).evidence(self._over(model.feature_names)[None]).one()
         return LeftOut(
-            moments.environments[e],
+            labels[e],
             evidence.p_invariant,
             evidence.r2,
             None if findings is None else self._described(e, findings),
         )
+
+    @cached_property
+    def _source(self) -> MultiEnvironmentData | Moments:
+        return self._model.moments if self._model.rows is None else self._model.rows
+
+    @cached_property
+    def _narrow_source(self) -> MultiEnvironmentData | Moments:
+        """With the features of the subset alone, and one that varies in most environments, so that one is left."""
+        moments = self._model.moments
+        kept = self._mask.copy()
+        kept[np.argmax((moments.varying_widths[:-1] > 0).sum(axis=0))] = True
+        if self._model.rows is not None:
+            return self._model.rows.narrowed(kept)
+        return moments.of_columns((*moments.features.chosen(kept).columns, moments.outcome_name))
 
     def _described(self, e: int, findings: Findings) -> Refit:
         predictive = findings.predictive
