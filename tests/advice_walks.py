@@ -55,6 +55,27 @@ PYTHON = (
     Walk(
         "gaps in a table", "from_table(gaps, 'y', 'site')", r"missing='drop'", "from_table(gaps, 'y', 'site', REMEDY)"
     ),
+    *(
+        Walk(
+            f"environments: {name}",
+            f"from_table(table, 'y', 'site', {given})",
+            remedy,
+            "from_table(table, 'y', 'site', REMEDY)",
+            setup="table = table.assign(site=['north', 'south', 'east'] * 10)",
+            fill=fill,
+        )
+        for name, given, remedy, fill in (
+            ("one to leave out", "drop_environments='north'", r"drop_environments=\['north'\]", {}),
+            (
+                "nothing to merge into",
+                "merge_environments=['north', 'south']",
+                r"(?<=pass )merge_environments=.*?}",
+                {"one label": "north", "another label": "south"},
+            ),
+            ("too many rows asked for", "min_rows=99", r"(?<=Use )min_rows=\d+", {}),
+        )
+    ),
+    Walk("one environment to choose", "data.choosing('north')", r"\['north'\]", "data.choosing(REMEDY)"),
     Walk("gaps in labels", "from_arrays(X, y, holes)", r"missing='drop'", "from_arrays(X, y, holes, REMEDY)"),
     Walk(
         "gaps in fit",
@@ -480,6 +501,7 @@ SHELL = (
         for method in ("Hidden-ICP", "ICP", "EILLS")
     ),
     Walk("Oracle", f"compare {TABLE} --methods Oracle", r"--methods 'Oracle\(.*?\)'", fill={"...": "a"}),
+    Walk("too many rows asked for", f"fit {TABLE} --min-rows 99", r"(?<=Use )--min-rows \d+"),
     Walk("engine", f"fit {TABLE} --inference guess", r"(?<=one of )'auto'", fill={"'auto'": "--inference auto"}),
 )
 
@@ -510,6 +532,7 @@ IN_WORDS = (
     "does not list: {}. Add them to that list",  # tests/data/test_levels.py
     "knots must be a whole number",
     "fit_moments needs Moments",  # tests/data/test_features.py
+    "environments are compared by linear Gaussian fits",
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py
 )
 EXTRAS = r"pip install 'invariance\[(\w+)\]'"

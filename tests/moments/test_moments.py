@@ -39,7 +39,7 @@ def subset_of_rows(data: MultiEnvironmentData, rows: np.ndarray) -> MultiEnviron
 
 
 def assert_same(a: Moments, b: Moments) -> None:
-    b = b._reordered(a.columns)
+    b = b.of_columns(a.columns)
     order = [b.environments.index(label) for label in a.environments]
     assert a.counts.tolist() == b.counts[order].tolist()
     scale = np.sqrt(np.einsum("gjj->gj", a.scatter))

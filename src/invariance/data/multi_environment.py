@@ -6,6 +6,7 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from .checks import (
     check_unique,
     check_whole,
     losses,
+    quoted,
     resolve_columns,
     rows_text,
     with_counts,
@@ -28,7 +30,9 @@ from .checks import (
 from .choices import Choices, excluding
 from .columns import array_values, as_frame, checked_names, frame_names, free_name, label_list, series_values
 from .encoding import Encoding, Learner
+from .environment_choice import ALL_ENVIRONMENTS, EnvironmentChoice
 from .features import Features
+from .labels import places_of
 from .raw import RawTable
 from .reading import column_names, is_text, read_columns
 from .screening import NO_ROWS, Rows, outcome_array, screened
@@ -60,6 +64,7 @@ class MultiEnvironmentData:
     grouping: Features | None = None  # which columns of X are one feature; None: each column is one
     encoding: Encoding | None = None  # how the table became X; None: its columns are those of X
     constants: Mapping[str, float] = field(default_factory=dict)  # all columns that were dropped, and their values
+    environment_notes: tuple[str, ...] = ()  # sentences about environments that were left out or merged
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)
@@ -90,7 +95,7 @@ class MultiEnvironmentData:
     def losses(self) -> tuple[str, ...]:
         """Sentences about what was left out of the data as given; empty when nothing was."""
         left_out = self.dropped_features, self.dropped_columns
-        return losses(self.dropped_rows, self.environments, self.n_rows, *left_out)
+        return (*self.environment_notes, *losses(self.dropped_rows, self.environments, self.n_rows, *left_out))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -100,6 +105,32 @@ class MultiEnvironmentData:
     def rows(self, e: int) -> NDArray[np.intp]:
         """Indices of the rows of environment ``e`` (its position in ``environments``)."""
         return np.flatnonzero(self.environment_index == e)
+
+    @property
+    def names_as_given(self) -> tuple[str, ...]:
+        """The features with those that were dropped, each where it was."""
+        names = list(self.feature_names)
+        for position, name in zip(self.dropped_positions, self.dropped_features, strict=True):
+            names.insert(position, name)
+        return tuple(names)
+
+    def choosing(self, environments: Sequence[Hashable]) -> MultiEnvironmentData:
+        """The rows of these environments alone; features that are constant there are left out."""
+        places = np.unique(places_of(environments, self.environments))
+        rows = np.isin(self.environment_index, places)
+        labels = tuple(self.environments[place] for place in places)
+        left = replace(
+            self,
+            X=np.ascontiguousarray(self.X[rows]),
+            y=self.y[rows],
+            environment_index=np.searchsorted(places, self.environment_index[rows]),
+            environments=labels,
+            dropped_rows={k: n for k, n in self.dropped_rows.items() if k is None or k in labels},
+        )
+        constant = np.ptp(left.X, axis=0) == 0.0
+        if constant.all():
+            raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
+        return _without(left, constant) if constant.any() else left
 
     def narrowed(self, kept: Mask) -> MultiEnvironmentData:
         """The same rows with the features of a mask (p,) alone, without the encoding of the table."""
@@ -159,6 +190,9 @@ class MultiEnvironmentData:
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
+        drop_environments: Sequence[Hashable] = (),
+        merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
+        min_rows: int = 0,
     ) -> MultiEnvironmentData:
         """Take data from a pandas or polars data frame, or from a .csv, .tsv (also .gz) or .parquet file.
 
@@ -170,8 +204,12 @@ class MultiEnvironmentData:
         ``{"region": ["north", "south"]}``, with all the levels, the reference first; ``numeric`` lists columns of text
         to read as numbers. ``groups`` are columns that enter and leave together,
         ``{"region": ["r1", "r2"]}``, or splines, ``[spline("age", knots=4)]``.
+
+        ``drop_environments`` lists labels to leave out; ``merge_environments``, ``{"north": ["A", "B"]}``, makes one
+        environment of several; of what is then left, those with fewer than ``min_rows`` rows are left out.
         """
         check_missing_argument(missing)
+        choice = EnvironmentChoice.of(drop_environments, merge_environments, min_rows)
         is_file = isinstance(table, (str, os.PathLike))
         frame = None if is_file else as_frame(table)
         available = frame.columns if frame is not None else column_names(table, warn_unnamed=features is None)
@@ -184,10 +222,12 @@ class MultiEnvironmentData:
             frame = as_frame(read_columns(table, wanted, labels=environment, as_text=choices.categorical))
         if len(frame) == 0:
             raise DataError(NO_ROWS)
-        raw = RawTable.of_frame(frame, names, choices)
-        y, labels = series_values(frame[outcome], outcome, "outcome"), frame[environment].to_list()
+        chosen = choice.relabelled(frame[environment].to_list())
+        frame = frame if chosen.kept.all() else frame.filter(chosen.kept.tolist())
+        raw, y = RawTable.of_frame(frame, names, choices), series_values(frame[outcome], outcome, "outcome")
         from_text = is_file and is_text(table)
-        return _whole(_learnt(raw, choices, y, labels, outcome, environment, missing, from_text))
+        data = _learnt(raw, choices, y, chosen.labels, outcome, environment, missing, from_text, choice)
+        return _whole(replace(data, environment_notes=(*chosen.notes, *data.environment_notes)))
 
     @classmethod
     def from_arrays(
@@ -264,6 +304,7 @@ def _learnt(
     environment: str | None,
     missing: str,
     from_text: bool = False,
+    choice: EnvironmentChoice = ALL_ENVIRONMENTS,
 ) -> MultiEnvironmentData:
     """A whole table, encoded by what it teaches itself."""
     learner = Learner(raw.names, choices, in_table=environment is not None)
@@ -271,11 +312,11 @@ def _learnt(
     learner.check()
     words = list(raw.levels) if from_text else []
     rows = screened(raw.values, y, labels, (*raw.names, outcome), environment, missing, words=words)
+    rows, notes = choice.large_enough(rows)
     learner.learn(rows, raw)
     learner.warn()
-    return encoded(
-        rows, raw, learner.encoding((outcome,) if environment is None else (outcome, environment)), outcome, environment
-    )
+    encoding = learner.encoding((outcome,) if environment is None else (outcome, environment))
+    return replace(encoded(rows, raw, encoding, outcome, environment), environment_notes=notes)
 
 
 def encoded(
@@ -317,24 +358,30 @@ def _whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnv
         np.append(high, data.y.max()),
     )
     constant = low == high
-    return _without(data, constant) if constant.any() else data
+    if not constant.any():
+        return data
+    left = _without(data, constant)
+    announce_constant(left.dropped_features, data.n_features, left.dropped_columns)
+    return left
 
 
 def _without(data: MultiEnvironmentData, constant: Mask) -> MultiEnvironmentData:
     """Without the columns (q,) that are constant over all rows; a feature goes with the last of its columns."""
     left = data.features.without_columns(constant)
-    positions = [j for j, name in enumerate(data.feature_names) if name not in left.names]
-    dropped = tuple(data.feature_names[j] for j in positions)
-    whole = data.features.expand(np.isin(np.arange(data.n_features), positions))
-    columns = tuple(name for name, gone in zip(data.features.columns, constant & ~whole, strict=True) if gone)
-    announce_constant(dropped, data.n_features, columns)
+    kept = np.array([name in left.names for name in data.feature_names], dtype=bool)
+    partly = constant & data.features.expand(kept)
+    columns = tuple(name for name, gone in zip(data.features.columns, partly, strict=True) if gone)
+    given = data.names_as_given
+    positions = [j for j, name in enumerate(given) if name not in left.names]
+    values = {data.features.columns[j]: float(data.X[0, j]) for j in np.flatnonzero(constant)}
     return replace(
         data,
         X=np.ascontiguousarray(data.X[:, ~constant]),
         feature_names=left.names,
-        dropped_features=dropped,
+        dropped_features=tuple(given[j] for j in positions),
         dropped_positions=tuple(positions),
-        dropped_columns=columns,
-        constants={data.features.columns[j]: float(data.X[0, j]) for j in np.flatnonzero(constant)},
+        dropped_columns=(*data.dropped_columns, *columns),
+        constants={**data.constants, **values},
+        truth=None if data.truth is None else data.truth[kept],
         grouping=None if data.grouping is None else left,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,14 +16,14 @@ from ..conditionals.registry import as_conditional
 from ..conditionals.tolerance import Tolerance
 from ..data.checks import warn
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Subset, as_mask
 from ..decisions.base import Findings, Rule
+from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.registry import as_rule
+from ..decisions.search import Search
 from ..exceptions import NotInvariantWarning, SettingError, WrongTypeError
-from ..inference.base import Engine, RunOptions
-from ..inference.registry import choose_engine
-from ..inference.target import Target
+from ..inference.base import Engine
 from ..moments.moments import Moments
-from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior
 from ..posterior.verdict import CAUSES
 from ..priors.base import Prior
@@ -137,21 +136,12 @@ class BIP(EnvironmentSelector):
 
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
         rule = as_rule(self.select, threshold=self.threshold)
-        tolerance = _as_tolerance(self.tolerance)
-        self._model = model = as_conditional(self.conditional).bind(data, self.n_jobs)
-        belief = as_prior(self.prior)
-        original = None if isinstance(data, Moments) else data.original_features
-        prior = belief.bind(data.feature_names, model.largest_size, original)
-        model.check_max_size(prior.max_size)
-        target = Target(model, prior)
-        options = RunOptions(self.n_jobs, _generator(self.random_state), self.progress)
-        engine = choose_engine(self.inference, target)
-        posterior = engine.run(target, options)
-        notes = data.losses + data.notes + posterior.notes
-        self.posterior_ = replace(posterior, notes=notes, judge=Judge(model, tolerance))
+        families = as_conditional(self.conditional), as_prior(self.prior), self.inference, rule
+        self._search = Search(*families, _as_tolerance(self.tolerance), self.n_jobs, self.random_state)
+        self._findings = self._search.findings(data, self.progress)
+        self._model = self._findings.target.model
+        self.posterior_ = self._findings.posterior
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
-        later = replace(options, rng=options.rng.spawn(1)[0])
-        self._findings = Findings(target, self.posterior_, engine, later, tolerance)
         selected = rule.select(self._findings)
         self.invariant_ = not self._findings.judge.rejected(selected[None])[0]
         if not self.invariant_:
@@ -163,6 +153,17 @@ class BIP(EnvironmentSelector):
         """The posterior over subsets compatible with invariance, by how well they predict."""
         check_is_fitted(self)
         return self._findings.predictive
+
+    def diagnose(self, subset: Subset | None = None, leave_out: LeaveOut = "auto") -> Diagnosis:
+        """Which environment breaks the invariance of a subset, by default the selected one, and in what.
+
+        subset : names of features, or a mask of those that vary; leave_out : whether to fit again without each
+        environment. "auto" does so where all subsets are scored, and else judges the subset alone.
+        """
+        check_is_fitted(self)
+        names = self._findings.target.model.feature_names
+        mask = as_mask(self.selected_features_ if subset is None else subset, names)
+        return diagnose(self._search, self._findings, mask, leave_out, self.progress)
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
         self._fit = self.__dict__.pop("_model").fit(selected, local=False)
@@ -202,12 +203,3 @@ def _not_invariant(findings: Findings, selected: Mask) -> str:
         f"{p_value:.2g}): what is predicted with them may fail in a new one."
     )
     return chosen if verdict is None else f"{verdict.sentence} {CAUSES} T{chosen[1:]}"
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise SettingError(
-            f"random_state={random_state!r} is no seed: use a whole number from 0 on, a numpy Generator, or None."
-        ) from None

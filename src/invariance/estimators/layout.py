@@ -38,7 +38,7 @@ class Layout:
             table, columns = encoding.columns, encoding.features.columns
             owners = [encoding.owners[name] for name in table]
         else:
-            table = _names_as_given(data) if isinstance(data, MultiEnvironmentData) else features.names
+            table = data.names_as_given if isinstance(data, MultiEnvironmentData) else features.names
             columns = table if features.columns == features.names else features.columns
             owners = list(table)
         return cls(table, columns, _places(owners, features.names), _places(columns, features.columns), encoding)
@@ -79,11 +79,3 @@ def _spread(values: NDArray, places: NDArray[np.intp], fill: Any) -> NDArray:
 def _places(names: Sequence[str], among: Sequence[str]) -> NDArray[np.intp]:
     position = {name: j for j, name in enumerate(among)}
     return np.array([position.get(name, _ABSENT) for name in names], dtype=np.intp)
-
-
-def _names_as_given(data: MultiEnvironmentData) -> tuple[str, ...]:
-    """The features with those that were dropped, each where it was."""
-    names = list(data.feature_names)
-    for position, name in zip(data.dropped_positions, data.dropped_features, strict=True):
-        names.insert(position, name)
-    return tuple(names)

@@ -48,6 +48,10 @@ def _columns(match: re.Match[str]) -> str:
     return f"--{match['columns_as']} {shlex.quote(write_names(names))}"
 
 
+def _dropped(match: re.Match[str]) -> str:
+    return f"--drop-environment {shlex.quote(write_names(ast.literal_eval(match['dropped'])))}"
+
+
 # The first rule that fits a place wins, and what it puts there is not looked at again. A quoted name is a column's.
 _RULES: tuple[Rule, ...] = (
     (rf"(?:inference=)?(?P<engine>{'|'.join(_ENGINES)})\((?P<engine_settings>[^()]*)\)", _engine),
@@ -58,6 +62,11 @@ _RULES: tuple[Rule, ...] = (
     (r"missing='(?P<missing>\w+)'", lambda match: f"--missing {match['missing']}"),
     (rf"(?P<columns_as>exclude|categorical|numeric)=(?P<columns>\[(?:{_LITERAL}|, )+\])", _columns),
     (r"(?P<said_in>categorical|numeric)=(?=[\s,.:])", lambda match: f"--{match['said_in']}"),
+    (rf"drop_environments=(?P<dropped>\[(?:{_LITERAL}|, )+\])", _dropped),
+    (r"(?<!['\"\w])min_rows=(?P<fewest>\d+)", lambda match: f"--min-rows {match['fewest']}"),
+    (r"leave_out=True", lambda match: "--leave-out"),
+    (r"leave them out, merge them with similar ones", lambda match: f"{match[0]} (--min-rows 3, --merge a+b=c)"),
+    (r"leave that environment out or merge it with another", lambda match: f"{match[0]} (--drop-environment, --merge)"),
     (r"features=\[\.\.\.\]", lambda match: "--features A,B,C"),
     (r"pass features=None", lambda match: "leave --features out"),
     (r"(?<!['\"\w])max_size=(?P<size>\d+)", lambda match: f"--max-size {match['size']}"),

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -15,9 +15,11 @@ from ..._version import __version__
 from ...baselines.registry import listing, remarks
 from .advice import comparison_for_command_line
 from .console import plain_speech, say, show
-from .names import read_names
+from .explain import register as register_explain
+from .inputs import Table, bip_of
 from .options import (
     CategoricalOption,
+    DropEnvironmentOption,
     EnvironmentOption,
     ExcludeOption,
     FeaturesOption,
@@ -26,6 +28,8 @@ from .options import (
     JobsOption,
     JsonOption,
     MaxSizeOption,
+    MergeOption,
+    MinRowsOption,
     Missing,
     MissingOption,
     NumericOption,
@@ -36,10 +40,6 @@ from .options import (
 )
 from .outputs import checked_outputs, deliver, save
 from .studies import register
-
-if TYPE_CHECKING:
-    from ...data.multi_environment import MultiEnvironmentData
-    from ...estimators.bip import BIP
 
 
 class OneLineErrors(TyperGroup):
@@ -78,7 +78,7 @@ _FIT_EXAMPLES = """\b
 Examples:
   invariance fit table.csv --outcome yield --environment site
   invariance fit patients.csv --outcome pressure --environment hospital \\
-      --exclude patient_id,date --categorical ward
+      --exclude patient_id,date --categorical ward --min-rows 20
   invariance fit table.csv --outcome yield --environment site \\
       --features rain,soil,seed --max-size 2 --prior "inclusion(0.1)" \\
       --missing drop --json posterior.json --plot inclusion.png
@@ -144,6 +144,9 @@ def fit(
     exclude: ExcludeOption = None,
     categorical: CategoricalOption = None,
     numeric: NumericOption = None,
+    min_rows: MinRowsOption = 0,
+    drop_environment: DropEnvironmentOption = None,
+    merge: MergeOption = None,
     max_size: MaxSizeOption = None,
     prior: PriorOption = "uniform",
     inference: InferenceOption = "auto",
@@ -161,8 +164,9 @@ def fit(
     """
     with plain_speech():
         outputs = checked_outputs(json, plot, source=file)
-        model = _bip(prior, max_size, inference, jobs, seed)
-        data = _table(file, outcome, environment, missing, features, exclude, categorical, numeric)
+        model = bip_of(prior, max_size, inference, jobs, seed)
+        columns = features, exclude, categorical, numeric
+        data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
         deliver(model.fit_data(data).posterior_, top, outputs)
 
 
@@ -175,6 +179,9 @@ def compare(
     exclude: ExcludeOption = None,
     categorical: CategoricalOption = None,
     numeric: NumericOption = None,
+    min_rows: MinRowsOption = 0,
+    drop_environment: DropEnvironmentOption = None,
+    merge: MergeOption = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -203,8 +210,9 @@ def compare(
     """
     with plain_speech():
         outputs = checked_outputs(json, plot, source=file)
-        bip = _bip(prior, max_size, inference, jobs, seed)
-        data = _table(file, outcome, environment, missing, features, exclude, categorical, numeric)
+        bip = bip_of(prior, max_size, inference, jobs, seed)
+        columns = features, exclude, categorical, numeric
+        data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
 
         from ...comparison.comparison import compare as run_methods
 
@@ -225,37 +233,7 @@ def compare(
             show("\n" + "\n".join(saved))
 
 
-def _bip(prior: str, max_size: int | None, inference: str, jobs: int | None, seed: int) -> BIP:
-    from ...estimators.bip import BIP
-    from ...inference.parsing import parse_inference
-    from ...priors.parsing import parse_prior
-
-    belief, engine = parse_prior(prior, max_size), parse_inference(inference)
-    return BIP(prior=belief, inference=engine, n_jobs=jobs or -1, random_state=seed)
-
-
-def _table(
-    file: Path,
-    outcome: str,
-    environment: str,
-    missing: Missing,
-    features: str | None,
-    exclude: str | None,
-    categorical: str | None,
-    numeric: str | None,
-) -> MultiEnvironmentData:
-    from ...data.multi_environment import MultiEnvironmentData
-
-    return MultiEnvironmentData.from_table(
-        file,
-        outcome,
-        environment,
-        features=None if features is None else read_names(features),
-        missing=missing.value,
-        exclude=read_names(exclude),
-        categorical=read_names(categorical) or "auto",
-        numeric=read_names(numeric),
-    )
+register_explain(app)
 
 
 @app.command(epilog=_DEMO_EXAMPLES)

@@ -68,3 +68,12 @@ InferenceOption = Annotated[
 ]
 JobsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default="all cores")]
 SeedOption = Annotated[int, typer.Option(metavar="N", min=0, help="For engines that draw; exact does not.")]
+MinRowsOption = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Leave out environments with fewer rows.", show_default="none")
+]
+DropEnvironmentOption = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Environments to leave out.", show_default="none")
+]
+MergeOption = Annotated[
+    str | None, typer.Option(metavar="A+B=C", help="Environments that become one, with its label.", show_default="none")
+]

@@ -1,0 +1,108 @@
+"""Which environments of a table to use: leave some out, merge others, or leave out those of few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._tools.arrays import Mask
+from ..exceptions import DataError
+from .checks import encode_labels, quoted, rows_text, with_counts
+from .labels import places_of
+from .screening import Rows
+
+
+class Relabelled(NamedTuple):
+    """kept (N,): rows that stay; labels: one for each of these; notes: sentences about what was done."""
+
+    kept: Mask
+    labels: list[Hashable]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EnvironmentChoice:
+    """drop : labels to leave out; merge : {new label: labels that become one environment}, both of labels of the table;
+    min_rows : environments with fewer rows, after that, are left out
+    """
+
+    drop: tuple[Hashable, ...] = ()
+    merge: tuple[tuple[Hashable, tuple[Hashable, ...]], ...] = ()
+    min_rows: int = 0
+
+    @classmethod
+    def of(cls, drop: Any, merge: Any, min_rows: Any) -> EnvironmentChoice:
+        """The choice that parameters of `from_table` make."""
+        if isinstance(min_rows, bool) or not isinstance(min_rows, int | np.integer) or min_rows < 0:
+            raise DataError(f"min_rows={min_rows!r} is no number of rows: use a whole number from 0 on.")
+        if isinstance(drop, str):
+            raise DataError(f"drop_environments={drop!r} is a single string: pass drop_environments=[{drop!r}].")
+        if not isinstance(merge, Mapping):
+            raise DataError(
+                f"merge_environments={merge!r} does not say what becomes one: pass "
+                "merge_environments={'new label': ['one label', 'another label']}."
+            )
+        for name, members in merge.items():
+            if isinstance(members, str) or len(tuple(members)) < 2:
+                raise DataError(f"merge_environments: {name!r} needs a list of two labels or more, not {members!r}.")
+        merged = tuple((name, tuple(members)) for name, members in merge.items())
+        return cls(tuple(drop), merged, int(min_rows))
+
+    def relabelled(self, labels: Sequence[Hashable]) -> Relabelled:
+        """Rows with these labels after `drop` and `merge`; those without a label stay as they are."""
+        codes, environments = encode_labels(labels)
+        if not self.drop and not self.merge:
+            return Relabelled(np.ones(len(codes), dtype=bool), list(labels), ())
+        counts = np.bincount(codes[codes >= 0], minlength=len(environments))
+        dropped = set(places_of(self.drop, environments).tolist()) if self.drop else set()
+        new, notes = dict(enumerate(environments)), []
+        claimed = dict.fromkeys(dropped, "drop_environments")
+        for name, members in self.merge:
+            places = dict.fromkeys(places_of(members, environments).tolist())
+            for place in places:
+                if place in claimed:
+                    raise DataError(
+                        f"environment {environments[place]!r} is named twice, in {claimed[place]} and in the merge "
+                        f"into {name!r}: name it once."
+                    )
+                claimed[place] = f"the merge into {name!r}"
+            if any(str(name) == str(other) for e, other in enumerate(environments) if e not in places):
+                raise DataError(
+                    f"cannot merge into {name!r}, which is another environment: name it among those to merge, or "
+                    "choose another label."
+                )
+            new |= dict.fromkeys(places, name)
+            parts = [environments[place] for place in places]
+            notes.append(f"merged {with_counts(parts, counts[list(places)])} into one environment, {name!r}.")
+        if dropped:
+            gone = sorted(dropped)
+            told = with_counts([environments[place] for place in gone], counts[gone])
+            notes.insert(0, f"left out environments, as asked: {told}.")
+        if len(dropped) == len(environments):
+            raise DataError(f"no environment is left: all of {quoted(environments)} are dropped.")
+        kept = ~np.isin(codes, list(dropped))
+        return Relabelled(kept, [new[c] if c >= 0 else None for c in codes[kept].tolist()], tuple(notes))
+
+    def large_enough(self, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
+        """The rows of environments with at least `min_rows`, and sentences about the others."""
+        counts = np.bincount(rows.codes, minlength=len(rows.environments))
+        small = counts < self.min_rows
+        if not small.any():
+            return rows, ()
+        if small.all():
+            largest = int(np.argmax(counts))
+            raise DataError(
+                f"min_rows={self.min_rows} leaves no environment: the largest, {rows.environments[largest]!r}, has "
+                f"{rows_text(int(counts[largest]))}. Use min_rows={np.sort(counts)[-2:][0]} or fewer."
+            )
+        kept = ~small[rows.codes]
+        codes, environments = encode_labels([rows.environments[code] for code in rows.codes[kept]])
+        gone = with_counts(rows.environments, np.where(small, counts, 0))
+        left = rows._replace(X=rows.X[kept], y=rows.y[kept], codes=codes, environments=environments)
+        return left, (f"left out environments with fewer than {self.min_rows} rows: {gone}.",)
+
+
+ALL_ENVIRONMENTS = EnvironmentChoice()

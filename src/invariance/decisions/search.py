@@ -1,0 +1,57 @@
+"""Everything that a fit is made with, so that it can be made again with other rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._tools.progress import ProgressMode
+from ..conditionals.base import Conditional
+from ..conditionals.tolerance import Tolerance
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import SettingError
+from ..inference.base import Engine, RunOptions
+from ..inference.registry import choose_engine
+from ..inference.target import Target
+from ..moments.moments import Moments
+from ..posterior.judge import Judge
+from ..priors.base import Prior
+from .base import Findings, Rule
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The members of the families that a fit combines, and its seed."""
+
+    conditional: Conditional
+    prior: Prior
+    inference: str | Engine
+    rule: Rule
+    tolerance: Tolerance
+    n_jobs: int | None
+    random_state: Any
+
+    def findings(self, data: MultiEnvironmentData | Moments, progress: ProgressMode) -> Findings:
+        model = self.conditional.bind(data, self.n_jobs)
+        original = None if isinstance(data, Moments) else data.original_features
+        prior = self.prior.bind(data.feature_names, model.largest_size, original)
+        model.check_max_size(prior.max_size)
+        target = Target(model, prior)
+        options = RunOptions(self.n_jobs, _generator(self.random_state), progress)
+        engine = choose_engine(self.inference, target)
+        posterior = engine.run(target, options)
+        notes = data.losses + data.notes + posterior.notes
+        posterior = replace(posterior, notes=notes, judge=Judge(model, self.tolerance))
+        later = replace(options, rng=options.rng.spawn(1)[0])
+        return Findings(target, posterior, engine, later, self.tolerance)
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise SettingError(
+            f"random_state={random_state!r} is no seed: use a whole number from 0 on, a numpy Generator, or None."
+        ) from None

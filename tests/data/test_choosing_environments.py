@@ -1,0 +1,167 @@
+"""Some of the environments: of rows, of moments, and as a table is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from invariance import DataError, Moments, MultiEnvironmentData
+from invariance.moments.choosing import against_the_rest
+
+
+def table(sizes: dict[str, int] | None = None) -> pd.DataFrame:
+    rng = np.random.default_rng(6)
+    sizes = sizes or {"north": 20, "south": 15, "east": 12, "tiny": 2}
+    site = np.repeat(list(sizes), list(sizes.values()))
+    n = len(site)
+    # "only" varies in the east alone, "level" has one level more there.
+    only = np.where(site == "east", rng.normal(size=n), 4.0)
+    level = np.where((site == "east") & (np.arange(n) % 2 == 0), "c", np.where(np.arange(n) % 3 == 0, "a", "b"))
+    a = rng.normal(1e4, 1.0, n)
+    return pd.DataFrame({"a": a, "only": only, "level": level, "y": a + rng.normal(size=n), "site": site})
+
+
+def read(given: pd.DataFrame, **choice) -> MultiEnvironmentData:
+    return MultiEnvironmentData.from_table(given, "y", "site", **choice)
+
+
+def same(a: Moments, b: Moments) -> None:
+    assert (a.columns, a.environments, a.feature_names) == (b.columns, b.environments, b.feature_names)
+    np.testing.assert_array_equal(a.counts, b.counts)
+    np.testing.assert_allclose(a.means, b.means, rtol=1e-12)
+    np.testing.assert_allclose(a.scatter, b.scatter, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(a.varies, b.varies)
+    assert dict(a.constants) == dict(b.constants)
+
+
+def test_chosen_moments_are_those_of_the_chosen_rows() -> None:
+    data = read(table(), drop_environments=["tiny"])
+    for labels in (["north", "east"], ["south", "north"]):
+        chosen = Moments.from_data(data).choosing(labels)
+        same(chosen, Moments.from_data(data.choosing(labels)))
+        assert chosen.environments == tuple(label for label in data.environments if label in labels)
+    without = data.choosing(["north", "south"])
+    assert without.feature_names == ("a", "level")
+    assert without.features.columns == ("a", "level=b")
+    assert without.constants == {"only": 4.0, "level=c": 0.0}
+    assert without.names_as_given == ("a", "only", "level")
+    assert (without.dropped_features, without.dropped_positions) == (("only",), (1,))
+    assert without.n_rows == 35
+    np.testing.assert_array_equal(without.y, data.y[data.environment_index < 2])
+
+
+@pytest.mark.filterwarnings("error")
+def test_choosing_is_quiet_and_takes_labels_as_they_are_written() -> None:
+    data = MultiEnvironmentData.from_arrays(
+        np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0), np.repeat([1, 2, 3], 10)
+    )
+    assert data.choosing([3, 1]).environments == (1, 3)
+    assert data.choosing(["3", 1]).environments == (1, 3)
+    assert Moments.from_data(data).choosing(["2"]).environments == (2,)
+
+
+def test_environments_that_are_not_there() -> None:
+    data = read(table(), drop_environments=["tiny"])
+    for source in (data, Moments.from_data(data)):
+        with pytest.raises(DataError, match="no environment 'nort'; did you mean 'north'"):
+            source.choosing(["nort"])
+        with pytest.raises(DataError, match=r"'north' is a single label: pass a list of labels, \['north'\]"):
+            source.choosing("north")
+        with pytest.raises(DataError, match="no environment is named"):
+            source.choosing([])
+    narrow = data.narrowed(np.array([False, True, False]))
+    for source in (narrow, Moments.from_data(narrow)):
+        with pytest.raises(DataError, match="every feature is constant in 'north', 'south'"):
+            source.choosing(["north", "south"])
+
+
+def test_one_environment_against_the_rest() -> None:
+    data = read(table(), drop_environments=["tiny"])
+    two = against_the_rest(Moments.from_data(data), 1)
+    rest = np.where(data.environment_index == 1, "south", "rest")
+    merged = MultiEnvironmentData.from_arrays(data.X, data.y, rest.tolist(), feature_names=list(data.features.columns))
+    wanted = Moments.from_data(merged)
+    np.testing.assert_allclose(two.scatter, wanted.scatter[[1, 0, 2]], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(two.means, wanted.means[[1, 0]], rtol=1e-12)
+    np.testing.assert_array_equal(two.varies, wanted.varies[[1, 0, 2]])
+
+
+def test_environments_are_left_out_as_a_table_is_read() -> None:
+    with pytest.raises(DataError, match="too small: 'tiny' \\(2 rows\\)"):
+        read(table())
+    data = read(table(), drop_environments=["tiny", "east"])
+    assert data.environments == ("north", "south")
+    assert data.feature_names == ("a", "level")
+    assert data.encoding is not None
+    assert data.encoding.features.columns == ("a", "only", "level=b")
+    assert data.losses[0] == "left out environments, as asked: 'east' (12 rows), 'tiny' (2 rows)."
+    assert Moments.from_data(data).losses == data.losses
+
+
+def test_small_environments_are_left_out() -> None:
+    data = read(table(), min_rows=13)
+    assert data.environments == ("north", "south")
+    assert data.losses[0] == "left out environments with fewer than 13 rows: 'east' (12 rows), 'tiny' (2 rows)."
+    assert read(table(), min_rows=12).environments == ("north", "south", "east")
+    with pytest.raises(DataError, match=r"min_rows=99 leaves no environment: the largest, 'north', has 20 rows. Use"):
+        read(table(), min_rows=99)
+
+
+def test_rows_with_gaps_do_not_count() -> None:
+    gaps = table()
+    gaps.loc[gaps.index[:10], "a"] = np.nan
+    with pytest.warns(UserWarning, match="dropped 10 of"):
+        data = read(gaps, min_rows=11, missing="drop")
+    assert data.environments == ("south", "east")
+    assert read(gaps, drop_environments=["north", "tiny"]).environments == ("south", "east")
+
+
+def test_environments_become_one() -> None:
+    data = read(table(), merge_environments={"small": ["east", "tiny"]})
+    assert data.environments == ("north", "south", "small")
+    assert data.counts.tolist() == [20, 15, 14]
+    assert data.losses == ("merged 'east' (12 rows), 'tiny' (2 rows) into one environment, 'small'.",)
+    kept = read(table(), merge_environments={"east": ["east", "tiny"]}, drop_environments=["south"], min_rows=14)
+    assert kept.environments == ("north", "east")
+    assert len(kept.losses) == 2
+    merged = read(table().replace({"site": {"tiny": "small", "east": "small"}}))
+    same(Moments.from_data(data), Moments.from_data(merged))
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"drop_environments": "tiny"}, r"single string: pass drop_environments=\['tiny'\]"),
+        ({"drop_environments": ["tinny"]}, "no environment 'tinny'; did you mean 'tiny'"),
+        ({"drop_environments": ["north", "south", "east", "tiny"]}, "no environment is left"),
+        ({"drop_environments": ["tiny", "south", "east"]}, "have the same label 'north'"),
+        ({"min_rows": -1}, "min_rows=-1 is no number of rows"),
+        ({"min_rows": True}, "min_rows=True is no number of rows"),
+        ({"merge_environments": ["east", "tiny"]}, "does not say what becomes one"),
+        ({"merge_environments": {"small": "tiny"}}, "'small' needs a list of two labels or more, not 'tiny'"),
+        ({"merge_environments": {"small": ["tiny"]}}, "'small' needs a list of two labels or more"),
+        ({"merge_environments": {"small": ["tiny", "est"]}}, "no environment 'est'; did you mean 'east'"),
+        ({"merge_environments": {"north": ["tiny", "east"]}}, "cannot merge into 'north', which is another"),
+        (
+            {"merge_environments": {"small": ["tiny", "east"]}, "drop_environments": ["tiny"]},
+            "'tiny' is named twice, in drop_environments and in the merge into 'small'",
+        ),
+        (
+            {"merge_environments": {"p": ["tiny", "east"], "q": ["south", "east"]}},
+            "'east' is named twice, in the merge into 'p' and in the merge into 'q'",
+        ),
+    ],
+)
+def test_choices_that_cannot_be_made(choice: dict, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(table(), **choice)
+
+
+def test_rows_without_a_label_stay_what_they_are() -> None:
+    holes = table()
+    holes["site"] = holes["site"].mask(holes.index == 3)
+    with pytest.raises(DataError, match="has no label in 1 row"):
+        read(holes, drop_environments=["tiny"])
+    with pytest.warns(UserWarning, match="1 without an environment label"):
+        assert read(holes, drop_environments=["tiny"], missing="drop").counts.tolist() == [19, 15, 12]
