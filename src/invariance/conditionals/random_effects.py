@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Mask
 from ..moments.moments import Moments
 
+_AT_ONCE = 512
+
 
 def random_effects_risk(moments: Moments, masks: Mask, rss: Floats, freedom: Floats) -> Floats:
     """(S,) expected squared error in a new environment, s²_pool + (1 + 1/E) · tr(T₊ M̄), of subsets given by columns
@@ -17,40 +19,48 @@ def random_effects_risk(moments: Moments, masks: Mask, rss: Floats, freedom: Flo
     rss, freedom (S, G): of the fits. Environments in which some column is constant say nothing about its coefficient
     and are left out; inf where fewer than two remain.
     """
-    return np.array(
-        [
-            _risk(moments, moments.feature_columns[np.flatnonzero(mask)], squares, left)
-            for mask, squares, left in zip(masks, rss, freedom, strict=True)
-        ]
-    )
+    absent = ~moments.present[:-1, moments.feature_columns]
+    telling = (masks.astype(np.int64) @ absent.T.astype(np.int64) == 0) & (freedom[:, :-1] > 0.0)
+    possible = (telling.sum(axis=1) >= 2) & (freedom[:, -1] > 0.0) & ~np.isnan(rss).any(axis=1)
+    risks = np.full(len(masks), np.inf)
+    keys = np.column_stack([masks.sum(axis=1), telling])
+    for key in np.unique(keys[possible], axis=0):
+        alike = np.flatnonzero(possible & (keys == key).all(axis=1))
+        for rows in np.array_split(alike, -(-len(alike) // _AT_ONCE)):
+            members = np.nonzero(masks[rows])[1].reshape(len(rows), int(key[0]))
+            columns = moments.feature_columns[members]
+            noise = rss[rows] / freedom[rows]
+            risks[rows] = noise[:, -1] + _between(moments, columns, key[1:].astype(bool), noise[:, :-1])
+    return risks
 
 
-def _risk(moments: Moments, columns: NDArray[np.intp], rss: Floats, freedom: Floats) -> float:
-    telling = moments.present[:-1, columns].all(axis=1) & (freedom[:-1] > 0.0)
-    n = int(telling.sum())
-    if n < 2 or not freedom[-1] > 0.0 or np.isnan(rss).any():
-        return np.inf
-    counts, k = moments.counts[telling].astype(float), len(columns)
+def _between(moments: Moments, columns: NDArray[np.intp], telling: Mask, noise: Floats) -> Floats:
+    """(S,) (1 + 1/E) · tr(T₊ M̄) of columns (S, k), from the environments that are telling; noise (S, E): variances"""
+    counts, n, k = moments.counts[telling].astype(float), int(telling.sum()), columns.shape[1]
     # Columns are measured in units of their pooled spread, so that products neither overflow nor lose a column.
-    unit = np.sqrt(np.diagonal(moments.scatter[-1])[columns] / moments.n_rows)
+    unit = np.sqrt(np.diagonal(moments.scatter[-1]) / moments.n_rows)[columns]
     gaps = (moments.means - moments.pooled_mean)[telling]
-    shifts, heights = gaps[:, columns] / unit, gaps[:, moments.outcome]
+    shifts = gaps[:, columns].swapaxes(0, 1) / unit[:, None]
+    pairs = columns[:, :, None], columns[:, None, :]
+    units = unit[:, :, None] * unit[:, None, :]
     local = moments.scatter[:-1][telling]
-    scatter = local[:, columns[:, None], columns] / np.outer(unit, unit)
-    cross = local[:, columns, moments.outcome] / unit
-    inverse = np.linalg.pinv(scatter, hermitian=True) if k else scatter
-    slopes = np.einsum("eij,ej->ei", inverse, cross)
-    coefficients = np.column_stack([heights - np.einsum("ei,ei->e", shifts, slopes), slopes])
-    scatter_between = np.atleast_2d(np.cov(coefficients, rowvar=False))
-    products = np.empty((n, k + 1, k + 1))
-    products[:, 0, 0] = counts
-    products[:, 0, 1:] = products[:, 1:, 0] = counts[:, None] * shifts
-    products[:, 1:, 1:] = scatter + counts[:, None, None] * shifts[:, :, None] * shifts[:, None, :]
-    noise = rss[:-1][telling] / freedom[:-1][telling]
-    errors = (noise[:, None, None] * np.linalg.pinv(products, hermitian=True)).mean(axis=0)
-    weight = np.eye(k + 1)
-    weight[1:, 1:] = moments.scatter[-1][np.ix_(columns, columns)] / moments.n_rows / np.outer(unit, unit)
+    scatter = local[:, *pairs].swapaxes(0, 1) / units[:, None]
+    cross = local[:, columns, moments.outcome].swapaxes(0, 1) / unit[:, None]
+    slopes = np.einsum("seij,sej->sei", np.linalg.pinv(scatter, hermitian=True) if k else scatter, cross)
+    heights = gaps[:, moments.outcome] - np.einsum("sei,sei->se", shifts, slopes)
+    coefficients = np.concatenate([heights[:, :, None], slopes], axis=2)
+    apart = coefficients - coefficients.mean(axis=1, keepdims=True)
+    scattered = np.einsum("sei,sej->sij", apart, apart) / (n - 1)
+    products = np.empty((len(columns), n, k + 1, k + 1))
+    products[:, :, 0, 0] = counts
+    products[:, :, 0, 1:] = products[:, :, 1:, 0] = counts[:, None] * shifts
+    products[:, :, 1:, 1:] = scatter + counts[:, None, None] * shifts[:, :, :, None] * shifts[:, :, None, :]
+    inverse = np.linalg.pinv(products, hermitian=True)
+    errors = np.einsum("se,seij->sij", noise[:, telling], inverse) / n
+    weight = np.zeros((len(columns), k + 1, k + 1))
+    weight[:, 0, 0] = 1.0
+    weight[:, 1:, 1:] = moments.scatter[-1][pairs] / moments.n_rows / units
     values, vectors = np.linalg.eigh(weight)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    between = np.linalg.eigvalsh(root.T @ (scatter_between - errors) @ root)
-    return float(rss[-1] / freedom[-1] + (1.0 + 1.0 / n) * np.maximum(between, 0.0).sum())
+    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
+    between = np.linalg.eigvalsh(root.swapaxes(1, 2) @ (scattered - errors) @ root)
+    return np.asarray((1.0 + 1.0 / n) * np.maximum(between, 0.0).sum(axis=1))
