@@ -292,6 +292,7 @@ def test_an_environment_that_alone_unmasks_a_decoy_is_not_named() -> None:
     assert "x1" in left.best
     assert left.best_r2 > diagnosis.r2 + 0.2
     assert diagnosis.named is None
+    assert diagnosis.freed_by is None
     assert [decisive.environment for decisive in diagnosis.decisive] == ["unmasking"]
     text = " ".join(str(diagnosis).split())
     assert "Without 'unmasking' {" in text
