@@ -1,0 +1,43 @@
+"""Environments with a planted fault: is the right one named, and is none named where there is no fault?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+import _light_tunnel as tunnel
+from invariance import BIP, MultiEnvironmentData
+from invariance.simulation import flat
+
+KINDS = ("none", "intercept + σ", "slope × 0", "noise × 2")
+
+
+def planted(kind: str, seed: int, n: int = 200, n_environments: int = 10) -> tuple[MultiEnvironmentData, int]:
+    """The flat simulation, with the outcome recorded in another way in one environment."""
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    model = flat(n_environments, rng)
+    data = model.sample(n, rng)
+    broken, cause = int(rng.integers(1, n_environments)), int(rng.choice(np.flatnonzero(model.truth)))
+    rows, y = data.rows(broken), data.y.copy()
+    deviation = np.sqrt(model.variances[broken, -1])
+    if kind == "intercept + σ":
+        y[rows] += deviation
+    elif kind == "slope × 0":
+        y[rows] -= model.coefficients[broken, -1, cause] * data.X[rows, cause]
+    elif kind == "noise × 2":
+        y[rows] += np.sqrt(3.0) * deviation * rng.normal(size=len(rows))
+    return replace(data, y=y), broken
+
+
+def one_fault(kind: str, seed: int) -> tuple[bool, bool]:
+    """Whether there is an alarm, and whether it names the environment that was disturbed."""
+    data, broken = planted(kind, seed)
+    diagnosis = BIP(progress=False).fit_data(data).diagnose()
+    return diagnosis.alarm, diagnosis.named == data.environments[broken]
+
+
+def one_faulty_tunnel(n: int, seed: int) -> tuple[bool, bool]:
+    data = tunnel.environments_apart(n, np.random.default_rng([seed, n]), extra=(tunnel.FAULTY,))
+    diagnosis = BIP(progress=False).fit_data(data).diagnose()
+    return diagnosis.alarm, diagnosis.named == tunnel.FAULTY
