@@ -21,6 +21,7 @@ from ..data.features import Features
 from ..data.subsets import Subset, as_masks
 from ..exceptions import NothingScoredError
 from ..inference.base import Engine, RunOptions
+from ..inference.enumeration import Enumeration
 from ..inference.target import Target
 from ..posterior.posterior import Posterior, SubsetSource, SubsetTable
 
@@ -95,9 +96,19 @@ class PredictiveSource:
         return None if table is None else (table[0], self.model.log_ratio_many(table[0]), table[2])
 
 
-def predictive_posterior(target: Target, tolerance: Tolerance, engine: Engine, options: RunOptions) -> Posterior | None:
-    """None where no subset is compatible with invariance."""
+def predictive_posterior(
+    target: Target, tolerance: Tolerance, engine: Engine, options: RunOptions, known: Mask | None = None
+) -> Posterior | None:
+    """None where no subset is compatible with invariance; known (k, p): subsets that are worth a look.
+
+    Exact where the engine is. Other engines estimate how often a chain is where, which the gate would stop at once:
+    there a search takes their place.
+    """
     model = PredictiveModel(target.model, tolerance)
+    if not isinstance(engine, Enumeration):
+        from .predictive_search import searched_posterior
+
+        return searched_posterior(target, model, options, known)
     try:
         with warnings.catch_warnings():
             posterior = engine.run(Target(model, target.prior), options)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Integers, Mask
 from ..conditionals.base import BoundConditional
 from ..conditionals.gaussian import deviance_moments, group_weights
 from ..conditionals.tolerance import Tolerance
@@ -21,23 +22,21 @@ from ..inference.target import Target
 from ..inference.tempering.replicas import CompiledTarget, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
 
-# What a unit of deviance above what is allowed costs.
-_KAPPA = 5.0
-
 
 @dataclass(frozen=True)
 class SoftGate:
     """price: of a column, as in the predictive posterior; excess: of the deviance where environments differ by as much
-    as is tolerated; width: how many standard deviations are allowed above the mean."""
+    as is tolerated; width: how many standard deviations are allowed above the mean; kappa: what a unit of deviance above
+    that costs, nothing at an open gate."""
 
     price: float
     excess: float
     width: float
-    kappa: float = _KAPPA
+    kappa: float
 
     @classmethod
-    def of(cls, price: float, tolerance: Tolerance, n_rows: int, width: float) -> SoftGate:
-        return cls(price, n_rows * (tolerance.delta + tolerance.tau**2 / 2.0), width)
+    def of(cls, price: float, tolerance: Tolerance, n_rows: int, width: float, kappa: float) -> Self:
+        return cls(price, n_rows * (tolerance.delta + tolerance.tau**2 / 2.0), width, kappa)
 
     def values(self, gain: Floats, columns: Floats, deviance: Floats, mean: Floats, variance: Floats) -> Floats:
         """(S,) −½ cost and what is to be paid at the gate, from the pooled fits' gain in log likelihood, their columns,
@@ -88,7 +87,7 @@ class CompiledNeighbours(Neighbours):
         gain = -0.5 * self._counts[-1] * logs[-1]
         return self._gate.values(gain, columns, deviance, mean[kind], variance[kind])
 
-    def _law(self, size: Floats) -> tuple[Floats, Floats]:
+    def _law(self, size: Integers) -> tuple[Floats, Floats]:
         """Mean and variance of the deviance after a feature of each pattern has been added, and after it was removed."""
         key = size.tobytes()
         if key not in self._laws:
