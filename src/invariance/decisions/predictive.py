@@ -104,7 +104,7 @@ def predictive_posterior(
     Exact where the engine is. Other engines estimate how often a chain is where, which the gate would stop at once:
     there a search takes their place.
     """
-    model = PredictiveModel(target.model, tolerance)
+    model = PredictiveModel(target.model.untilted, tolerance)
     if not isinstance(engine, Enumeration):
         from .predictive_search import searched_posterior
 

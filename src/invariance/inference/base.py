@@ -49,8 +49,11 @@ def described(target: Target) -> dict[str, Any]:
 
 
 def judged(target: Target, posterior: AnyPosterior) -> AnyPosterior:
-    """The posterior, with a verdict and a warning where its most probable subset is far from invariant."""
-    verdict = verdict_of(target.model, posterior.masks, posterior.log_ratios, posterior.n_subsets)
+    """The posterior with log Λ in its table, a verdict and a warning where its most probable subset is far from
+    invariant."""
+    if target.model.untilted is not target.model:
+        posterior = replace(posterior, log_ratios=target.log_ratios(posterior.masks, posterior.log_ratios))
+    verdict = verdict_of(target.model.untilted, posterior.masks, posterior.log_ratios, posterior.n_subsets)
     if verdict is None:
         return posterior
     warn(f"{verdict.sentence} {CAUSES}", NotInvariantWarning)
