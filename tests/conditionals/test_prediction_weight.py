@@ -42,9 +42,9 @@ def rewarded(data: MultiEnvironmentData, columns: np.ndarray) -> float:
     return log_ratio(data, columns) + REWARD * gain(data, columns)
 
 
-def target_of(data: MultiEnvironmentData | Moments, reward: float = REWARD, prior=UniformPrior()) -> Target:
+def target_of(data: MultiEnvironmentData | Moments, reward: float = REWARD) -> Target:
     model = LinearGaussian(prediction=reward).bind(data)
-    return Target(model, prior.bind(model.feature_names, model.largest_size))
+    return Target(model, UniformPrior().bind(model.feature_names, model.largest_size))
 
 
 @pytest.mark.parametrize("second_moments", ["all", "on demand", "alone"])
@@ -124,7 +124,8 @@ def test_the_verdict_is_about_invariance(engine) -> None:
 
 
 def test_with_one_environment_the_reward_is_all_there_is() -> None:
-    data = simulated(4, (60,), 3)
+    several = simulated(4, (30, 30), 3)
+    data = MultiEnvironmentData.from_arrays(several.X, several.y)
     target = target_of(data, 0.1)
     masks = all_masks(4)
     joint = np.array([0.1 * gain(data, mask) for mask in masks]) - np.log(16.0)

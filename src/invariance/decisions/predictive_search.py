@@ -53,14 +53,14 @@ def searched_posterior(
         for masks in ordered_map(work, runs, options.n_jobs):
             visited.append(masks)
             bar.advance()
-        tested = Tested(target, model)
-        tested.add(np.concatenate([*visited, target.start[None]] + ([] if known is None else [known[:_MOST_KNOWN]])))
-        n_visited = len(tested.masks)
-        complete = tested.completed(neighbours_of(Target(model.model, target.prior), _gate(model, 0.0, 0.0)))
+        examined = Examined(target, model)
+        examined.add(np.concatenate([*visited, target.start[None]] + ([] if known is None else [known[:_MOST_KNOWN]])))
+        n_visited = len(examined.masks)
+        complete = examined.completed(neighbours_of(Target(model.model, target.prior), _gate(model, 0.0, 0.0)))
         bar.advance()
-    if tested.best == -np.inf:
+    if examined.best == -np.inf:
         return None
-    return _posterior(target, model, tested, visited, n_visited, complete, started)
+    return _posterior(target, model, examined, visited, n_visited, complete, started)
 
 
 def _gate(model: PredictiveModel, width: float, kappa: float) -> SoftGate:
@@ -120,7 +120,7 @@ def _drawn(log_weights: Floats, rng: np.random.Generator) -> int:
 
 
 @dataclass
-class Tested:
+class Examined:
     """Subsets that were put to the test.
 
     masks (m, p): all in the prior's support; log_joint (m,): log of p(z)·exp(−½ cost), -inf where not compatible.
@@ -219,15 +219,15 @@ class FoundSource:
 def _posterior(
     target: Target,
     model: PredictiveModel,
-    tested: Tested,
+    examined: Examined,
     visited: list[Mask],
     n_visited: int,
     complete: bool,
     started: float,
 ) -> Posterior:
-    compatible = np.flatnonzero(tested.log_joint > -np.inf)
-    order = compatible[table_order(tested.masks[compatible], tested.log_joint[compatible])]
-    masks, log_joint = tested.masks[order], tested.log_joint[order]
+    compatible = np.flatnonzero(examined.log_joint > -np.inf)
+    order = compatible[table_order(examined.masks[compatible], examined.log_joint[compatible])]
+    masks, log_joint = examined.masks[order], examined.log_joint[order]
     log_evidence = float(logsumexp(log_joint))
     log_probabilities = log_joint - log_evidence
     weights = np.exp(log_probabilities)
@@ -246,11 +246,11 @@ def _posterior(
         log_evidence=log_evidence,
         entropy=max(0.0, -float(weights @ log_probabilities)),
         engine=f"annealed search ({len(visited)} searches)",
-        notes=_notes(len(tested.masks), n_visited, len(masks), len(visited), n_found, complete),
+        notes=_notes(len(examined.masks), n_visited, len(masks), len(visited), n_found, complete),
         diagnostics={
             "seconds": time.perf_counter() - started,
             "subsets_visited": n_visited,
-            "subsets_tested": len(tested.masks),
+            "subsets_tested": len(examined.masks),
             "subsets_compatible": len(masks),
             "searches": len(visited),
             "searches_that_found_the_best": n_found,
@@ -269,7 +269,5 @@ def _notes(
         f"{n_visited:,} that were visited, and {around}."
     ]
     if n_found < 2:
-        notes.append(
-            f"{n_found} of {n_searches} searches came to the best subset: a better one may be hidden."
-        )
+        notes.append(f"{n_found} of {n_searches} searches came to the best subset: a better one may be hidden.")
     return tuple(notes)

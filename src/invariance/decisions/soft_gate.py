@@ -1,7 +1,7 @@
 """A slope that leads a search to subsets that predict well and are compatible with invariance.
 
 The gate of the predictive posterior is open or shut. Here a subset that would not pass pays for what its deviance
-T = −2 log Λ is too much: −½ cost(z) − ½κ·max(0, T − allowed), where allowed is the mean of T plus `width` standard
+T = −2 log Λ is too much: −½ cost(z) − ½κ·max(0, T − allowed). What is allowed is the mean of T plus `width` standard
 deviations, for environments that differ by as much as is tolerated.
 """
 
@@ -26,8 +26,8 @@ from ..kernels.active_set import active_set, flip_log_shares
 @dataclass(frozen=True)
 class SoftGate:
     """price: of a column, as in the predictive posterior; excess: of the deviance where environments differ by as much
-    as is tolerated; width: how many standard deviations are allowed above the mean; kappa: what a unit of deviance above
-    that costs, nothing at an open gate."""
+    as is tolerated; width: how many standard deviations are allowed above the mean; kappa: what a unit of deviance
+    beyond costs, nothing at an open gate."""
 
     price: float
     excess: float
@@ -88,7 +88,7 @@ class CompiledNeighbours(Neighbours):
         return self._gate.values(gain, columns, deviance, mean[kind], variance[kind])
 
     def _law(self, size: Integers) -> tuple[Floats, Floats]:
-        """Mean and variance of the deviance after a feature of each pattern has been added, and after it was removed."""
+        """Mean and variance of the deviance after a feature of each pattern was added, and after it was removed."""
         key = size.tobytes()
         if key not in self._laws:
             ranks = np.vstack([size + self._patterns, size - self._patterns])
