@@ -144,11 +144,10 @@ class Examined:
         """Test those of masks (n, p) that are new."""
         packed = np.packbits(masks, axis=1)
         _, first = np.unique(packed, axis=0, return_index=True)
-        fresh = [row for row in np.sort(first) if packed[row].tobytes() not in self._keys]
-        log_prior = self.target.prior.log_prob(masks[fresh])
-        fresh = np.array(fresh, dtype=np.intp)[log_prior > -np.inf]
-        if len(fresh):
-            values = self.model.log_ratio_many(masks[fresh]) + log_prior[log_prior > -np.inf]
+        inside = self.target.prior.log_prob(masks) > -np.inf
+        fresh = [row for row in np.sort(first) if inside[row] and packed[row].tobytes() not in self._keys]
+        if fresh:
+            values = self.model.log_ratio_many(masks[fresh]) + self.target.prior.log_prob(masks[fresh])
             self.masks, self.log_joint = np.vstack([self.masks, masks[fresh]]), np.append(self.log_joint, values)
             self._keys.update(packed[row].tobytes() for row in fresh)
 

@@ -67,7 +67,7 @@ def score_members(scoring, penalty, members, matrices):
     matrices (G, k+1, k+1): work space for k = members.size.
     Where second moments cannot decide, the rows do if they are at hand. With a penalty that is not NaN, for searching,
     collinear members are not asked about: those whose pivot is below the tolerance in some group are left out and log Λ
-    of the rest is multiplied by 1 + penalty·(number left out), or divided where a reward for prediction made it positive.
+    of the rest is multiplied by 1 + penalty·(number left out), or divided where a reward for prediction makes it > 0.
     """
     if penalty == penalty:
         value = _penalised(scoring, penalty, members, matrices)
