@@ -95,6 +95,7 @@ def table(grouped: bool, binary: bool) -> MultiEnvironmentData:
 
 CONDITIONALS: dict[str, Conditional] = {
     "linear gaussian": LinearGaussian(),
+    "prediction rewarded": LinearGaussian(prediction=0.1),
     "without abilities": PlainGaussian(),
     "unit noise": UnitNoise(),
     "logistic": StatsmodelsLogistic(),

@@ -241,6 +241,11 @@ class BoundConditional(ABC):
         return np.zeros(len(as_masks(masks, self.n_features)))
 
     @property
+    def untilted(self) -> BoundConditional:
+        """The same without a reward for prediction: what engines call log Λ is log Λ here."""
+        return self
+
+    @property
     def largest_size(self) -> int:
         """Most features of a subset that the rows can fit."""
         return self.n_features

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, polygamma
@@ -10,6 +13,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import as_masks
+from ..kernels.active_set import Scoring
 from ..moments.moments import Moments
 from .base import BoundConditional, Description, Null
 from .invariance_test import InvarianceTest, Residuals, invariance_test
@@ -22,11 +26,15 @@ PIVOT_TOLERANCE = 1e-9
 
 
 class GaussianModel(BoundConditional):
-    """Base of the models whose log Λ is that of linear Gaussian fits to `moments`; data: the rows, if at hand."""
+    """Base of the models whose log Λ is that of linear Gaussian fits to `moments`; data: the rows, if at hand.
+
+    prediction: the reward λ. What engines call log Λ is then log Λ + λ · (gain of the pooled fit over the empty one).
+    """
 
     moments: Moments
     data: MultiEnvironmentData | None
     n_jobs: int | None
+    prediction: float = 0.0
 
     @property
     def features(self) -> Features:
@@ -50,7 +58,26 @@ class GaussianModel(BoundConditional):
 
     def describe(self) -> Description:
         moments = self.moments
-        return Description("linear Gaussian", moments.outcome_name, moments.environments, moments.counts)
+        name = "linear Gaussian"
+        if self.prediction > 0.0:
+            name = f"{name}, prediction rewarded by {self.prediction:g}"
+        return Description(name, moments.outcome_name, moments.environments, moments.counts)
+
+    @cached_property
+    def untilted(self) -> GaussianModel:
+        if self.prediction == 0.0:
+            return self
+        plain = copy(self)
+        plain.prediction = 0.0
+        return plain
+
+    def rewarding(self, scoring: Scoring) -> Scoring:
+        """The scoring of log Λ, with the reward for prediction in the weight of the pool."""
+        if self.prediction == 0.0:
+            return scoring
+        weights = scoring.weights.copy()
+        weights[-1] -= 0.5 * self.prediction * self.moments.n_rows
+        return scoring._replace(weights=weights)
 
     def null_many(self, masks: ArrayLike) -> Null:
         """Under invariance RSS/σ² is chi-square in every environment and in the pool, and −2 log Λ is independent of

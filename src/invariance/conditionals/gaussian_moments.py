@@ -43,11 +43,14 @@ class GaussianFromMoments(GaussianModel):
     1e-9) is decided by the rows where these are at hand; with moments alone its log ratio is -inf.
     """
 
-    def __init__(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> None:
+    def __init__(
+        self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None, prediction: float = 0.0
+    ) -> None:
         self.data = data if isinstance(data, MultiEnvironmentData) else None
         self.moments = Moments.from_data(data) if isinstance(data, MultiEnvironmentData) else data
         self.moments.check_outcome()
         self.n_jobs = n_jobs
+        self.prediction = prediction
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._supported(masks, np.nan)
@@ -226,12 +229,16 @@ class GaussianFromMoments(GaussianModel):
         """With the rows, which take longer to prepare, for what second moments cannot decide."""
         return self._scoring
 
-    @cached_property
+    @property
     def _scoring(self) -> Scoring:
-        return self._from_moments._replace(rows=self._rows())
+        return self._from_moments._replace(rows=self._rows)
+
+    @property
+    def _from_moments(self) -> Scoring:
+        return self.rewarding(self._untilted_from_moments)
 
     @cached_property
-    def _from_moments(self) -> Scoring:
+    def _untilted_from_moments(self) -> Scoring:
         moments = self.moments
         diagonal = np.einsum("gjj->gj", moments.scatter)
         scale, weights = inverse_scales(diagonal, moments.present), group_weights(moments.group_counts)
@@ -242,6 +249,7 @@ class GaussianFromMoments(GaussianModel):
     def _always_independent(self) -> bool:
         return always_decidable(self.moments, self._from_moments.inverse_scale, PIVOT_TOLERANCE)
 
+    @cached_property
     def _rows(self) -> GroupRows:
         if self.data is None or self._always_independent:
             return no_rows(self.moments)

@@ -57,9 +57,10 @@ class GaussianOnDemand(GaussianModel):
 
     data: MultiEnvironmentData
 
-    def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
+    def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
         self.data = data
         self.n_jobs = n_jobs
+        self.prediction = prediction
         p, n_environments = data.features.n_columns, data.n_environments
         origin = np.append(data.X[0], data.y[0])
         shifts, minimum, maximum = (np.empty((n_environments, p + 1)) for _ in range(3))
@@ -96,7 +97,7 @@ class GaussianOnDemand(GaussianModel):
         starts, stops = np.append(self._bounds[:-1], 0), np.append(self._bounds[1:], self._bounds[-1])
         rows = GroupRows(self._centred, starts, stops, counts, self._gaps)
         scale = inverse_scales(diagonal, self.moments.varies)
-        return Scoring(self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE, rows)
+        return self.rewarding(Scoring(self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE, rows))
 
     def scoring(self) -> Scoring | None:
         return None if self.features.grouped else self._scored_with()
@@ -184,4 +185,5 @@ class GaussianOnDemand(GaussianModel):
         used = np.flatnonzero(chosen.any(axis=0))
         if not len(used):
             used = np.array([0])
-        return GaussianFromMoments(self.data.narrowed(np.isin(np.arange(self.n_features), used))), used
+        narrowed = self.data.narrowed(np.isin(np.arange(self.n_features), used))
+        return GaussianFromMoments(narrowed, prediction=self.prediction), used

@@ -32,7 +32,8 @@ class Findings:
     @cached_property
     def predictive(self) -> Posterior | None:
         """The posterior over compatible subsets by how well they predict; None where no subset is compatible."""
-        return predictive_posterior(self.target, self.tolerance, self.engine, self.options)
+        known = self.posterior.masks
+        return predictive_posterior(self.target, self.tolerance, self.engine, self.options, known)
 
 
 class Rule(Protocol):

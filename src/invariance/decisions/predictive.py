@@ -19,6 +19,7 @@ from ..data.features import Features
 from ..data.subsets import Subset, as_masks
 from ..exceptions import NothingScoredError
 from ..inference.base import Engine, RunOptions
+from ..inference.enumeration import Enumeration
 from ..inference.subset_blocks import subset_blocks
 from ..inference.target import Target
 from ..posterior.judge import Judge
@@ -126,15 +127,33 @@ class PredictiveSource:
         return None if table is None else (table[0], self.model.log_ratio_many(table[0]), table[2])
 
 
-def predictive_posterior(target: Target, tolerance: Tolerance, engine: Engine, options: RunOptions) -> Posterior | None:
-    """Over the subsets that reach the tolerance's level or, where none does, its weak level; None where none does."""
+def predictive_posterior(
+    target: Target, tolerance: Tolerance, engine: Engine, options: RunOptions, known: Mask | None = None
+) -> Posterior | None:
+    """Over the subsets that reach the tolerance's level or, where none does, its weak level; None where none does.
+
+    Exact where the engine is. Other engines estimate how often a chain is where, which the gate would stop at once:
+    there a search takes their place. known (k, p): subsets that are worth a look.
+    """
     for accepted in dict.fromkeys((tolerance, tolerance.weak)):
-        model = PredictiveModel(target.model, accepted, prior=target.prior, n_jobs=options.n_jobs)
-        try:
-            return _described(engine.run(Target(model, target.prior), options), model)
-        except NothingScoredError:
-            continue
+        model = PredictiveModel(target.model.untilted, accepted, prior=target.prior, n_jobs=options.n_jobs)
+        found = _over_compatible(target, model, engine, options, known)
+        if found is not None:
+            return found
     return None
+
+
+def _over_compatible(
+    target: Target, model: PredictiveModel, engine: Engine, options: RunOptions, known: Mask | None
+) -> Posterior | None:
+    if not isinstance(engine, Enumeration):
+        from .predictive_search import searched_posterior
+
+        return searched_posterior(target, model, options, known)
+    try:
+        return _described(engine.run(Target(model, target.prior), options), model)
+    except NothingScoredError:
+        return None
 
 
 def _described(posterior: Posterior, model: PredictiveModel) -> Posterior:

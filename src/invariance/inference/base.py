@@ -47,6 +47,8 @@ def described(target: Target) -> dict[str, Any]:
 
 
 def judged(target: Target, posterior: AnyPosterior) -> AnyPosterior:
-    """The posterior, with a verdict where its most probable subset is far from invariant."""
-    verdict = verdict_of(target.model, posterior.masks, posterior.log_ratios, posterior.n_subsets)
+    """The posterior with log Λ in its table, and a verdict where its most probable subset is far from invariant."""
+    if target.model.untilted is not target.model:
+        posterior = replace(posterior, log_ratios=target.log_ratios(posterior.masks, posterior.log_ratios))
+    verdict = verdict_of(target.model.untilted, posterior.masks, posterior.log_ratios, posterior.n_subsets)
     return posterior if verdict is None else replace(posterior, verdict=verdict)

@@ -301,7 +301,8 @@ class ExactSource:
         order = order[: np.searchsorted(cumulative, mass) + 1]
         masks = self.space.expand(self.space.blocks.masks(order))
         log_probability = self.log_posterior[order]
-        return masks, log_probability + self.log_evidence - self.target.prior.log_prob(masks), log_probability
+        values = log_probability + self.log_evidence - self.target.prior.log_prob(masks)
+        return masks, self.target.log_ratios(masks, values), log_probability
 
 
 def enumeration_steps(target: Target) -> int:

@@ -69,6 +69,11 @@ class Target:
             log_ratios = self.model.log_ratio_many(masks)
         return log_ratios + self.prior.log_prob(masks)
 
+    def log_ratios(self, masks: Mask, values: Floats) -> Floats:
+        """(S,) log Λ of masks (S, p), which engines know as `values`: these, unless the model rewards prediction"""
+        plain = self.model.untilted
+        return values if plain is self.model else plain.log_ratio_many(masks)
+
     def nothing_scored(self) -> NothingScoredError:
         """The error when not even the features that are forced in can be scored, with the reason."""
         forced = [name for name, flag in zip(self.prior.feature_names, self.start, strict=True) if flag]

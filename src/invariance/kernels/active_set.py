@@ -281,6 +281,47 @@ def _outcome_from_rows(scoring, state, g):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _flip_ratios(scoring, state, g):
+    """state.ratio[j] = what the subset with column j flipped leaves of the outcome in group g over what it leaves now;
+    NaN where undecidable, 1 for the outcome. False when the outcome is determined by the active columns.
+    """
+    y, tolerance = scoring.outcome, scoring.tolerance
+    ratio, inverse = state.ratio, state.inverse
+    scale = scoring.inverse_scale[g]
+    remaining, covariance = state.remaining[g], state.covariance[g]
+    smallest, highest = tolerance, np.inf
+    if not remaining[y] >= tolerance and rows_at_hand(scoring.rows):
+        _outcome_from_rows(scoring, state, g)
+        smallest = max(DEPENDENT, tolerance * remaining[y])
+        highest = min(1.0 / tolerance, tolerance / remaining[y])
+    residual = remaining[y]
+    if not residual >= smallest:
+        return False
+    over_residual = 1.0 / residual
+    for j in range(scale.size):
+        after = residual - covariance[j] * covariance[j] / remaining[j]
+        decidable = remaining[j] >= tolerance and after >= smallest
+        value = after * over_residual if decidable else np.nan
+        ratio[j] = value if scale[j] > 0.0 else 1.0
+    k, rows, active = state.size[g], state.rows[g], state.active[g]
+    _invert_factor(rows, active, k, inverse)
+    coefficient, variance = state.fits[0], state.fits[1]
+    for j in range(k):
+        coefficient[j] = 0.0
+        variance[j] = 0.0
+    for i in range(k):
+        row, with_outcome = inverse[i], rows[i, y]
+        for j in range(i + 1):
+            coefficient[j] += row[j] * with_outcome
+            variance[j] += row[j] * row[j]
+    for j in range(k):
+        value = 1.0 + coefficient[j] * coefficient[j] / (variance[j] * residual)
+        ratio[active[j]] = value if value < highest else np.nan
+    ratio[y] = 1.0
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def flip_scores(scoring, state, change):
     """change[j] = log Λ with column j flipped minus log Λ now; NaN where undecidable. The outcome's entry is NaN.
 
@@ -289,43 +330,28 @@ def flip_scores(scoring, state, change):
     moments decide: the way there and the way back are decidable together.
     False, with all of `change` NaN, when the outcome is determined by the active columns.
     """
-    n_groups, d = scoring.inverse_scale.shape
-    y, tolerance = scoring.outcome, scoring.tolerance
-    ratio, inverse = state.ratio, state.inverse
     change[:] = 0.0
-    for g in range(n_groups):
-        scale = scoring.inverse_scale[g]
-        remaining, covariance = state.remaining[g], state.covariance[g]
-        smallest, highest = tolerance, np.inf
-        if not remaining[y] >= tolerance and rows_at_hand(scoring.rows):
-            _outcome_from_rows(scoring, state, g)
-            smallest = max(DEPENDENT, tolerance * remaining[y])
-            highest = min(1.0 / tolerance, tolerance / remaining[y])
-        residual = remaining[y]
-        if not residual >= smallest:
+    for g in range(scoring.weights.size):
+        if not _flip_ratios(scoring, state, g):
             change[:] = np.nan
             return False
-        over_residual = 1.0 / residual
-        for j in range(d):
-            after = residual - covariance[j] * covariance[j] / remaining[j]
-            decidable = remaining[j] >= tolerance and after >= smallest
-            value = after * over_residual if decidable else np.nan
-            ratio[j] = value if scale[j] > 0.0 else 1.0
-        k, rows, active = state.size[g], state.rows[g], state.active[g]
-        _invert_factor(rows, active, k, inverse)
-        coefficient, variance = state.fits[0], state.fits[1]
-        for j in range(k):
-            coefficient[j] = 0.0
-            variance[j] = 0.0
-        for i in range(k):
-            row, with_outcome = inverse[i], rows[i, y]
-            for j in range(i + 1):
-                coefficient[j] += row[j] * with_outcome
-                variance[j] += row[j] * row[j]
-        for j in range(k):
-            value = 1.0 + coefficient[j] * coefficient[j] / (variance[j] * residual)
-            ratio[active[j]] = value if value < highest else np.nan
-        ratio[y] = 1.0
-        add_weighted_log(change, scoring.weights[g], ratio)
-    change[y] = np.nan
+        add_weighted_log(change, scoring.weights[g], state.ratio)
+    change[scoring.outcome] = np.nan
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def flip_log_shares(scoring, state, included, out):
+    """out[g, j] = log of what the subset `included` (d,) with column j flipped leaves of the outcome in group g; NaN
+    where undecidable. The outcome's entry is the subset's own. False, with all NaN, when that is undecidable.
+    """
+    out[:] = np.nan
+    if not load(scoring, state, included):
+        return False
+    for g in range(scoring.weights.size):
+        if not _flip_ratios(scoring, state, g):
+            out[:] = np.nan
+            return False
+        out[g] = np.log(state.remaining[g, scoring.outcome])
+        add_weighted_log(out[g], 1.0, state.ratio)
     return True

@@ -67,7 +67,7 @@ def score_members(scoring, penalty, members, matrices):
     matrices (G, k+1, k+1): work space for k = members.size.
     Where second moments cannot decide, the rows do if they are at hand. With a penalty that is not NaN, for searching,
     collinear members are not asked about: those whose pivot is below the tolerance in some group are left out and log Λ
-    of the rest, which is at most 0, is multiplied by 1 + penalty·(number left out).
+    of the rest is multiplied by 1 + penalty·(number left out), or divided where a reward for prediction makes it > 0.
     """
     if penalty == penalty:
         value = _penalised(scoring, penalty, members, matrices)
@@ -99,7 +99,9 @@ def _penalised(scoring, penalty, members, matrices):
             return np.nan
         total += scoring.weights[g] * np.log(matrices[g, k, k])
     total = settled(total, scoring.weights)
-    return total * (1.0 + penalty * left_out) if left_out else total
+    if left_out == 0:
+        return total
+    return total * (1.0 + penalty * left_out) if total <= 0.0 else total / (1.0 + penalty * left_out)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -38,8 +38,11 @@ def reciprocal_pivot(pivot, absent, tolerance):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def settled(log_ratio, weights):
-    """A local fit cannot be worse than the pooled one: rounding above 0 is 0, more than rounding is undecidable."""
-    if log_ratio > 0.0:
+    """A local fit cannot be worse than the pooled one: rounding above 0 is 0, more than rounding is undecidable.
+
+    Weights that sum to less than 0 reward prediction; then there is no such bound.
+    """
+    if log_ratio > 0.0 and weights.sum() >= 0.0:
         return 0.0 if log_ratio <= 1e-6 + 1e-9 * abs(weights[-1]) else np.nan
     return log_ratio
 

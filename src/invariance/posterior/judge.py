@@ -24,6 +24,9 @@ class Judge:
     model: BoundConditional
     tolerance: Tolerance = field(default_factory=Tolerance)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "model", self.model.untilted)
+
     def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None) -> Evidence:
         """Of the subsets in masks (S, p), whose log Λ (S,) may be known."""
         chosen = as_masks(masks, self.model.n_features)

@@ -175,7 +175,7 @@ class Tempering:
         rounds: list[list[Round]],
         visited: Visited,
     ) -> Evidence:
-        if target.model.describe().n_environments == 1:
+        if target.model.describe().n_environments == 1 and target.model.untilted is target.model:
             return Evidence(0.0, 0.0, "one environment")
         traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
         return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(target, crew, proposals, traces)

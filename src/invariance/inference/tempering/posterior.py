@@ -195,9 +195,10 @@ def tempering_posterior(
     reached = verdict.reached(precision, agreement)
     n_sweeps = sum(len(part.draws) for part in sampled.rounds[0])
     mode = int(np.argmax(log_joint))
-    tail = (
-        1.0 if _all_seen(sampled, target.prior) else tail_probability(target.model, masks[mode], check.log_ratios[mode])
-    )
+    tail = 1.0
+    if not _all_seen(sampled, target.prior):
+        (log_ratio,) = target.log_ratios(masks[mode : mode + 1], check.log_ratios[mode : mode + 1])
+        tail = tail_probability(target.model, masks[mode], log_ratio)
     problem = _problem(sampled, best_log_probability if missed else None, agreement, tail)
     notes = [] if check.note is None else [check.note]
     notes.append(_verdict_note(sampled, reached, problem is None, precision, agreement, n_sweeps))

@@ -191,7 +191,8 @@ def variational_posterior(
     for doubt in doubts:
         notes.append(f"{doubt} {_better_engine(prior, q)}")
         warnings.warn(notes[-1], ApproximationWarning, stacklevel=2)
-    verdict = verdict_of(target.model, reweighted.masks, reweighted.log_ratios, prior.support_size())
+    reweighted_ratios = target.log_ratios(reweighted.masks, reweighted.log_ratios)
+    verdict = verdict_of(target.model.untilted, reweighted.masks, reweighted_ratios, prior.support_size())
     return VariationalPosterior(
         **described(target),
         inclusion=q.inclusion,
@@ -228,7 +229,7 @@ def variational_posterior(
             "reweighted": {
                 "inclusion": reweighted.inclusion.tolist(),
                 "subsets": [np.flatnonzero(mask).tolist() for mask in reweighted.masks],
-                "log_ratios": reweighted.log_ratios.tolist(),
+                "log_ratios": reweighted_ratios.tolist(),
                 "log_probabilities": reweighted.log_probabilities.tolist(),
                 "log_evidence": reweighted.log_evidence,
                 "verdict": None if verdict is None else verdict.to_plain(),
