@@ -268,7 +268,7 @@ class _Column:
 
 
 def _subset_columns(posterior: Posterior, top: int) -> list[_Column]:
-    """What is said of the first `top` subsets; their evidence where it is known and there is more than one environment."""
+    """What is said of the first `top` subsets; their evidence where it is known and environments can be compared."""
     probabilities = np.exp(posterior.log_probabilities[:top])
     columns = [
         _Column("prob.", "probability", 6, [format_probability(value) for value in probabilities]),
