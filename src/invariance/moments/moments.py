@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,11 +26,9 @@ from ..data.encoding import Encoding
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
+from .choosing import choosing
 from .merging import joined_columns, joined_encoding, restored
-from .parts import Part, merged, of_rows, removed
-
-# Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
-_DEPENDENT = 1e-12
+from .parts import Part, adding, fill_pool, merged, of_rows, removed
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +149,7 @@ class Moments:
             if not self._zero_or_one(columns):
                 continue
             for g in range(self.n_environments + 1):
-                present[g, columns] &= _adding(self.scatter[g][np.ix_(columns, columns)], present[g, columns])
+                present[g, columns] &= adding(self.scatter[g][np.ix_(columns, columns)], present[g, columns])
         return present
 
     def _zero_or_one(self, columns: NDArray[np.intp]) -> bool:
@@ -218,14 +216,18 @@ class Moments:
 
     def _dropping(self, constant: Mask) -> Moments:
         """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
+        left = self.without_constant(constant)
+        gone = [name for name in self.feature_names if name not in left.feature_names]
+        columns = [name for name in self._names(constant) if self._owner(name) not in gone]
+        announce_constant(gone, self.n_features, columns)
+        return left
+
+    def without_constant(self, constant: Mask) -> Moments:
+        """With columns (d,) that are the same in all rows among `constants`."""
         if not constant.any():
             return self
         values = dict(zip(self._names(constant), (self.origin + self.shifts[0])[constant].tolist(), strict=True))
-        left = self._reordered(tuple(self._names(~constant)))
-        gone = [name for name in self.feature_names if name not in left.feature_names]
-        columns = [name for name in values if self._owner(name) not in gone]
-        announce_constant(gone, self.n_features, columns)
-        return replace(left, constants={**self.constants, **values})
+        return replace(self.of_columns(tuple(self._names(~constant))), constants={**self.constants, **values})
 
     def _owner(self, column: str) -> str:
         """The feature that a column belongs to, or did before it was left out."""
@@ -239,8 +241,8 @@ class Moments:
         """
         encoding = joined_encoding(self, other)
         columns, constants = joined_columns(self, other)
-        first = restored(self, columns)._reordered(columns)
-        second = restored(other, columns)._reordered(columns)._measured_from(first.origin)
+        first = restored(self, columns).of_columns(columns)
+        second = restored(other, columns).of_columns(columns)._measured_from(first.origin)
         environments = tuple(dict.fromkeys(first.environments + second.environments))
         parts = (merged(first._part_of(label), second._part_of(label)) for label in environments)
         both = _assembled(columns, first.outcome, environments, first.origin, parts)
@@ -265,7 +267,7 @@ class Moments:
             )
         if self.rounding is None:
             raise DataError("these moments were not computed from rows, so that none can be removed.")
-        part = self._part(e)
+        part = self.part(e)
         if part.n_rows < 2:
             raise DataError(f"environment {environment!r} has {part.n_rows} row; the last row cannot be removed.")
         beyond = np.stack([values <= part.minimum, values >= part.maximum]) & (part.at_ends == 0)
@@ -280,7 +282,7 @@ class Moments:
                 f"environment {environment!r} to be known to nine digits: the row is far from the others there. "
                 "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
             )
-        parts = (left if label == environment else self._part(i) for i, label in enumerate(self.environments))
+        parts = (left if label == environment else self.part(i) for i, label in enumerate(self.environments))
         remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
         kept = ("groups", "encoding", "constants", "dropped_rows")
         remaining = replace(remaining, **{name: getattr(self, name) for name in kept})
@@ -291,6 +293,10 @@ class Moments:
             return left_over
         means = {**left_over.constants, **dict(zip(left_over.columns, left_over.pooled_mean.tolist(), strict=True))}
         return replace(left_over, encoding=left_over.encoding.occurring_in(means, left_over.n_rows))
+
+    def choosing(self, environments: Sequence[Hashable]) -> Moments:
+        """Moments of the rows of these environments alone; features that are constant there are left out."""
+        return choosing(self, environments)
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
@@ -323,7 +329,8 @@ class Moments:
     def _names(self, chosen: Mask) -> list[str]:
         return [self.columns[j] for j in np.flatnonzero(chosen)]
 
-    def _reordered(self, columns: tuple[str, ...]) -> Moments:
+    def of_columns(self, columns: tuple[str, ...]) -> Moments:
+        """Those columns, the outcome among them, in that order."""
         if columns == self.columns:
             return self
         order = [self.columns.index(name) for name in columns]
@@ -346,9 +353,10 @@ class Moments:
         return replace(self, origin=origin, shifts=self.shifts + (self.origin - origin))
 
     def _part_of(self, environment: Hashable) -> Part | None:
-        return self._part(self.environments.index(environment)) if environment in self.environments else None
+        return self.part(self.environments.index(environment)) if environment in self.environments else None
 
-    def _part(self, e: int) -> Part:
+    def part(self, e: int) -> Part:
+        """The environment at place e."""
         d = len(self.columns)
         return Part(
             n_rows=int(self.counts[e]),
@@ -359,17 +367,6 @@ class Moments:
             rounding=np.full(d, np.inf) if self.rounding is None else self.rounding[e],
             scatter=self.scatter[e],
         )
-
-
-def _adding(scatter: Floats, varying: Mask) -> Mask:
-    """(m,) the varying columns that are no combination of those before them"""
-    adding = np.zeros(len(scatter), dtype=bool)
-    left = scatter.copy()
-    for c in np.flatnonzero(varying):
-        if left[c, c] > _DEPENDENT * scatter[c, c]:
-            adding[c] = True
-            left -= np.outer(left[:, c], left[c]) / left[c, c]
-    return adding
 
 
 def _assembled(
@@ -386,13 +383,6 @@ def _assembled(
     scatter = np.empty((n_environments + 1, d, d))
     for e, part in enumerate(parts):
         counts[e], shifts[e], minimum[e], maximum[e], at_ends[e], rounding[e], scatter[e] = part
-    _fill_pool(counts, shifts, scatter)
+    fill_pool(counts, shifts, scatter)
     spread = shifts, minimum, maximum, scatter, at_ends, rounding
     return Moments(columns, outcome, environments, counts, origin, *spread)
-
-
-def _fill_pool(counts: Integers, shifts: Floats, scatter: Floats) -> None:
-    gaps = shifts - counts @ shifts / counts.sum()
-    np.matmul((gaps * counts[:, None]).T, gaps, out=scatter[-1])
-    for local in scatter[:-1]:
-        scatter[-1] += local

@@ -15,6 +15,8 @@ _EPSILON = float(np.finfo(float).eps)
 # What is left of a column's scatter when a row is removed must be known to this relative accuracy.
 _RESOLVED = 1e-9
 _ROWS_PER_BLOCK = 65_536
+# Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
+_DEPENDENT = 1e-12
 
 
 class Part(NamedTuple):
@@ -84,3 +86,29 @@ def removed(part: Part, values: Floats, origin: Floats) -> tuple[Part, Mask]:
     unresolved = ~(rounding <= _RESOLVED * np.diagonal(scatter))
     shift = np.where(constant, only - origin, part.shift - deviation / n)
     return Part(n, shift, minimum, maximum, at_ends, rounding, scatter), unresolved
+
+
+def fill_pool(counts: Integers, shifts: Floats, scatter: Floats) -> None:
+    """Into the last of scatter (E + 1, d, d): centred products over all rows, from those of each environment."""
+    gaps = shifts - counts @ shifts / counts.sum()
+    np.matmul((gaps * counts[:, None]).T, gaps, out=scatter[-1])
+    for local in scatter[:-1]:
+        scatter[-1] += local
+
+
+def filled_pool(counts: Integers, shifts: Floats, local: Floats) -> Floats:
+    """(E + 1, d, d) centred products of each environment (E, d, d) and of the pool"""
+    scatter = np.concatenate([local, np.empty((1, *local.shape[1:]))])
+    fill_pool(counts, shifts, scatter)
+    return scatter
+
+
+def adding(scatter: Floats, varying: Mask) -> Mask:
+    """(m,) the varying columns that are no combination of those before them"""
+    adding = np.zeros(len(scatter), dtype=bool)
+    left = scatter.copy()
+    for c in np.flatnonzero(varying):
+        if left[c, c] > _DEPENDENT * scatter[c, c]:
+            adding[c] = True
+            left -= np.outer(left[:, c], left[c]) / left[c, c]
+    return adding

@@ -1,0 +1,103 @@
+"""Which environment breaks the invariance of a subset: each of them against all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.arrays import Mask
+from ..conditionals.base import BoundConditional
+from ..conditionals.gaussian import GaussianModel
+from ..moments.choosing import against_the_rest
+from ..moments.moments import Moments
+from .deviation import Deviation, NestedFits, deviation, fits_of_moments, fits_of_rows
+
+
+class Broken(NamedTuple):
+    """The environment that deviates most from all others, with the p-value and the part (intercept, slopes, variance)
+    that does. Of two environments neither is the one that deviates: environment is None."""
+
+    environment: Hashable | None
+    p_value: float
+    part: str
+
+
+@dataclass(frozen=True)
+class EnvironmentTest:
+    """One environment against the rows of all others together; deviation is None where the fits cannot be decided."""
+
+    environment: Hashable
+    rows: int
+    deviation: Deviation | None
+
+
+class SubsetTests:
+    """The tests of one subset (p,) under a linear Gaussian model: from second moments or, where these cannot decide,
+    from the rows."""
+
+    def __init__(self, model: GaussianModel, mask: Mask) -> None:
+        self._model, self._mask = model, mask
+        self._moments = _moments_of(model, mask)
+        self._excess = float(model.excess_kurtosis(mask[None])[0])
+
+    def all_environments(self) -> Deviation | None:
+        """All environments against one common fit."""
+        groups = list(range(self._moments.n_environments))
+        return self._test(self._moments, lambda places: [places == e for e in groups])
+
+    def each(self) -> tuple[EnvironmentTest, ...]:
+        return tuple(map(self.against_the_rest, range(self._moments.n_environments)))
+
+    def against_the_rest(self, e: int) -> EnvironmentTest:
+        """The environment at place e."""
+        tested = self._test(against_the_rest(self._moments, e), lambda places: [places == e, places != e])
+        return EnvironmentTest(self._moments.environments[e], int(self._moments.counts[e]), tested)
+
+    def _test(self, moments: Moments, split: Callable[[NDArray[np.intp]], list[Mask]]) -> Deviation | None:
+        fits = fits_of_moments(moments)
+        if np.isnan([fit.rss for fit in (*fits.own, fits.within, fits.pooled)]).any():
+            fits = self._by_rows(split) or fits
+        return deviation(fits, self._excess)
+
+    def _by_rows(self, split: Callable[[NDArray[np.intp]], list[Mask]]) -> NestedFits | None:
+        data = self._model.rows
+        if data is None:
+            return None
+        groups = [np.flatnonzero(rows) for rows in split(data.environment_index)]
+        return fits_of_rows(data.X[:, data.features.expand(self._mask)], data.y, groups)
+
+
+def _moments_of(model: GaussianModel, mask: Mask) -> Moments:
+    """Of the columns of one subset (p,)."""
+    if not model.moments.scatter.size and model.rows is not None:
+        return Moments.from_data(model.rows.narrowed(mask))
+    columns = model.features.chosen(mask).columns
+    return model.moments.of_columns((*columns, model.moments.outcome_name))
+
+
+def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
+    """The environment in which a subset (p,) is least like in the others. None where that cannot be told: with one
+    environment, fits that cannot be decided, or a model that is not linear Gaussian."""
+    if not isinstance(model, GaussianModel) or model.moments.n_environments < 2:
+        return None
+    return most_deviating(SubsetTests(model, mask).each())
+
+
+def where_it_breaks(model: BoundConditional, chosen: Mask, feature: int) -> Broken | None:
+    """As `breaking_environment`, of a subset (p,) joined by a feature."""
+    joined = chosen.copy()
+    joined[feature] = True
+    return breaking_environment(model, joined)
+
+
+def most_deviating(tests: tuple[EnvironmentTest, ...]) -> Broken | None:
+    """By the smallest p-value and, where several are 0 in float64, by the largest T."""
+    decided = [(test.environment, test.deviation) for test in tests if test.deviation is not None]
+    if not decided:
+        return None
+    label, worst = min(decided, key=lambda pair: (pair[1].p_value, -pair[1].deviance))
+    return Broken(label if len(tests) > 2 else None, worst.p_value, worst.worst_part)

@@ -1,0 +1,75 @@
+"""Moments of some of the environments, and of one against all others: sums of what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._tools.arrays import Integers
+from ..data.checks import quoted
+from ..data.labels import places_of
+from ..exceptions import DataError
+from .parts import Part, filled_pool, merged
+
+if TYPE_CHECKING:
+    from .moments import Moments
+
+
+def choosing(moments: Moments, labels: Sequence[Hashable]) -> Moments:
+    """Those of the environments with these labels, in the order of the moments.
+
+    Features that are constant there are among `constants`, as they are of data that never had the other environments.
+    """
+    left = _of_environments(moments, np.unique(places_of(labels, moments.environments)))
+    constant = ~left.varies[-1]
+    constant[left.outcome] = False
+    if constant[left.feature_columns].all():
+        raise DataError(f"every feature is constant in {quoted(left.environments)}. Choose more environments.")
+    narrowed = left.without_constant(constant)
+    if narrowed.encoding is None:
+        return narrowed
+    means = {**narrowed.constants, **dict(zip(narrowed.columns, narrowed.pooled_mean.tolist(), strict=True))}
+    return replace(narrowed, encoding=narrowed.encoding.occurring_in(means, narrowed.n_rows))
+
+
+def _of_environments(moments: Moments, kept: Integers) -> Moments:
+    environments = tuple(moments.environments[e] for e in kept)
+    counts, shifts = moments.counts[kept], moments.shifts[kept]
+    return replace(
+        moments,
+        environments=environments,
+        counts=counts,
+        shifts=shifts,
+        minimum=moments.minimum[kept],
+        maximum=moments.maximum[kept],
+        scatter=filled_pool(counts, shifts, moments.scatter[kept]),
+        at_ends=None if moments.at_ends is None else moments.at_ends[kept],
+        rounding=None if moments.rounding is None else moments.rounding[kept],
+        dropped_rows={k: n for k, n in moments.dropped_rows.items() if k is None or k in environments},
+    )
+
+
+def against_the_rest(moments: Moments, e: int) -> Moments:
+    """Two environments: the one at place e, and the rows of all others together."""
+    rest: Part | None = None
+    for other in range(moments.n_environments):
+        if other != e:
+            rest = merged(rest, moments.part(other))
+    assert rest is not None
+    own = moments.part(e)
+    both = {name: np.stack([getattr(own, name), getattr(rest, name)]) for name in ("minimum", "maximum")}
+    counts, shifts = np.array([own.n_rows, rest.n_rows]), np.stack([own.shift, rest.shift])
+    return replace(
+        moments,
+        environments=(moments.environments[e], None),
+        counts=counts,
+        shifts=shifts,
+        scatter=filled_pool(counts, shifts, np.stack([own.scatter, rest.scatter])),
+        at_ends=None,
+        rounding=None,
+        dropped_rows={},
+        **both,
+    )
