@@ -19,6 +19,7 @@ from ..conditionals.tolerance import Tolerance
 from ..data.checks import warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.base import Findings, Rule
+from ..decisions.decision import Decision, FitSummary
 from ..decisions.registry import as_rule
 from ..exceptions import NotInvariantWarning, SettingError, WrongTypeError
 from ..inference.base import Engine, RunOptions
@@ -62,6 +63,7 @@ class BIP(EnvironmentSelector):
     posterior_ : the Posterior over invariant subsets (the paper's), of the features that vary
     predictive_ : the Posterior over subsets compatible with invariance, by how well they predict; None where there is
         no such subset
+    decision_ : what was decided, with the reasons, for people to read: the verdict, and what can be said of each feature
     invariant_ : whether the selected features are, together, compatible with invariance
     inclusion_probabilities_, support_ : (n_features_in_,); constant features have 0, False, and columns of a group
         share theirs
@@ -150,6 +152,7 @@ class BIP(EnvironmentSelector):
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         self._findings = Findings(target, self.posterior_, engine, options, tolerance)
         selected = rule.select(self._findings)
+        self._decision = Decision(self._findings, selected, rule)
         self.invariant_ = bool(self._findings.judge.compatible(selected[None])[0])
         if not self.invariant_:
             warn(_not_invariant(self._findings, selected), NotInvariantWarning)
@@ -160,6 +163,16 @@ class BIP(EnvironmentSelector):
         """The posterior over subsets compatible with invariance, by how well they predict."""
         check_is_fitted(self)
         return self._findings.predictive
+
+    @property
+    def decision_(self) -> Decision:
+        """What was decided, with the reasons, for people to read."""
+        check_is_fitted(self)
+        return self._decision
+
+    def summary(self, top: int = 10) -> FitSummary:
+        """The decision and, after it, the posterior with its `top` subsets: text within 80 columns, or HTML."""
+        return FitSummary(self.decision_, self.posterior_.summary(top))
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
         self._fit = self.__dict__.pop("_model").fit(selected, local=False)

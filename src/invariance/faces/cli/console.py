@@ -15,6 +15,7 @@ from .advice import for_command_line
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from ...decisions.decision import Decision
     from ...posterior.summary import Summary
 
 _ONE_LINE = 1_000_000
@@ -34,8 +35,8 @@ def say(kind: str, message: str) -> None:
     Console(stderr=True).print(text, soft_wrap=True)
 
 
-def show(content: Summary | str) -> None:
-    """Print text, or a summary with colours where standard output is a terminal."""
+def show(content: Summary | Decision | str) -> None:
+    """Print text, or what has paragraphs with titles in colours where standard output is a terminal."""
     from rich.console import Console
     from rich.text import Text
 

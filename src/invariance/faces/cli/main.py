@@ -18,6 +18,7 @@ from .console import plain_speech, say, show
 from .names import read_names
 from .options import (
     CategoricalOption,
+    DeltaOption,
     EnvironmentOption,
     ExcludeOption,
     FeaturesOption,
@@ -25,19 +26,27 @@ from .options import (
     InferenceOption,
     JobsOption,
     JsonOption,
+    LevelOption,
     MaxSizeOption,
     Missing,
     MissingOption,
     NumericOption,
     OutcomeOption,
+    PlotKind,
+    PlotKindOption,
     PlotOption,
     PriorOption,
     SeedOption,
+    SelectOption,
+    StrictOption,
+    TauOption,
+    ThresholdOption,
 )
 from .outputs import checked_outputs, deliver, save
 from .studies import register
 
 if TYPE_CHECKING:
+    from ...conditionals.tolerance import Tolerance
     from ...data.multi_environment import MultiEnvironmentData
     from ...estimators.bip import BIP
 
@@ -82,6 +91,8 @@ Examples:
   invariance fit table.csv --outcome yield --environment site \\
       --features rain,soil,seed --max-size 2 --prior "inclusion(0.1)" \\
       --missing drop --json posterior.json --plot inclusion.png
+  invariance fit table.csv --outcome yield --environment site --strict \\
+      --plot forest.png --plot-kind coefficients
 """
 
 _COMPARE_EXAMPLES = f"""\b
@@ -147,23 +158,31 @@ def fit(
     max_size: MaxSizeOption = None,
     prior: PriorOption = "uniform",
     inference: InferenceOption = "auto",
+    select: SelectOption = "predictive",
+    threshold: ThresholdOption = 0.5,
+    delta: DeltaOption = None,
+    tau: TauOption = None,
+    level: LevelOption = None,
+    strict: StrictOption = False,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many subsets to list.")] = 10,
     missing: MissingOption = Missing.error,
     json: JsonOption = None,
     plot: PlotOption = None,
+    plot_kind: PlotKindOption = PlotKind.inclusion,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Fit the posterior over invariant subsets to a table.
+    """Find the features of a table that predict alike in every environment.
 
-    Prints the probability that each feature belongs to the invariant subset, the most probable subsets, and what they
-    mean in words.
+    Prints what was decided and why, feature by feature; then the posterior over invariant subsets: how probable each
+    feature and each subset is, and what that means in words.
     """
     with plain_speech():
         outputs = checked_outputs(json, plot, source=file)
         model = _bip(prior, max_size, inference, jobs, seed)
+        model.set_params(select=select, threshold=threshold, tolerance=_tolerance(delta, tau, level, strict))
         data = _table(file, outcome, environment, missing, features, exclude, categorical, numeric)
-        deliver(model.fit_data(data).posterior_, top, outputs)
+        deliver(model.fit_data(data), top, outputs, plot_kind)
 
 
 @app.command(epilog=_COMPARE_EXAMPLES)
@@ -234,6 +253,19 @@ def _bip(prior: str, max_size: int | None, inference: str, jobs: int | None, see
     return BIP(prior=belief, inference=engine, n_jobs=jobs or -1, random_state=seed)
 
 
+def _tolerance(delta: float | None, tau: float | None, level: float | None, strict: bool) -> Tolerance:
+    from dataclasses import replace
+
+    from ...conditionals.tolerance import Tolerance
+    from ...exceptions import SettingError
+
+    if strict and (delta or tau):
+        raise SettingError("--strict tests exact invariance: leave --delta and --tau out.")
+    given = {"delta": delta, "tau": tau, "level": level}
+    start = Tolerance.strict() if strict else Tolerance()
+    return replace(start, **{name: value for name, value in given.items() if value is not None})
+
+
 def _table(
     file: Path,
     outcome: str,
@@ -279,13 +311,15 @@ def demo(
             f"Invented blood pressures in {data.n_environments} hospitals: age, exercise and smoking cause them\n"
             "alike everywhere; the other five features result from them, differently in each.\n"
         )
-        posterior = BIP(n_jobs=-1).fit_data(data).posterior_
+        model = BIP(n_jobs=-1).fit_data(data)
+        posterior = model.posterior_
         assert data.truth is not None
         truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])
         probability = format_probability(posterior.probability(data.truth))
         found = bool((posterior.mode_mask == data.truth).all())
         verdict = "was found: it is the most probable" if found else "was not found: it is not the most probable"
-        deliver(posterior, 10, outputs, f"The true subset {truth}\n{verdict} ({probability}).", data)
+        closing = f"The true subset {truth}\n{verdict} ({probability})."
+        deliver(model, 10, outputs, closing=closing, data=data)
         if csv is not None:
             names = f"--outcome {data.outcome_name} --environment {data.environment_name}"
             show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names}")
