@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PLAIN, _CHOSEN, _FAINT, _WARN = "#3f8fd2", "#d9822b", "#9aa3ad", "#b5483a"
-_LONGEST_NAME = 28
+_LONGEST_NAME = 20
 _MOST_PANELS, _PANELS_PER_ROW = 12, 4
 _MOST_ENVIRONMENTS = 40
 _MOST_COLUMNS = 30
@@ -149,7 +149,7 @@ def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     ax.scatter(
         p_values, survey.r2, s=8 if many else 18, color=_FAINT, alpha=0.5 if many else 0.8, lw=0, rasterized=many
     )
-    order = np.argsort(-p_values, kind="stable")
+    order = np.lexsort((-survey.r2, -p_values))
     best = np.maximum.accumulate(survey.r2[order])
     ax.step(p_values[order], best, where="post", color=_PLAIN, lw=1.3, label="best R² at this p_inv or above")
     level = decision.findings.tolerance.level

@@ -63,6 +63,8 @@ def deliver(
     data: MultiEnvironmentData | None = None,
 ) -> None:
     """Save what was asked for, print the result (also when saving fails) and say where the files are."""
+    from ...decisions.decision import FitSummary
+
     posterior, saved = model.posterior_, []
     try:
         if outputs.json is not None:
@@ -75,9 +77,7 @@ def deliver(
             save(outputs.csv, lambda path: data.to_frame().to_csv(path, index=False))
             saved.append(f"Saved the data to {outputs.csv}")
     finally:
-        show(model.decision_)
-        show("")
-        show(posterior_for_command_line(posterior).summary(top))
+        show(FitSummary(model.decision_, posterior_for_command_line(posterior).summary(top)))
     for paragraph in (closing, "\n".join(saved)):
         if paragraph:
             show(f"\n{paragraph}")
