@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from test_decision import broken, decided, made
 
 from invariance.decisions.plots import PICTURES, plot_coefficients, plot_frontier, plot_subsets, save_picture
 from posteriors import run_without_package_init
-from test_decision import broken, decided, made
 
 PLAIN = decided(made())
 
@@ -123,6 +123,5 @@ def test_what_cannot_be_drawn(tmp_path: Path) -> None:
 
 
 def test_matplotlib_is_not_loaded_before_it_is_used() -> None:
-    run_without_package_init(
-        "import invariance.decisions.plots\nassert 'matplotlib' not in sys.modules, 'matplotlib is imported too early'\n"
-    )
+    code = "import invariance.decisions.plots\nassert 'matplotlib' not in sys.modules, 'imported too early'\n"
+    run_without_package_init(code)

@@ -160,10 +160,20 @@ def test_warnings_are_single_lines(workdir: Path) -> None:
 
 
 def test_fit_prints_the_summary(example: Path) -> None:
-    arguments = ("--features", "age, smoking,salt", "--max-size", "2", "--prior", "beta-binomial(1,3)", "--top", "3")
+    names = ["age", "smoking", "salt", "exercise"]
+    arguments = (
+        "--features",
+        "age, smoking,salt,exercise",
+        "--max-size",
+        "3",
+        "--prior",
+        "beta-binomial(1,3)",
+        "--top",
+        "3",
+    )
     result = fit_example(*arguments, "--inference", "exact", "--jobs", "1", "--seed", "5")
-    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", ["age", "smoking", "salt"])
-    model = BIP(prior=BetaBinomialPrior(1, 3, max_size=2)).fit_data(data)
+    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", names)
+    model = BIP(prior=BetaBinomialPrior(1, 3, max_size=3)).fit_data(data)
     assert result.exit_code == 0
     assert result.stderr == ""
     assert result.stdout == f"{model.summary(3)}\n"

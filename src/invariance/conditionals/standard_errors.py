@@ -62,7 +62,8 @@ def _collected(factors: list[_Factor]) -> StandardErrors:
 
 def _factor_of_rows(X: Floats, y: Floats) -> _Factor:
     unit, norms, _ = unit_rows(np.column_stack([X, y]))
-    return _Factor(*triangular_factor(unit, np.arange(len(unit)), DEPENDENT), norms, len(y))
+    triangle, independent = triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
+    return _Factor(triangle, independent, norms, len(y))
 
 
 def _factor_of_moments(moments: Moments, g: int, columns: NDArray[np.intp]) -> _Factor:

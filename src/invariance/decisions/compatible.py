@@ -32,7 +32,7 @@ class CompatibleSubsets:
 
     def in_all(self) -> Mask:
         """(p,) features that every listed subset holds; none where no subset is listed"""
-        return self.masks.all(axis=0) & (len(self.masks) > 0)
+        return np.asarray(self.masks.all(axis=0) & (len(self.masks) > 0))
 
 
 def compatible_subsets(findings: Findings) -> CompatibleSubsets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,7 @@ def _forest(ax: Axes, pooled: Floats, local: Floats) -> None:
     known = np.flatnonzero(np.isfinite(local[:, 0]))
     margins = np.abs(local[known][:, [1, 2]].T - local[known, 0])
     ax.errorbar(local[known, 0], known, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=_PLAIN)
-    for row in np.flatnonzero(~np.isfinite(local[:, 0])):
+    for row in np.flatnonzero(~np.isfinite(local[:, 0])).tolist():
         ax.text(0.5, row, "constant", transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize="x-small")
     ax.axvline(0.0, color="0.6", lw=0.8, ls="--", zorder=0)
     ax.locator_params(axis="x", nbins=4)
@@ -174,7 +175,7 @@ def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     return ax
 
 
-PICTURES = {
+PICTURES: dict[str, Callable[[Decision], Any]] = {
     "coefficients": plot_coefficients,
     "subsets": plot_subsets,
     "frontier": lambda decision: plot_frontier(decision).figure,

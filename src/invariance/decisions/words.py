@@ -68,12 +68,12 @@ def _flagged(decision: Decision) -> Iterator[str]:
     findings, compatible = decision.findings, decision.compatible
     chosen = format_subset(decision.selected)
     if compatible.n:
-        some = f"{'' if compatible.all_scored else 'at least '}{format_count(compatible.n)} subset"
+        p_value = _p_value(decision, decision.evidence.p_invariant)
+        others = f"{_counted(decision)} subset{' does' if compatible.n == 1 else 's do'}"
         yield (
             f"The selected features {chosen} do not predict {_outcome(decision)} alike in all "
-            f"{findings.posterior.n_environments} environments ({_p_value(decision, decision.evidence.p_invariant)}), although {some}"
-            f"{' does' if compatible.n == 1 else 's do'}; {format_subset(decision._names(compatible.masks[0]))} "
-            "predicts best of these."
+            f"{findings.posterior.n_environments} environments ({p_value}), although {others}; "
+            f"{format_subset(decision._names(compatible.masks[0]))} predicts best of these."
         )
         return
     survey = decision.survey
@@ -113,6 +113,11 @@ def _outcome(decision: Decision) -> str:
     return printable(decision.findings.posterior.outcome_name)
 
 
+def _counted(decision: Decision) -> str:
+    compatible = decision.compatible
+    return f"{'' if compatible.all_scored else 'at least '}{format_count(compatible.n)}"
+
+
 def _p_value(decision: Decision, value: float) -> str:
     """With as many digits as it takes to stand on the side of the level where it belongs."""
     level, text = decision.findings.tolerance.level, format_p_value(value)
@@ -124,12 +129,12 @@ def _p_value(decision: Decision, value: float) -> str:
 
 
 def _header(decision: Decision) -> Iterator[tuple[str, str]]:
-    posterior, compatible = decision.findings.posterior, decision.compatible
+    posterior = decision.findings.posterior
     yield "verdict", decision.verdict
     yield "selected", f"{format_subset(decision.selected)}: {_figures(decision, decision.evidence)}"
     if posterior.n_environments > 1:
-        count = f"{'' if compatible.all_scored else 'at least '}{format_count(compatible.n)}"
-        yield "compatible", f"{count} of {format_count(posterior.n_subsets)} subsets, by {decision.findings.tolerance}"
+        of = f"of {format_count(posterior.n_subsets)} subsets"
+        yield "compatible", f"{_counted(decision)} {of}, by {decision.findings.tolerance}"
     probability = f"probability {format_probability(posterior.mode_probability)}"
     if (posterior.mode_mask == decision.mask).all():
         yield "mode", f"the same subset is the most probable one, {probability}"

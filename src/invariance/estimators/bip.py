@@ -63,7 +63,7 @@ class BIP(EnvironmentSelector):
     posterior_ : the Posterior over invariant subsets (the paper's), of the features that vary
     predictive_ : the Posterior over subsets compatible with invariance, by how well they predict; None where there is
         no such subset
-    decision_ : what was decided, with the reasons, for people to read: the verdict, and what can be said of each feature
+    decision_ : the Decision for people to read: a verdict, its reasons, and what can be said of each feature
     invariant_ : whether the selected features are, together, compatible with invariance
     inclusion_probabilities_, support_ : (n_features_in_,); constant features have 0, False, and columns of a group
         share theirs
