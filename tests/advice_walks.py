@@ -35,6 +35,18 @@ PYTHON = (
     ),
     Walk("a model that is not bound", "LinearGaussian(data)", r"LinearGaussian\(\)\.bind\(data\)", "REMEDY"),
     Walk(
+        "a Bayesian model that is not bound",
+        "BayesianLinearGaussian(data)",
+        r"BayesianLinearGaussian\(\)\.bind\(data\)",
+        "REMEDY",
+    ),
+    Walk(
+        "a prior worth nothing",
+        "BayesianLinearGaussian(prior_rows=0)",
+        r"prior_rows=1\.0",
+        "BIP(BayesianLinearGaussian(REMEDY)).fit_data(data)",
+    ),
+    Walk(
         "a class instead of a specification",
         "BIP(conditional=LinearGaussian).fit_data(data)",
         r"LinearGaussian\(\)",

@@ -8,7 +8,14 @@ import numpy as np
 import statsmodels.api as sm
 from numpy.typing import NDArray
 
-from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
+from invariance import (
+    BayesianLinearGaussian,
+    BetaBinomialPrior,
+    InclusionPrior,
+    LinearGaussian,
+    MultiEnvironmentData,
+    UniformPrior,
+)
 from invariance.conditionals.base import BoundConditional, Conditional
 from invariance.conditionals.likelihood import ByLikelihood, Maximum
 from invariance.data.features import Features
@@ -91,6 +98,7 @@ CONDITIONALS: dict[str, Conditional] = {
     "without abilities": PlainGaussian(),
     "unit noise": UnitNoise(),
     "logistic": StatsmodelsLogistic(),
+    "bayesian gaussian": BayesianLinearGaussian(),
 }
 PRIORS: dict[str, Prior] = {
     "uniform": UniformPrior(),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
     from .baselines.screened import Screened
     from .comparison import compare
+    from .conditionals.bayesian_gaussian import BayesianLinearGaussian
     from .conditionals.linear_gaussian import LinearGaussian
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ApproximationWarning": "exceptions",
     "BIP": "estimators.bip",
+    "BayesianLinearGaussian": "conditionals.bayesian_gaussian",
     "BetaBinomialPrior": "priors",
     "DataError": "exceptions",
     "DataWarning": "exceptions",
@@ -88,6 +90,7 @@ __all__ = [
     "EILLS",
     "ICP",
     "ApproximationWarning",
+    "BayesianLinearGaussian",
     "BetaBinomialPrior",
     "DataError",
     "DataWarning",

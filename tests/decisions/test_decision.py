@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ import pytest
 from conformance_cases import UnitNoise
 from invariance import BIP, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, UniformPrior
 from invariance._tools.layout import display_width
-from invariance.conditionals.evidence import Judge
 from invariance.data.features import Features
 from invariance.datasets import make_example
+from invariance.decisions.base import Findings
 from invariance.decisions.challenges import never_challenged
 from invariance.decisions.decision import Decision
 from invariance.decisions.roles import Role
+from invariance.posterior.judge import Judge
 from invariance.posterior.posterior import Posterior
 from posteriors import all_masks
 
@@ -55,6 +56,16 @@ def decided(data: MultiEnvironmentData | Moments, **settings: Any) -> Decision:
     assert fitted.invariant_ == fitted.decision_.invariant
     assert fitted.selected_features_ == fitted.decision_.selected
     return fitted.decision_
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A rule that always chooses the same features."""
+
+    chosen: tuple[bool, ...]
+
+    def select(self, findings: Findings) -> Any:
+        return np.array(self.chosen)
 
 
 def role_of(decision: Decision, name: str) -> Any:
@@ -119,7 +130,7 @@ def test_where_nothing_is_compatible_that_is_said_first() -> None:
     decision = decided(data)
     masks = all_masks(4)
     p_values = decision.findings.judge.evidence(masks).p_invariant
-    assert p_values.max() < 0.2
+    assert p_values.max() < 0.02
     closest = [name for name, flag in zip(data.feature_names, masks[np.argmax(p_values)], strict=True) if flag]
     assert decision.verdict.startswith("No subset of these features is invariant: of all 16, {" + ", ".join(closest))
     assert "that of the random-effects rule" in decision.verdict
@@ -137,7 +148,7 @@ def test_a_rule_that_breaks_invariance_is_told_what_would_not() -> None:
     n = decision.compatible.n
     assert decision.verdict.startswith(
         "The selected features {a, b, effect, noise0} do not predict y alike in all 4 environments (p-value <0.001), "
-        f"although {n} subsets do; {{a, b}} predicts best of these."
+        f"although {n} subsets do. Of these, {{a, b}} predicts best."
     )
     assert role_of(decision, "a").role is Role.required
 
@@ -173,9 +184,34 @@ def test_too_few_rows_are_named() -> None:
 def test_a_p_value_stays_on_its_side_of_the_level(plain: Decision) -> None:
     p_value = plain.evidence.p_invariant
     for level in (p_value - 1e-7, p_value + 1e-7):
-        near = replace(plain, findings=replace(plain.findings, tolerance=Tolerance(level=level)))
+        near = decided(made(), tolerance=Tolerance(level=level), select=Fixed((True, True, False, False)))
         said = float(near.verdict.split("(p-value ")[1].split(")")[0])
-        assert (said >= level) == (p_value >= level) == near.invariant
+        assert (said >= level) == (p_value >= level) == near.is_compatible
+
+
+def test_a_selection_that_the_data_leave_open_is_said_to_be_open() -> None:
+    """Not rejected, while others reach a higher level."""
+    decision = decided(made(), select=Fixed((True, True, True, False)), tolerance=Tolerance(weak_level=1e-300))
+    assert decision.invariant
+    assert not decision.is_compatible
+    assert decision.verdict.startswith(
+        "It is open whether the selected features {a, b, effect} predict y alike in all 4"
+    )
+    assert (
+        f"; {decision.compatible.n} other subsets reach p-value 0.2. Of these, {{a, b}} predicts best."
+        in decision.verdict
+    )
+    assert "do not predict" not in decision.verdict
+
+
+def test_where_only_the_weak_level_is_reached_that_is_said() -> None:
+    p_value = decided(made()).evidence.p_invariant
+    decision = decided(made(), tolerance=Tolerance(level=0.99999, weak_level=0.9 * p_value))
+    assert decision.accepted.level == 0.9 * p_value
+    assert decision.verdict.startswith("2 features predict y alike in all 4 environments")
+    assert f"No subset reaches p-value 0.99999: from {0.9 * p_value:g} on they pass here." in decision.verdict
+    assert f"at level {0.9 * p_value:g}" in " ".join(str(decision).split())
+    assert "No subset reaches" not in decided(made()).verdict
 
 
 # ---------------------------------------------------------------- features
@@ -366,7 +402,7 @@ def test_plain_values_are_strict_json(data: MultiEnvironmentData) -> None:
     again = json.loads(json.dumps(decision.to_plain(), allow_nan=False))
     assert again["verdict"] == decision.verdict
     assert again["selected"] == list(decision.selected)
-    assert again["tolerance"] == {"delta": 0.02, "tau": 0.1, "level": 0.2}
+    assert again["tolerance"] == {"delta": 0.02, "tau": 0.1, "level": 0.2, "weak_level": 0.02}
     assert [feature["name"] for feature in again["features"]] == [feature.name for feature in decision.features]
     assert len(again["coefficients"]) == len(decision.selected) * (1 + data.n_environments)
 

@@ -168,7 +168,7 @@ def empty() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def test_an_empty_selection_names_the_way_out() -> None:
     X, y, environments = empty()
-    broken = make_pipeline(BIP(), LinearRegression())
+    broken = make_pipeline(BIP(select="mode"), LinearRegression())
     with (
         pytest.warns(EmptySelectionWarning, match="the next step of a pipeline refuses") as caught,
         pytest.raises(ValueError, match="0 feature"),
@@ -180,7 +180,7 @@ def test_an_empty_selection_names_the_way_out() -> None:
     assert 0.9 * inclusion.max() < threshold <= inclusion.max()
     mended = make_pipeline(BIP(select="threshold", threshold=threshold), LinearRegression())
     mended.fit(X, y, bip__environments=environments)
-    last = BIP().fit(X, y, environments=environments)
+    last = BIP(select="mode").fit(X, y, environments=environments)
     np.testing.assert_allclose(last.predict(X), y.mean())
 
 
@@ -193,7 +193,9 @@ def test_other_empty_selections_do_not_promise_a_threshold() -> None:
         assert "threshold=" not in str(caught[0].message)
 
 
-@pytest.mark.parametrize("settings", [{}, {"select": "threshold", "threshold": 0.99}], ids=["mode", "threshold"])
+@pytest.mark.parametrize(
+    "settings", [{"select": "mode"}, {"select": "threshold", "threshold": 0.99}], ids=["mode", "threshold"]
+)
 def test_the_way_out_of_an_empty_selection_keeps_the_settings(settings: dict) -> None:
     X, y, environments = empty()
     table = pd.DataFrame(X, columns=list("abc")).assign(env=environments)

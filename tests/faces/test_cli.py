@@ -208,7 +208,7 @@ def test_json_holds_the_decision_and_the_predictive_posterior(example: Path) -> 
 
 
 def test_json_where_nothing_is_compatible(example: Path) -> None:
-    result = fit_example("--level", "0.999999", "--json", "p.json")
+    result = fit_example("--strict", "--level", "0.999999", "--json", "p.json")
     assert "No subset of these features is invariant" in " ".join(result.stdout.split())
     content = json.loads(Path("p.json").read_text())
     assert content["predictive"] is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from invariance.data.subsets import as_mask
 from invariance.exceptions import PosteriorError
+from invariance.posterior.evidence import Evidence
 from posteriors import (
     all_masks,
     assert_same,
@@ -46,7 +47,9 @@ def test_marginals_and_mode_agree_with_enumeration() -> None:
 def test_subsets_table() -> None:
     posterior = from_probabilities({(0, 2): 0.5, (): 0.3, (1,): 0.2})
     table = posterior.subsets(3)
-    assert list(table.columns) == ["subset", "size", "log_ratio", "probability", "cumulative"]
+    assert list(table.columns)[:5] == ["subset", "size", "log_ratio", "probability", "cumulative"]
+    assert list(table.columns)[5:] == [field.name for field in fields(Evidence)]
+    assert table[list(table.columns)[5:]].isna().all(axis=None)
     assert table["subset"].tolist() == [("x0", "x2"), (), ("x1",)]
     assert table["size"].tolist() == [2, 0, 1]
     np.testing.assert_allclose(table["log_ratio"], np.log([0.5, 0.3, 0.2]))

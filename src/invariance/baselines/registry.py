@@ -58,7 +58,7 @@ class Method:
 
 
 _ALONE = (
-    Method("BIP", "estimators.bip:BIP", "the most probable invariant subset"),
+    Method("BIP", "estimators.bip:BIP", "the best predictor among invariant subsets"),
     Method("ICP", "baselines.icp:ICP", "what all subsets with invariant residuals have in common", most_features=16),
     Method(
         "Hidden-ICP", "baselines.hidden_icp:HiddenICP", "effects that hold under hidden confounders", most_features=16

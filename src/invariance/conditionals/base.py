@@ -144,8 +144,10 @@ NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 
 
 class BoundConditional(ABC):
-    """A model of the outcome given a subset of features, tied to data: how invariant the subset is (log Λ, at most 0
-    and -inf outside the support), and how well it predicts. Masks are over features, which may be several columns.
+    """A model of the outcome given a subset of features, tied to data: how invariant the subset is (log Λ, -inf outside
+    the support), and how well it predicts. Masks are over features, which may be several columns.
+
+    log Λ is a ratio of maximised likelihoods, at most 0, or a Bayes factor, which may be of either sign.
     """
 
     @property
@@ -190,12 +192,13 @@ class BoundConditional(ABC):
         return float(self.log_ratio_many(as_mask(subset, self.feature_names)[None])[0])
 
     def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Tails:
-        """What log Λ (S,) of the subsets in masks (S, p) says against their invariance: by a gamma law for −2 log Λ
-        with the mean and the variance of `null_many`."""
-        deviance = -2.0 * np.asarray(log_ratios, dtype=float)
+        """What log Λ (S,) of the subsets in masks (S, p) says against their invariance: by a gamma law for how far it
+        lies below its ceiling, with the mean and the variance of `null_many`."""
         expected, variance, _ = self.null_many(masks)
         known = variance > 0.0
-        mean, spread = -2.0 * expected[known], 4.0 * variance[known]
+        ceiling = self.ceiling_many(masks)
+        deviance = 2.0 * (ceiling - np.asarray(log_ratios, dtype=float))
+        mean, spread = 2.0 * (ceiling - expected)[known], 4.0 * variance[known]
         probability = np.ones(len(expected))
         probability[known] = gammaincc(mean**2 / spread, deviance[known] * mean / spread)
         return Tails(np.where(known, expected, -np.inf), probability)
@@ -208,7 +211,8 @@ class BoundConditional(ABC):
         log_ratios, null = self.log_ratio_many(chosen), self.null_many(chosen)
         supported, known = log_ratios > -np.inf, null.variance > 0.0
         joint, tested = supported.astype(float), supported & known
-        deviance, expected = -2.0 * log_ratios[tested], -2.0 * null.expected[tested]
+        ceiling = self.ceiling_many(chosen)[tested]
+        deviance, expected = 2.0 * (ceiling - log_ratios[tested]), 2.0 * (ceiling - null.expected[tested])
         joint[tested] = deviance_test(deviance, expected, null.degrees[tested], self.n_rows, tolerance)
         unknown = np.full(len(chosen), np.nan)
         return InvarianceTest(unknown, unknown, joint)
@@ -226,6 +230,10 @@ class BoundConditional(ABC):
     def standard_errors(self, subset: Subset) -> StandardErrors | None:
         """Of the coefficients of `fit(subset)`; None where the model does not know them."""
         return None
+
+    def ceiling_many(self, masks: ArrayLike) -> Floats:
+        """(S,) the largest log Λ that the subsets in masks (S, p) could have with other outcomes."""
+        return np.zeros(len(as_masks(masks, self.n_features)))
 
     @property
     def largest_size(self) -> int:

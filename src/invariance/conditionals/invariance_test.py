@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaincc
-from scipy.stats import chi2, f, ncf, ncx2
+from scipy.special import chdtrc, fdtrc
 
 from .._tools.arrays import Floats, Integers
 from .tolerance import Tolerance
+
+_FAR_OUT = 1e-30
 
 
 class Residuals(NamedTuple):
@@ -41,7 +42,7 @@ def joint_p_value(mean: Floats, spread: Floats) -> Floats:
     """Of two independent p-values, by Fisher's rule."""
     with np.errstate(divide="ignore"):
         statistic = -2.0 * (np.log(mean) + np.log(spread))
-    return np.asarray(chi2.sf(statistic, 4))
+    return np.asarray(chdtrc(4.0, statistic))
 
 
 def mean_p_values(residuals: Residuals, delta: float) -> Floats:
@@ -55,9 +56,21 @@ def mean_p_values(residuals: Residuals, delta: float) -> Floats:
     tested &= p_values > 0.0
     d, v = between[tested], left[tested]
     statistic = np.maximum(rss[tested, -1] - local[tested], 0.0) / d / (local[tested] / v)
-    noncentrality = residuals.counts[-1] * delta
-    p_values[tested] = ncf.sf(statistic, d, v, noncentrality) if delta > 0.0 else f.sf(statistic, d, v)
+    p_values[tested] = _noncentral_tails(statistic, d, v, residuals.counts[-1] * delta)
     return p_values
+
+
+def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: float) -> Floats:
+    """P(F' ≥ statistic) with (d, v) degrees of freedom. Far out its series does not converge, it is as good as 0,
+    and Patnaik's central F stands in."""
+    if noncentrality == 0.0:
+        return np.asarray(fdtrc(d, v, statistic))
+    from scipy.stats import ncf
+
+    tails = fdtrc((d + noncentrality) ** 2 / (d + 2.0 * noncentrality), v, statistic / (1.0 + noncentrality / d))
+    near = tails > _FAR_OUT
+    tails[near] = ncf.sf(statistic[near], d[near], v[near], noncentrality)
+    return np.asarray(tails)
 
 
 def spread_statistics(residuals: Residuals) -> Floats:
@@ -71,7 +84,7 @@ def spread_statistics(residuals: Residuals) -> Floats:
 
 
 def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike) -> Floats:
-    """(S,) Bartlett's test, noncentral by N·tau²/2, both divided by what heavy tails (excess_kurtosis (S,)) do to it."""
+    """(S,) Bartlett's test, noncentral by N·tau²/2, both divided by what heavy tails, excess_kurtosis (S,), do."""
     statistic = spread_statistics(residuals)
     n_environments = residuals.rss.shape[1] - 1
     if n_environments < 2:
@@ -79,8 +92,7 @@ def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike
     inflation = 1.0 + np.maximum(excess_kurtosis, 0.0) / 2.0
     degrees, scaled = n_environments - 1.0, statistic / inflation
     noncentrality = residuals.counts[-1] * tau**2 / (2.0 * inflation)
-    p_values = ncx2.sf(scaled, degrees, noncentrality) if tau > 0.0 else chi2.sf(scaled, degrees)
-    return np.where(np.isnan(statistic), 0.0, p_values)
+    return np.where(np.isnan(statistic), 0.0, _noncentral_chi_square_tails(scaled, degrees, noncentrality))
 
 
 def invariance_test(residuals: Residuals, tolerance: Tolerance, excess_kurtosis: ArrayLike = 0.0) -> InvarianceTest:
@@ -95,6 +107,12 @@ def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, n_rows: i
     noncentrality is that of both parts together."""
     scaled = deviance * degrees / expected
     allowed = n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
-    if allowed == 0.0:
-        return np.asarray(gammaincc(degrees / 2.0, scaled / 2.0))
-    return np.asarray(ncx2.sf(scaled, degrees, allowed))
+    return _noncentral_chi_square_tails(scaled, degrees, np.full_like(scaled, allowed))
+
+
+def _noncentral_chi_square_tails(statistic: Floats, degrees: Floats | float, noncentrality: Floats) -> Floats:
+    if not noncentrality.any():
+        return np.asarray(chdtrc(degrees, statistic))
+    from scipy.stats import ncx2
+
+    return np.asarray(ncx2.sf(statistic, degrees, noncentrality))

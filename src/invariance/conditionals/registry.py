@@ -8,7 +8,12 @@ from ..exceptions import SettingError
 from .base import Conditional
 
 CONDITIONALS = Family(
-    {"linear_gaussian": Member("conditionals.linear_gaussian:LinearGaussian", "for outcomes that are numbers")}
+    {
+        "linear_gaussian": Member("conditionals.linear_gaussian:LinearGaussian", "for outcomes that are numbers"),
+        "bayesian_linear_gaussian": Member(
+            "conditionals.bayesian_gaussian:BayesianLinearGaussian", "for outcomes that are numbers, by Bayes factors"
+        ),
+    }
 )
 
 

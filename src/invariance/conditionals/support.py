@@ -89,7 +89,7 @@ def too_few_rows(moments: Moments, masks: Mask) -> list[str]:
     return [f"environment {label!r} has {n} rows, too few to fit more than {max(room[e], 0)} {what} that vary there"]
 
 
-def reasons_of(causes: Iterable[Cause], moments: Moments, from_rows: bool) -> list[str]:
+def reasons_of(causes: Iterable[Cause], moments: Moments, from_rows: bool, remedy: str = _FROM_ROWS) -> list[str]:
     """One sentence for all collinear features, and one for each set that explains the outcome too well."""
     causes = list(causes)
     collinear = [cause for cause in causes if np.isnan(cause.shares).any()]
@@ -97,10 +97,10 @@ def reasons_of(causes: Iterable[Cause], moments: Moments, from_rows: bool) -> li
     if collinear:
         names = _names(np.any([cause.features for cause in collinear], axis=0), moments)
         groups = sorted({g for cause in collinear for g in cause.groups})
-        reasons.append(f"{quoted(names)} are too collinear {_where(groups, moments)}, {_FROM_ROWS}")
+        reasons.append(f"{quoted(names)} are too collinear {_where(groups, moments)}, {remedy}")
     explaining = [cause for cause in causes if not np.isnan(cause.shares).any()]
-    describe = _determined if from_rows else _explained
-    reasons += [describe(cause, moments) for cause in explaining[:_MOST_SENTENCES]]
+    leading = explaining[:_MOST_SENTENCES]
+    reasons += [_determined(cause, moments) if from_rows else _explained(cause, moments, remedy) for cause in leading]
     if len(explaining) > _MOST_SENTENCES:
         reasons.append(f"likewise for {len(explaining) - _MOST_SENTENCES} more sets of features")
     return reasons
@@ -121,14 +121,14 @@ def _determined(cause: Cause, moments: Moments) -> str:
     )
 
 
-def _explained(cause: Cause, moments: Moments) -> str:
+def _explained(cause: Cause, moments: Moments, remedy: str) -> str:
     names = _names(cause.features, moments)
     verb = "explains" if len(names) == 1 else "together explain"
     share = max(cause.shares)
     rest = f"{share:.0e}" if share > 1e-14 else "rounding"
     return (
         f"{_where(cause.groups, moments)} {quoted(names)} {verb} all but {rest} of the outcome's variance (a strong "
-        f"intervention, or a copy of the outcome), {_FROM_ROWS}"
+        f"intervention, or a copy of the outcome), {remedy}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from ..exceptions import SettingError
@@ -15,6 +15,8 @@ class Tolerance:
     delta : share of the residual variance that coefficients which differ between environments may explain
     tau : relative spread that the noise's standard deviation may have between environments
     level : smallest p-value of a compatible subset
+    weak_level : the same where no subset reaches `level`: to say that none is invariant takes more evidence than to
+        prefer one subset to another
 
     The defaults keep an invariant subset whose noise has heavy tails. `Tolerance.strict()` tests exact invariance.
     """
@@ -22,19 +24,32 @@ class Tolerance:
     delta: float = 0.02
     tau: float = 0.1
     level: float = 0.2
+    weak_level: float = 0.02
 
     def __post_init__(self) -> None:
         for name in ("delta", "tau"):
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 <= value < float("inf"):
                 raise SettingError(f"{name}={value!r} is no tolerance: use a number from 0 on.")
-        if not _is_number(self.level) or not 0.0 < self.level < 1.0:
-            raise SettingError(f"level={self.level!r} is no level: use a number between 0 and 1.")
+        for name in ("level", "weak_level"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0.0 < value < 1.0:
+                raise SettingError(f"{name}={value!r} is no level: use a number between 0 and 1.")
 
     @classmethod
     def strict(cls, level: float = 0.05) -> Self:
         """Exact invariance, rejected at this level."""
-        return cls(0.0, 0.0, level)
+        return cls(0.0, 0.0, level, level)
+
+    @property
+    def lowest_level(self) -> float:
+        """Below it a subset counts as rejected, whatever the others are like."""
+        return min(self.level, self.weak_level)
+
+    @property
+    def weak(self) -> Self:
+        """With the level that counts where no subset reaches the usual one."""
+        return replace(self, level=self.lowest_level)
 
     @property
     def is_strict(self) -> bool:

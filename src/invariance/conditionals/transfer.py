@@ -12,7 +12,7 @@ _SINGULAR = 1e-9
 
 
 def left_out_errors(moments: Moments, masks: Mask) -> Floats:
-    """(S, E) sums of squared errors in each environment of the fit to the others, of subsets given by columns (S, q)."""
+    """(S, E) sums of squared errors in each environment of the fit to the others; subsets: columns (S, q)."""
     used = moments.feature_columns[np.flatnonzero(masks.any(axis=0))]
     columns = np.append(used, moments.outcome)
     others = _OtherEnvironments.of(moments, columns)

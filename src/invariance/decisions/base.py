@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Protocol
 
 from .._tools.arrays import Mask
-from ..conditionals.evidence import Judge
 from ..conditionals.tolerance import Tolerance
 from ..inference.base import Engine, RunOptions
 from ..inference.target import Target
+from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior
 from .predictive import predictive_posterior
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
+from ..conditionals.tolerance import Tolerance
 from ..data.subsets import distinct
 from ..inference.enumeration import Enumeration
 from .base import Findings
@@ -19,11 +20,12 @@ _MOST_SURVEYED, _FEWEST_SURVEYED = 8192, 200
 @dataclass(frozen=True, eq=False)
 class CompatibleSubsets:
     """masks (k, p): those that are known, the best predictor first; n: how many there are, at least; all_scored:
-    whether every subset was tested, so that n is exact."""
+    whether every subset was tested, so that n is exact; accepted: the tolerance with the level that they reach."""
 
     masks: Mask
     n: int
     all_scored: bool
+    accepted: Tolerance
 
     @property
     def complete(self) -> bool:
@@ -39,10 +41,12 @@ def compatible_subsets(findings: Findings) -> CompatibleSubsets:
     """As the predictive posterior lists them."""
     predictive, exact = findings.predictive, isinstance(findings.engine, Enumeration)
     if predictive is None:
-        return CompatibleSubsets(np.empty((0, findings.target.n_features), dtype=bool), 0, exact)
+        none = np.empty((0, findings.target.n_features), dtype=bool)
+        return CompatibleSubsets(none, 0, exact, findings.tolerance.weak)
     masks = predictive.masks[predictive.log_probabilities > -np.inf]
     counted = predictive.diagnostics.get("subsets_compatible")
-    return CompatibleSubsets(masks, len(masks) if counted is None else int(counted), counted is not None)
+    accepted = findings.tolerance if predictive.judge is None else predictive.judge.tolerance
+    return CompatibleSubsets(masks, len(masks) if counted is None else int(counted), counted is not None, accepted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._tools.arrays import Mask
-from ..conditionals.evidence import SubsetEvidence
+from ..conditionals.tolerance import Tolerance
+from ..posterior.evidence import SubsetEvidence
 from ..posterior.summary import Summary
 from .base import Findings, Rule
 from .compatible import CompatibleSubsets, Survey, compatible_subsets, survey
@@ -42,9 +43,19 @@ class Decision:
         return self.findings.judge.evidence(self.mask[None]).one()
 
     @property
+    def accepted(self) -> Tolerance:
+        """With the level that subsets had to reach: the weak one where none reaches the usual one."""
+        return self.compatible.accepted
+
+    @property
     def invariant(self) -> bool:
-        """Whether the chosen subset is compatible with invariance."""
-        return self.evidence.p_invariant >= self.findings.tolerance.level
+        """Whether the data leave it open that the chosen subset is invariant."""
+        return self.evidence.p_invariant >= self.findings.tolerance.lowest_level
+
+    @property
+    def is_compatible(self) -> bool:
+        """Whether the chosen subset is one of the compatible ones, whose level may be higher."""
+        return self.evidence.p_invariant >= self.accepted.level
 
     @cached_property
     def mode_evidence(self) -> SubsetEvidence:
@@ -99,7 +110,11 @@ class Decision:
             "rule": self.rule_says,
             "tolerance": asdict(self.findings.tolerance),
             "evidence": _plain(self.evidence),
-            "compatible": {"subsets": compatible.n, "all_scored": compatible.all_scored},
+            "compatible": {
+                "subsets": compatible.n,
+                "all_scored": compatible.all_scored,
+                "level": compatible.accepted.level,
+            },
             "most_probable": {
                 "subset": list(posterior.mode),
                 "probability": posterior.mode_probability,

@@ -103,7 +103,7 @@ def plot_subsets(decision: Decision, top: int = 15) -> Figure:
     heights = (np.exp(predictive.log_probabilities[: len(masks)]), evidence.r2, evidence.p_invariant)
     for ax, values, label in zip(bars, heights, ("probability", "R²", "p_inv"), strict=True):
         _bars(ax, values, chosen, label)
-    bars[-1].axvline(decision.findings.tolerance.level, color=_WARN, lw=1.0, ls="--")
+    bars[-1].axvline(decision.accepted.level, color=_WARN, lw=1.0, ls="--")
     n = decision.compatible.n
     _headline(figure, decision, _cut(len(masks), n, "compatible subsets"))
     return figure
@@ -153,7 +153,7 @@ def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     order = np.lexsort((-survey.r2, -p_values))
     best = np.maximum.accumulate(survey.r2[order])
     ax.step(p_values[order], best, where="post", color=_PLAIN, lw=1.3, label="best R² at this p_inv or above")
-    level = decision.findings.tolerance.level
+    level = decision.accepted.level
     ax.axvline(level, color=_WARN, lw=1.0, ls="--", label=f"level {level:g}: compatible to the right")
     mode = decision.mode_evidence
     at_mode = max(mode.p_invariant, _LEAST_P_VALUE)
@@ -192,7 +192,7 @@ def save_picture(decision: Decision, kind: str, path: str | Path) -> Path:
 def _headline(figure: Any, decision: Decision, *cuts: str) -> None:
     posterior, n = decision.findings.posterior, len(decision.selected)
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
-    state = "compatible with invariance" if decision.invariant else "NOT compatible with invariance"
+    state = "compatible with invariance" if decision.is_compatible else "NOT compatible with invariance"
     if posterior.n_environments == 1:
         state = "one environment cannot show invariance"
     text = f"Outcome {outcome}: {n:,} feature{'' if n == 1 else 's'} selected, {state}"

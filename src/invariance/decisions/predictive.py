@@ -6,7 +6,6 @@ p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = �
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,17 +14,17 @@ from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats, Mask
 from ..conditionals.base import BoundConditional, Description, Fit, Null, Prediction
-from ..conditionals.evidence import Judge
 from ..conditionals.tolerance import Tolerance
 from ..data.features import Features
 from ..data.subsets import Subset, as_masks
 from ..exceptions import NothingScoredError
 from ..inference.base import Engine, RunOptions
 from ..inference.target import Target
+from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior, SubsetSource, SubsetTable
 
 # What a feature has to explain of the outcome's residual variance to be worth a risk, however many rows there are.
-FLOOR = 0.01
+FLOOR = 0.008
 
 
 class PredictiveModel(BoundConditional):
@@ -96,14 +95,14 @@ class PredictiveSource:
 
 
 def predictive_posterior(target: Target, tolerance: Tolerance, engine: Engine, options: RunOptions) -> Posterior | None:
-    """None where no subset is compatible with invariance."""
-    model = PredictiveModel(target.model, tolerance)
-    try:
-        with warnings.catch_warnings():
-            posterior = engine.run(Target(model, target.prior), options)
-    except NothingScoredError:
-        return None
-    return _described(posterior, model)
+    """Over the subsets that reach the tolerance's level or, where none does, its weak level; None where none does."""
+    for accepted in dict.fromkeys((tolerance, tolerance.weak)):
+        model = PredictiveModel(target.model, accepted)
+        try:
+            return _described(engine.run(Target(model, target.prior), options), model)
+        except NothingScoredError:
+            continue
+    return None
 
 
 def _described(posterior: Posterior, model: PredictiveModel) -> Posterior:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
+from ..conditionals.tolerance import Tolerance
 from .base import Findings
 from .challenges import never_challenged
 from .compatible import CompatibleSubsets
@@ -73,7 +74,7 @@ def plain_number(value: float) -> float | None:
 
 def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubsets) -> tuple[FeatureRole, ...]:
     """Of all features: those of the chosen subset (p,) in their order, then the others, by how much they predict."""
-    neighbours = _Neighbours(findings, chosen)
+    neighbours = _Neighbours(findings, chosen, compatible.accepted)
     inside, outside = np.flatnonzero(chosen), np.flatnonzero(~chosen)
     outside = outside[np.argsort(-np.nan_to_num(neighbours.r2_change[outside], nan=-np.inf), kind="stable")]
     selected = [_selected(findings, neighbours, compatible, int(j)) for j in inside]
@@ -85,15 +86,15 @@ class _Neighbours:
     """The subsets that differ from the chosen one (p,) by one feature each: p_invariant, r2_change, weight (p,), the
     last of them log p(z) − cost(z)/2 minus that of the chosen one."""
 
-    def __init__(self, findings: Findings, chosen: Mask) -> None:
+    def __init__(self, findings: Findings, chosen: Mask, accepted: Tolerance) -> None:
         target, model = findings.target, findings.target.model
-        self.chosen = chosen
+        self.chosen, self.accepted = chosen, accepted
         masks = np.vstack([chosen ^ np.eye(len(chosen), dtype=bool), chosen])
-        p_invariant = model.invariance_test(masks, findings.tolerance).joint
+        p_invariant = model.invariance_test(masks, accepted).joint
         self.r2_change = _change(-np.expm1(-2.0 * model.prediction_many(masks).gain / model.n_rows))
-        self.p_invariant, self.compatible = p_invariant[:-1], bool(p_invariant[-1] >= findings.tolerance.level)
+        self.p_invariant, self.compatible = p_invariant[:-1], bool(p_invariant[-1] >= accepted.level)
         log_prior = target.prior.log_prob(masks)
-        self.weight = _change(PredictiveModel(model, findings.tolerance).log_weights(masks) + log_prior)
+        self.weight = _change(PredictiveModel(model, accepted).log_weights(masks) + log_prior)
         self.allowed = (log_prior[:-1] > -np.inf) & (model.log_ratio_many(masks)[:-1] > -np.inf)
 
 
@@ -109,7 +110,7 @@ def _selected(findings: Findings, neighbours: _Neighbours, compatible: Compatibl
         role = Role.forced
     elif compatible.in_all()[j]:
         role = Role.required
-    unmoved = never_challenged(findings.target.model, neighbours.chosen, j, findings.tolerance)
+    unmoved = never_challenged(findings.target.model, neighbours.chosen, j, neighbours.accepted)
     return _role(findings, neighbours, j, role, never_challenged=unmoved)
 
 
@@ -119,7 +120,7 @@ def _other(findings: Findings, neighbours: _Neighbours, j: int, explained: bool)
         role = Role.not_allowed
     elif not neighbours.compatible:
         role = Role.left_out
-    elif neighbours.p_invariant[j] < findings.tolerance.level:
+    elif neighbours.p_invariant[j] < neighbours.accepted.level:
         role = Role.breaks
         broken = where_it_breaks(findings.target.model, neighbours.chosen, j) if explained else None
     else:

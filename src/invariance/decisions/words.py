@@ -10,7 +10,7 @@ import numpy as np
 
 from .._tools.fragments import FAINT, box, cell, paragraph, table, title
 from .._tools.layout import display_width, format_subset, name_labels, printable, wrap
-from ..conditionals.evidence import SubsetEvidence
+from ..posterior.evidence import SubsetEvidence
 from ..posterior.summary import format_count, format_p_value, format_probability, format_share
 from .best_compatible import BestCompatible
 from .median import Median
@@ -40,14 +40,14 @@ def _verdict(decision: Decision) -> Iterator[str]:
             "environment."
         )
         return
-    if decision.invariant:
-        yield from _invariant(decision)
+    if decision.is_compatible:
+        yield from _compatible(decision)
     else:
-        yield from _flagged(decision)
+        yield from _not_compatible(decision)
     yield from _too_few_rows(decision)
 
 
-def _invariant(decision: Decision) -> Iterator[str]:
+def _compatible(decision: Decision) -> Iterator[str]:
     posterior, compatible, k = decision.findings.posterior, decision.compatible, len(decision.selected)
     alike = (
         f"alike in all {posterior.n_environments} environments ({_p_value(decision, decision.evidence.p_invariant)})"
@@ -56,6 +56,9 @@ def _invariant(decision: Decision) -> Iterator[str]:
         yield f"{k:,} feature{' predicts' if k == 1 else 's predict'} {_outcome(decision)} {alike}."
     else:
         yield f"{_outcome(decision)} itself, without any feature, behaves {alike}; no feature is selected."
+    usual = decision.findings.tolerance.level
+    if decision.accepted.level < usual:
+        yield f"No subset {_known(decision)} p-value {usual:g}: from {decision.accepted.level:g} on they pass here."
     if compatible.all_scored and compatible.n == posterior.n_subsets > 1:
         yield (
             f"But nothing speaks against any other subset either: all {format_count(compatible.n)} are compatible with "
@@ -63,18 +66,26 @@ def _invariant(decision: Decision) -> Iterator[str]:
         )
 
 
-def _flagged(decision: Decision) -> Iterator[str]:
-    """Of a chosen subset that is not compatible with invariance."""
+def _known(decision: Decision) -> str:
+    return "reaches" if decision.compatible.all_scored else "was found that reaches"
+
+
+def _not_compatible(decision: Decision) -> Iterator[str]:
     findings, compatible = decision.findings, decision.compatible
     chosen = format_subset(decision.selected)
     if compatible.n:
         p_value = _p_value(decision, decision.evidence.p_invariant)
         others = f"{_counted(decision)} subset{' does' if compatible.n == 1 else 's do'}"
-        yield (
-            f"The selected features {chosen} do not predict {_outcome(decision)} alike in all "
-            f"{findings.posterior.n_environments} environments ({p_value}), although {others}; "
-            f"{format_subset(decision._names(compatible.masks[0]))} predicts best of these."
+        alike = (
+            f"predict {_outcome(decision)} alike in all {findings.posterior.n_environments} environments ({p_value})"
         )
+        if decision.invariant:
+            level = f"reach p-value {decision.accepted.level:g}"
+            others = f"{_counted(decision)} other subset{'' if compatible.n == 1 else 's'} {level}"
+            said = f"It is open whether the selected features {chosen} {alike}; {others}"
+        else:
+            said = f"The selected features {chosen} do not {alike}, although {others}"
+        yield f"{said}. Of these, {format_subset(decision._names(compatible.masks[0]))} predicts best."
         return
     survey = decision.survey
     closest = format_subset(decision._names(survey.masks[survey.closest]))
@@ -84,7 +95,7 @@ def _flagged(decision: Decision) -> Iterator[str]:
     of = f"all {counted}" if survey.complete else f"the {counted} looked at"
     yield (
         f"No subset of these features {found} invariant: of {of}, {closest} is closest ({p_value}, and "
-        f"{findings.tolerance.level:g} is needed)."
+        f"{decision.accepted.level:g} is needed)."
     )
     yield f"The selection {chosen} is {_fallback(decision)}; its predictions may fail in a new environment."
 
@@ -119,10 +130,10 @@ def _counted(decision: Decision) -> str:
 
 
 def _p_value(decision: Decision, value: float) -> str:
-    """With as many digits as it takes to stand on the side of the level where it belongs."""
-    level, text = decision.findings.tolerance.level, format_p_value(value)
+    """With as many digits as it takes to stand on the side of the levels where it belongs."""
+    levels, text = np.array([decision.accepted.level, decision.findings.tolerance.lowest_level]), format_p_value(value)
     for digits in range(4, 18):
-        if text.startswith("<") or (float(text) >= level) == (value >= level):
+        if text.startswith("<") or ((float(text) >= levels) == (value >= levels)).all():
             break
         text = f"{value:.{digits}f}"
     return f"p-value {text}"
@@ -134,7 +145,7 @@ def _header(decision: Decision) -> Iterator[tuple[str, str]]:
     yield "selected", f"{format_subset(decision.selected)}: {_figures(decision, decision.evidence)}"
     if posterior.n_environments > 1:
         of = f"of {format_count(posterior.n_subsets)} subsets"
-        yield "compatible", f"{_counted(decision)} {of}, by {decision.findings.tolerance}"
+        yield "compatible", f"{_counted(decision)} {of}, by {decision.accepted}"
     probability = f"probability {format_probability(posterior.mode_probability)}"
     if (posterior.mode_mask == decision.mask).all():
         yield "mode", f"the same subset is the most probable one, {probability}"

@@ -13,7 +13,6 @@ from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
 from .._tools.progress import ProgressMode
 from ..conditionals.base import Conditional
-from ..conditionals.evidence import Judge
 from ..conditionals.registry import as_conditional
 from ..conditionals.tolerance import Tolerance
 from ..data.checks import warn
@@ -26,7 +25,9 @@ from ..inference.base import Engine, RunOptions
 from ..inference.registry import choose_engine
 from ..inference.target import Target
 from ..moments.moments import Moments
+from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior
+from ..posterior.verdict import CAUSES
 from ..priors.base import Prior
 from ..priors.parsing import as_prior
 from .selector import EnvironmentSelector
@@ -38,7 +39,8 @@ class BIP(EnvironmentSelector):
 
     Parameters
     ----------
-    conditional : "linear_gaussian", or a specification such as LinearGaussian(second_moments="on demand")
+    conditional : "linear_gaussian", "bayesian_linear_gaussian", or a specification such as
+        LinearGaussian(second_moments="on demand")
     prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as "beta-binomial(1,3)"; None is uniform
         over all estimable subsets
     inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
@@ -64,7 +66,7 @@ class BIP(EnvironmentSelector):
     predictive_ : the Posterior over subsets compatible with invariance, by how well they predict; None where there is
         no such subset
     decision_ : the Decision for people to read: a verdict, its reasons, and what can be said of each feature
-    invariant_ : whether the selected features are, together, compatible with invariance
+    invariant_ : whether the data leave it open that the selected features are, together, invariant
     inclusion_probabilities_, support_ : (n_features_in_,); constant features have 0, False, and columns of a group
         share theirs
     selected_features_ : names
@@ -150,10 +152,11 @@ class BIP(EnvironmentSelector):
         notes = data.losses + data.notes + posterior.notes
         self.posterior_ = replace(posterior, notes=notes, judge=Judge(model, tolerance))
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
-        self._findings = Findings(target, self.posterior_, engine, options, tolerance)
+        later = replace(options, rng=options.rng.spawn(1)[0])
+        self._findings = Findings(target, self.posterior_, engine, later, tolerance)
         selected = rule.select(self._findings)
         self._decision = Decision(self._findings, selected, rule)
-        self.invariant_ = bool(self._findings.judge.compatible(selected[None])[0])
+        self.invariant_ = not self._findings.judge.rejected(selected[None])[0]
         if not self.invariant_:
             warn(_not_invariant(self._findings, selected), NotInvariantWarning)
         return selected
@@ -203,13 +206,15 @@ def _as_tolerance(given: Tolerance | None) -> Tolerance:
 
 
 def _not_invariant(findings: Findings, selected: Mask) -> str:
+    """That the selected features (p,) are not invariant together, and why, where that is known."""
+    posterior, verdict = findings.posterior, findings.posterior.verdict
+    names = format_subset([name for name, flag in zip(posterior.feature_names, selected, strict=True) if flag])
     p_value = findings.judge.evidence(selected[None]).p_invariant[0]
-    names = [name for name, flag in zip(findings.posterior.feature_names, selected, strict=True) if flag]
-    chosen = f"the selected features {format_subset(names)}"
-    return (
-        f"{chosen} do not predict {findings.posterior.outcome_name} alike in all environments (p-value {p_value:.2g}, "
-        f"{findings.tolerance}); what is predicted with them may fail in a new environment."
+    chosen = (
+        f"the selected features {names} do not predict {posterior.outcome_name} alike in all environments (p-value "
+        f"{p_value:.2g}): what is predicted with them may fail in a new one."
     )
+    return chosen if verdict is None else f"{verdict.sentence} {CAUSES} T{chosen[1:]}"
 
 
 def _generator(random_state: Any) -> np.random.Generator:

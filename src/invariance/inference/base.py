@@ -8,11 +8,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from .._tools.progress import ProgressMode
-from ..conditionals.evidence import Judge
-from ..data.checks import warn
-from ..exceptions import NotInvariantWarning
+from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior
-from ..posterior.verdict import CAUSES, verdict_of
+from ..posterior.verdict import verdict_of
 from .target import Target
 
 AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
@@ -49,9 +47,6 @@ def described(target: Target) -> dict[str, Any]:
 
 
 def judged(target: Target, posterior: AnyPosterior) -> AnyPosterior:
-    """The posterior, with a verdict and a warning where its most probable subset is far from invariant."""
+    """The posterior, with a verdict where its most probable subset is far from invariant."""
     verdict = verdict_of(target.model, posterior.masks, posterior.log_ratios, posterior.n_subsets)
-    if verdict is None:
-        return posterior
-    warn(f"{verdict.sentence} {CAUSES}", NotInvariantWarning)
-    return replace(posterior, verdict=verdict)
+    return posterior if verdict is None else replace(posterior, verdict=verdict)

@@ -115,7 +115,7 @@ def score_subsets(scoring, penalty, starts, members, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def subset_shares(scoring, starts, members, out):
-    """out[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g; NaN where undecidable."""
+    """out[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g, NaN if undecidable"""
     largest = 0
     for s in range(starts.size - 1):
         largest = max(largest, starts[s + 1] - starts[s])

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
-from ..conditionals.evidence import Evidence
 from ..exceptions import DataError, MissingFileError
+from .evidence import Evidence
 from .verdict import Verdict
 
 if TYPE_CHECKING:

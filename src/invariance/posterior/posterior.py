@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..conditionals.evidence import Evidence, Judge, SubsetEvidence
 from ..data.subsets import as_mask
 from ..exceptions import DataError, PosteriorError, SettingError
 from .arrays import checked_floats, table_order
+from .evidence import Evidence, SubsetEvidence
+from .judge import Judge
 from .verdict import Verdict
 
 if TYPE_CHECKING:

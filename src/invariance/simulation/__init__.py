@@ -1,6 +1,7 @@
 """Simulated multi-environment data whose invariant features are known: the paper's synthetic studies."""
 
 from .examples import example_1, example_2, example_3
+from .flat import flat
 from .hidden_sums import HIDDEN_SUMS, hidden_sums
 from .presets import (
     P10,
@@ -26,6 +27,7 @@ __all__ = [
     "example_1",
     "example_2",
     "example_3",
+    "flat",
     "hidden_sums",
     "p10",
     "p450",

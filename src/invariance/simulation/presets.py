@@ -164,7 +164,7 @@ def random_model(
 
     active = rng.random((p + 1, p + 1)) < p_active
     active[p] = True
-    base = np.where(earlier & active, _signed(rng, rng.uniform(*parameters.coefficients, (p + 1, p + 1))), 0.0)
+    base = np.where(earlier & active, signed(rng, rng.uniform(*parameters.coefficients, (p + 1, p + 1))), 0.0)
     coefficients = np.repeat(base[None], n_environments, axis=0)
     intercepts = np.repeat(rng.standard_normal((1, p + 1)), n_environments, axis=0)
     low, high = parameters.noise
@@ -176,12 +176,12 @@ def random_model(
         chosen = np.sort(rng.permutation(p)[:count])
         intervened[e, chosen] = True
         m = rng.uniform(*parameters.intercept_mean)
-        intercepts[e, chosen] = _signed(rng, rng.normal(m, 1.0, count))
+        intercepts[e, chosen] = signed(rng, rng.normal(m, 1.0, count))
         factor_min, factor_extra = rng.uniform(*parameters.factor_min), rng.uniform(*parameters.factor_extra)
         variances[e, chosen] *= rng.uniform(factor_min, factor_min + factor_extra, count) ** 2
         redrawn = earlier[chosen] & (rng.random((count, p + 1)) < rng.uniform(*parameters.p_change))
         bounds = parameters.new_lower(m), parameters.new_upper(m)
-        new = _signed(rng, rng.uniform(*bounds, (count, p + 1))) * (rng.random((count, p + 1)) < p_active)
+        new = signed(rng, rng.uniform(*bounds, (count, p + 1))) * (rng.random((count, p + 1)) < p_active)
         coefficients[e, chosen] = np.where(redrawn, new, coefficients[e, chosen])
     return StructuralModel(ordering, coefficients, intercepts, variances, intervened)
 
@@ -195,5 +195,5 @@ def _changed(
     return replace(parameters, **changes)
 
 
-def _signed(rng: np.random.Generator, magnitudes: Floats) -> Floats:
+def signed(rng: np.random.Generator, magnitudes: Floats) -> Floats:
     return np.where(rng.random(magnitudes.shape) < 0.5, magnitudes, -magnitudes)

@@ -76,27 +76,24 @@ class StructuralModel:
         position = np.argsort(self.ordering)
         return position[:-1] < position[-1]
 
-    def sample(self, n: int | ArrayLike, rng: np.random.Generator) -> MultiEnvironmentData:
-        """Independent rows, n in every environment or n[e] in environment e, in the order of the environments."""
-        counts, d = self._counts(n), self.n_features + 1
-        ends = np.cumsum(counts)
-        X, y = np.empty((ends[-1], d - 1)), np.empty(ends[-1])
-        for e, (count, end) in enumerate(zip(counts.tolist(), ends.tolist(), strict=True)):
-            columns = rng.standard_normal((d, count))
-            columns *= np.sqrt(self.variances[e])[:, None]
-            columns += self.intercepts[e][:, None]
-            propagate(self.coefficients[e], self.ordering, columns)
-            X[end - count : end], y[end - count : end] = columns[:-1].T, columns[-1]
-        return MultiEnvironmentData(
-            X=X,
-            y=y,
-            environment_index=np.repeat(np.arange(self.n_environments), counts),
-            feature_names=self.feature_names,
-            environments=self.environments,
-            outcome_name=self._outcome_name,
-            environment_name="environment",
-            truth=self.truth,
-        )
+    def sample(self, n: int | ArrayLike, rng: np.random.Generator, jitter: float = 0.0) -> MultiEnvironmentData:
+        """Independent rows, n in every environment or n[e] in environment e, in the order of the environments.
+
+        jitter : every environment multiplies each coefficient of the outcome by its own Normal(1, jitter²), so that
+            even the truth is invariant only about.
+        """
+        counts = self._counts(n)
+        return self._rows(np.arange(self.n_environments), counts, rng, jitter)
+
+    def sample_apart(
+        self, n: int | ArrayLike, n_fresh: int, rng: np.random.Generator, jitter: float = 0.0
+    ) -> tuple[MultiEnvironmentData, MultiEnvironmentData]:
+        """The rows of `sample`, those of the last n_fresh environments apart: new environments to predict in."""
+        if not 0 < n_fresh < self.n_environments:
+            raise SettingError(f"n_fresh={n_fresh} must be from 1 to {self.n_environments - 1}.")
+        counts, all_of_them = self._counts(n), np.arange(self.n_environments)
+        seen, fresh = np.split(all_of_them, [self.n_environments - n_fresh])
+        return self._rows(seen, counts, rng, jitter), self._rows(fresh, counts, rng, jitter)
 
     def population_moments(self, n: int | ArrayLike = 1000) -> Moments:
         """What the moments of n rows per environment would be without sampling error.
@@ -170,6 +167,36 @@ class StructuralModel:
     @property
     def _outcome_name(self) -> str:
         return "outcome" if "y" in self.feature_names else "y"
+
+    def _rows(
+        self, chosen: NDArray[np.intp], counts: Integers, rng: np.random.Generator, jitter: float
+    ) -> MultiEnvironmentData:
+        """Rows of the chosen environments, in their order."""
+        if not 0.0 <= jitter < np.inf:
+            raise SettingError(f"jitter={jitter!r} must be a finite number of at least 0.")
+        d, kept = self.n_features + 1, counts[chosen]
+        ends = np.cumsum(kept)
+        X, y = np.empty((ends[-1], d - 1)), np.empty(ends[-1])
+        for e, count, end in zip(chosen.tolist(), kept.tolist(), ends.tolist(), strict=True):
+            columns = rng.standard_normal((d, count))
+            columns *= np.sqrt(self.variances[e])[:, None]
+            columns += self.intercepts[e][:, None]
+            coefficients = self.coefficients[e]
+            if jitter:
+                coefficients = coefficients.copy()
+                coefficients[-1] *= rng.normal(1.0, jitter, d)
+            propagate(coefficients, self.ordering, columns)
+            X[end - count : end], y[end - count : end] = columns[:-1].T, columns[-1]
+        return MultiEnvironmentData(
+            X=X,
+            y=y,
+            environment_index=np.repeat(np.arange(len(chosen)), kept),
+            feature_names=self.feature_names,
+            environments=tuple(self.environments[e] for e in chosen),
+            outcome_name=self._outcome_name,
+            environment_name="environment",
+            truth=self.truth,
+        )
 
     def _population(self) -> tuple[Floats, Floats]:
         """Means (E, p+1) and factors F (E, p+1, p+1) of the covariances F F'."""

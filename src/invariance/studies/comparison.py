@@ -25,11 +25,11 @@ from .metrics import rate
 _PRESETS = {"p10": p10, "p450": p450}
 _METHODS = {
     "p10": (
-        *("Oracle", "BIP", "BIP-tempering", "BIP-VI", "BIP-VI-published"),
+        *("Oracle", "BIP", "BIP-predictive", "BIP-tempering", "BIP-VI", "BIP-VI-published"),
         *("ICP", "EILLS", "Hidden-ICP", "Regression"),
     ),
     "p450": (
-        *("Oracle", "BIP-tempering", "BIP-VI", "BIP-VI-published"),
+        *("Oracle", "BIP-tempering", "BIP-tempering-predictive", "BIP-VI", "BIP-VI-published"),
         *("BIP-screen", "ICP-screen", "EILLS-screen", "Hidden-ICP-screen", "Regression"),
     ),
 }

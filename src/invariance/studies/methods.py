@@ -51,25 +51,26 @@ def _known(name: str, color: str, dashes: str = "-", **settings: Any) -> Method:
     return Method(name, lambda seed: KNOWN[name].build(**settings), color, dashes)
 
 
-def _with_engine(seed: int, engine: Engine) -> BIP:
-    return BIP(
-        inference=engine, prior=UniformPrior(max_size=MAX_SIZE), select="mode", random_state=seed, progress=False
-    )
+def _with_engine(seed: int, engine: Engine, select: str = "mode") -> BIP:
+    prior = UniformPrior(max_size=MAX_SIZE)
+    return BIP(inference=engine, prior=prior, select=select, random_state=seed, progress=False)
 
 
 METHODS = {
     method.name: method
     for method in (
         _known("Oracle", BLACK, "--"),
-        _known("BIP", BLUE, inference="exact", progress=False),
+        _known("BIP", BLUE, inference="exact", select="mode", progress=False),
+        Method("BIP-predictive", lambda seed: BIP(inference="exact", progress=False), BLUE, ":"),
         Method("BIP-VI", lambda seed: _with_engine(seed, Variational()), SKY),
         Method("BIP-VI-published", lambda seed: _with_engine(seed, Variational.simulation()), SKY, ":"),
         Method("BIP-tempering", lambda seed: _with_engine(seed, Tempering()), BLUE, "-."),
+        Method("BIP-tempering-predictive", lambda seed: _with_engine(seed, Tempering(), "predictive"), BLUE, ":"),
         _known("ICP", VERMILION, progress=False),
         _known("EILLS", GREEN, progress=False),
         _known("Hidden-ICP", PURPLE),
         _known("Regression", ORANGE),
-        _known("BIP-screen", BLUE, inference="exact", progress=False),
+        _known("BIP-screen", BLUE, inference="exact", select="mode", progress=False),
         _known("ICP-screen", VERMILION, progress=False),
         _known("EILLS-screen", GREEN, progress=False),
         _known("Hidden-ICP-screen", PURPLE),
@@ -143,5 +144,7 @@ def _posterior_at(model: EnvironmentSelector, truth: Any) -> float:
         if (truth & ~model.screened_).any():
             return 0.0 if hasattr(model.estimator_, "posterior_") else float("nan")
         return _posterior_at(model.estimator_, truth[model.screened_])
+    if isinstance(model, BIP) and model.select == "predictive":
+        return 0.0 if model.predictive_ is None else model.predictive_.probability(truth)
     posterior = getattr(model, "posterior_", None)
     return float("nan") if posterior is None else float(posterior.probability(truth))

@@ -261,9 +261,10 @@ def _tolerance(delta: float | None, tau: float | None, level: float | None, stri
 
     if strict and (delta or tau):
         raise SettingError("--strict tests exact invariance: leave --delta and --tau out.")
+    if strict:
+        return Tolerance.strict() if level is None else Tolerance.strict(level)
     given = {"delta": delta, "tau": tau, "level": level}
-    start = Tolerance.strict() if strict else Tolerance()
-    return replace(start, **{name: value for name, value in given.items() if value is not None})
+    return replace(Tolerance(), **{name: value for name, value in given.items() if value is not None})
 
 
 def _table(

@@ -1,4 +1,4 @@
-"""What the data say about single subsets: how invariant each of them is, and how well it predicts."""
+"""What the data say about subsets: how invariant each of them is, and how well it predicts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .._tools.arrays import Floats, Mask
-from ..data.subsets import as_masks
-from .base import BoundConditional
-from .tolerance import Tolerance
+from .._tools.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +40,7 @@ class Evidence:
         return cls(*np.full((len(fields(cls)), k), np.nan))
 
     def columns(self) -> dict[str, Floats]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {column.name: getattr(self, column.name) for column in fields(self)}
 
     def head(self, k: int) -> Evidence:
         return Evidence(*(values[:k] for values in self.columns().values()))
@@ -71,36 +67,3 @@ class SubsetEvidence:
     p_invariant: float
     r2: float
     r2_new: float
-
-
-@dataclass(frozen=True, eq=False)
-class Judge:
-    """Answers what the data say about any subset."""
-
-    model: BoundConditional
-    tolerance: Tolerance = Tolerance()
-
-    def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None) -> Evidence:
-        """Of the subsets in masks (S, p), whose log Λ (S,) may be known."""
-        chosen = as_masks(masks, self.model.n_features)
-        if log_ratios is None:
-            log_ratios = self.model.log_ratio_many(chosen)
-        null, tails = self.model.null_many(chosen), self.model.invariance_tails(chosen, log_ratios)
-        test = self.model.invariance_test(chosen, self.tolerance)
-        n_rows = self.model.n_rows
-        known = null.variance > 0.0
-        return Evidence(
-            deviance=-2.0 * log_ratios,
-            expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
-            deviance_sd=np.where(known, 2.0 * np.sqrt(null.variance), np.nan),
-            p_value=np.where(log_ratios > -np.inf, tails.probability, 0.0),
-            p_mean=test.mean,
-            p_spread=test.spread,
-            p_invariant=test.joint,
-            r2=-np.expm1(-2.0 * self.model.prediction_many(chosen).gain / n_rows),
-            r2_new=self.model.left_out_r2_many(chosen),
-        )
-
-    def compatible(self, masks: Mask) -> Mask:
-        """(S,) whether the subsets are compatible with invariance, up to the tolerance"""
-        return self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.level

@@ -1,0 +1,54 @@
+"""Judges any subset by the data behind a posterior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._tools.arrays import Floats, Mask
+from ..conditionals.tolerance import Tolerance
+from ..data.subsets import as_masks
+from .evidence import Evidence
+
+if TYPE_CHECKING:
+    from ..conditionals.base import BoundConditional
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Answers what the data say about any subset."""
+
+    model: BoundConditional
+    tolerance: Tolerance = field(default_factory=Tolerance)
+
+    def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None) -> Evidence:
+        """Of the subsets in masks (S, p), whose log Λ (S,) may be known."""
+        chosen = as_masks(masks, self.model.n_features)
+        if log_ratios is None:
+            log_ratios = self.model.log_ratio_many(chosen)
+        null, tails = self.model.null_many(chosen), self.model.invariance_tails(chosen, log_ratios)
+        test = self.model.invariance_test(chosen, self.tolerance)
+        known = null.variance > 0.0
+        gain = self.model.prediction_many(chosen).gain
+        return Evidence(
+            deviance=-2.0 * log_ratios,
+            expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
+            deviance_sd=np.where(known, 2.0 * np.sqrt(null.variance), np.nan),
+            p_value=np.where(log_ratios > -np.inf, tails.probability, 0.0),
+            p_mean=test.mean,
+            p_spread=test.spread,
+            p_invariant=test.joint,
+            r2=-np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.model.n_rows),
+            r2_new=self.model.left_out_r2_many(chosen),
+        )
+
+    def compatible(self, masks: Mask) -> Mask:
+        """(S,) whether the subsets are compatible with invariance, up to the tolerance"""
+        return self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.level
+
+    def rejected(self, masks: Mask) -> Mask:
+        """(S,) whether the data speak against the invariance of the subsets, whatever the others are like"""
+        return self.model.invariance_test(masks, self.tolerance).joint < self.tolerance.lowest_level

@@ -1,0 +1,385 @@
+"""The Bayesian linear Gaussian model against marginal densities computed from the rows, and what must not matter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kstest, multivariate_t
+
+from conformance_cases import table
+from invariance import BIP, BayesianLinearGaussian, LinearGaussian, Moments, MultiEnvironmentData
+from invariance.conditionals.registry import as_conditional
+from invariance.data.features import Features
+from invariance.exceptions import DataError, NotInvariantWarning, SettingError
+from invariance.kernels.subset_volumes import subset_volumes
+from twins import all_masks, datasets, simulated
+
+prior_rows = pytest.mark.parametrize("rows", [0.2, 1.0, 7.0])
+
+
+def least_squares(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.linalg.lstsq(np.column_stack([np.ones(len(y)), X]), y, rcond=None)[0]
+
+
+def log_marginal(X: np.ndarray, y: np.ndarray, which: np.ndarray, rows: float = 1.0) -> float:
+    """Log density of some of the outcomes, as one draw of a multivariate t, under the prior of all of them."""
+    line = least_squares(X, y)
+    fitted = line[0] + X @ line[1:]
+    design = np.column_stack([np.ones(len(y)), X - X.mean(axis=0)])
+    spread = np.linalg.inv(rows / len(y) * design.T @ design)
+    shape = np.eye(len(which)) + design[which] @ spread @ design[which].T
+    return float(multivariate_t(fitted[which], np.mean((y - fitted) ** 2) * shape, df=rows).logpdf(y[which]))
+
+
+def log_bayes_factor(data: MultiEnvironmentData, columns: np.ndarray, rows: float = 1.0) -> float:
+    X, groups = data.X[:, columns], [data.rows(e) for e in range(data.n_environments)]
+    local = sum(log_marginal(X, data.y, group, rows) for group in groups)
+    return log_marginal(X, data.y, np.arange(data.n_rows), rows) - local
+
+
+def one_environment() -> MultiEnvironmentData:
+    data = simulated(4, (12, 15, 20))
+    return MultiEnvironmentData.from_arrays(data.X, data.y)
+
+
+def setting_and_knockout() -> MultiEnvironmentData:
+    """x0 is constant in every environment, x1 in one; x2 = x3 in another, which has fewer rows than columns."""
+    rng = np.random.default_rng(3)
+    site = np.repeat([0, 1, 2], [12, 4, 20])
+    X = rng.normal(size=(36, 6))
+    X[:, 0] = np.array([0.0, 2.0, -1.0])[site]
+    X[site == 0, 1] = 0.0
+    X[site == 1, 2] = X[site == 1, 3]
+    return MultiEnvironmentData.from_arrays(X, X[:, :2].sum(axis=1) + rng.normal(size=36), site)
+
+
+# -------------------------------------------------------------------- values
+
+
+@prior_rows
+@pytest.mark.parametrize("make", [simulated, setting_and_knockout, one_environment])
+def test_the_log_bayes_factor_is_that_of_the_marginal_densities(make, rows: float) -> None:
+    data = make()
+    masks = all_masks(data.n_features)
+    expected = [log_bayes_factor(data, mask, rows) for mask in masks]
+    model = BayesianLinearGaussian(rows).bind(data)
+    np.testing.assert_allclose(model.log_ratio_many(masks), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_features_of_several_columns() -> None:
+    data = table(grouped=True, binary=False)
+    masks = all_masks(data.n_features)
+    expected = [log_bayes_factor(data, columns) for columns in data.features.expand(masks)]
+    np.testing.assert_allclose(BayesianLinearGaussian().bind(data).log_ratio_many(masks), expected, rtol=1e-9)
+
+
+@given(datasets(), st.floats(0.1, 20.0))
+@settings(max_examples=25, deadline=None)
+def test_any_data(data: MultiEnvironmentData, rows: float) -> None:
+    """Also that moments are enough, and that no value is above its ceiling."""
+    masks = all_masks(data.n_features)
+    model, alone = (BayesianLinearGaussian(rows).bind(given) for given in (data, Moments.from_data(data)))
+    values = model.log_ratio_many(masks)
+    np.testing.assert_allclose(values, [log_bayes_factor(data, m, rows) for m in masks], rtol=1e-9, atol=1e-8)
+    np.testing.assert_array_equal(alone.log_ratio_many(masks), values)
+    assert (values <= model.ceiling_many(masks) + 1e-9).all()
+
+
+def test_evidence_for_and_against_invariance_have_their_signs() -> None:
+    """The outcome follows x0, x2 and x3 in the same way everywhere; x6 follows it differently."""
+    model = BayesianLinearGaussian().bind(table(False, False))
+    assert model.log_ratio(["x0", "x2", "x3"]) > 5.0
+    assert model.log_ratio(["x0", "x2", "x3", "x6"]) < -5.0
+
+
+def test_environments_with_the_same_rows_reach_the_ceiling_without_a_prior() -> None:
+    data = one_environment()
+    same = MultiEnvironmentData.from_arrays(np.tile(data.X, (3, 1)), np.tile(data.y, 3), np.repeat(range(3), 47))
+    model, masks = BayesianLinearGaussian(1e-9).bind(same), all_masks(4)
+    np.testing.assert_allclose(model.log_ratio_many(masks), model.ceiling_many(masks), atol=1e-6)
+
+
+def test_one_environment_says_nothing() -> None:
+    model = BayesianLinearGaussian().bind(one_environment())
+    np.testing.assert_allclose(model.log_ratio_many(all_masks(4)), 0.0, atol=1e-11)
+    null = model.null_many(all_masks(4))
+    assert (null.expected == -np.inf).all()
+    assert (null.variance == 0.0).all()
+
+
+def test_a_vanishing_prior_leaves_the_likelihood_ratio_and_what_depends_on_the_columns() -> None:
+    data, masks = simulated(4, (30, 40, 25)), all_masks(4)
+    model = BayesianLinearGaussian(1e-7).bind(data)
+    below = model.log_ratio_many(masks) - model.ceiling_many(masks)
+    np.testing.assert_allclose(below, LinearGaussian().bind(data).log_ratio_many(masks), rtol=1e-4)
+
+
+@pytest.mark.parametrize("pair", [("a", "b"), ("a", "c")])
+def test_evidence_adds_up_when_environments_are_merged(pair: tuple[str, str]) -> None:
+    """The pool, and so the prior, stays the same: what is lost is what the merged ones said about each other."""
+    site = np.repeat(["a", "b", "c"], [12, 15, 20])
+    data, mask = one_environment(), np.array([True, True, False, True])
+    labels = [site, np.where(np.isin(site, pair), "+", site)]
+    split, merged = (MultiEnvironmentData.from_arrays(data.X, data.y, given) for given in labels)
+    values = [BayesianLinearGaussian().bind(given).log_ratio(mask) for given in (split, merged)]
+    groups = [np.flatnonzero(np.isin(site, labels)) for labels in (pair, pair[:1], pair[1:])]
+    both, first, second = (log_marginal(data.X[:, mask], data.y, group) for group in groups)
+    assert values[0] - values[1] == pytest.approx(both - first - second, rel=1e-9)
+
+
+def test_moments_that_arrive_in_pieces() -> None:
+    data, rng = one_environment(), np.random.default_rng(0)
+    site, piece = np.repeat(["a", "b", "c"], [12, 15, 20]), rng.integers(2, size=47)
+    parts = [MultiEnvironmentData.from_arrays(data.X[piece == i], data.y[piece == i], site[piece == i]) for i in (0, 1)]
+    whole = BayesianLinearGaussian().bind(MultiEnvironmentData.from_arrays(data.X, data.y, site))
+    pieces = BayesianLinearGaussian().bind(Moments.from_chunks(parts))
+    np.testing.assert_allclose(pieces.log_ratio_many(all_masks(4)), whole.log_ratio_many(all_masks(4)), rtol=1e-9)
+
+
+# -------------------------------------------------------------------- what must not matter
+
+
+def test_units_and_origins_do_not_matter() -> None:
+    """Nor any affine map of all columns together, for the subset of all."""
+    data, masks = simulated(4, (12, 15, 20)), all_masks(4)
+    expected = BayesianLinearGaussian().bind(data).log_ratio_many(masks)
+    rng = np.random.default_rng(0)
+    moved = replace(data, X=data.X * [1e6, -1e-5, 3.0, 1.0] + [0.0, 5.0, -1e3, 1e4], y=-40.0 * data.y + 1e3)
+    np.testing.assert_allclose(BayesianLinearGaussian().bind(moved).log_ratio_many(masks), expected, rtol=1e-8)
+    mixed = replace(data, X=data.X @ rng.normal(size=(4, 4)) + 2.0)
+    everything = BayesianLinearGaussian().bind(mixed).log_ratio_many(masks[-1:])
+    np.testing.assert_allclose(everything, expected[-1:], rtol=1e-9)
+
+
+def test_how_strong_the_relation_is_does_not_matter() -> None:
+    """What a subset's own columns add to the outcome changes nothing: the prior stands at the pooled fit."""
+    data, masks = simulated(4), all_masks(4)
+    inside = masks[:, 1]
+    stronger = replace(data, y=data.y + 1e3 * data.X[:, 1])
+    one, other = (BayesianLinearGaussian().bind(given) for given in (data, stronger))
+    for method in ("log_ratio_many", "ceiling_many"):
+        values, expected = getattr(other, method)(masks), getattr(one, method)(masks)
+        np.testing.assert_allclose(values[inside], expected[inside], rtol=1e-7)
+    assert not np.allclose(other.log_ratio_many(masks[~inside]), one.log_ratio_many(masks[~inside]))
+
+
+@given(datasets(), st.randoms(use_true_random=False))
+@settings(max_examples=15, deadline=None)
+def test_the_order_of_rows_features_and_environments_does_not_matter(data: MultiEnvironmentData, random) -> None:
+    p = data.n_features
+    rng = np.random.default_rng(random.randrange(1000))
+    rows, features = rng.permutation(data.n_rows), rng.permutation(p)
+    labels = np.empty(data.n_rows, np.int64)
+    for e, label in enumerate(rng.permutation(data.n_environments)):
+        labels[data.rows(e)] = label
+    shuffled = MultiEnvironmentData.from_arrays(data.X[rows][:, features], data.y[rows], labels[rows])
+    masks = all_masks(p)
+    values = BayesianLinearGaussian().bind(shuffled).log_ratio_many(masks[:, features])
+    np.testing.assert_allclose(values, BayesianLinearGaussian().bind(data).log_ratio_many(masks), rtol=1e-9, atol=1e-9)
+
+
+# -------------------------------------------------------------------- kernel
+
+
+@given(st.integers(1, 5), st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
+def test_volumes_are_determinants_and_schur_complements(p: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(3, 2 * p + 4, p + 2))
+    matrices = np.swapaxes(factors, 1, 2) @ factors
+    scale = 1.0 / np.sqrt(np.diagonal(matrices[-1]))
+    matrices = matrices * scale[:, None] * scale
+    subsets = [np.sort(rng.permutation(p)[: rng.integers(p + 1)]) for _ in range(4)]
+    starts = np.concatenate([[0], np.cumsum([len(subset) for subset in subsets])])
+    volumes, left = np.empty((2, 4, 3))
+    subset_volumes(matrices, 0.0, p + 1, 1e-9, starts, np.concatenate(subsets).astype(np.int64), volumes, left)
+    for s, subset in enumerate(subsets):
+        for g in range(3):
+            block, cross = matrices[g][np.ix_(subset, subset)], matrices[g][subset, p + 1]
+            assert volumes[s, g] == pytest.approx(np.linalg.slogdet(block)[1], rel=1e-8, abs=1e-9)
+            remaining = matrices[g, -1, -1] - cross @ np.linalg.solve(block, cross)
+            assert left[s, g] == pytest.approx(remaining, rel=1e-8)
+
+
+def test_pivots_that_rounding_takes_too_low_are_raised_to_their_bound() -> None:
+    pool = np.array([[1.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 1.0]])
+    local = 1e-3 * pool - np.diag([0.0, 1.0, 1.0])
+    volumes, left = np.empty((2, 1, 2))
+    subset_volumes(np.stack([local, pool]), 1e-3, 2, 1e-9, np.array([0, 2]), np.array([0, 1]), volumes, left)
+    assert volumes[0] == pytest.approx([np.log(1e-3) + np.log(1e-3 * 0.75), np.log(0.75)])
+    assert left[0] == pytest.approx([1e-3 * 0.96, 0.96])
+
+
+# -------------------------------------------------------------------- prediction, fits, support
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_predictions_are_those_of_the_pooled_likelihood(grouped: bool) -> None:
+    data = table(grouped, binary=False)
+    masks = all_masks(data.n_features)
+    one, other = (spec.bind(data).prediction_many(masks) for spec in (BayesianLinearGaussian(), LinearGaussian()))
+    np.testing.assert_allclose(one.gain, other.gain, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(one.parameters, other.parameters)
+
+
+@prior_rows
+def test_fits_are_least_squares_with_rows_of_the_pool(rows: float) -> None:
+    data = setting_and_knockout()
+    chosen = [1, 2, 4]
+    fit = BayesianLinearGaussian(rows).bind(data).fit(["x1", "x2", "x4"])
+    assert fit.columns == ("x1", "x2", "x4")
+    design = np.column_stack([np.ones(36), data.X[:, chosen]])
+    expected = least_squares(data.X[:, chosen], data.y)
+    np.testing.assert_allclose([fit.intercept, *fit.coefficients], expected, rtol=1e-8)
+    for e in range(3):
+        weights = rows / 36 + (np.arange(36)[:, None] == data.rows(e)).any(axis=1)
+        beta = np.linalg.solve(design.T @ (weights[:, None] * design), design.T @ (weights * data.y))
+        known = [1, 2] if e == 0 else [0, 1, 2]
+        np.testing.assert_allclose(fit.local_coefficients[e, known], beta[1:][known], rtol=1e-7)
+        assert fit.local_intercepts[e] == pytest.approx(beta[0], rel=1e-7)
+    np.testing.assert_array_equal(np.isnan(fit.local_coefficients), [[True, False, False], [False] * 3, [False] * 3])
+    pooled = BayesianLinearGaussian(rows).bind(data).fit(["x1", "x2", "x4"], local=False)
+    assert pooled.local_coefficients.shape == (0, 3)
+    np.testing.assert_array_equal(pooled.coefficients, fit.coefficients)
+
+
+def test_small_environments_limit_nothing_but_all_rows_together_do() -> None:
+    data = setting_and_knockout()
+    model = BayesianLinearGaussian().bind(data)
+    assert model.largest_size == 6
+    assert LinearGaussian().bind(data).largest_size < 6
+    few = MultiEnvironmentData.from_arrays(
+        np.random.default_rng(0).normal(size=(6, 9)), np.arange(6.0) ** 2, [0, 0, 0, 1, 1, 1]
+    )
+    wide = BayesianLinearGaussian().bind(few)
+    assert wide.largest_size == 4
+    assert np.isfinite(wide.log_ratio_many(np.arange(9)[None] < 4)).all()
+    unsupported = wide.unsupported(np.arange(9)[None] < 5)
+    assert unsupported.too_large.tolist() == [True]
+    assert unsupported.reasons == ("6 rows in all are too few to fit more than 4 columns",)
+
+
+@pytest.mark.parametrize("moments_only", [True, False])
+def test_dependence_over_all_rows_and_copies_of_the_outcome_are_outside_the_support(moments_only: bool) -> None:
+    data = simulated(4, (20, 20), seed=1)
+    X = np.column_stack([data.X, data.X[:, 0] - data.X[:, 1], 3.0 * data.y + 1.0])
+    whole = MultiEnvironmentData.from_arrays(X, data.y, np.repeat([0, 1], 20))
+    model = BayesianLinearGaussian().bind(Moments.from_data(whole) if moments_only else whole)
+    masks = all_masks(6)
+    outside = masks[:, 5] | masks[:, [0, 1, 4]].all(axis=1)
+    np.testing.assert_array_equal(model.log_ratio_many(masks) == -np.inf, outside)
+    np.testing.assert_array_equal(model.prediction_many(masks).gain == -np.inf, outside)
+    assert (model.null_many(masks).expected[outside] == -np.inf).all()
+    assert model.nearly_outcome().tolist() == [False] * 5 + [True]
+    collinear, copy = model.unsupported(masks).reasons
+    assert collinear.startswith("'x0', 'x1', 'x4' are too collinear over all rows, more than second moments can")
+    assert copy.startswith("over all rows 'x5' explains all but rounding of the outcome's variance")
+    assert all(reason.endswith("remove one of these features") for reason in (collinear, copy))
+    with pytest.raises(DataError, match="cannot be fitted: 1 subset outside the support: 'x0'"):
+        model.fit(["x0", "x1", "x4"])
+
+
+def test_dummies_of_a_level_that_an_environment_lacks() -> None:
+    levels = np.array(["a", "b", "c"] * 8 + ["b", "c"] * 4)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"level": levels, "x": rng.normal(size=32)})
+    data = MultiEnvironmentData.from_arrays(frame, rng.normal(size=32), np.repeat(["one", "two"], [24, 8]))
+    masks = all_masks(2)
+    expected = [log_bayes_factor(data, columns) for columns in data.features.expand(masks)]
+    np.testing.assert_allclose(BayesianLinearGaussian().bind(data).log_ratio_many(masks), expected, rtol=1e-9)
+
+
+def test_a_dummy_that_others_of_its_feature_give_adds_nothing() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.eye(3)[rng.integers(3, size=60)], rng.normal(size=60)])
+    data = MultiEnvironmentData.from_arrays(X, rng.normal(size=60), np.repeat([0, 1], 30))
+    features = Features.of(data.feature_names, {"level": ("x0", "x1", "x2")})
+    grouped = replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+    model = BayesianLinearGaussian().bind(grouped)
+    expected = [
+        log_bayes_factor(data, np.array([level, level, False, x], dtype=bool)) for x in (0, 1) for level in (0, 1)
+    ]
+    np.testing.assert_allclose(model.log_ratio_many(all_masks(2)), expected, rtol=1e-9)
+    assert model.prediction_many([[1, 1]]).parameters.tolist() == [5.0]
+    fit = model.fit(["level", "x3"])
+    np.testing.assert_allclose(fit.coefficients[[0, 1, 3]], least_squares(X[:, [0, 1, 3]], data.y)[1:], rtol=1e-9)
+    assert fit.coefficients[2] == 0.0
+
+
+# -------------------------------------------------------------------- the law of invariant subsets
+
+
+@pytest.mark.parametrize(
+    ("counts", "k", "rows"), [((15,) * 5, 4, 1.0), ((50, 50, 200), 3, 1.0), ((50,) * 3, 3, 10.0), ((15, 15), 2, 0.01)]
+)
+def test_the_law_of_invariant_subsets(counts: tuple[int, ...], k: int, rows: float) -> None:
+    rng = np.random.default_rng(0)
+    site, n_draws = np.repeat(range(len(counts)), counts), 500
+    X = rng.normal(size=(len(site), k)) * rng.uniform(0.3, 3.0, (len(counts), k))[site]
+    X += 2.0 * rng.normal(size=(len(counts), k))[site]
+    everything = np.ones((n_draws, k), dtype=bool)
+    outcomes = 5.0 * X.sum(axis=1) + rng.normal(size=(n_draws, len(site)))
+    models = [BayesianLinearGaussian(rows).bind(MultiEnvironmentData.from_arrays(X, y, site)) for y in outcomes]
+    values = np.array([model.log_ratio(everything[0]) for model in models])
+    null = models[0].null_many(everything[:1])
+    assert null.degrees.tolist() == [(k + 2) * (len(counts) - 1)]
+    assert values.mean() == pytest.approx(null.expected[0], abs=0.15 * values.std())
+    assert values.std() == pytest.approx(np.sqrt(null.variance[0]), rel=0.12)
+    tails = models[0].invariance_tails(everything, values).probability
+    assert kstest(tails, "uniform").pvalue > 1e-3
+
+
+def test_the_law_is_only_too_careful_where_environments_are_tiny() -> None:
+    rng = np.random.default_rng(1)
+    site = np.repeat(range(8), 3)
+    X = rng.normal(size=(24, 4))
+    tails = []
+    for y in X.sum(axis=1) + rng.normal(size=(200, 24)):
+        model = BayesianLinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, site))
+        tails.append(
+            model.invariance_tails(np.ones((1, 4)), [model.log_ratio(["x0", "x1", "x2", "x3"])]).probability[0]
+        )
+    assert np.mean(np.array(tails) < 0.05) <= 0.05
+
+
+# -------------------------------------------------------------------- in use
+
+
+def test_the_verdict_comes_where_nothing_is_invariant() -> None:
+    rng = np.random.default_rng(2)
+    site = np.repeat(range(3), 100)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] * np.array([1.0, -1.0, 3.0])[site] + np.array([0.0, 3.0, -3.0])[site] + rng.normal(size=300)
+    data = MultiEnvironmentData.from_arrays(X, y, site)
+    with pytest.warns(NotInvariantWarning):
+        found = BIP("bayesian_linear_gaussian").fit_data(data)
+    verdict = found.posterior_.verdict
+    assert verdict is not None
+    assert verdict.log_ratio < verdict.expected
+    assert "none of the 8 subsets looks invariant" in verdict.sentence
+    assert found.posterior_.model == "Bayesian linear Gaussian"
+
+
+def test_it_prefers_more_features_where_all_are_invariant() -> None:
+    """Every coefficient that agrees is evidence; the likelihood ratio pays for each."""
+    rng = np.random.default_rng(0)
+    X, site = rng.normal(size=(600, 4)), np.repeat(range(3), 200)
+    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=600), site)
+    sizes = all_masks(4).sum(axis=1)
+    bayesian = BayesianLinearGaussian().bind(data).log_ratio_many(all_masks(4))
+    assert np.corrcoef(sizes, bayesian)[0, 1] > 0.5
+    assert np.corrcoef(sizes, LinearGaussian().bind(data).log_ratio_many(all_masks(4)))[0, 1] < -0.5
+
+
+def test_settings() -> None:
+    assert as_conditional("bayesian_linear_gaussian") == BayesianLinearGaussian(prior_rows=1.0)
+    for wrong in (0.0, -1.0, np.nan, np.inf, "1"):
+        with pytest.raises(SettingError, match=r"prior_rows=.* must be a number above 0: use prior_rows=1.0"):
+            BayesianLinearGaussian(wrong)
+    with pytest.raises(SettingError, match="settings only"):
+        BayesianLinearGaussian(simulated())

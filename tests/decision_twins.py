@@ -1,0 +1,177 @@
+"""The decision rule of METHODS 8 and 9 in plain NumPy and SciPy: every subset, every environment, no kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+from scipy.special import chndtr, logsumexp, ncfdtr, polygamma, psi
+
+from invariance.data import MultiEnvironmentData
+
+NEGLIGIBLE = 1e-11  # singular value of the scaled columns, relative to the largest
+
+
+def all_masks(p: int) -> np.ndarray:
+    return (np.arange(1 << p)[:, None] >> np.arange(p) & 1).astype(bool)
+
+
+def fits(X: np.ndarray, y: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """RSS (S,), rank (S,) and slopes (S, p) of centred y on centred X; minimum-norm where columns are dependent."""
+    norms = np.linalg.norm(X, axis=0)
+    norms[norms == 0.0] = 1.0
+    triangle = np.linalg.qr(np.column_stack([X / norms, y]), mode="r")
+    columns, outcome = triangle[:, :-1], triangle[:, -1]
+    rss, rank, slopes = np.empty(len(masks)), np.zeros(len(masks), int), np.zeros(masks.shape)
+    rss[:] = outcome @ outcome
+    for size in range(1, masks.shape[1] + 1):
+        here = np.flatnonzero(masks.sum(axis=1) == size)
+        if len(here) == 0:
+            continue
+        members = np.nonzero(masks[here])[1].reshape(-1, size)
+        u, s, vt = np.linalg.svd(columns[:, members].transpose(1, 0, 2), full_matrices=False)
+        kept = s > NEGLIGIBLE * np.maximum(s[:, :1], 1e-300)
+        along = np.where(kept, u.transpose(0, 2, 1) @ outcome, 0.0)
+        residual = outcome - np.einsum("sij,sj->si", u, along)
+        rss[here], rank[here] = (residual**2).sum(axis=1), kept.sum(axis=1)
+        scaled = np.einsum("sji,sj->si", vt, along / np.where(kept, s, 1.0))
+        slopes[here[:, None], members] = scaled / norms[members]
+    return rss, rank, slopes
+
+
+@dataclass
+class Evidence:
+    """One number per subset, in the order of `masks`. `local` and `ranks` are (E, S)."""
+
+    masks: np.ndarray
+    counts: np.ndarray
+    pooled: np.ndarray
+    within: np.ndarray
+    local: np.ndarray
+    pooled_rank: np.ndarray
+    ranks: np.ndarray
+    kurtosis: np.ndarray
+
+    @property
+    def n(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def freedom(self) -> tuple[np.ndarray, np.ndarray]:
+        """ν_p (S,) and ν_e (E, S)"""
+        return self.n - 1 - self.pooled_rank, self.counts[:, None] - 1 - self.ranks
+
+    @property
+    def deviance(self) -> np.ndarray:
+        local = self.counts[:, None] * np.log(self.local / self.counts[:, None])
+        return self.n * np.log(self.pooled / self.n) - local.sum(axis=0)
+
+    @property
+    def expected_deviance(self) -> np.ndarray:
+        nu_p, nu = self.freedom
+        counts = self.counts[:, None]
+        constant = (self.counts * np.log(self.counts)).sum() - self.n * np.log(self.n)
+        return self.n * psi(nu_p / 2) - (counts * psi(nu / 2)).sum(axis=0) + constant
+
+    @property
+    def variance_of_deviance(self) -> np.ndarray:
+        nu_p, nu = self.freedom
+        return (self.counts[:, None] ** 2 * polygamma(1, nu / 2)).sum(axis=0) - self.n**2 * polygamma(1, nu_p / 2)
+
+    @property
+    def p_value(self) -> np.ndarray:
+        mean, variance = self.expected_deviance, self.variance_of_deviance
+        return stats.gamma.sf(self.deviance, mean**2 / variance, scale=variance / mean)
+
+    def p_mean(self, delta: float) -> np.ndarray:
+        nu_p, nu_e = self.freedom
+        nu, rss = nu_e.sum(axis=0), self.local.sum(axis=0)
+        d = nu_p - nu
+        f = np.maximum(self.pooled - rss, 0.0) / d / (rss / nu)
+        return 1.0 - ncfdtr(d, nu, self.n * delta, f) if delta else stats.f.sf(f, d, nu)
+
+    def p_variance(self, tau: float) -> np.ndarray:
+        _, nu_e = self.freedom
+        nu, n_environments = nu_e.sum(axis=0), len(self.counts)
+        m = nu * np.log(self.local.sum(axis=0) / nu) - (nu_e * np.log(self.local / nu_e)).sum(axis=0)
+        c = 1 + ((1 / nu_e).sum(axis=0) - 1 / nu) / (3 * (n_environments - 1))
+        kappa = 1 + np.maximum(self.kurtosis, 0.0) / 2
+        x = np.maximum(m, 0.0) / (c * kappa)
+        away = self.n * tau**2 / (2 * kappa)
+        return 1.0 - chndtr(x, n_environments - 1, away) if tau else stats.chi2.sf(x, n_environments - 1)
+
+    def p_invariant(self, delta: float = 0.02, tau: float = 0.1) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            both = np.log(self.p_mean(delta)) + np.log(self.p_variance(tau))
+        return stats.chi2.sf(-2 * both, 4)
+
+    def cost(self, floor: float = 0.008) -> np.ndarray:
+        p = self.masks.shape[1]
+        each = max(np.log(self.n) + 2 * np.log(p), floor * self.n)
+        return self.n * np.log(self.pooled / self.n) + self.masks.sum(axis=1) * each
+
+    def log_predictive(self, compatible: np.ndarray, floor: float = 0.008) -> np.ndarray:
+        """log p₂ under the uniform prior; all −inf where no subset is compatible"""
+        weights = np.where(compatible, -0.5 * self.cost(floor), -np.inf)
+        return weights - logsumexp(weights) if compatible.any() else weights
+
+
+def evidence(data: MultiEnvironmentData, masks: np.ndarray | None = None) -> Evidence:
+    masks = all_masks(data.n_features) if masks is None else masks
+    parts = [(data.X[rows], data.y[rows]) for rows in map(data.rows, range(data.n_environments))]
+    local = [fits(X - X.mean(axis=0), y - y.mean(), masks) for X, y in parts]
+    pooled, rank, _ = fits(data.X - data.X.mean(axis=0), data.y - data.y.mean(), masks)
+    X = np.concatenate([X - X.mean(axis=0) for X, _ in parts])
+    y = np.concatenate([y - y.mean() for _, y in parts])
+    within, _, slopes = fits(X, y, masks)
+    return Evidence(
+        masks=masks,
+        counts=np.array([len(y) for _, y in parts]),
+        pooled=pooled,
+        within=within,
+        local=np.array([rss for rss, _, _ in local]),
+        pooled_rank=rank,
+        ranks=np.array([rank for _, rank, _ in local]),
+        kurtosis=np.concatenate([excess_kurtosis(y[:, None] - X @ b.T) for b in np.array_split(slopes, 16) if len(b)]),
+    )
+
+
+def excess_kurtosis(residuals: np.ndarray) -> np.ndarray:
+    return (residuals**4).mean(axis=0) / (residuals**2).mean(axis=0) ** 2 - 3.0
+
+
+def risk_in_a_new_environment(data: MultiEnvironmentData, mask: np.ndarray) -> float:
+    """s²_pool + (1 + 1/E)·tr(T̂₊ M̄): what the random-effects rule minimises, coefficients at 1 and x − x̄."""
+    design = np.column_stack([np.ones(data.n_rows), data.X[:, mask] - data.X[:, mask].mean(axis=0)])
+    design[:, 1:] /= np.linalg.norm(design[:, 1:], axis=0) / np.sqrt(data.n_rows)
+    d, betas, variances = design.shape[1], [], []
+    for rows in map(data.rows, range(data.n_environments)):
+        gram = np.linalg.pinv(design[rows].T @ design[rows])
+        beta = gram @ design[rows].T @ data.y[rows]
+        rss = ((data.y[rows] - design[rows] @ beta) ** 2).sum()
+        betas.append(beta)
+        variances.append(gram * rss / (len(rows) - d))
+    scatter = np.cov(np.array(betas).T).reshape(d, d) - np.mean(variances, axis=0)
+    pooled = data.y - design @ np.linalg.lstsq(design, data.y, rcond=None)[0]
+    # The positive part is taken where the second moment is the identity, so that it does not depend on units.
+    root = np.linalg.cholesky(design.T @ design / data.n_rows)
+    between = np.maximum(np.linalg.eigvalsh(root.T @ scatter @ root), 0.0).sum()
+    return pooled @ pooled / (data.n_rows - d) + (1 + 1 / data.n_environments) * between
+
+
+def choice(
+    data: MultiEnvironmentData,
+    delta: float = 0.02,
+    tau: float = 0.1,
+    levels: tuple[float, ...] = (0.2, 0.02),
+    floor: float = 0.008,
+) -> tuple[np.ndarray, bool]:
+    """The chosen subset and whether any was compatible, at the first level or the second."""
+    found = evidence(data)
+    for level in levels:
+        compatible = found.p_invariant(delta, tau) >= level
+        if compatible.any():
+            return found.masks[np.argmax(found.log_predictive(compatible, floor))], True
+    risks = [risk_in_a_new_environment(data, mask) for mask in found.masks]
+    return found.masks[np.argmin(risks)], False
