@@ -174,11 +174,18 @@ def test_too_few_rows_are_named() -> None:
     data = made(n=120, n_noise=3)
     few = np.concatenate([np.flatnonzero(data.environment_index > 0), np.arange(5)])
     data = replace(data, X=data.X[few], y=data.y[few], environment_index=data.environment_index[few])
-    decision = decided(data)
-    assert decision.verdict.endswith(
+    limit = (
         "The data are too few to judge subsets of more than 3 features: the smallest environment, site 0, has 5 rows."
     )
-    assert "too few" not in decided(made()).verdict
+    decision = decided(data)
+    assert limit not in decision.verdict
+    assert f"limit {limit}" in " ".join(str(decision).split())
+    full = decided(data, select=Fixed((True, True, False, True, False, False)))
+    assert full.verdict.endswith(limit)
+    assert "limit" not in str(full)
+    assert role_of(full, "noise2").role is Role.not_judged
+    assert "too few" not in str(decided(data, prior=UniformPrior(max_size=2)))
+    assert "too few" not in str(decided(made()))
 
 
 def test_a_p_value_stays_on_its_side_of_the_level(plain: Decision) -> None:
@@ -257,6 +264,8 @@ def test_what_the_prior_decides_is_said_to_be_the_priors() -> None:
     assert "forced in by the prior; R² -" in str(decision)
     small = decided(made(), prior=UniformPrior(max_size=2))
     assert role_of(small, "noise0").role is Role.not_allowed
+    assert "not allowed beside the selected ones by the prior: R² +0" in " ".join(str(small).split())
+    assert role_of(small, "effect").role is Role.breaks
 
 
 def test_a_feature_that_predicts_more_is_not_said_to_add_nothing() -> None:

@@ -91,7 +91,7 @@ def plot_subsets(decision: Decision, top: int = 15) -> Figure:
     shown = held[:_MOST_COLUMNS]
     chosen = (masks == decision.mask).all(axis=1)
     width = max(2.0, 0.28 * len(shown))
-    figure = new_figure(width + 5.4, 2.1 + 0.26 * len(masks))
+    figure = new_figure(width + 5.4, 2.1 + 0.26 * max(len(masks), 4))
     dots, *bars = figure.subplots(1, 4, sharey=True, width_ratios=[width, 1.5, 1.5, 1.5])
     _dots(dots, masks[:, shown], chosen)
     names = name_labels([predictive.feature_names[j] for j in shown], _LONGEST_NAME)
@@ -99,7 +99,7 @@ def plot_subsets(decision: Decision, top: int = 15) -> Figure:
     dots.set_yticks(np.arange(len(masks)), [str(rank) for rank in range(1, len(masks) + 1)], fontsize="small")
     plain_ticks(dots)
     dots.set_xlabel("feature" if len(shown) == len(held) else f"feature ({len(shown)} of {len(held)} in these subsets)")
-    dots.set_ylabel("compatible subset, by rank")
+    dots.set_ylabel("rank")
     heights = (np.exp(predictive.log_probabilities[: len(masks)]), evidence.r2, evidence.p_invariant)
     for ax, values, label in zip(bars, heights, ("probability", "R²", "p_inv"), strict=True):
         _bars(ax, values, chosen, label)

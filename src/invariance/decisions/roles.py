@@ -30,7 +30,8 @@ class Role(StrEnum):
     adds_nothing = "adds nothing"  # that would be worth its price
     predicts_more = "would predict more"  # and stay compatible; the rule left it out all the same
     left_out = "left out"  # of a subset that is not compatible itself
-    not_allowed = "not allowed"  # by the prior, or by the rows
+    not_allowed = "not allowed"  # by the prior
+    not_judged = "not judged"  # the rows cannot decide
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class _Neighbours:
         self.p_invariant, self.compatible = p_invariant[:-1], bool(p_invariant[-1] >= accepted.level)
         log_prior = target.prior.log_prob(masks)
         self.weight = _change(PredictiveModel(model, accepted).log_weights(masks) + log_prior)
-        self.allowed = (log_prior[:-1] > -np.inf) & (model.log_ratio_many(masks)[:-1] > -np.inf)
+        self.allowed, self.scored = log_prior[:-1] > -np.inf, model.log_ratio_many(masks[:-1]) > -np.inf
 
 
 def _change(values: Floats) -> Floats:
@@ -116,13 +117,15 @@ def _selected(findings: Findings, neighbours: _Neighbours, compatible: Compatibl
 
 def _other(findings: Findings, neighbours: _Neighbours, j: int, explained: bool) -> FeatureRole:
     broken = None
-    if not neighbours.allowed[j]:
-        role = Role.not_allowed
+    if not neighbours.scored[j]:
+        role = Role.not_judged
     elif not neighbours.compatible:
         role = Role.left_out
     elif neighbours.p_invariant[j] < neighbours.accepted.level:
         role = Role.breaks
         broken = where_it_breaks(findings.target.model, neighbours.chosen, j) if explained else None
+    elif not neighbours.allowed[j]:
+        role = Role.not_allowed
     else:
         role = Role.predicts_more if neighbours.weight[j] > 0.0 else Role.adds_nothing
     return _role(findings, neighbours, j, role, broken=broken)

@@ -44,7 +44,8 @@ def _verdict(decision: Decision) -> Iterator[str]:
         yield from _compatible(decision)
     else:
         yield from _not_compatible(decision)
-    yield from _too_few_rows(decision)
+    if len(decision.selected) == decision.findings.target.model.largest_size:
+        yield from _too_few_rows(decision)
 
 
 def _compatible(decision: Decision) -> Iterator[str]:
@@ -110,8 +111,10 @@ def _fallback(decision: Decision) -> str:
 
 
 def _too_few_rows(decision: Decision) -> Iterator[str]:
-    posterior, largest = decision.findings.posterior, decision.findings.target.model.largest_size
-    if largest < posterior.n_features:
+    """Where it is the rows that limit the size of subsets."""
+    posterior, target = decision.findings.posterior, decision.findings.target
+    largest = target.model.largest_size
+    if largest < posterior.n_features and target.prior.max_size >= largest:
         smallest = int(np.argmin(posterior.counts))
         yield (
             f"The data are too few to judge subsets of more than {largest:,} feature{'' if largest == 1 else 's'}: the "
@@ -153,6 +156,8 @@ def _header(decision: Decision) -> Iterator[tuple[str, str]]:
         figures = _figures(decision, decision.mode_evidence)
         yield "mode", f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
     yield "rule", decision.rule_says
+    if len(decision.selected) < decision.findings.target.model.largest_size:
+        yield from (("limit", sentence) for sentence in _too_few_rows(decision))
 
 
 def _figures(decision: Decision, evidence: SubsetEvidence) -> str:
@@ -190,7 +195,9 @@ def _said(decision: Decision, feature: FeatureRole) -> str:
         case Role.left_out:
             said = f"left out{added}"
         case Role.not_allowed:
-            said = "not allowed beside the others, by the prior or the rows"
+            said = f"not allowed beside the selected ones by the prior{added}"
+        case Role.not_judged:
+            said = "cannot be judged beside the selected ones: too few rows, or nearly given by them"
     return f"{said}; never challenged" if feature.never_challenged else said
 
 
