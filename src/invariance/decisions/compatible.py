@@ -60,7 +60,8 @@ class Survey:
 
     @property
     def complete(self) -> bool:
-        return len(self.masks) == self.n_subsets
+        """Whether all subsets are among them; a chosen one may be outside the prior's support."""
+        return len(self.masks) >= self.n_subsets
 
     @property
     def closest(self) -> int:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Mask
 from .._tools.figures import new_figure, plain_ticks, save_figure
 from .._tools.layout import name_labels, shorten
 from ..exceptions import SettingError
+from ..posterior.summary import format_p_value, format_probability, format_share
 from .decision import Decision
 
 if TYPE_CHECKING:
@@ -100,16 +101,16 @@ def plot_subsets(decision: Decision, top: int = 15) -> Figure:
     plain_ticks(dots)
     dots.set_xlabel("feature" if len(shown) == len(held) else f"feature ({len(shown)} of {len(held)} in these subsets)")
     dots.set_ylabel("rank")
-    heights = (np.exp(predictive.log_probabilities[: len(masks)]), evidence.r2, evidence.p_invariant)
-    for ax, values, label in zip(bars, heights, ("probability", "R²", "p_inv"), strict=True):
-        _bars(ax, values, chosen, label)
+    _bars(bars[0], np.exp(predictive.log_probabilities[: len(masks)]), chosen, "probability", format_probability)
+    _bars(bars[1], evidence.r2, chosen, "R²", format_share)
+    _bars(bars[2], evidence.p_invariant, chosen, "p_inv", format_p_value)
     bars[-1].axvline(decision.accepted.level, color=_WARN, lw=1.0, ls="--")
     n = decision.compatible.n
     _headline(figure, decision, _cut(len(masks), n, "compatible subsets"))
     return figure
 
 
-def _dots(ax: Axes, held: Any, chosen: Any) -> None:
+def _dots(ax: Axes, held: Mask, chosen: Mask) -> None:
     n_rows, n_columns = held.shape
     rows, columns = np.mgrid[:n_rows, :n_columns]
     colours = np.where(held, np.where(chosen[:, None], _CHOSEN, "#33404d"), "#e3e7eb")
@@ -119,17 +120,16 @@ def _dots(ax: Axes, held: Any, chosen: Any) -> None:
             ends = np.flatnonzero(mask)[[0, -1]]
             ax.plot(ends, [row, row], color=_CHOSEN if chosen[row] else "#33404d", lw=1.2, zorder=1)
     ax.set_xlim(-0.7, max(n_columns - 0.3, 0.7))
-    ax.set_ylim(n_rows - 0.4, -0.6)
+    ax.set_ylim(max(n_rows, 4) - 0.4, -0.6)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
 
 
-def _bars(ax: Axes, values: Floats, chosen: Any, label: str) -> None:
+def _bars(ax: Axes, values: Floats, chosen: Mask, label: str, written: Callable[[float], str]) -> None:
     known = np.nan_to_num(values, nan=0.0)
     ax.barh(np.arange(len(values)), known, height=0.6, color=np.where(chosen, _CHOSEN, _PLAIN).tolist(), zorder=2)
     for row, value in enumerate(values):
-        text = "–" if np.isnan(value) else f"{value:.3f}" if value >= 5e-4 else "<0.001"
-        ax.text(1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="x-small")
+        ax.text(1.02, row, written(float(value)), transform=ax.get_yaxis_transform(), va="center", fontsize="x-small")
     ax.set_xlim(0.0, 1.0)
     ax.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"], fontsize="small")
     ax.tick_params(axis="y", length=0)
