@@ -326,6 +326,13 @@ def test_hundreds_of_features_are_cut() -> None:
     selected = len(decision.selected)
     assert f"  … and {303 - selected - 20} more: " in others
     assert len(decision.to_plain()["features"]) == 303
+    for j in (1, 255, 256, 302):
+        joined = decision.mask.copy()
+        joined[j] = True
+        evidence = decision.findings.judge.evidence(joined[None]).one()
+        feature = role_of(decision, decision.findings.posterior.feature_names[j])
+        assert feature.p_invariant == pytest.approx(evidence.p_invariant)
+        assert feature.r2_change == pytest.approx(evidence.r2 - decision.evidence.r2, abs=1e-12)
 
 
 # ---------------------------------------------------------------- coefficients

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,6 +19,7 @@ from .predictive import PredictiveModel
 
 # So many features outside are told in which environment they break invariance, those that predict most first.
 MOST_OTHERS = 20
+_AT_ONCE = 256
 
 
 class Role(StrEnum):
@@ -84,25 +86,41 @@ def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubset
 
 
 class _Neighbours:
-    """The subsets that differ from the chosen one (p,) by one feature each: p_invariant, r2_change, weight (p,), the
-    last of them log p(z) − cost(z)/2 minus that of the chosen one."""
+    """The subsets that differ from the chosen one (p,) by one feature each, all (p,): p_invariant, r2_change; weight:
+    log p(z) − cost(z)/2 minus that of the chosen one; allowed, by the prior; scored, by the model."""
 
     def __init__(self, findings: Findings, chosen: Mask, accepted: Tolerance) -> None:
-        target, model = findings.target, findings.target.model
         self.chosen, self.accepted = chosen, accepted
-        masks = np.vstack([chosen ^ np.eye(len(chosen), dtype=bool), chosen])
-        p_invariant = model.invariance_test(masks, accepted).joint
-        self.r2_change = _change(-np.expm1(-2.0 * model.prediction_many(masks).gain / model.n_rows))
-        self.p_invariant, self.compatible = p_invariant[:-1], bool(p_invariant[-1] >= accepted.level)
-        log_prior = target.prior.log_prob(masks)
-        self.weight = _change(PredictiveModel(model, accepted).log_weights(masks) + log_prior)
-        self.allowed, self.scored = log_prior[:-1] > -np.inf, model.log_ratio_many(masks[:-1]) > -np.inf
+        own = _measured(findings, chosen[None], accepted)
+        # In parts, each of which concerns few features: models may compute what these need on demand.
+        parts = [_measured(findings, masks, accepted) for masks in _flipped(chosen)]
+        p_invariant, r2, weight, log_prior, log_ratio = (np.concatenate(values) for values in zip(*parts, strict=True))
+        self.compatible = bool(own[0][0] >= accepted.level)
+        self.p_invariant, self.r2_change, self.weight = p_invariant, _change(r2, own[1]), _change(weight, own[2])
+        self.allowed, self.scored = log_prior > -np.inf, log_ratio > -np.inf
 
 
-def _change(values: Floats) -> Floats:
-    """From the last one; NaN where neither is known"""
+def _flipped(chosen: Mask) -> Iterator[Mask]:
+    """(k, p) the subsets after each feature in turn is added or left out"""
+    for start in range(0, len(chosen), _AT_ONCE):
+        flipped = np.arange(start, min(start + _AT_ONCE, len(chosen)))
+        masks = np.repeat(chosen[None], len(flipped), axis=0)
+        masks[np.arange(len(flipped)), flipped] ^= True
+        yield masks
+
+
+def _measured(findings: Findings, masks: Mask, accepted: Tolerance) -> tuple[Floats, ...]:
+    """p_invariant, R², log p(z) − cost(z)/2, log p(z), log Λ, each (S,)"""
+    model, log_prior = findings.target.model, findings.target.prior.log_prob(masks)
+    r2 = -np.expm1(-2.0 * model.prediction_many(masks).gain / model.n_rows)
+    weight = PredictiveModel(model, accepted).log_weights(masks) + log_prior
+    return model.invariance_test(masks, accepted).joint, r2, weight, log_prior, model.log_ratio_many(masks)
+
+
+def _change(values: Floats, chosen: Floats) -> Floats:
+    """From that of the chosen subset (1,); NaN where it is not known"""
     with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(values[:-1]), values[:-1] - values[-1], np.nan)
+        return np.where(np.isfinite(values), values - chosen, np.nan)
 
 
 def _selected(findings: Findings, neighbours: _Neighbours, compatible: CompatibleSubsets, j: int) -> FeatureRole:
