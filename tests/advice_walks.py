@@ -521,6 +521,7 @@ IN_WORDS = (
     "cannot read {}: write a name, or name(key=value",
     "a setting is written key=value",
     "is fixed: leave --strength out",
+    "leave --delta and --tau out",
     "`reweighted` corrects them",
     "`reweighted` may miss it as well",
     "its inclusion probabilities count them, `reweighted` does not",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typer.testing import Result
 
 from bad_tables import BAD_TABLES, table
 from cli_runner import fails, run
-from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior, __version__
+from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior, Tolerance, __version__
 from invariance.datasets import make_example
 from invariance.exceptions import EngineError, PosteriorError
 from invariance.faces.cli.advice import for_command_line
@@ -68,6 +69,12 @@ def test_bad_table(workdir: Path, text: str, arguments: dict[str, Any], phrase: 
         pytest.param(["good.csv", "--jobs", "0"], "Invalid value for '--jobs'", id="jobs"),
         pytest.param(["good.csv", "--seed", "-3"], "Invalid value for '--seed'", id="seed"),
         pytest.param(["good.csv", "--inference", "guess"], "'guess' is not one of 'auto', 'exact'", id="inference"),
+        pytest.param(["good.csv", "--select", "best"], "select='best' is not known: use 'predictive' or", id="rule"),
+        pytest.param(["good.csv", "--threshold", "2"], "Invalid value for '--threshold'", id="threshold"),
+        pytest.param(["good.csv", "--delta", "-1"], "delta=-1.0 is no tolerance: use a number from 0 on", id="delta"),
+        pytest.param(["good.csv", "--level", "1"], "level=1.0 is no level: use a number between 0 and 1", id="level"),
+        pytest.param(["good.csv", "--strict", "--tau", "1"], "leave --delta and --tau out", id="strict and tolerant"),
+        pytest.param(["good.csv", "--plot-kind", "pie"], "'pie' is not one of 'inclusion', 'coefficients'", id="pie"),
         pytest.param(["good.csv", "--missing", "skip"], "'skip' is not one of 'error', 'drop'", id="missing"),
         pytest.param(["good.csv", "--colour"], "No such option: --colour", id="unknown option"),
         pytest.param(["good.csv", "--json", "."], "cannot write '.': it is a folder", id="json is a folder"),
@@ -153,18 +160,29 @@ def test_warnings_are_single_lines(workdir: Path) -> None:
 
 
 def test_fit_prints_the_summary(example: Path) -> None:
-    arguments = ("--features", "age, smoking,salt", "--max-size", "2", "--prior", "beta-binomial(1,3)", "--top", "3")
+    names = ["age", "smoking", "salt", "exercise"]
+    arguments = (
+        "--features",
+        "age, smoking,salt,exercise",
+        "--max-size",
+        "3",
+        "--prior",
+        "beta-binomial(1,3)",
+        "--top",
+        "3",
+    )
     result = fit_example(*arguments, "--inference", "exact", "--jobs", "1", "--seed", "5")
-    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", ["age", "smoking", "salt"])
-    posterior = BIP(prior=BetaBinomialPrior(1, 3, max_size=2)).fit_data(data).posterior_
+    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", names)
+    model = BIP(prior=BetaBinomialPrior(1, 3, max_size=3)).fit_data(data)
     assert result.exit_code == 0
     assert result.stderr == ""
-    assert result.stdout == f"{posterior.summary(3)}\n"
+    assert result.stdout == f"{model.summary(3)}\n"
+    assert result.stdout.startswith("Decision\n  verdict ")
 
 
 def test_json_reloads_to_the_same_posterior(example: Path) -> None:
     result = fit_example("--json", "new/folder/posterior.json")
-    assert result.stdout.endswith("\nSaved the posterior to new/folder/posterior.json\n")
+    assert result.stdout.endswith("\nSaved the posterior and the decision to new/folder/posterior.json\n")
     saved = Posterior.from_json(Path("new/folder/posterior.json"))
     data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital")
     posterior = BIP().fit_data(data).posterior_
@@ -173,6 +191,47 @@ def test_json_reloads_to_the_same_posterior(example: Path) -> None:
     assert saved.mode == ("age", "exercise", "smoking")
     assert str(saved.summary(10)) in result.stdout
     assert [file.name for file in Path("new/folder").iterdir()] == ["posterior.json"]
+
+
+def test_json_holds_the_decision_and_the_predictive_posterior(example: Path) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    fit_example("--json", "p.json")
+    model = BIP().fit_data(MultiEnvironmentData.from_table(example, "blood_pressure", "hospital"))
+    content = json.loads(Path("p.json").read_text(), parse_constant=refuse)
+    assert content["decision"] == json.loads(json.dumps(model.decision_.to_plain()))
+    predictive = Posterior.from_json(json.dumps(content["predictive"]))
+    assert model.predictive_ is not None
+    np.testing.assert_array_equal(predictive.log_probabilities, model.predictive_.log_probabilities)
+    assert predictive.kind == "predictive"
+
+
+def test_json_where_nothing_is_compatible(example: Path) -> None:
+    result = fit_example("--strict", "--level", "0.999999", "--json", "p.json")
+    assert "No subset of these features is invariant" in " ".join(result.stdout.split())
+    content = json.loads(Path("p.json").read_text())
+    assert content["predictive"] is None
+    assert content["decision"]["invariant"] is False
+    assert Posterior.from_json("p.json").kind == "invariant"
+
+
+@pytest.mark.parametrize("kind", ["inclusion", "coefficients", "subsets", "frontier"])
+def test_plot_kinds(example: Path, kind: str) -> None:
+    assert fit_example("--plot", "a.png", "--plot-kind", kind).exit_code == 0
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_selection_and_tolerance_are_those_of_the_estimator(example: Path) -> None:
+    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital")
+    for arguments, settings in (
+        (("--select", "mode"), {"select": "mode"}),
+        (("--select", "threshold", "--threshold", "0.005"), {"select": "threshold", "threshold": 0.005}),
+        (("--delta", "0.01", "--tau", "0", "--level", "0.3"), {"tolerance": Tolerance(0.01, 0.0, 0.3)}),
+        (("--strict",), {"tolerance": Tolerance.strict()}),
+        (("--strict", "--level", "0.1"), {"tolerance": Tolerance.strict(0.1)}),
+    ):
+        assert fit_example(*arguments).stdout == f"{BIP(**settings).fit_data(data).summary()}\n", arguments
 
 
 @pytest.mark.parametrize(("name", "written"), [("a.png", "a.png"), ("a", "a.png"), ("b.1.PNG", "b.1.PNG")])

@@ -148,3 +148,22 @@ def test_datatree_without_xarray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(ImportError, match=r"pip install 'invariance\[xarray\]'"):
         random_posterior(0).to_datatree()
+
+
+def test_the_kind_is_kept_and_older_files_are_the_papers() -> None:
+    posterior = random_posterior(1, kind="predictive")
+    assert Posterior.from_json(posterior.to_json()).kind == "predictive"
+    content = json.loads(posterior.to_json())
+    del content["kind"]
+    assert Posterior.from_json(json.dumps(content)).kind == "invariant"
+    with pytest.raises(ValueError, match="kind: 'other' is neither 'invariant' nor 'predictive'"):
+        Posterior.from_json(json.dumps(content | {"kind": "other"}))
+
+
+def test_more_keys_are_kept_and_passed_over() -> None:
+    posterior = random_posterior(1)
+    text = posterior.to_json(more={"decision": {"verdict": "all is well"}})
+    assert json.loads(text)["decision"] == {"verdict": "all is well"}
+    assert Posterior.from_json(text).mode == posterior.mode
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        posterior.to_json(more={"decision": float("nan")})

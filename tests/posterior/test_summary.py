@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance._tools.layout import shorten
+from invariance.posterior.evidence import Evidence
 from invariance.posterior.summary import (
     bar,
     display_width,
@@ -238,3 +239,40 @@ def test_html_is_escaped_and_self_contained() -> None:
 def test_repr_is_one_line() -> None:
     posterior = from_probabilities({(0, 1): 0.96, (0,): 0.04})
     assert repr(posterior) == "<Posterior of 3 features for y: mode {x0, x1}, probability 0.960>"
+
+
+def test_evidence_of_the_leading_subsets_is_in_the_table() -> None:
+    known = Evidence(
+        **(Evidence.unknown(2).columns() | {"p_invariant": np.array([0.25, 0.0]), "r2": np.array([0.5, -3.0])})
+    )
+    posterior = from_probabilities({(0, 1): 0.9, (0,): 0.06, (2,): 0.04}, table_evidence=known)
+    lines = str(posterior.summary(3)).splitlines()
+    start = lines.index("Most probable subsets")
+    assert lines[start + 1 : start + 5] == [
+        "   prob.     sum   log ratio   p_inv      R²  subset",
+        "   0.900   0.900       -0.11   0.250   0.500  {x0, x1}",
+        "   0.060   0.960       -2.81  <0.001  -3.000  {x0}",
+        "   0.040  >0.999       -3.22       –       –  {x2}",
+    ]
+    assert ">0.250</td>" in posterior._repr_html_()
+    alone = replace(posterior, environments=("a",), counts=np.array([9]))
+    assert "p_inv" not in str(alone.summary())
+    assert "p_inv" not in alone._repr_html_()
+
+
+def test_the_predictive_posterior_is_not_read_as_the_papers() -> None:
+    counted = {"subsets_compatible": 5}
+    sure = from_probabilities({(0, 1): 0.96, (0,): 0.04}, kind="predictive", diagnostics=counted)
+    assert sure.reading().startswith(
+        "{x0, x1} is the best predictor of y, almost certainly (probability 0.960), among the"
+    )
+    assert "5 compatible of 8 in the support of the prior" in str(sure.summary())
+    spread = from_probabilities({(0, 1): 0.55, (0,): 0.45}, kind="predictive")
+    assert spread.reading().startswith(
+        "Several subsets that are compatible with invariance predict y about equally well: {x0, x1}"
+    )
+    empty = from_probabilities({(): 0.96, (0,): 0.04}, kind="predictive")
+    assert empty.reading().startswith("No feature is worth its price for predicting y, almost certainly")
+    one = replace(sure, environments=("a",), counts=np.array([9]))
+    assert one.reading().startswith("One environment cannot show invariance, so that every subset counts as compatible")
+    assert "Posterior over compatible subsets, by prediction" in sure._repr_html_()

@@ -371,6 +371,8 @@ def test_the_command_line_says_it_once_in_one_line(workdir: Path) -> None:
     assert ".py" not in result.stderr
     assert "NotInvariantWarning" not in result.stderr
     lines = result.stdout.splitlines()
-    assert lines[1] == "  verdict       none of the 8 subsets looks invariant"
+    assert lines[1].startswith("  verdict       No subset of these features is invariant: of all 8, ")
+    after = lines[lines.index("Posterior over invariant subsets") + 1]
+    assert after == "  verdict       none of the 8 subsets looks invariant"
     assert lines[lines.index("Reading") + 1].startswith("  None of the 8 subsets looks invariant")
     assert max(map(len, lines)) <= 80

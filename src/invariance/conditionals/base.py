@@ -24,6 +24,7 @@ from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError
 from ..moments.moments import Moments
 from .invariance_test import InvarianceTest, deviance_test
+from .standard_errors import StandardErrors
 from .support import Unsupported, without_value
 from .tolerance import Tolerance
 
@@ -234,6 +235,10 @@ class BoundConditional(ABC):
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
         """(S,) expected squared error in a new environment if coefficients go on to scatter between environments as
         they do; None where the model does not know."""
+        return None
+
+    def standard_errors(self, subset: Subset) -> StandardErrors | None:
+        """Of the coefficients of `fit(subset)`; None where the model does not know them."""
         return None
 
     def ceiling_many(self, masks: ArrayLike) -> Floats:

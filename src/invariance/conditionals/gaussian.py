@@ -12,13 +12,14 @@ from scipy.special import digamma, polygamma
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.subsets import as_masks
+from ..data.subsets import Subset, as_mask, as_masks
 from ..kernels.active_set import Scoring
 from ..moments.moments import Moments
 from .base import BoundConditional, Description, Null
 from .invariance_test import InvarianceTest, Residuals, invariance_test
 from .kurtosis import excess_kurtosis
 from .random_effects import random_effects_risk
+from .standard_errors import StandardErrors, errors_from_moments, errors_from_rows
 from .tolerance import Tolerance
 from .transfer import left_out_errors
 
@@ -116,6 +117,12 @@ class GaussianModel(BoundConditional):
         chosen = as_masks(masks, self.n_features)
         fits = self.residuals(chosen)
         return random_effects_risk(self.moments, self.features.expand(chosen), fits.rss, fits.freedom)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        columns = self.features.expand(as_mask(subset, self.feature_names))
+        if self.data is None:
+            return errors_from_moments(self.moments, columns)
+        return errors_from_rows(self.data, columns)
 
     def ranks(self, masks: Mask) -> Integers:
         """(S, E + 1) ranks of the fits in each environment and in the pool.

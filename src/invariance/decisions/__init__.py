@@ -6,11 +6,17 @@ from .._tools.lazy import on_first_use
 
 if TYPE_CHECKING:
     from .best_compatible import BestCompatible
+    from .decision import Decision
     from .median import Median
     from .mode import Mode
     from .threshold import Threshold
 
-__all__ = ["BestCompatible", "Median", "Mode", "Threshold"]
-__getattr__, __dir__ = on_first_use(
-    __name__, {"BestCompatible": "best_compatible", "Median": "median", "Mode": "mode", "Threshold": "threshold"}
-)
+__all__ = ["BestCompatible", "Decision", "Median", "Mode", "Threshold"]
+_HOMES = {
+    "BestCompatible": "best_compatible",
+    "Decision": "decision",
+    "Median": "median",
+    "Mode": "mode",
+    "Threshold": "threshold",
+}
+__getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -170,5 +170,6 @@ def _described(posterior: Posterior, model: PredictiveModel) -> Posterior:
         judge=Judge(model.model, model.tolerance),
         diagnostics=diagnostics,
         notes=(),
+        kind="predictive",
         source=source,
     )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from .._tools.family import Family, Member
 from ..exceptions import SettingError
-from .base import Rule
+
+if TYPE_CHECKING:
+    from .base import Rule
 
 RULES = Family(
     {

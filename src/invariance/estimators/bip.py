@@ -18,6 +18,7 @@ from ..data.checks import warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask
 from ..decisions.base import Findings, Rule
+from ..decisions.decision import Decision, FitSummary
 from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.registry import as_rule
 from ..decisions.search import Search
@@ -63,6 +64,7 @@ class BIP(EnvironmentSelector):
     posterior_ : the Posterior over invariant subsets (the paper's), of the features that vary
     predictive_ : the Posterior over subsets compatible with invariance, by how well they predict; None where there is
         no such subset
+    decision_ : the Decision for people to read: a verdict, its reasons, and what can be said of each feature
     invariant_ : whether the data leave it open that the selected features are, together, invariant
     inclusion_probabilities_, support_ : (n_features_in_,); constant features have 0, False, and columns of a group
         share theirs
@@ -143,6 +145,7 @@ class BIP(EnvironmentSelector):
         self.posterior_ = self._findings.posterior
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         selected = rule.select(self._findings)
+        self._decision = Decision(self._findings, selected, rule)
         self.invariant_ = not self._findings.judge.rejected(selected[None])[0]
         if not self.invariant_:
             warn(_not_invariant(self._findings, selected), NotInvariantWarning)
@@ -164,6 +167,16 @@ class BIP(EnvironmentSelector):
         names = self._findings.target.model.feature_names
         mask = as_mask(self.selected_features_ if subset is None else subset, names)
         return diagnose(self._search, self._findings, mask, leave_out, self.progress)
+
+    @property
+    def decision_(self) -> Decision:
+        """What was decided, with the reasons, for people to read."""
+        check_is_fitted(self)
+        return self._decision
+
+    def summary(self, top: int = 10) -> FitSummary:
+        """The decision and, after it, the posterior with its `top` subsets: text within 80 columns, or HTML."""
+        return FitSummary(self.decision_, self.posterior_.summary(top))
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
         self._fit = self.__dict__.pop("_model").fit(selected, local=False)

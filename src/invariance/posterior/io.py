@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FORMAT = "invariance.posterior/1"
 _NOT_FINITE = ("-inf", "inf", "nan")
 _LARGEST_PLAIN_INTEGER = 2**53
-_TEXTS = ("engine", "prior", "outcome_name", "model")
+_TEXTS = ("engine", "prior", "outcome_name", "model", "kind")
 _KEYS = (
     *("feature_names", "inclusion", "pairwise", "subsets", "log_ratios", "log_probabilities"),
     *("log_evidence", "entropy", "n_subsets", *_TEXTS, "environments", "counts", "notes", "diagnostics"),
@@ -38,17 +38,24 @@ _KEYS = (
 # So many subsets of the table are saved with their evidence.
 _WITH_EVIDENCE = 100
 # What a file holds that was written before there was such a key.
-_LATER_KEYS = {"verdict": None, "model": "linear Gaussian", "table_evidence": None}
+_LATER_KEYS = {"verdict": None, "model": "linear Gaussian", "table_evidence": None, "kind": "invariant"}
 
 
-def to_json(posterior: Posterior) -> str:
-    """The posterior, without its source, as strict JSON on one line per field."""
+def to_json(posterior: Posterior, more: Mapping[str, Any] | None = None) -> str:
+    """The posterior, without its source, as strict JSON on one line per field; after it, what else is to be kept."""
+    content = to_plain(posterior) | dict(more or {})
+    lines = (f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def to_plain(posterior: Posterior) -> dict[str, Any]:
+    """The posterior, without its source, as values that JSON can hold."""
     labels, changed = _labels(posterior.environments)
     notes = list(posterior.notes)
     if changed:
         notes.append(f"Environment labels of type {', '.join(changed)} were saved as text.")
     count = posterior.n_subsets
-    content: dict[str, Any] = {
+    return {
         "format": FORMAT,
         "feature_names": list(posterior.feature_names),
         "inclusion": _numbers(posterior.inclusion),
@@ -67,8 +74,6 @@ def to_json(posterior: Posterior) -> str:
         "verdict": None if posterior.verdict is None else posterior.verdict.to_plain(),
         "table_evidence": _evidence(posterior),
     }
-    lines = (f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
-    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def from_json(path_or_text: str | Path) -> tuple[dict[str, Any], str]:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Mask
+from .._tools.figures import new_figure, plain_ticks, save_figure
 from .._tools.layout import name_labels, shorten
 from ..data.subsets import as_mask
-from ..exceptions import MissingFileError, SettingError
+from ..exceptions import SettingError
 from .posterior import Posterior
 from .summary import format_probability
 
@@ -39,12 +40,7 @@ def plot_inclusion(
     true_mask = None if truth is None else as_mask(truth, posterior.feature_names)
     shown = np.argsort(-posterior.inclusion, kind="stable")[:top]
     if ax is None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(7.0, 1.5 + 0.26 * len(shown)), layout="constrained")
-        FigureCanvasAgg(figure)
-        ax = figure.add_subplot()
+        ax = new_figure(7.0, 1.5 + 0.26 * len(shown)).add_subplot()
 
     positions = np.arange(len(shown))
     values = posterior.inclusion[shown]
@@ -67,8 +63,7 @@ def plot_inclusion(
         )
 
     ax.set_yticks(positions, name_labels([posterior.feature_names[j] for j in shown], _LONGEST_NAME))
-    for tick in ax.get_yticklabels():
-        tick.set_parse_math(False)
+    plain_ticks(ax)
     ax.tick_params(axis="y", length=0)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(len(shown) - 0.4, -0.6)
@@ -113,17 +108,8 @@ def save_inclusion(
 
     Returns the path that was written.
     """
-    path = Path(path)
-    if not path.suffix:
-        path = path.with_suffix(".png")
     from matplotlib.figure import Figure
 
     figure = plot_inclusion(posterior, top=top, truth=truth).figure
     assert isinstance(figure, Figure)
-    kinds = figure.canvas.get_supported_filetypes()
-    if path.suffix[1:].lower() not in kinds:
-        raise SettingError(f"cannot write a picture as {path.suffix!r}; use one of {', '.join(sorted(kinds))}")
-    if not path.parent.is_dir():
-        raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
-    figure.savefig(path, dpi=150)
-    return path
+    return save_figure(figure, path)

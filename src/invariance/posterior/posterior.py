@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.subsets import as_mask
 from ..exceptions import DataError, PosteriorError, SettingError
+from .arrays import checked_floats, table_order
 from .evidence import Evidence, SubsetEvidence
 from .judge import Judge
 from .verdict import Verdict
@@ -30,6 +31,7 @@ MASS_TOLERANCE = 1e-9
 # Re-scored subsets may move the sum of a table past one by this much; more is an engine's mistake.
 EXCESS_TOLERANCE = 1e-3
 
+KINDS = ("invariant", "predictive")
 SubsetTable = tuple[Mask, Floats, Floats]
 
 
@@ -71,6 +73,7 @@ class Posterior:
     diagnostics : values that JSON can hold
     verdict : where the most probable subset is far from invariant, how far; else None
     table_evidence : what the data say about the first subsets of the table, where that is not to be asked of `judge`
+    kind : "invariant", the paper's; "predictive", over the subsets that are compatible with invariance
     judge : answers what the data say about any subset; kept by pickle, left out of JSON
     source : answers for subsets outside the table; kept by pickle, left out of JSON
     """
@@ -94,6 +97,7 @@ class Posterior:
     verdict: Verdict | None = None
     model: str = "linear Gaussian"
     table_evidence: Evidence | None = None
+    kind: Literal["invariant", "predictive"] = "invariant"
     judge: Judge | None = None
     source: SubsetSource | None = None
 
@@ -107,14 +111,14 @@ class Posterior:
             raise ValueError(f"masks: a boolean array (k, {p}) with k >= 1 is needed, not {masks.dtype} {masks.shape}")
         k = len(masks)
         environments = tuple(self.environments)
-        log_ratios = _floats("log_ratios", self.log_ratios, (k,))
-        log_probabilities = _floats("log_probabilities", self.log_probabilities, (k,))
-        inclusion = _floats("inclusion", self.inclusion, (p,))
+        log_ratios = checked_floats("log_ratios", self.log_ratios, (k,))
+        log_probabilities = checked_floats("log_probabilities", self.log_probabilities, (k,))
+        inclusion = checked_floats("inclusion", self.inclusion, (p,))
         if inclusion.min() < -MASS_TOLERANCE or inclusion.max() > 1 + MASS_TOLERANCE:
             raise ValueError("inclusion: probabilities must lie between 0 and 1")
         pairwise = self.pairwise
         if pairwise is not None:
-            pairwise = _floats("pairwise", pairwise, (p, p))
+            pairwise = checked_floats("pairwise", pairwise, (p, p))
             if not np.allclose(np.diagonal(pairwise), inclusion, rtol=0, atol=1e-6):
                 raise ValueError("pairwise: its diagonal must be equal to inclusion")
         total = float(np.exp(log_probabilities).sum())
@@ -127,6 +131,8 @@ class Posterior:
         counts = np.array(self.counts, dtype=np.int64)
         if counts.shape != (len(environments),) or len(environments) == 0:
             raise ValueError(f"counts: shape {counts.shape} does not match {len(environments)} environments")
+        if self.kind not in KINDS:
+            raise ValueError(f"kind: {self.kind!r} is neither {' nor '.join(map(repr, KINDS))}")
         if np.isnan(self.log_evidence) or np.isnan(self.entropy):
             raise ValueError("log_evidence and entropy must not be NaN")
         order = table_order(masks, log_probabilities)
@@ -324,12 +330,13 @@ class Posterior:
 
         return reading(self)
 
-    def to_json(self, path: str | Path | None = None) -> str:
-        """The posterior without its source as strict JSON; also written to `path`, in one step, when one is given."""
+    def to_json(self, path: str | Path | None = None, more: Mapping[str, Any] | None = None) -> str:
+        """The posterior without its source as strict JSON; also written to `path`, in one step, when one is given.
+        more: further keys with values that JSON can hold, which `from_json` passes over."""
         from .._tools.files import write_text
         from .io import to_json
 
-        text = to_json(self)
+        text = to_json(self, more)
         if path is not None:
             write_text(path, text + "\n")
         return text
@@ -386,24 +393,3 @@ class Posterior:
 def _check_at_least_one(name: str, value: int) -> None:
     if value < 1:
         raise SettingError(f"{name} must be at least 1, not {value}")
-
-
-def _floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    array = np.array(values, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"{name}: shape {shape} is needed, not {array.shape}")
-    if np.isnan(array).any():
-        raise ValueError(f"{name}: holds NaN")
-    return array
-
-
-def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
-    """Order (k,) by probability (largest first), then size, then positions of the features."""
-    # A zero bit marks a member, so that of two subsets of one size the one with the earlier feature
-    # sorts first; byte strings of one length compare like the bits they hold.
-    packed = np.ascontiguousarray(np.packbits(~masks, axis=1))
-    keys = packed.view(f"S{packed.shape[1]}").ravel()
-    distinct, position = np.unique(keys, return_inverse=True)
-    if len(distinct) < len(keys):
-        raise ValueError("masks: the same subset occurs twice")
-    return np.lexsort((position, masks.sum(axis=1), -log_probabilities))

@@ -11,6 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
+from .._tools.fragments import (
+    FAINT,
+    FAINT_NUMBER,
+    NUMBER,
+    bar_cell,
+    box,
+    bullets,
+    cell,
+    paragraph,
+    table,
+    title,
+)
 from .._tools.layout import (
     COLUMNS,
     display_width,
@@ -32,6 +44,10 @@ MOST_ENVIRONMENTS = 6
 DECIDED = 0.95
 # Of a subset in a paragraph or on a page.
 _LABEL_WIDTH = 100
+_TITLES = {
+    "invariant": "Posterior over invariant subsets",
+    "predictive": "Posterior over compatible subsets, by prediction",
+}
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -58,6 +74,16 @@ def format_probability(value: float) -> str:
     return {"0.000": "<0.001", "1.000": ">0.999"}.get(text, text)
 
 
+def format_p_value(value: float) -> str:
+    """Three decimals, and "<0.001" below; 1 is no rounding here."""
+    return "–" if math.isnan(value) else "<0.001" if value < 5e-4 else f"{value:.3f}"
+
+
+def format_share(value: float) -> str:
+    """A share of the outcome's variance, which may be negative."""
+    return "–" if math.isnan(value) else f"{value:.3f}" if abs(value) < 100 else f"{value:.0e}"
+
+
 def format_count(n: int) -> str:
     """An integer with commas; from 10**12 on its order of magnitude, whatever its length."""
     if n < 10**12:
@@ -78,7 +104,13 @@ def bar(value: float, width: int) -> str:
 
 def reading(posterior: Posterior) -> str:
     """The posterior in plain words; see `Posterior.reading` for when it speaks of several subsets."""
+    predictive = posterior.kind == "predictive"
     if posterior.n_environments == 1:
+        if predictive:
+            return (
+                "One environment cannot show invariance, so that every subset counts as compatible: the probabilities "
+                "say how well subsets predict, here. Add rows from at least one other environment."
+            )
         return (
             "The posterior is the prior, because one environment cannot show invariance: every subset "
             "predicts the same way in all of it. Add rows from at least one other environment."
@@ -86,13 +118,27 @@ def reading(posterior: Posterior) -> str:
     if posterior.verdict is not None:
         return " ".join(_failing_subsets(posterior, posterior.verdict))
     if not posterior.is_spread:
-        return " ".join([_one_subset(posterior), *_features(posterior)])
+        first = _best_predictor(posterior) if predictive else _one_subset(posterior)
+        return " ".join([first, *_features(posterior)])
     return " ".join([*_several_subsets(posterior), *_features(posterior)])
+
+
+def _sure(probability: float) -> str:
+    return "almost certainly" if probability >= 0.95 else "very probably" if probability >= 0.8 else "probably"
+
+
+def _best_predictor(posterior: Posterior) -> str:
+    probability, outcome = posterior.mode_probability, printable(posterior.outcome_name)
+    said = f"{_sure(probability)} (probability {format_probability(probability)})"
+    among = f"among the subsets that are compatible with invariance in all {posterior.n_environments} environments"
+    if not posterior.mode:
+        return f"No feature is worth its price for predicting {outcome}, {said}, {among}: the empty subset comes first."
+    return f"{format_subset(posterior.mode)} is the best predictor of {outcome}, {said}, {among}."
 
 
 def _one_subset(posterior: Posterior) -> str:
     probability = posterior.mode_probability
-    sure = "almost certainly" if probability >= 0.95 else "very probably" if probability >= 0.8 else "probably"
+    sure = _sure(probability)
     outcome, everywhere = printable(posterior.outcome_name), f"all {posterior.n_environments} environments"
     if not posterior.mode:
         return (
@@ -124,7 +170,12 @@ def _n_close(posterior: Posterior) -> int:
 def _several_subsets(posterior: Posterior) -> Iterator[str]:
     close = _n_close(posterior)
     if close > 1:
-        yield f"Several subsets explain the data about equally well: {_leading(posterior, close)}."
+        alike = "explain the data about equally well"
+        if posterior.kind == "predictive":
+            alike = (
+                f"that are compatible with invariance predict {printable(posterior.outcome_name)} about equally well"
+            )
+        yield f"Several subsets {alike}: {_leading(posterior, close)}."
     else:
         opening = "Several subsets remain plausible, and none holds half of the probability"
         yield f"{opening}: {_leading(posterior, min(len(posterior.masks), 3))}."
@@ -185,10 +236,16 @@ def _header(posterior: Posterior) -> list[tuple[str, str]]:
         ("features", f"{posterior.n_features:,}"),
         ("environments", f"{n_environments:,} with {rows}: {', '.join(shown)}"),
         ("model", posterior.model),
-        ("subsets", f"{format_count(posterior.n_subsets)} in the support of the prior"),
+        ("subsets", _counted(posterior)),
         ("engine", posterior.engine),
         ("prior", posterior.prior),
     ]
+
+
+def _counted(posterior: Posterior) -> str:
+    total = f"{format_count(posterior.n_subsets)} in the support of the prior"
+    compatible = posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
+    return total if compatible is None else f"{format_count(compatible)} compatible of {total}"
 
 
 def _remaining_features(posterior: Posterior, order: NDArray[np.intp]) -> str | None:
@@ -200,8 +257,35 @@ def _remaining_features(posterior: Posterior, order: NDArray[np.intp]) -> str | 
     return f"and {len(rest):,} more feature{'' if len(rest) == 1 else 's'} {bound}"
 
 
+@dataclass(frozen=True)
+class _Column:
+    """Of a table of subsets: its heading, short and long, the least width of its text, and what it holds."""
+
+    short: str
+    long: str
+    width: int
+    texts: list[str]
+
+
+def _subset_columns(posterior: Posterior, top: int) -> list[_Column]:
+    """What is said of the first `top` subsets; their evidence where it is known and environments can be compared."""
+    probabilities = np.exp(posterior.log_probabilities[:top])
+    columns = [
+        _Column("prob.", "probability", 6, [format_probability(value) for value in probabilities]),
+        _Column("sum", "sum", 6, [format_probability(value) for value in np.cumsum(probabilities)]),
+        _Column("log ratio", "log ratio", 10, [format_log_ratio(value) for value in posterior.log_ratios[:top]]),
+    ]
+    evidence = posterior.leading_evidence(top)
+    if posterior.n_environments > 1 and not math.isnan(evidence.p_invariant[0]):
+        columns += [
+            _Column("p_inv", "p_inv", 6, [format_p_value(value) for value in evidence.p_invariant]),
+            _Column("R²", "R²", 6, [format_share(value) for value in evidence.r2]),
+        ]
+    return columns
+
+
 def _text_lines(posterior: Posterior, top: int) -> Iterator[str]:
-    yield "Posterior over invariant subsets"
+    yield _TITLES[posterior.kind]
     for label, value in _header(posterior):
         yield from wrap(value, f"  {label:<14}", " " * 16)
 
@@ -218,15 +302,13 @@ def _text_lines(posterior: Posterior, top: int) -> Iterator[str]:
     if remaining is not None:
         yield f"  … {remaining}"
 
-    yield from ("", "Most probable subsets", f"  {'prob.':>6}  {'sum':>6}  {'log ratio':>10}  subset")
-    probabilities = np.exp(posterior.log_probabilities[:top])
-    cumulative = np.cumsum(probabilities)
-    numbers = [
-        f"  {format_probability(probabilities[row]):>6}  {format_probability(cumulative[row]):>6}"
-        f"  {format_log_ratio(posterior.log_ratios[row]):>10}  "
-        for row in range(len(probabilities))
-    ]
+    yield from ("", "Most probable subsets")
+    columns = _subset_columns(posterior, top)
+    yield "  " + "".join(f"{column.short:>{column.width}}  " for column in columns) + "subset"
     subsets = [_names(posterior, mask) for mask in posterior.masks[:top]]
+    numbers = [
+        "  " + "".join(f"{column.texts[row]:>{column.width}}  " for column in columns) for row in range(len(subsets))
+    ]
     labels = subset_labels(subsets, COLUMNS - max(map(len, numbers)))
     yield from (row + label for row, label in zip(numbers, labels, strict=True))
 
@@ -238,67 +320,33 @@ def _text_lines(posterior: Posterior, top: int) -> Iterator[str]:
             yield from wrap(note, "  - ", "    ")
 
 
-# Colours that keep their contrast on white and on near-black; text takes the notebook's own colour.
-_BOX = "color:inherit;background:transparent;font-size:0.95em;line-height:1.4;max-width:52em"
-_TABLE = "border-collapse:collapse;margin:0.2em 0 0.8em 0;color:inherit;background:transparent"
-_CELL = "padding:0.1em 0.9em 0.1em 0;border:none;text-align:left;vertical-align:top;background:transparent"
-_NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
-_TITLE = "font-weight:600;margin:0.4em 0 0.1em 0"
-_TRACK = "display:inline-block;width:12em;height:0.75em;background:rgba(128,128,128,0.25)"
-_FILL = "display:block;height:100%;background:#3f8fd2"
-
-
 def _html(posterior: Posterior, top: int) -> str:
-    from html import escape
-
-    def cell(text: str, style: str = _CELL, title: str | None = None) -> str:
-        hover = "" if title is None else f' title="{escape(printable(title))}"'
-        return f'<td style="{style}"{hover}>{escape(printable(text))}</td>'
-
-    def table(rows: list[str]) -> str:
-        body = "".join(f'<tr style="background:transparent">{row}</tr>' for row in rows)
-        return f'<table style="{_TABLE}"><tbody>{body}</tbody></table>'
-
-    def title(text: str) -> str:
-        return f'<div style="{_TITLE}">{text}</div>'
-
-    faint = f"{_CELL};opacity:0.7"
     order = _by_inclusion(posterior.inclusion)
-    features = []
     shown = [posterior.feature_names[j] for j in order[:MOST_FEATURES]]
+    features = []
     for j, name, label in zip(order, shown, name_labels(shown, 48), strict=False):
         value = float(posterior.inclusion[j])
-        track = f'<span style="{_TRACK}"><span style="{_FILL};width:{100 * value:.1f}%"></span></span>'
-        features.append(
-            cell(label, title=name) + cell(format_probability(value), _NUMBER) + f'<td style="{_CELL}">{track}</td>'
-        )
+        features.append(cell(label, hover=name) + cell(format_probability(value), NUMBER) + bar_cell(value))
     remaining = _remaining_features(posterior, order)
     if remaining is not None:
-        features.append(cell(f"… {remaining}", f"{faint}"))
+        features.append(cell(f"… {remaining}", FAINT))
 
-    number_heads = "".join(cell(head, f"{_NUMBER};opacity:0.7") for head in ("probability", "sum", "log ratio"))
-    subsets = [number_heads + cell("subset", faint)]
-    probabilities = np.exp(posterior.log_probabilities[:top])
-    cumulative = np.cumsum(probabilities)
+    columns = _subset_columns(posterior, top)
+    subsets = ["".join(cell(column.long, FAINT_NUMBER) for column in columns) + cell("subset", FAINT)]
     members = [_names(posterior, mask) for mask in posterior.masks[:top]]
     for row, (names, label) in enumerate(zip(members, subset_labels(members, _LABEL_WIDTH), strict=True)):
-        subsets.append(
-            cell(format_probability(probabilities[row]), _NUMBER)
-            + cell(format_probability(cumulative[row]), _NUMBER)
-            + cell(format_log_ratio(posterior.log_ratios[row]), _NUMBER)
-            + cell(label, title=format_subset(names, limit=100))
-        )
+        numbers = "".join(cell(column.texts[row], NUMBER) for column in columns)
+        subsets.append(numbers + cell(label, hover=format_subset(names, limit=100)))
     parts = [
-        title("Posterior over invariant subsets"),
-        table([cell(label, faint) + cell(value) for label, value in _header(posterior)]),
+        title(_TITLES[posterior.kind]),
+        table(cell(label, FAINT) + cell(value) for label, value in _header(posterior)),
         title("Inclusion probability"),
         table(features),
         title("Most probable subsets"),
         table(subsets),
         title("Reading"),
-        f"<div>{escape(reading(posterior))}</div>",
+        paragraph(reading(posterior)),
     ]
     if posterior.notes:
-        items = "".join(f"<li>{escape(printable(' '.join(note.split())))}</li>" for note in posterior.notes)
-        parts += [title("Notes"), f'<ul style="margin:0">{items}</ul>']
-    return f'<div style="{_BOX}">{"".join(parts)}</div>'
+        parts += [title("Notes"), bullets(posterior.notes)]
+    return box(parts)

@@ -15,7 +15,7 @@ from .advice import for_command_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from ...posterior.summary import Summary
+    from ...decisions.decision import FitSummary
 
 _ONE_LINE = 1_000_000
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
@@ -34,7 +34,7 @@ def say(kind: str, message: str) -> None:
     Console(stderr=True).print(text, soft_wrap=True)
 
 
-def show(content: Summary | str) -> None:
+def show(content: FitSummary | str) -> None:
     """Print text, or a summary with colours where standard output is a terminal."""
     from rich.console import Console
     from rich.text import Text
@@ -48,9 +48,9 @@ def _coloured(summary: str) -> Text:
     from rich.text import Text
 
     paragraphs = [Text(paragraph) for paragraph in summary.split("\n\n")]
-    for position, paragraph in enumerate(paragraphs):
+    for paragraph in paragraphs:
         title = paragraph.plain.split("\n", 1)[0]
-        if position == 0:
+        if title.startswith(("Decision", "Posterior over")):
             paragraph.highlight_regex(r"\n  [a-z]+  ", "dim")
         elif title == "Inclusion probability":
             paragraph.highlight_regex(r"(?m)[█▏▎▍▌▋▊▉]+$", "cyan")

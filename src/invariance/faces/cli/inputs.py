@@ -10,6 +10,7 @@ from .names import read_merges, read_names
 from .options import Missing
 
 if TYPE_CHECKING:
+    from ...conditionals.tolerance import Tolerance
     from ...data.multi_environment import MultiEnvironmentData
     from ...estimators.bip import BIP
 
@@ -55,3 +56,17 @@ class Table:
             merge_environments=read_merges(self.merge),
             min_rows=self.min_rows,
         )
+
+
+def tolerance_of(delta: float | None, tau: float | None, level: float | None, strict: bool) -> Tolerance:
+    from dataclasses import replace
+
+    from ...conditionals.tolerance import Tolerance
+    from ...exceptions import SettingError
+
+    if strict and (delta or tau):
+        raise SettingError("--strict tests exact invariance: leave --delta and --tau out.")
+    if strict:
+        return Tolerance.strict() if level is None else Tolerance.strict(level)
+    given = {"delta": delta, "tau": tau, "level": level}
+    return replace(Tolerance(), **{name: value for name, value in given.items() if value is not None})

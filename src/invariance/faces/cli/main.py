@@ -16,9 +16,10 @@ from ...baselines.registry import listing, remarks
 from .advice import comparison_for_command_line
 from .console import plain_speech, say, show
 from .explain import register as register_explain
-from .inputs import Table, bip_of
+from .inputs import Table, bip_of, tolerance_of
 from .options import (
     CategoricalOption,
+    DeltaOption,
     DropEnvironmentOption,
     EnvironmentOption,
     ExcludeOption,
@@ -27,6 +28,7 @@ from .options import (
     InferenceOption,
     JobsOption,
     JsonOption,
+    LevelOption,
     MaxSizeOption,
     MergeOption,
     MinRowsOption,
@@ -34,9 +36,15 @@ from .options import (
     MissingOption,
     NumericOption,
     OutcomeOption,
+    PlotKind,
+    PlotKindOption,
     PlotOption,
     PriorOption,
     SeedOption,
+    SelectOption,
+    StrictOption,
+    TauOption,
+    ThresholdOption,
 )
 from .outputs import checked_outputs, deliver, save
 from .studies import register
@@ -82,6 +90,8 @@ Examples:
   invariance fit table.csv --outcome yield --environment site \\
       --features rain,soil,seed --max-size 2 --prior "inclusion(0.1)" \\
       --missing drop --json posterior.json --plot inclusion.png
+  invariance fit table.csv --outcome yield --environment site --strict \\
+      --plot forest.png --plot-kind coefficients
 """
 
 _COMPARE_EXAMPLES = f"""\b
@@ -150,24 +160,32 @@ def fit(
     max_size: MaxSizeOption = None,
     prior: PriorOption = "uniform",
     inference: InferenceOption = "auto",
+    select: SelectOption = "predictive",
+    threshold: ThresholdOption = 0.5,
+    delta: DeltaOption = None,
+    tau: TauOption = None,
+    level: LevelOption = None,
+    strict: StrictOption = False,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many subsets to list.")] = 10,
     missing: MissingOption = Missing.error,
     json: JsonOption = None,
     plot: PlotOption = None,
+    plot_kind: PlotKindOption = PlotKind.inclusion,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Fit the posterior over invariant subsets to a table.
+    """Find the features of a table that predict alike in every environment.
 
-    Prints the probability that each feature belongs to the invariant subset, the most probable subsets, and what they
-    mean in words.
+    Prints what was decided and why, feature by feature; then the posterior over invariant subsets: how probable each
+    feature and each subset is, and what that means in words.
     """
     with plain_speech():
         outputs = checked_outputs(json, plot, source=file)
         model = bip_of(prior, max_size, inference, jobs, seed)
+        model.set_params(select=select, threshold=threshold, tolerance=tolerance_of(delta, tau, level, strict))
         columns = features, exclude, categorical, numeric
         data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
-        deliver(model.fit_data(data).posterior_, top, outputs)
+        deliver(model.fit_data(data), top, outputs, plot_kind)
 
 
 @app.command(epilog=_COMPARE_EXAMPLES)
@@ -257,13 +275,15 @@ def demo(
             f"Invented blood pressures in {data.n_environments} hospitals: age, exercise and smoking cause them\n"
             "alike everywhere; the other five features result from them, differently in each.\n"
         )
-        posterior = BIP(n_jobs=-1).fit_data(data).posterior_
+        model = BIP(n_jobs=-1).fit_data(data)
+        posterior = model.posterior_
         assert data.truth is not None
         truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])
         probability = format_probability(posterior.probability(data.truth))
         found = bool((posterior.mode_mask == data.truth).all())
         verdict = "was found: it is the most probable" if found else "was not found: it is not the most probable"
-        deliver(posterior, 10, outputs, f"The true subset {truth}\n{verdict} ({probability}).", data)
+        closing = f"The true subset {truth}\n{verdict} ({probability})."
+        deliver(model, 10, outputs, closing=closing, data=data)
         if csv is not None:
             names = f"--outcome {data.outcome_name} --environment {data.environment_name}"
             show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names}")

@@ -8,8 +8,19 @@ from typing import Annotated
 
 import typer
 
+from ...conditionals.tolerance import Tolerance
+from ...decisions.registry import RULES
 from ...inference.registry import ENGINES
 from ...priors.registry import PRIORS
+
+_TOLERANCE, _STRICT = Tolerance(), Tolerance.strict()
+
+
+class PlotKind(StrEnum):
+    inclusion = "inclusion"
+    coefficients = "coefficients"
+    subsets = "subsets"
+    frontier = "frontier"
 
 
 class Missing(StrEnum):
@@ -18,17 +29,52 @@ class Missing(StrEnum):
 
 
 JsonOption = Annotated[
-    Path | None, typer.Option("--json", metavar="OUT", help="Save the posterior as JSON.", show_default=False)
+    Path | None, typer.Option("--json", metavar="OUT", help="Save posterior and decision as JSON.", show_default=False)
 ]
 PlotOption = Annotated[
     Path | None,
     typer.Option(
         "--plot",
         metavar="PNG",
-        help="Save a picture of the inclusion probabilities (.png, .pdf or .svg).",
+        help="Save a picture (.png, .pdf or .svg).",
         show_default=False,
     ),
 ]
+PlotKindOption = Annotated[
+    PlotKind,
+    typer.Option(
+        help="Of what: inclusion probabilities, coefficients by environment, compatible subsets, or R² against p_inv.",
+    ),
+]
+SelectOption = Annotated[str, typer.Option(metavar="RULE", help=f"{RULES.help}.")]
+ThresholdOption = Annotated[
+    float, typer.Option(metavar="P", min=0.0, max=1.0, help="Inclusion probability that --select threshold asks for.")
+]
+DeltaOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="D",
+        help="Share of the residual variance that coefficients may explain by differing between environments.",
+        show_default=f"{_TOLERANCE.delta:g}",
+    ),
+]
+TauOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="T",
+        help="Relative spread that the noise may have between environments.",
+        show_default=f"{_TOLERANCE.tau:g}",
+    ),
+]
+LevelOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        help="Smallest p-value of a subset that counts as invariant.",
+        show_default=f"{_TOLERANCE.level:g}, or {_STRICT.level:g} with --strict",
+    ),
+]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Test exact invariance: no --delta, no --tau.")]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="Table: .csv, .tsv (both also .gz) or .parquet.", show_default=False)
 ]

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..._tools.files import check_writable, replacing
 from ...exceptions import OutputError
 from .advice import posterior_for_command_line
 from .console import show
+from .options import PlotKind
 
 if TYPE_CHECKING:
     from ...data.multi_environment import MultiEnvironmentData
-    from ...posterior.posterior import Posterior
+    from ...estimators.bip import BIP
 
 _PICTURES = (".png", ".pdf", ".svg")
 
@@ -54,28 +55,53 @@ def checked_outputs(
 
 
 def deliver(
-    posterior: Posterior, top: int, outputs: Outputs, closing: str = "", data: MultiEnvironmentData | None = None
+    model: BIP,
+    top: int,
+    outputs: Outputs,
+    plot_kind: PlotKind = PlotKind.inclusion,
+    closing: str = "",
+    data: MultiEnvironmentData | None = None,
 ) -> None:
     """Save what was asked for, print the result (also when saving fails) and say where the files are."""
-    saved = []
+    from ...decisions.decision import FitSummary
+
+    posterior, saved = model.posterior_, []
     try:
         if outputs.json is not None:
-            save(outputs.json, posterior.to_json)
-            saved.append(f"Saved the posterior to {outputs.json}")
+            save(outputs.json, lambda path: posterior.to_json(path, _with_decision(model)))
+            saved.append(f"Saved the posterior and the decision to {outputs.json}")
         if outputs.plot is not None:
-            from ...posterior.plots import save_inclusion
-
-            truth = None if data is None else data.truth
-            save(outputs.plot, lambda path: save_inclusion(posterior, path, truth=truth))
+            save(outputs.plot, lambda path: _draw(model, plot_kind, path, data))
             saved.append(f"Saved the picture to {outputs.plot}")
         if outputs.csv is not None and data is not None:
             save(outputs.csv, lambda path: data.to_frame().to_csv(path, index=False))
             saved.append(f"Saved the data to {outputs.csv}")
     finally:
-        show(posterior_for_command_line(posterior).summary(top))
+        show(FitSummary(model.decision_, posterior_for_command_line(posterior).summary(top)))
     for paragraph in (closing, "\n".join(saved)):
         if paragraph:
             show(f"\n{paragraph}")
+
+
+def _with_decision(model: BIP) -> dict[str, Any]:
+    from ...posterior.io import to_plain
+
+    predictive = model.predictive_
+    return {
+        "decision": model.decision_.to_plain(),
+        "predictive": None if predictive is None else to_plain(predictive),
+    }
+
+
+def _draw(model: BIP, kind: PlotKind, path: Path, data: MultiEnvironmentData | None) -> None:
+    if kind is PlotKind.inclusion:
+        from ...posterior.plots import save_inclusion
+
+        save_inclusion(model.posterior_, path, truth=None if data is None else data.truth)
+    else:
+        from ...decisions.plots import save_picture
+
+        save_picture(model.decision_, kind.value, path)
 
 
 def save(path: Path, write: Callable[[Path], object]) -> None:

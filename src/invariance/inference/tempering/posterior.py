@@ -13,7 +13,8 @@ from scipy.special import logsumexp
 
 from ..._tools.arrays import Floats, Integers, Mask
 from ...exceptions import MixingWarning
-from ...posterior.posterior import Posterior, table_order
+from ...posterior.arrays import table_order
+from ...posterior.posterior import Posterior
 from ...posterior.verdict import format_tail, tail_probability
 from ...priors.bound import BoundPrior
 from ..base import described
