@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
     from .estimators.bip import BIP
+    from .estimators.saved import load
     from .exceptions import (
         ApproximationWarning,
+        CoverageWarning,
         DataError,
         DataWarning,
         EmptySelectionWarning,
         EngineError,
+        ExtrapolationWarning,
         InvarianceError,
         MissingFileError,
         MixingWarning,
@@ -45,12 +48,14 @@ _HOMES = {
     "ApproximationWarning": "exceptions",
     "BIP": "estimators.bip",
     "BetaBinomialPrior": "priors",
+    "CoverageWarning": "exceptions",
     "DataError": "exceptions",
     "DataWarning": "exceptions",
     "EILLS": "baselines",
     "EmptySelectionWarning": "exceptions",
     "EngineError": "exceptions",
     "Enumeration": "inference.enumeration",
+    "ExtrapolationWarning": "exceptions",
     "HiddenICP": "baselines",
     "ICP": "baselines",
     "InclusionPrior": "priors",
@@ -80,6 +85,7 @@ _HOMES = {
     "Variational": "inference.variational",
     "WrongTypeError": "exceptions",
     "compare": "comparison",
+    "load": "estimators.saved",
     "spline": "data",
 }
 
@@ -89,11 +95,13 @@ __all__ = [
     "ICP",
     "ApproximationWarning",
     "BetaBinomialPrior",
+    "CoverageWarning",
     "DataError",
     "DataWarning",
     "EmptySelectionWarning",
     "EngineError",
     "Enumeration",
+    "ExtrapolationWarning",
     "HiddenICP",
     "InclusionPrior",
     "InvarianceError",
@@ -123,6 +131,7 @@ __all__ = [
     "WrongTypeError",
     "__version__",
     "compare",
+    "load",
     "spline",
 ]
 

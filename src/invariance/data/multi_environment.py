@@ -21,6 +21,7 @@ from .checks import (
     check_unique,
     check_whole,
     losses,
+    quoted,
     resolve_columns,
     rows_text,
     with_counts,
@@ -113,6 +114,34 @@ class MultiEnvironmentData:
             constants={},
             truth=None if self.truth is None else self.truth[kept],
             grouping=None if self.grouping is None else self.features.chosen(kept),
+            encoding=None,
+        )
+
+    def choosing(self, environments: Sequence[Hashable]) -> MultiEnvironmentData:
+        """The rows of these environments alone, without the encoding of the table; what is constant in them is left
+        out."""
+        kept = [self.environments.index(label) for label in environments]
+        codes = np.full(self.n_environments, -1)
+        codes[kept] = np.arange(len(kept))
+        rows = np.flatnonzero(codes[self.environment_index] >= 0)
+        constant = np.ptp(self.X[rows], axis=0) == 0.0
+        left = self.features.without_columns(constant)
+        if not left.names:
+            raise DataError(f"every feature is constant over the rows of {quoted(environments)}.")
+        return replace(
+            self,
+            X=np.ascontiguousarray(self.X[np.ix_(rows, ~constant)]),
+            y=self.y[rows],
+            environment_index=codes[self.environment_index[rows]],
+            feature_names=left.names,
+            environments=tuple(environments),
+            dropped_features=(),
+            dropped_positions=(),
+            dropped_columns=(),
+            dropped_rows={},
+            constants={},
+            truth=None if self.truth is None else self.truth[[name in left.names for name in self.feature_names]],
+            grouping=None if self.grouping is None else left,
             encoding=None,
         )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Self
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,7 +15,6 @@ from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
 from .._tools.progress import ProgressMode
 from ..conditionals.base import Conditional
-from ..conditionals.evidence import Judge
 from ..conditionals.registry import as_conditional
 from ..conditionals.tolerance import Tolerance
 from ..data.checks import warn
@@ -21,18 +22,23 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.base import Findings, Rule
 from ..decisions.registry import as_rule
 from ..exceptions import NotInvariantWarning, SettingError, WrongTypeError
-from ..inference.base import Engine, RunOptions
-from ..inference.registry import choose_engine
-from ..inference.target import Target
+from ..inference.base import Engine
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
+from ..prediction.building import build, check_predict_with, refuse_moments
+from ..prediction.new_environments import NewEnvironments, leaving_out
+from ..prediction.predictor import Predictor, RefittedPredictor
+from ..prediction.procedure import Procedure
 from ..priors.base import Prior
 from ..priors.parsing import as_prior
-from .selector import EnvironmentSelector
+from .intervals import IntervalRegressor
 from .table_settings import refuse_for_ready_data
 
+if TYPE_CHECKING:
+    from .saved import SavedModel
 
-class BIP(EnvironmentSelector):
+
+class BIP(IntervalRegressor):
     """Bayesian invariant prediction: the posterior over subsets of features that predict y alike in every environment.
 
     Parameters
@@ -56,6 +62,10 @@ class BIP(EnvironmentSelector):
     numeric : columns of text to read as numbers
     groups : columns that enter and leave together, {"region": ["r1", "r2"]}, or splines, [spline("age", knots=4)]
     handle_unknown : "error", or "ignore": `predict` takes a level that the training data lack for the reference level
+    predict_with : "selected" predicts with the selected features; "average" with all subsets compatible with
+        invariance, weighted by predictive_, up to 0.999 of it. It may be changed after fitting.
+    regressor : a scikit-learn regressor, to be cloned and fitted to the selected features (the columns that became of
+        them) of all rows, and to predict in the place of the linear fit; None: the linear fit predicts
 
     Attributes
     ----------
@@ -68,6 +78,7 @@ class BIP(EnvironmentSelector):
     selected_features_ : names
     coef_ : one for each of columns_, the columns of X or, where these are levels, splines or grouped, what became of
         them; constant ones have 0
+    regressor_ : the fitted regressor; None without one, and where no feature is selected: predict then gives the mean
     intercept_ : float; n_environments_ : int; environments_ : tuple of labels
 
     Examples
@@ -96,6 +107,8 @@ class BIP(EnvironmentSelector):
         numeric: Sequence[str] = (),
         groups: Any = None,
         handle_unknown: str = "error",
+        predict_with: str = "selected",
+        regressor: Any = None,
     ) -> None:
         self.conditional = conditional
         self.prior = prior
@@ -111,6 +124,8 @@ class BIP(EnvironmentSelector):
         self.numeric = numeric
         self.groups = groups
         self.handle_unknown = handle_unknown
+        self.predict_with = predict_with
+        self.regressor = regressor
 
     _single_environment_message = (
         "no environments were given, so all rows count as one environment and the posterior is the prior. "
@@ -129,27 +144,27 @@ class BIP(EnvironmentSelector):
                 "Moments.from_chunks(read_chunks(file, outcome=..., environment=...))."
             )
         self._check_handle_unknown()
+        refuse_moments(self.regressor)
         refuse_for_ready_data(self, "fit_moments", "read_chunks")
         self._fit_by_name(moments)
         return self
 
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
-        rule = as_rule(self.select, threshold=self.threshold)
-        tolerance = _as_tolerance(self.tolerance)
-        self._model = model = as_conditional(self.conditional).bind(data, self.n_jobs)
-        belief = as_prior(self.prior)
-        original = None if isinstance(data, Moments) else data.original_features
-        prior = belief.bind(data.feature_names, model.largest_size, original)
-        model.check_max_size(prior.max_size)
-        target = Target(model, prior)
-        options = RunOptions(self.n_jobs, _generator(self.random_state), self.progress)
-        engine = choose_engine(self.inference, target)
-        posterior = engine.run(target, options)
-        notes = data.losses + data.notes + posterior.notes
-        self.posterior_ = replace(posterior, notes=notes, judge=Judge(model, tolerance))
+        check_predict_with(self.predict_with, self.regressor)
+        self._procedure = Procedure(
+            as_conditional(self.conditional),
+            as_prior(self.prior),
+            self.inference,
+            as_rule(self.select, threshold=self.threshold),
+            _as_tolerance(self.tolerance),
+            self.n_jobs,
+        )
+        rng = _generator(self.random_state)
+        self._rng_at_fit = copy.deepcopy(rng)
+        self._findings = self._procedure.findings(data, rng, self.progress)
+        self.posterior_ = self._findings.posterior
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
-        self._findings = Findings(target, self.posterior_, engine, options, tolerance)
-        selected = rule.select(self._findings)
+        selected = self._procedure.rule.select(self._findings)
         self.invariant_ = bool(self._findings.judge.compatible(selected[None])[0])
         if not self.invariant_:
             warn(_not_invariant(self._findings, selected), NotInvariantWarning)
@@ -162,10 +177,46 @@ class BIP(EnvironmentSelector):
         return self._findings.predictive
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
-        self._fit = self.__dict__.pop("_model").fit(selected, local=False)
+        self._fit = self._findings.target.model.fit(selected, local=False)
+        self._data, self._selected = data, selected
+        self._predictors: dict[str, Predictor] = {}
+        self._elsewhere: dict[str, NewEnvironments] = {}
+        chosen = self._predictor("selected")
+        self.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
         coefficients = np.zeros(data.features.n_columns)
         coefficients[data.features.expand(selected)] = self._fit.coefficients
         return coefficients, self._fit.intercept
+
+    def _predictor(self, kind: str) -> Predictor:
+        if kind not in self._predictors:
+            self._predictors[kind] = self._built(kind, self._findings, self._selected, self._data)
+        return self._predictors[kind]
+
+    def _built(self, kind: str, findings: Findings, selected: Mask, data: MultiEnvironmentData | Moments) -> Predictor:
+        return build(kind, findings, selected, data, self.regressor)
+
+    def _new_environments(self, kind: str) -> NewEnvironments:
+        if kind not in self._elsewhere:
+            built = partial(self._built, kind)
+            self._elsewhere[kind] = leaving_out(self._procedure, self._data, self._rng_at_fit, built, self.progress)
+        return self._elsewhere[kind]
+
+    def save(self, path: str | Path) -> None:
+        """Write all that predicts to one file of strict JSON: `invariance.load(path)` reads it again, without the data.
+
+        It holds the intervals too, for which the first call repeats the selection without each environment. A
+        `regressor` is written by skops, of the extra `skops`.
+        """
+        from .saving import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
+        """The same as `invariance.load`."""
+        from .saved import load
+
+        return load(path, trusted)
 
     def _mean(self, predictor: Floats) -> Floats:
         return self._fit.mean(predictor)

@@ -253,7 +253,7 @@ class Moments:
         Right to nine digits, or refused: a row that made up nearly all of a column's scatter leaves too few digits of
         the other rows behind. A feature that is constant over all rows that are left is dropped, with a warning.
         """
-        e = self._environment_index(environment)
+        e = self.environment_index(environment)
         values = np.asarray(row, dtype=float)
         if values.shape != (len(self.columns),):
             raise DataError(f"a row has {len(self.columns)} values ({self.columns[0]!r}, …), not {values.shape}.")
@@ -282,15 +282,16 @@ class Moments:
             )
         parts = (left if label == environment else self._part(i) for i, label in enumerate(self.environments))
         remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
-        kept = ("groups", "encoding", "constants", "dropped_rows")
-        remaining = replace(remaining, **{name: getattr(self, name) for name in kept})
-        became_constant = self.varies[-1] & ~remaining.varies[-1]
-        became_constant[self.outcome] = False
-        left_over = remaining._dropping(became_constant)
-        if left_over.encoding is None:
-            return left_over
-        means = {**left_over.constants, **dict(zip(left_over.columns, left_over.pooled_mean.tolist(), strict=True))}
-        return replace(left_over, encoding=left_over.encoding.occurring_in(means, left_over.n_rows))
+        same = {name: getattr(self, name) for name in ("groups", "encoding", "constants", "dropped_rows")}
+        return replace(remaining, **same).without_constant()
+
+    def without_constant(self) -> Moments:
+        """Without the features that no row varies any more, which are named in a warning."""
+        left = self._dropping(~self.varies[-1] & (np.arange(len(self.columns)) != self.outcome))
+        if left.encoding is None:
+            return left
+        means = {**left.constants, **dict(zip(left.columns, left.pooled_mean.tolist(), strict=True))}
+        return replace(left, encoding=left.encoding.occurring_in(means, left.n_rows))
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
@@ -315,7 +316,7 @@ class Moments:
         low, high = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
         check_outcome(self.environments, self.counts, low, high, self.outcome_name)
 
-    def _environment_index(self, environment: Hashable) -> int:
+    def environment_index(self, environment: Hashable) -> int:
         if environment not in self.environments:
             raise DataError(f"there is no environment {environment!r}; the environments are {list(self.environments)}.")
         return self.environments.index(environment)
@@ -386,12 +387,12 @@ def _assembled(
     scatter = np.empty((n_environments + 1, d, d))
     for e, part in enumerate(parts):
         counts[e], shifts[e], minimum[e], maximum[e], at_ends[e], rounding[e], scatter[e] = part
-    _fill_pool(counts, shifts, scatter)
+    fill_pool(counts, shifts, scatter)
     spread = shifts, minimum, maximum, scatter, at_ends, rounding
     return Moments(columns, outcome, environments, counts, origin, *spread)
 
 
-def _fill_pool(counts: Integers, shifts: Floats, scatter: Floats) -> None:
+def fill_pool(counts: Integers, shifts: Floats, scatter: Floats) -> None:
     gaps = shifts - counts @ shifts / counts.sum()
     np.matmul((gaps * counts[:, None]).T, gaps, out=scatter[-1])
     for local in scatter[:-1]:
