@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import erf
 from sklearn.utils.validation import check_is_fitted
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Mask
 from ..data.checks import warn
 from ..exceptions import CoverageWarning, ExtrapolationWarning, SettingError
 from ..prediction.building import check_predict_with
@@ -37,7 +37,7 @@ class IntervalRegressor(EnvironmentSelector):
         raise NotImplementedError
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) for a new environment.
+        """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment.
 
         That is half the width of `predict_interval(X, coverage=0.683)`, so that the two agree. Rows far outside those
         that were fitted are counted in a warning.
@@ -63,18 +63,27 @@ class IntervalRegressor(EnvironmentSelector):
         mean, half = predictor.mean(columns), self._half_width(predictor, columns, float(coverage))
         return np.column_stack([mean - half, mean + half])
 
+    def extrapolates(self, X: Any) -> Mask:
+        """(n,) which rows lie far outside those that were fitted: with more than twice the largest leverage there."""
+        predictor, columns = self._columns_to_predict(X)
+        return predictor.design.far(columns) > 0.0
+
     def _rows_to_predict(self, X: Any) -> tuple[Predictor, Floats]:
-        """What predicts, and the columns (n, k) that it needs, after a warning where they are far from those it knows."""
+        """As `_columns_to_predict`, with a warning where rows are far from those that were fitted."""
+        predictor, columns = self._columns_to_predict(X)
+        outside = predictor.design.outside(columns)
+        if outside:
+            warn(f"{outside}. What is predicted there is extrapolated.", ExtrapolationWarning)
+        return predictor, columns
+
+    def _columns_to_predict(self, X: Any) -> tuple[Predictor, Floats]:
+        """What predicts, and the columns (n, k) that it needs."""
         check_is_fitted(self)
         check_predict_with(self.predict_with, self.regressor)
         predictor = self._predictor(self.predict_with)
         place = {name: j for j, name in enumerate(self.columns_)}
         encoded = self._fitted_columns(self._features_of(X))
-        columns = encoded[:, [place[name] for name in predictor.design.columns]]
-        outside = predictor.design.outside(columns)
-        if outside:
-            warn(f"{outside}. What is predicted there is extrapolated.", ExtrapolationWarning)
-        return predictor, columns
+        return predictor, encoded[:, [place[name] for name in predictor.design.columns]]
 
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
         elsewhere = self._new_environments(self.predict_with)

@@ -51,7 +51,7 @@ def build(
     else:
         masks, weights = _leading(np.exp(findings.predictive.log_probabilities), findings.predictive.masks)
     fits = [findings.target.model.fit(mask, local=False) for mask in masks]
-    used = data.features.chosen(masks.any(axis=0)).columns
+    used = data.features.chosen(np.logical_or.reduce(masks)).columns
     members = tuple(_member(fit, weight, data, used) for fit, weight in zip(fits, weights, strict=True))
     return LinearPredictor(Design.of(data, used), members, _link(fits[0]))
 

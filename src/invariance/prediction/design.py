@@ -57,7 +57,7 @@ class Design:
         return self.whitening.shape[1]
 
     def leverage(self, X: Floats) -> Floats:
-        """(n,) of rows X (n, k): what the uncertainty of the coefficients adds to the variance, in units of the noise's"""
+        """(n,) of rows X (n, k): what uncertain coefficients add to the variance, in units of the noise's"""
         return 1.0 / self.n_rows + _squares((X - self.centre) @ self.whitening)
 
     def far(self, X: Floats) -> Floats:

@@ -73,8 +73,8 @@ class NewEnvironments:
         n = len(self.left_out) + len(self.impossible)
         if self.impossible:
             return (
-                f"{len(self.impossible)} of {n} environments ({quoted(self.impossible, 4)}) could not be left out, because the others alone "
-                "cannot be fitted as asked: intervals do not know how different these are."
+                f"{len(self.impossible)} of {n} environments ({quoted(self.impossible, 4)}) could not be left out, "
+                "because the others alone cannot be fitted as asked: intervals do not know how different these are."
             )
         if n == 0:
             return (
@@ -83,7 +83,7 @@ class NewEnvironments:
             )
         if n == 2:
             return (
-                "with two environments the features are selected in one of them and tried in the other: one environment "
+                "with two environments features are selected in one of them and tried in the other: one environment "
                 "cannot tell which features are invariant, and intervals may be many times wider than with three."
             )
         return ""
@@ -107,9 +107,7 @@ def leaving_out(
     return NewEnvironments(tuple(found), tuple(impossible))
 
 
-def _without(
-    label: Hashable, procedure: Procedure, data: Data, rng: np.random.Generator, build: Builder
-) -> LeftOut:
+def _without(label: Hashable, procedure: Procedure, data: Data, rng: np.random.Generator, build: Builder) -> LeftOut:
     with warnings.catch_warnings():
         # What is wrong with the data is said of all of them, once.
         warnings.simplefilter("ignore")

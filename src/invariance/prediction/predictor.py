@@ -47,8 +47,8 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
-    """An average of linear fits, often of one; link: the outcome that is expected at intercept + coefficients · columns,
-    None where it is that itself."""
+    """An average of linear fits, often of one; link: the outcome that is expected at intercept + coefficients ·
+    columns, None where it is that itself."""
 
     design: Design
     members: tuple[Member, ...]

@@ -32,9 +32,11 @@ from .options import (
     OutcomeOption,
     PlotOption,
     PriorOption,
+    SaveOption,
     SeedOption,
 )
 from .outputs import checked_outputs, deliver, save
+from .predict import register as register_predict
 from .studies import register
 
 if TYPE_CHECKING:
@@ -151,6 +153,7 @@ def fit(
     missing: MissingOption = Missing.error,
     json: JsonOption = None,
     plot: PlotOption = None,
+    save_to: SaveOption = None,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
 ) -> None:
@@ -160,10 +163,13 @@ def fit(
     mean in words.
     """
     with plain_speech():
-        outputs = checked_outputs(json, plot, source=file)
+        outputs = checked_outputs(json, plot, source=file, model=save_to)
         model = _bip(prior, max_size, inference, jobs, seed)
         data = _table(file, outcome, environment, missing, features, exclude, categorical, numeric)
         deliver(model.fit_data(data).posterior_, top, outputs)
+        if outputs.model is not None:
+            save(outputs.model, model.save)
+            show(f"\nSaved the model to {outputs.model}")
 
 
 @app.command(epilog=_COMPARE_EXAMPLES)
@@ -292,3 +298,4 @@ def demo(
 
 
 register(app)
+register_predict(app)

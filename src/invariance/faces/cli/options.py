@@ -29,6 +29,12 @@ PlotOption = Annotated[
         show_default=False,
     ),
 ]
+SaveOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--save", metavar="MODEL", help="Save the model as JSON, for `invariance predict`.", show_default=False
+    ),
+]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="Table: .csv, .tsv (both also .gz) or .parquet.", show_default=False)
 ]
