@@ -71,7 +71,7 @@ class IntervalRegressor(EnvironmentSelector):
     def _rows_to_predict(self, X: Any) -> tuple[Predictor, Floats]:
         """As `_columns_to_predict`, with a warning where rows are far from those that were fitted."""
         predictor, columns = self._columns_to_predict(X)
-        outside = predictor.design.outside(columns)
+        outside = predictor.design.outside(columns, self._layout.derived)
         if outside:
             warn(f"{outside}. What is predicted there is extrapolated.", ExtrapolationWarning)
         return predictor, columns
@@ -83,7 +83,8 @@ class IntervalRegressor(EnvironmentSelector):
         predictor = self._predictor(self.predict_with)
         place = {name: j for j, name in enumerate(self.columns_)}
         encoded = self._fitted_columns(self._features_of(X))
-        return predictor, encoded[:, [place[name] for name in predictor.design.columns]]
+        at = np.array([place[name] for name in predictor.design.columns], dtype=np.intp)
+        return predictor, np.take(encoded, at, axis=1)
 
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
         elsewhere = self._new_environments(self.predict_with)

@@ -34,7 +34,7 @@ def choosing(moments: Moments, labels: Sequence[Hashable]) -> Moments:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return chosen.without_constant()
+        return chosen.without_constant(moments.varies[-1])
 
 
 def without_environment(moments: Moments, label: Hashable) -> Moments:

@@ -283,11 +283,11 @@ class Moments:
         parts = (left if label == environment else self._part(i) for i, label in enumerate(self.environments))
         remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
         same = {name: getattr(self, name) for name in ("groups", "encoding", "constants", "dropped_rows")}
-        return replace(remaining, **same).without_constant()
+        return replace(remaining, **same).without_constant(self.varies[-1])
 
-    def without_constant(self) -> Moments:
-        """Without the features that no row varies any more, which are named in a warning."""
-        left = self._dropping(~self.varies[-1] & (np.arange(len(self.columns)) != self.outcome))
+    def without_constant(self, varied: Mask) -> Moments:
+        """Without the features that varied (d,) once and in no row do any more, which are named in a warning."""
+        left = self._dropping(varied & ~self.varies[-1] & (np.arange(len(self.columns)) != self.outcome))
         if left.encoding is None:
             return left
         means = {**left.constants, **dict(zip(left.columns, left.pooled_mean.tolist(), strict=True))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,8 +69,9 @@ class Design:
         times = _squares((X - self.centre) @ self.whitening) / self.farthest
         return np.where(times > FAR, times, 0.0)
 
-    def outside(self, X: Floats) -> str:
-        """What is most unusual about those of the rows X (n, k) that are far from the fitted ones; empty if none is."""
+    def outside(self, X: Floats, derived: Collection[str] = ()) -> str:
+        """What is most unusual about those of the rows X (n, k) that are far from the fitted ones; empty if none is.
+        Columns that are derived from others of a table are not named."""
         times = self.far(X)
         n_far = int((times > 0.0).sum())
         if not n_far:
@@ -77,6 +79,7 @@ class Design:
         row = X[int(np.argmax(times))]
         width = self.maximum - self.minimum
         excess = np.maximum(row - self.maximum, self.minimum - row) / np.where(width > 0.0, width, 1.0)
+        excess[[name in derived for name in self.columns]] = 0.0
         j = int(np.argmax(excess))
         if excess[j] > 0.0:
             what = (

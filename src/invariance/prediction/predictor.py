@@ -63,13 +63,13 @@ class LinearPredictor:
         means = self._each(X)
         weights = np.array([member.weight for member in self.members])
         apart = weights @ (means - weights @ means) ** 2
-        own = [m.weight * m.noise * (1.0 + m.design.leverage(X[:, m.at])) for m in self.members]
+        own = [m.weight * m.noise * (1.0 + m.design.leverage(np.take(X, m.at, axis=1))) for m in self.members]
         freedom = min(member.freedom for member in self.members)
         return t_quantile(coverage, freedom) * np.sqrt(np.sum(own, axis=0) + apart)
 
     def _each(self, X: Floats) -> Floats:
         """(K, n)"""
-        means = np.array([X[:, m.at] @ m.coefficients + m.intercept for m in self.members])
+        means = np.array([np.take(X, m.at, axis=1) @ m.coefficients + m.intercept for m in self.members])
         return means if self.link is None else np.array([self.link(row) for row in means])
 
     @cached_property
