@@ -9,7 +9,7 @@ import pytest
 from invariance import BIP, ExtrapolationWarning, Moments, MultiEnvironmentData, spline
 from invariance.datasets import make_example
 from invariance.prediction.design import Design
-from test_new_environments import DATA, NEW, fitted
+from shifted_sites import DATA, NEW, fitted
 
 COLUMNS = ("x0", "x2")
 
