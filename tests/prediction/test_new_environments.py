@@ -117,6 +117,14 @@ def test_selections_are_repeated_once_and_with_the_same_random_numbers() -> None
     assert model._elsewhere["selected"] is kept
 
 
+def test_a_selection_without_an_environment_is_that_of_a_table_without_it() -> None:
+    engine = Variational(iterations=20)
+    model = fitted(inference=engine)
+    model.predict_interval(NEW)
+    found = sorted(errors.quantile(0.9) for errors in model._elsewhere["selected"].left_out)
+    np.testing.assert_allclose(found, left_out_quantiles(DATA, 0.9, inference=engine), rtol=1e-9)
+
+
 def test_a_generator_goes_on_as_if_no_interval_were_asked_for() -> None:
     generators = [np.random.default_rng(3) for _ in range(2)]
     models = [BIP(inference=Variational(iterations=20), random_state=g) for g in generators]
