@@ -22,6 +22,7 @@ from invariance import (
     SettingError,
     Variational,
 )
+from invariance.decisions.base import Findings
 from invariance.prediction.new_environments import LeftOut, NewEnvironments
 from shifted_sites import DATA, NEW, as_table, fitted, several
 
@@ -106,10 +107,7 @@ def test_moments_alone_take_errors_for_normal() -> None:
     np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, np.maximum(t, q), rtol=1e-8)
 
 
-def test_selections_are_repeated_once_and_with_the_same_random_numbers() -> None:
-    engine = Variational(iterations=20)
-    first, second = (fitted(inference=engine, n_jobs=jobs).predict_interval(NEW) for jobs in (1, 2))
-    np.testing.assert_array_equal(first, second)
+def test_selections_are_repeated_once() -> None:
     model = fitted()
     model.predict_interval(NEW)
     kept = model._elsewhere["selected"]
@@ -117,12 +115,22 @@ def test_selections_are_repeated_once_and_with_the_same_random_numbers() -> None
     assert model._elsewhere["selected"] is kept
 
 
-def test_a_selection_without_an_environment_is_that_of_a_table_without_it() -> None:
-    engine = Variational(iterations=20)
-    model = fitted(inference=engine)
+class Drawn:
+    """A rule that asks the random numbers only."""
+
+    def select(self, findings: Findings) -> np.ndarray:
+        return findings.options.rng.random(findings.target.n_features) < 0.5
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_selection_without_an_environment_is_that_of_a_table_without_it(n_jobs: int) -> None:
+    """With the random numbers of the first one, for each environment anew."""
+    model = fitted(select=Drawn(), n_jobs=n_jobs)
     model.predict_interval(NEW)
-    found = sorted(errors.quantile(0.9) for errors in model._elsewhere["selected"].left_out)
-    np.testing.assert_allclose(found, left_out_quantiles(DATA, 0.9, inference=engine), rtol=1e-9)
+    left_out = model._elsewhere["selected"].left_out
+    assert {errors.features for errors in left_out} == {model.selected_features_}
+    found = sorted(errors.quantile(0.9) for errors in left_out)
+    np.testing.assert_allclose(found, left_out_quantiles(DATA, 0.9, select=Drawn()), rtol=1e-9)
 
 
 def test_a_generator_goes_on_as_if_no_interval_were_asked_for() -> None:
@@ -234,6 +242,7 @@ def test_a_regressor_predicts_with_the_selected_features() -> None:
     plain = t_half_width(DATA.X[:, :2], DATA.y, NEW[:, :2], 0.9)
     residuals = DATA.y - LinearRegression().fit(DATA.X[:, :2], DATA.y).predict(DATA.X[:, :2])
     t = plain * np.sqrt(noise / (residuals @ residuals / (len(DATA.y) - 3)))
+    np.testing.assert_allclose(model._predictor("selected").half_width(NEW[:, :2], 0.9), t, rtol=1e-9)
     q = left_out_quantiles(DATA, 0.9, regressor=pipeline)[-1]
     ends = model.predict_interval(NEW)
     np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, np.maximum(t, q), rtol=1e-9)
