@@ -112,7 +112,10 @@ def test_what_else_a_file_tells(tmp_path: Path) -> None:
 def test_fingerprints_know_every_part_of_the_data() -> None:
     moved = DATA.X.copy()
     moved[5, 1] = np.nextafter(moved[5, 1], np.inf)
+    exchanged = DATA.environment_index.copy()
+    exchanged[[10, 70]] = exchanged[[70, 10]]
     others = [
+        MultiEnvironmentData.from_arrays(DATA.X, DATA.y, exchanged),
         MultiEnvironmentData.from_arrays(moved, DATA.y, DATA.environment_index),
         MultiEnvironmentData.from_arrays(DATA.X, -DATA.y, DATA.environment_index),
         MultiEnvironmentData.from_arrays(DATA.X, DATA.y, DATA.environment_index[::-1]),
@@ -126,6 +129,23 @@ def test_fingerprints_know_every_part_of_the_data() -> None:
     assert len(prints) == 1 + len(others)
     assert fingerprint(DATA) == "sha256:" + fingerprint(several())[7:]
     assert all(len(text) == 71 for text in prints)
+
+
+def test_a_saved_model_refuses_what_the_model_refuses(tmp_path: Path) -> None:
+    """Columns in another order after fit, and levels that the training data lack though their list has them."""
+    table = mixed_table()[["x0", "x1", "region"]].assign(y=DATA.y, site=SITES)
+    levels = {"region": ["a", "b", "c", "nowhere"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        by_place = BIP().fit(table[["x0", "x1"]], DATA.y, environments=SITES)
+        by_name = BIP().fit_data(MultiEnvironmentData.from_table(table, "y", "site", categorical=levels))
+    for model in (by_place, saved(by_place, tmp_path)):
+        with pytest.raises(ValueError, match="in the same order"):
+            model.predict(table[["x1", "x0"]])
+    for model in (by_name, saved(by_name, tmp_path)):
+        model.predict(table[["region", "x1", "x0"]])
+        with pytest.raises(DataError, match="column 'region' has 'nowhere'"):
+            model.predict(table.assign(region="nowhere"))
 
 
 @pytest.mark.parametrize(
