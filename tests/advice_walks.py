@@ -22,6 +22,30 @@ class Walk:
 
 PYTHON = (
     Walk(
+        "a regressor and an average",
+        "BIP(predict_with='average', regressor=LinearRegression()).fit_data(data)",
+        r"predict_with='selected'",
+        "BIP(REMEDY, regressor=LinearRegression()).fit_data(data)",
+    ),
+    Walk(
+        "a regressor or an average",
+        "BIP(predict_with='average', regressor=LinearRegression()).fit_data(data)",
+        r"regressor=None",
+        "BIP(predict_with='average', REMEDY).fit_data(data)",
+    ),
+    Walk(
+        "a regressor for moments",
+        "BIP(regressor=LinearRegression()).fit_moments(Moments.from_data(data))",
+        r"regressor=None",
+        "BIP(REMEDY).fit_moments(Moments.from_data(data))",
+    ),
+    Walk(
+        "an average behind a screen",
+        "Screened(BIP(predict_with='average')).fit_data(data)",
+        r"predict_with='selected'",
+        "Screened(BIP(REMEDY)).fit_data(data)",
+    ),
+    Walk(
         "a class of engines",
         "BIP(inference=Tempering).fit_data(data)",
         r"Tempering\(\)",
@@ -532,6 +556,12 @@ IN_WORDS = (
     "in the first rows of the file, and other",  # tests/data/test_encoding.py
     "does not list: {}. Add them to that list",  # tests/data/test_levels.py
     "knots must be a whole number",
+    "a saved model predicts and cannot be fitted",
+    "is a posterior, from which nothing is predicted",
+    "is not a saved model: its format is not {}",
+    "the saved model has a regressor, which predict_with={} cannot average",
+    "the saved regressor holds types",  # tests/estimators/test_saved.py
+    "the model has a regressor of its own and no average: leave --average out",
     "fit_moments needs Moments",  # tests/data/test_features.py
     "environments are compared by linear Gaussian fits",
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
     from .estimators.bip import BIP
+    from .estimators.saved import load
     from .exceptions import (
         ApproximationWarning,
+        CoverageWarning,
         DataError,
         DataWarning,
         EmptySelectionWarning,
         EngineError,
+        ExtrapolationWarning,
         InvarianceError,
         MissingFileError,
         MixingWarning,
@@ -47,12 +50,14 @@ _HOMES = {
     "BIP": "estimators.bip",
     "BayesianLinearGaussian": "conditionals.bayesian_gaussian",
     "BetaBinomialPrior": "priors",
+    "CoverageWarning": "exceptions",
     "DataError": "exceptions",
     "DataWarning": "exceptions",
     "EILLS": "baselines",
     "EmptySelectionWarning": "exceptions",
     "EngineError": "exceptions",
     "Enumeration": "inference.enumeration",
+    "ExtrapolationWarning": "exceptions",
     "HiddenICP": "baselines",
     "ICP": "baselines",
     "InclusionPrior": "priors",
@@ -82,6 +87,7 @@ _HOMES = {
     "Variational": "inference.variational",
     "WrongTypeError": "exceptions",
     "compare": "comparison",
+    "load": "estimators.saved",
     "spline": "data",
 }
 
@@ -92,11 +98,13 @@ __all__ = [
     "ApproximationWarning",
     "BayesianLinearGaussian",
     "BetaBinomialPrior",
+    "CoverageWarning",
     "DataError",
     "DataWarning",
     "EmptySelectionWarning",
     "EngineError",
     "Enumeration",
+    "ExtrapolationWarning",
     "HiddenICP",
     "InclusionPrior",
     "InvarianceError",
@@ -126,6 +134,7 @@ __all__ = [
     "WrongTypeError",
     "__version__",
     "compare",
+    "load",
     "spline",
 ]
 

@@ -59,6 +59,14 @@ class NotInvariantWarning(UserWarning):
     """The most probable subset is far from invariant."""
 
 
+class ExtrapolationWarning(UserWarning):
+    """Rows to predict lie far outside the rows that were fitted; the message names the feature."""
+
+
+class CoverageWarning(UserWarning):
+    """There are too few environments to tell how far a prediction may be off in a new one."""
+
+
 class MixingWarning(UserWarning):
     """The replicas of a sampler disagree: its probabilities are not to be relied on."""
 

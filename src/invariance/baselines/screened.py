@@ -12,6 +12,7 @@ from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.selector import EnvironmentSelector
 from ..estimators.table_settings import refuse_inside
+from ..exceptions import SettingError
 from ..screening.lasso_screen import LassoScreen, Screening
 
 
@@ -82,6 +83,7 @@ class Screened(EnvironmentSelector):
         refuse_inside("Screened", self.estimator)
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
+        _refuse_other_predictors(self.estimator)
         given = getattr(self, "_given", None)
         screening = self.screening(data) if given is None else given
         kept = screening.kept | self._forced(data)
@@ -111,6 +113,14 @@ class Screened(EnvironmentSelector):
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         kept = data.features.expand(feature_values(self, "screened_", data))
         return _unfold(self.estimator_.coef_, kept, 0.0), self.estimator_.intercept_
+
+
+def _refuse_other_predictors(estimator: Any) -> None:
+    """Raise where the method would predict by something else than its coefficients, which is all that is passed on."""
+    if getattr(estimator, "regressor", None) is not None:
+        raise SettingError("Screened predicts by coefficients: leave regressor= out of its estimator.")
+    if getattr(estimator, "predict_with", "selected") != "selected":
+        raise SettingError("Screened predicts by coefficients: use predict_with='selected' in its estimator.")
 
 
 def feature_values(model: EnvironmentSelector, name: str, data: MultiEnvironmentData) -> NDArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from .base import Findings, Rule
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The members of the families that a fit combines, and its seed."""
+    """The members of the families that a fit combines; rng: as it was before the fit, so that it can be repeated."""
 
     conditional: Conditional
     prior: Prior
@@ -31,15 +32,18 @@ class Search:
     rule: Rule
     tolerance: Tolerance
     n_jobs: int | None
-    random_state: Any
+    rng: np.random.Generator
 
-    def findings(self, data: MultiEnvironmentData | Moments, progress: ProgressMode) -> Findings:
+    def findings(
+        self, data: MultiEnvironmentData | Moments, progress: ProgressMode, rng: np.random.Generator | None = None
+    ) -> Findings:
+        """rng: to draw from, if not from the same random numbers as the fit did"""
         model = self.conditional.bind(data, self.n_jobs)
         original = None if isinstance(data, Moments) else data.original_features
         prior = self.prior.bind(data.feature_names, model.largest_size, original)
         model.check_max_size(prior.max_size)
         target = Target(model, prior)
-        options = RunOptions(self.n_jobs, _generator(self.random_state), progress)
+        options = RunOptions(self.n_jobs, copy.deepcopy(self.rng) if rng is None else rng, progress)
         engine = choose_engine(self.inference, target)
         posterior = engine.run(target, options)
         notes = data.losses + data.notes + posterior.notes
@@ -48,7 +52,7 @@ class Search:
         return Findings(target, posterior, engine, later, self.tolerance)
 
 
-def _generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):

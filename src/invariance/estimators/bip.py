@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import Any, Self
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -21,19 +24,25 @@ from ..decisions.base import Findings, Rule
 from ..decisions.decision import Decision, FitSummary
 from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.registry import as_rule
-from ..decisions.search import Search
+from ..decisions.search import Search, generator
 from ..exceptions import NotInvariantWarning, SettingError, WrongTypeError
 from ..inference.base import Engine
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..posterior.verdict import CAUSES
+from ..prediction.building import build, check_predict_with, refuse_moments
+from ..prediction.new_environments import NewEnvironments, leaving_out
+from ..prediction.predictor import Predictor, RefittedPredictor
 from ..priors.base import Prior
 from ..priors.parsing import as_prior
-from .selector import EnvironmentSelector
+from .intervals import IntervalRegressor
 from .table_settings import refuse_for_ready_data
 
+if TYPE_CHECKING:
+    from .saved import SavedModel
 
-class BIP(EnvironmentSelector):
+
+class BIP(IntervalRegressor):
     """Bayesian invariant prediction: the posterior over subsets of features that predict y alike in every environment.
 
     Parameters
@@ -58,6 +67,10 @@ class BIP(EnvironmentSelector):
     numeric : columns of text to read as numbers
     groups : columns that enter and leave together, {"region": ["r1", "r2"]}, or splines, [spline("age", knots=4)]
     handle_unknown : "error", or "ignore": `predict` takes a level that the training data lack for the reference level
+    predict_with : "selected" predicts with the selected features; "average" with all subsets compatible with
+        invariance, weighted by predictive_, up to 0.999 of it. It may be changed after fitting.
+    regressor : a scikit-learn regressor, to be cloned and fitted to the selected features (the columns that became of
+        them) of all rows, and to predict in the place of the linear fit; None: the linear fit predicts
 
     Attributes
     ----------
@@ -71,6 +84,7 @@ class BIP(EnvironmentSelector):
     selected_features_ : names
     coef_ : one for each of columns_, the columns of X or, where these are levels, splines or grouped, what became of
         them; constant ones have 0
+    regressor_ : the fitted regressor; None without one, and where no feature is selected: predict then gives the mean
     intercept_ : float; n_environments_ : int; environments_ : tuple of labels
 
     Examples
@@ -99,6 +113,8 @@ class BIP(EnvironmentSelector):
         numeric: Sequence[str] = (),
         groups: Any = None,
         handle_unknown: str = "error",
+        predict_with: str = "selected",
+        regressor: Any = None,
     ) -> None:
         self.conditional = conditional
         self.prior = prior
@@ -114,6 +130,8 @@ class BIP(EnvironmentSelector):
         self.numeric = numeric
         self.groups = groups
         self.handle_unknown = handle_unknown
+        self.predict_with = predict_with
+        self.regressor = regressor
 
     _single_environment_message = (
         "no environments were given, so all rows count as one environment and the posterior is the prior. "
@@ -132,16 +150,18 @@ class BIP(EnvironmentSelector):
                 "Moments.from_chunks(read_chunks(file, outcome=..., environment=...))."
             )
         self._check_handle_unknown()
+        refuse_moments(self.regressor)
         refuse_for_ready_data(self, "fit_moments", "read_chunks")
         self._fit_by_name(moments)
         return self
 
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
+        check_predict_with(self.predict_with, self.regressor)
         rule = as_rule(self.select, threshold=self.threshold)
         families = as_conditional(self.conditional), as_prior(self.prior), self.inference, rule
-        self._search = Search(*families, _as_tolerance(self.tolerance), self.n_jobs, self.random_state)
-        self._findings = self._search.findings(data, self.progress)
-        self._model = self._findings.target.model
+        rng = generator(self.random_state)
+        self._search = Search(*families, _as_tolerance(self.tolerance), self.n_jobs, copy.deepcopy(rng))
+        self._findings = self._search.findings(data, self.progress, rng)
         self.posterior_ = self._findings.posterior
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         selected = rule.select(self._findings)
@@ -179,10 +199,46 @@ class BIP(EnvironmentSelector):
         return FitSummary(self.decision_, self.posterior_.summary(top))
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
-        self._fit = self.__dict__.pop("_model").fit(selected, local=False)
+        self._fit = self._findings.target.model.fit(selected, local=False)
+        self._data, self._selected = data, selected
+        self._predictors: dict[str, Predictor] = {}
+        self._elsewhere: dict[str, NewEnvironments] = {}
+        chosen = self._predictor("selected")
+        self.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
         coefficients = np.zeros(data.features.n_columns)
         coefficients[data.features.expand(selected)] = self._fit.coefficients
         return coefficients, self._fit.intercept
+
+    def _predictor(self, kind: str) -> Predictor:
+        if kind not in self._predictors:
+            self._predictors[kind] = self._built(kind, self._findings, self._selected, self._data)
+        return self._predictors[kind]
+
+    def _built(self, kind: str, findings: Findings, selected: Mask, data: MultiEnvironmentData | Moments) -> Predictor:
+        return build(kind, findings, selected, data, self.regressor)
+
+    def _new_environments(self, kind: str) -> NewEnvironments:
+        if kind not in self._elsewhere:
+            built = partial(self._built, kind)
+            self._elsewhere[kind] = leaving_out(self._search, self._data, built, self.progress)
+        return self._elsewhere[kind]
+
+    def save(self, path: str | Path) -> None:
+        """Write all that predicts to one file of strict JSON: `invariance.load(path)` reads it again, without the data.
+
+        It holds the intervals too, for which the first call repeats the selection without each environment. A
+        `regressor` is written by skops, of the extra `skops`.
+        """
+        from .saving import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
+        """The same as `invariance.load`."""
+        from .saved import load
+
+        return load(path, trusted)
 
     def _mean(self, predictor: Floats) -> Floats:
         return self._fit.mean(predictor)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Mask
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.terms import SplineBasis
 from ..moments.moments import Moments
 
 _ABSENT = -1
@@ -47,6 +48,12 @@ class Layout:
     def grouped_without_table(self) -> bool:
         """Whether features have other columns than themselves, and it is not known how a table becomes these."""
         return self.encoding is None and self.columns != self.table
+
+    @property
+    def derived(self) -> frozenset[str]:
+        """Columns that only follow another one, the curves of splines."""
+        terms = () if self.encoding is None else self.encoding.terms
+        return frozenset(name for term in terms if isinstance(term, SplineBasis) for name in term.names[1:])
 
     @property
     def kept(self) -> Mask:

@@ -40,6 +40,7 @@ from .options import (
     PlotKindOption,
     PlotOption,
     PriorOption,
+    SaveOption,
     SeedOption,
     SelectOption,
     StrictOption,
@@ -47,6 +48,7 @@ from .options import (
     ThresholdOption,
 )
 from .outputs import checked_outputs, deliver, save
+from .predict import register as register_predict
 from .studies import register
 
 
@@ -171,6 +173,7 @@ def fit(
     json: JsonOption = None,
     plot: PlotOption = None,
     plot_kind: PlotKindOption = PlotKind.inclusion,
+    save_to: SaveOption = None,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
 ) -> None:
@@ -180,12 +183,15 @@ def fit(
     feature and each subset is, and what that means in words.
     """
     with plain_speech():
-        outputs = checked_outputs(json, plot, source=file)
+        outputs = checked_outputs(json, plot, source=file, model=save_to)
         model = bip_of(prior, max_size, inference, jobs, seed)
         model.set_params(select=select, threshold=threshold, tolerance=tolerance_of(delta, tau, level, strict))
         columns = features, exclude, categorical, numeric
         data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
         deliver(model.fit_data(data), top, outputs, plot_kind)
+        if outputs.model is not None:
+            save(outputs.model, model.save)
+            show(f"\nSaved the model to {outputs.model}")
 
 
 @app.command(epilog=_COMPARE_EXAMPLES)
@@ -290,3 +296,4 @@ def demo(
 
 
 register(app)
+register_predict(app)

@@ -75,6 +75,12 @@ LevelOption = Annotated[
     ),
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Test exact invariance: no --delta, no --tau.")]
+SaveOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--save", metavar="MODEL", help="Save the model as JSON, for `invariance predict`.", show_default=False
+    ),
+]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="Table: .csv, .tsv (both also .gz) or .parquet.", show_default=False)
 ]

@@ -29,13 +29,19 @@ class Outputs:
     json: Path | None
     plot: Path | None
     csv: Path | None
+    model: Path | None = None
 
 
 def checked_outputs(
-    json: Path | None, plot: Path | None, csv: Path | None = None, source: Path | None = None
+    json: Path | None,
+    plot: Path | None,
+    csv: Path | None = None,
+    source: Path | None = None,
+    model: Path | None = None,
 ) -> Outputs:
     """Complete the paths and refuse, before any long computation, those that cannot be written."""
-    json, plot, csv = (None if path is None else Path(os.path.expanduser(path)) for path in (json, plot, csv))
+    given = (json, plot, csv, model)
+    json, plot, csv, model = (None if path is None else Path(os.path.expanduser(path)) for path in given)
     if plot is not None:
         plot = plot if plot.suffix else plot.with_name(plot.name + ".png")
         if plot.suffix.lower() not in _PICTURES:
@@ -43,7 +49,7 @@ def checked_outputs(
     if csv is not None and csv.suffix.lower() != ".csv":
         raise OutputError(f"cannot write a table as {csv.name!r}: use a name that ends in .csv")
     taken = set() if source is None else {os.path.realpath(os.path.expanduser(source))}
-    for path in (json, plot, csv):
+    for path in (json, plot, csv, model):
         if path is None:
             continue
         with _write_errors(path):
@@ -51,7 +57,7 @@ def checked_outputs(
         if os.path.realpath(path) in taken:
             raise OutputError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
         taken.add(os.path.realpath(path))
-    return Outputs(json, plot, csv)
+    return Outputs(json, plot, csv, model)
 
 
 def deliver(

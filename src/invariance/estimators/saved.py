@@ -1,0 +1,187 @@
+"""Models that were saved: they predict, and say what was found, without the data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from .._tools.arrays import Mask
+from ..data.encoding import Encoding
+from ..data.terms import Dummies, Numbers, SplineBasis, Term
+from ..exceptions import DataError, MissingFileError, SettingError
+from ..posterior.evidence import SubsetEvidence
+from ..posterior.posterior import Posterior
+from ..prediction.building import PREDICT_WITH
+from ..prediction.new_environments import NewEnvironments
+from ..prediction.plain import as_floats, elsewhere_from_plain, predictor_from_plain
+from ..prediction.predictor import Predictor, RefittedPredictor
+from .intervals import IntervalRegressor
+from .layout import Layout
+from .saving import FORMAT, versions
+
+if TYPE_CHECKING:
+    from ..posterior.summary import Summary
+
+
+_NO_FIT = "a saved model predicts and cannot be fitted: fit a BIP() instead."
+
+
+class SavedModel(IntervalRegressor):
+    """What `BIP.save` wrote, read by `invariance.load`: predict, predict_interval, transform, summary.
+
+    posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_, inclusion_probabilities_,
+    environments_ and regressor_ are as those of BIP; fingerprint_ : of the data; versions_ : what the file was written
+    with; settings_ : {parameter: text}; evidence_ : of the selected features; outcome_name_ : what is predicted.
+    """
+
+    def __init__(
+        self, environment: str | None = None, handle_unknown: str = "error", predict_with: str = "selected"
+    ) -> None:
+        self.environment = environment
+        self.handle_unknown = handle_unknown
+        self.predict_with = predict_with
+
+    def fit(self, X: Any, y: Any = None, environments: Any = None) -> NoReturn:
+        raise SettingError(_NO_FIT)
+
+    def fit_data(self, data: Any) -> NoReturn:
+        raise SettingError(_NO_FIT)
+
+    def _select(self, data: Any) -> Mask:
+        raise NotImplementedError
+
+    def _predictor(self, kind: str) -> Predictor:
+        if kind not in self._predictors:
+            raise SettingError(f"the saved model has a regressor, which predict_with={kind!r} cannot average.")
+        return self._predictors[kind]
+
+    def _new_environments(self, kind: str) -> NewEnvironments:
+        return self._elsewhere[kind]
+
+    def summary(self, top: int = 10) -> Summary:
+        """Of the posterior, as text within 80 columns or as HTML in notebooks."""
+        return self.posterior_.summary(top)
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """How a table becomes the columns of the model; None where they are the table's."""
+        return self._layout.encoding
+
+    @property
+    def columns_to_predict(self) -> tuple[str, ...]:
+        """Names of the columns that a table to predict must have."""
+        if self._layout.grouped_without_table:
+            return self.columns_
+        ignored = self._layout.ignored if self._by_name else ()
+        return tuple(name for name in self._layout.table if name not in ignored)
+
+    @classmethod
+    def _from_plain(cls, content: dict[str, Any], trusted: Sequence[str]) -> SavedModel:
+        model = cls(content["environment"], content["handle_unknown"], content["predict_with"])
+        model.posterior_ = Posterior.from_json(json.dumps(content["posterior"]))
+        predictive = content["predictive"]
+        model.predictive_ = None if predictive is None else Posterior.from_json(json.dumps(predictive))
+        model.environments_ = model.posterior_.environments
+        model.n_environments_ = len(model.environments_)
+        model._layout = _layout(content["layout"])
+        model.columns_ = model._layout.columns
+        model._by_name = bool(content["by_name"])
+        model.n_features_in_ = int(content["n_features_in"])
+        if content["feature_names_in"]:
+            model.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
+        model.support_ = np.array(content["support"], dtype=bool)
+        model.selected_features_ = tuple(content["selected_features"])
+        model.inclusion_probabilities_ = as_floats(content["inclusion_probabilities"], (-1,))
+        model.coef_ = as_floats(content["coefficients"], (-1,))
+        model.intercept_ = float(content["intercept"])
+        model.invariant_ = bool(content["invariant"])
+        model.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
+        model.fingerprint_ = str(content["fingerprint"])
+        model.versions_, model.settings_ = dict(content["versions"]), dict(content["settings"])
+        model.outcome_name_ = str(content["outcome"])
+        model._predictors = {
+            kind: predictor_from_plain(plain, trusted) for kind, plain in content["predictors"].items()
+        }
+        model._elsewhere = {
+            kind: elsewhere_from_plain(plain, model.environments_)
+            for kind, plain in content["new_environments"].items()
+        }
+        chosen = model._predictors[PREDICT_WITH[0]]
+        model.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
+        return model
+
+
+def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
+    """Read a model that `BIP.save` wrote.
+
+    trusted : types that a saved regressor may hold besides those that skops knows to be harmless. A file without a
+        regressor holds numbers and words only.
+    """
+    content = _content(Path(path).expanduser())
+    try:
+        return SavedModel._from_plain(content, trusted)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is damaged: {type(error).__name__} {error}. Save the model again.") from error
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} is damaged: {error}. Save the model again.") from error
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except FileNotFoundError:
+        raise MissingFileError(f"there is no file {str(path)!r} to load a model from.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not a saved model: it is not UTF-8 text.") from None
+    except ValueError as error:
+        raise DataError(f"{path} is not a saved model: {error}, where JSON is needed.") from error
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != FORMAT:
+        raise DataError(f"{path} {_other_format(found, content)}.")
+    return dict(content)
+
+
+def _other_format(found: Any, content: Any) -> str:
+    if isinstance(found, str) and found.startswith("invariance.model/"):
+        by = content.get("versions", {}).get("invariance", "another version")
+        mine = versions()["invariance"]
+        return f"has the format {found!r} of invariance {by}, and invariance {mine} reads {FORMAT!r}: install that one"
+    if isinstance(found, str) and found.startswith("invariance.posterior/"):
+        return "is a posterior, from which nothing is predicted: read it with Posterior.from_json(path)"
+    return f"is not a saved model: its format is not {FORMAT!r}, which BIP.save and invariance fit --save write"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}, which strict JSON has no word for")
+
+
+def _layout(content: dict[str, Any]) -> Layout:
+    encoding = content["encoding"]
+    return Layout(
+        tuple(content["table"]),
+        tuple(content["columns"]),
+        np.array(content["feature_at"], dtype=np.intp),
+        np.array(content["column_at"], dtype=np.intp),
+        None if encoding is None else _encoding(encoding),
+    )
+
+
+def _encoding(content: dict[str, Any]) -> Encoding:
+    members = tuple((name, tuple(map(_term, terms))) for name, terms in content["members"])
+    return Encoding(tuple(content["columns"]), members, frozenset(content["read_as_numbers"]))
+
+
+def _term(content: dict[str, Any]) -> Term:
+    if "levels" in content:
+        return Dummies(content["column"], tuple(content["levels"]), frozenset(content["absent"]))
+    if "knots" in content:
+        return SplineBasis(content["column"], tuple(map(float, content["knots"])))
+    return Numbers(content["column"])

@@ -1,0 +1,148 @@
+"""The command `predict`: outcomes for the rows of a table, by a model that `fit --save` wrote."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..._tools.layout import COLUMNS, format_subset, wrap
+from ...exceptions import DataError, SettingError
+from .console import plain_speech, show
+from .options import FileArgument
+from .outputs import checked_outputs, save
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..._tools.arrays import Floats
+    from ...estimators.saved import SavedModel
+
+_EXAMPLES = """\b
+Examples:
+  invariance fit table.csv --outcome yield --environment site \\
+      --save model.json
+  invariance predict model.json new.csv --out predicted.csv
+  invariance predict model.json new.csv --out predicted.csv --coverage 0.8
+"""
+
+
+class Unknown(StrEnum):
+    error = "error"
+    ignore = "ignore"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=_EXAMPLES)(predict)
+
+
+def predict(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="What `invariance fit --save` wrote.", show_default=False)
+    ],
+    file: FileArgument,
+    out: Annotated[Path, typer.Option(metavar="CSV", help="Where to write the predictions.", show_default=False)],
+    coverage: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of outcomes that intervals should hold.")
+    ] = 0.9,
+    average: Annotated[
+        bool, typer.Option("--average", help="Average over the subsets compatible with invariance.")
+    ] = False,
+    unknown: Annotated[
+        Unknown, typer.Option(help="Levels that the training data lack: stop, or take the reference level.")
+    ] = Unknown.error,
+) -> None:
+    """Predict the outcome for the rows of a table, with intervals for a new environment.
+
+    Columns are found by name. The rows are written as they are, with the columns prediction, lower and upper. Where the
+    table has the outcome too, what was missed is printed.
+    """
+    with plain_speech():
+        target = checked_outputs(None, None, out, source=file).csv
+        assert target is not None
+
+        from ...estimators.saved import load
+
+        saved = load(model)
+        if average and saved.regressor_ is not None:
+            raise SettingError("the model has a regressor of its own and no average: leave --average out.")
+        saved.set_params(handle_unknown=unknown.value, predict_with="average" if average else saved.predict_with)
+        X, outcome, rows = _read(file, saved)
+        predicted, ends = saved.predict(X), saved.predict_interval(X, coverage)
+        far = int(saved.extrapolates(X).sum())
+        save(target, lambda path: _with_predictions(rows, predicted, ends).to_csv(path, index=False))
+        said = [_what(saved, file, len(rows), coverage), _how_far(far), *_missed(outcome, predicted, ends)]
+        for sentence in said:
+            show("\n".join(wrap(sentence, "", "", COLUMNS)))
+        show(f"Saved the predictions to {target}")
+
+
+def _read(file: Path, saved: SavedModel) -> tuple[Any, Floats | None, pd.DataFrame]:
+    """The features, the outcome if it is there, and all columns as they are written."""
+    import pandas as pd
+
+    from ...data.checks import quoted, with_counts
+    from ...data.columns import as_frame, frame_values, series_values
+    from ...data.reading import column_names, read_columns
+
+    names = column_names(file)
+    needed = saved.columns_to_predict
+    lacking = [name for name in needed if name not in names]
+    if lacking:
+        raise DataError(f"{file.name} lacks columns that the model needs: {quoted(lacking)}; it has {quoted(names)}.")
+    of_levels = () if saved.encoding is None else tuple(saved.encoding.of_levels)
+    X: Any = read_columns(file, needed, as_text=[name for name in of_levels if name in names])
+    rows = read_columns(file, names, as_text=names)
+    if not len(rows):
+        raise DataError(f"{file.name} has no rows to predict.")
+    if saved.encoding is None:
+        values = frame_values(as_frame(X), needed)
+        gaps = with_counts(needed, pd.isna(values).sum(axis=0))
+        if gaps:
+            raise DataError(f"{file.name} has missing values in {gaps}. Replace them, or leave those rows out.")
+        X = pd.DataFrame(values, columns=list(needed)) if hasattr(saved, "feature_names_in_") else values
+    outcome = None
+    if saved.outcome_name_ in names:
+        read = as_frame(read_columns(file, [saved.outcome_name_]))
+        outcome = series_values(read[saved.outcome_name_], saved.outcome_name_, "outcome")
+    return X, outcome, rows
+
+
+def _with_predictions(rows: pd.DataFrame, predicted: Floats, ends: Floats) -> pd.DataFrame:
+    from ...data.columns import free_name
+
+    new = {"prediction": predicted, "lower": ends[:, 0], "upper": ends[:, 1]}
+    return rows.assign(**{free_name(name, list(rows.columns)): values for name, values in new.items()})
+
+
+def _what(saved: SavedModel, file: Path, n_rows: int, coverage: float) -> str:
+    by = (
+        "an average of compatible subsets"
+        if saved.predict_with == "average"
+        else format_subset(saved.selected_features_)
+    )
+    counted = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
+    return f"Predicted {saved.outcome_name_} for {counted} of {file.name} by {by}, with {coverage:.3g} intervals."
+
+
+def _how_far(far: int) -> str:
+    if not far:
+        return "No row lies far outside the rows that were fitted."
+    return f"{'1 row lies' if far == 1 else f'{far:,} rows lie'} far outside the rows that were fitted."
+
+
+def _missed(outcome: Floats | None, predicted: Floats, ends: Floats) -> list[str]:
+    """One sentence about the rows whose outcome is known, if there are any."""
+    import numpy as np
+
+    if outcome is None or np.isnan(outcome).all():
+        return []
+    known = ~np.isnan(outcome)
+    missed = outcome[known] - predicted[known]
+    inside = (outcome[known] >= ends[known, 0]) & (outcome[known] <= ends[known, 1])
+    return [
+        f"The outcome is known in {known.sum():,} of them: root mean squared error "
+        f"{np.sqrt(np.mean(missed**2)):.4g}, {np.mean(inside):.3g} inside their intervals."
+    ]

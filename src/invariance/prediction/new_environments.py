@@ -1,0 +1,132 @@
+"""How far predictions are off in an environment that was not there: found out by leaving out each one in turn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from .._tools.arrays import Floats, Mask
+from .._tools.progress import ProgressBar, ProgressMode
+from ..data.checks import quoted
+from ..data.multi_environment import MultiEnvironmentData
+from ..decisions.base import Findings
+from ..decisions.search import Search
+from ..exceptions import DataError, EngineError
+from ..moments.moments import Moments
+from .building import squared_error
+from .design import columns_of
+from .predictor import LinearPredictor, Predictor
+
+# So many quantiles of the errors in an environment are kept where it has more rows.
+_MOST_KEPT = 1001
+# Rounding must not move a share of the environments that is a whole number to the next one.
+_ROUNDING = 1e-9
+
+Data = MultiEnvironmentData | Moments
+Builder = Callable[[Findings, Mask, Data], Predictor]
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """What was missed in one environment by all that was selected and fitted without it.
+
+    features : those that were selected; rmse : root of the mean squared error
+    absolute : (m,) sorted absolute errors, or quantiles of them, equally spaced from the least to the largest; None
+        where only second moments are known
+    """
+
+    environment: Hashable
+    features: tuple[str, ...]
+    rmse: float
+    absolute: Floats | None
+
+    def quantile(self, coverage: float) -> float:
+        """What so large a share of the absolute errors is below; of a normal distribution without rows."""
+        if self.absolute is None:
+            return float(norm.ppf(0.5 + 0.5 * coverage)) * self.rmse
+        return float(np.quantile(self.absolute, coverage))
+
+
+@dataclass(frozen=True, eq=False)
+class NewEnvironments:
+    """Of each environment that could be left out, none where there is one only; impossible: those that could not."""
+
+    left_out: tuple[LeftOut, ...]
+    impossible: tuple[Hashable, ...] = ()
+
+    def half_width(self, coverage: float) -> float:
+        """The ⌈coverage · (E + 1)⌉-th smallest of the environments' quantiles, at most the largest; 0 without any."""
+        if not self.left_out:
+            return 0.0
+        quantiles = sorted(errors.quantile(coverage) for errors in self.left_out)
+        rank = int(np.ceil(coverage * (len(quantiles) + 1) - _ROUNDING))
+        return quantiles[min(max(rank, 1), len(quantiles)) - 1]
+
+    def caution(self) -> str:
+        """What is to be said about intervals where environments are too few; empty where they are not."""
+        n = len(self.left_out) + len(self.impossible)
+        if self.impossible:
+            return (
+                f"{len(self.impossible)} of {n} environments ({quoted(self.impossible, 4)}) could not be left out, "
+                "because the others alone cannot be fitted as asked: intervals do not know how different these are."
+            )
+        if n == 0:
+            return (
+                "there is one environment, so that nothing is known about others: intervals hold for rows like those "
+                "that were fitted."
+            )
+        if n == 2:
+            return (
+                "with two environments features are selected in one of them and tried in the other: one environment "
+                "cannot tell which features are invariant, and intervals may be many times wider than with three."
+            )
+        return ""
+
+
+def leaving_out(search: Search, data: Data, build: Builder, progress: ProgressMode) -> NewEnvironments:
+    """Repeat the whole selection without each environment in turn, with the random numbers of the first one."""
+    if data.n_environments == 1:
+        return NewEnvironments(())
+    found: list[LeftOut] = []
+    impossible: list[Hashable] = []
+    with ProgressBar("leaving out environments", data.n_environments, progress) as bar:
+        for label in data.environments:
+            try:
+                found.append(_without(label, search, data, build))
+            except (DataError, EngineError):
+                impossible.append(label)
+            bar.advance()
+    return NewEnvironments(tuple(found), tuple(impossible))
+
+
+def _without(label: Hashable, search: Search, data: Data, build: Builder) -> LeftOut:
+    with warnings.catch_warnings():
+        # What is wrong with the data is said of all of them, once.
+        warnings.simplefilter("ignore")
+        others = _others(data, label)
+        findings = search.findings(others, False)
+        selected = search.rule.select(findings)
+        predictor = build(findings, selected, others)
+    names = others.features.chosen(selected).names
+    if isinstance(data, Moments):
+        assert isinstance(predictor, LinearPredictor)
+        place = data.environments.index(label)
+        rmse = np.sqrt(squared_error(data, place, predictor.design.columns, *predictor.line))
+        return LeftOut(label, names, float(rmse), None)
+    rows = data.rows(data.environments.index(label))
+    errors = np.abs(data.y[rows] - predictor.mean(columns_of(data, predictor.design.columns)[rows]))
+    return LeftOut(label, names, float(np.sqrt(np.mean(errors**2))), _kept(errors))
+
+
+def _others(data: Data, label: Hashable) -> Data:
+    return data.choosing([other for other in data.environments if other != label])
+
+
+def _kept(errors: Floats) -> Floats:
+    if len(errors) <= _MOST_KEPT:
+        return np.sort(errors)
+    return np.quantile(errors, np.linspace(0.0, 1.0, _MOST_KEPT))

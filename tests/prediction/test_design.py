@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from invariance import BIP, ExtrapolationWarning, Moments, MultiEnvironmentData, spline
+from invariance.datasets import make_example
+from invariance.prediction.design import Design
+from shifted_sites import DATA, NEW, fitted
+
+COLUMNS = ("x0", "x2")
+
+
+def hat_values(X: np.ndarray, new: np.ndarray) -> np.ndarray:
+    design, rows = (np.column_stack([np.ones(len(part)), part]) for part in (X, new))
+    return np.einsum("ni,ij,nj->n", rows, np.linalg.inv(design.T @ design), rows)
+
+
+@pytest.mark.parametrize("source", [DATA, Moments.from_data(DATA)])
+def test_leverages(source: MultiEnvironmentData | Moments) -> None:
+    design = Design.of(source, COLUMNS)
+    np.testing.assert_allclose(
+        design.leverage(NEW[:, [0, 2]]), hat_values(DATA.X[:, [0, 2]], NEW[:, [0, 2]]), rtol=1e-9
+    )
+    assert (design.n_rows, design.rank) == (240, 2)
+    np.testing.assert_array_equal(design.minimum, DATA.X[:, [0, 2]].min(axis=0))
+
+
+def test_the_farthest_row_that_was_fitted() -> None:
+    X = DATA.X[:, [0, 2]]
+    farthest = hat_values(X, X).max() - 1 / len(X)
+    assert Design.of(DATA, COLUMNS).farthest == pytest.approx(farthest, rel=1e-9)
+    assert 0.3 * farthest < Design.of(Moments.from_data(DATA), COLUMNS).farthest <= farthest * (1 + 1e-9)
+
+
+def test_columns_that_depend_on_each_other() -> None:
+    X = np.column_stack([DATA.X[:, 0], 1e6 * DATA.X[:, 0] - 3, DATA.X[:, 1]])
+    data = MultiEnvironmentData.from_arrays(X, DATA.y, DATA.environment_index)
+    design = Design.of(data, ("x0", "x1", "x2"))
+    assert design.rank == 2
+    np.testing.assert_allclose(design.leverage(X), hat_values(X[:, ::2], X[:, ::2]), rtol=1e-6)
+
+
+def test_far_is_beyond_twice_the_largest_leverage() -> None:
+    design = Design.of(DATA, ("x0",))
+    edge = design.centre[0] + np.sqrt(2 * design.farthest) / abs(design.whitening[0, 0])
+    X = np.array([[edge * 1.001 - 0.001 * design.centre[0]], [edge * 0.999 + 0.001 * design.centre[0]]])
+    assert (design.far(X) > 0).tolist() == [True, False]
+    assert not Design.of(DATA, ()).far(np.empty((3, 0))).any()
+
+
+def test_a_warning_names_the_worst_feature_and_its_range() -> None:
+    model, X = fitted(), NEW.copy()
+    X[2, 0], X[4, 1] = 60.0, -300.0
+    low, high = DATA.X[:, 1].min(), DATA.X[:, 1].max()
+    with pytest.warns(ExtrapolationWarning) as caught:
+        model.predict_interval(X)
+    assert [str(warning.message) for warning in caught] == [
+        "2 of 7 rows lie far outside the rows that were fitted: the farthest has x1 = -300, and the fitted rows have "
+        f"{low:.4g} to {high:.4g}. What is predicted there is extrapolated."
+    ]
+    assert model.extrapolates(X).tolist() == [False, False, True, False, True, False, False]
+    X[:, 3] = 1e6  # is not selected
+    assert model.extrapolates(X).sum() == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExtrapolationWarning)
+        model.predict(NEW)
+
+
+def test_a_combination_that_no_row_has() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=120)
+    X = np.column_stack([x, x + 0.01 * rng.normal(size=120)])
+    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=120), np.repeat([0, 1, 2], 40))
+    said = Design.of(data, ("x0", "x1")).outside(np.array([[1.0, -1.0], [1.0, 1.0]]))
+    assert said.startswith(
+        "1 of 2 rows lie far outside the rows that were fitted: the farthest combines values of x0, x1"
+    )
+
+
+def test_curves_are_not_named() -> None:
+    data = make_example()
+    table = pd.DataFrame(data.X, columns=list(data.feature_names))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BIP(groups=[spline("age", knots=4)]).fit(table, data.y, environments=data.environment_index)
+    with pytest.warns(ExtrapolationWarning, match="the farthest has age = 900, and"):
+        model.predict(table[:3].assign(age=[900.0, 50.0, 50.0]))
