@@ -87,6 +87,7 @@ def test_one_environment_against_the_rest() -> None:
     np.testing.assert_array_equal(two.varies, wanted.varies[[1, 0, 2]])
 
 
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 def test_environments_are_left_out_as_a_table_is_read() -> None:
     with pytest.raises(DataError, match="too small: 'tiny' \\(2 rows\\)"):
         read(table())
@@ -99,6 +100,7 @@ def test_environments_are_left_out_as_a_table_is_read() -> None:
     assert Moments.from_data(data).losses == data.losses
 
 
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 def test_small_environments_are_left_out() -> None:
     data = read(table(), min_rows=13)
     assert data.environments == ("north", "south")

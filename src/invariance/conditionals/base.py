@@ -30,6 +30,7 @@ from .tolerance import Tolerance
 
 if TYPE_CHECKING:
     from ..kernels.active_set import Scoring
+    from .gaussian import GaussianModel
 
 
 class Conditional(Protocol):
@@ -249,6 +250,11 @@ class BoundConditional(ABC):
     def untilted(self) -> BoundConditional:
         """The same without a reward for prediction: what engines call log Λ is log Λ here."""
         return self
+
+    @property
+    def by_least_squares(self) -> GaussianModel | None:
+        """The linear Gaussian model of the same data, where environments can be compared by its fits."""
+        return None
 
     @property
     def largest_size(self) -> int:

@@ -146,16 +146,16 @@ class BayesianGaussian(BoundConditional):
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """That of the fits by maximum likelihood: whether environments differ is no matter of a prior."""
-        return self._by_likelihood.invariance_test(masks, tolerance)
+        return self.by_least_squares.invariance_test(masks, tolerance)
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        return self._by_likelihood.left_out_r2_many(masks)
+        return self.by_least_squares.left_out_r2_many(masks)
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
-        return self._by_likelihood.random_effects_risk_many(masks)
+        return self.by_least_squares.random_effects_risk_many(masks)
 
     @cached_property
-    def _by_likelihood(self) -> GaussianFromMoments:
+    def by_least_squares(self) -> GaussianFromMoments:
         return GaussianFromMoments(self.moments if self.data is None else self.data)
 
     @property

@@ -19,13 +19,14 @@ from ..moments.moments import Moments
 def never_challenged(model: BoundConditional, mask: Mask, feature: int, tolerance: Tolerance) -> bool | None:
     """Whether no environment shifts a feature of the subset (p,) given the others in it: with each of its columns as
     the outcome, those others are compatible with invariance. None where that cannot be told."""
-    if not isinstance(model, GaussianModel) or model.moments.n_environments < 2:
+    linear = model.by_least_squares
+    if linear is None or linear.moments.n_environments < 2:
         return None
     others = mask.copy()
     others[feature] = False
-    rest = model.features.expand(others)
-    own = np.arange(model.features.starts[feature], model.features.starts[feature + 1])
-    return all(_compatible(model, rest, int(column), tolerance) for column in own)
+    rest = linear.features.expand(others)
+    own = np.arange(linear.features.starts[feature], linear.features.starts[feature + 1])
+    return all(_compatible(linear, rest, int(column), tolerance) for column in own)
 
 
 def _compatible(model: GaussianModel, rest: Mask, column: int, tolerance: Tolerance) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 
 from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressMode
-from ..conditionals.gaussian import GaussianModel
 from ..conditionals.tolerance import Tolerance
 from ..exceptions import SettingError
 from ..inference.enumeration import Enumeration
@@ -173,8 +172,8 @@ def diagnose(
     subsets are scored, and otherwise judges the subset alone."""
     if leave_out not in (True, False, "auto"):
         raise SettingError(f"leave_out={leave_out!r} is not known: use True, False or 'auto'.")
-    model, posterior = findings.target.model, findings.posterior
-    if not isinstance(model, GaussianModel):
+    model, posterior = findings.target.model.by_least_squares, findings.posterior
+    if model is None:
         raise SettingError("environments are compared by linear Gaussian fits: use conditional='linear_gaussian'.")
     if model.moments.n_environments < 2:
         raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")

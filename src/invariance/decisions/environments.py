@@ -81,10 +81,11 @@ def _moments_of(model: GaussianModel, mask: Mask) -> Moments:
 
 def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
     """The environment in which a subset (p,) is least like in the others. None where that cannot be told: with one
-    environment, fits that cannot be decided, or a model that is not linear Gaussian."""
-    if not isinstance(model, GaussianModel) or model.moments.n_environments < 2:
+    environment, fits that cannot be decided, or a model that is not linear."""
+    linear = model.by_least_squares
+    if linear is None or linear.moments.n_environments < 2:
         return None
-    return most_deviating(SubsetTests(model, mask).each())
+    return most_deviating(SubsetTests(linear, mask).each())
 
 
 def where_it_breaks(model: BoundConditional, chosen: Mask, feature: int) -> Broken | None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressBar, ProgressMode
-from ..conditionals.gaussian import GaussianModel
 from ..data.multi_environment import MultiEnvironmentData
 from ..moments.moments import Moments
 from ..posterior.judge import Judge
@@ -55,8 +54,8 @@ class LeavingOut:
     """Fits without one environment each; of a subset (p,), its evidence."""
 
     def __init__(self, search: Search, findings: Findings, mask: Mask) -> None:
-        model = findings.target.model
-        assert isinstance(model, GaussianModel)
+        model = findings.target.model.by_least_squares
+        assert model is not None
         self._search, self._findings, self._mask, self._model = search, findings, mask, model
         self._names = np.array(model.feature_names, dtype=object)
 
