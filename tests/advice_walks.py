@@ -52,6 +52,12 @@ PYTHON = (
         "BIP(inference=REMEDY).fit_data(data)",
     ),
     Walk(
+        "a number for a tolerance",
+        "BIP(tolerance=0.1).fit_data(data)",
+        r"Tolerance\.strict\(\)",
+        "BIP(tolerance=REMEDY).fit_data(data)",
+    ),
+    Walk(
         "a class of priors",
         "BIP(prior=UniformPrior).fit_data(data)",
         r"UniformPrior\(\)",
@@ -469,7 +475,7 @@ PYTHON = (
     ),
     Walk(
         "nothing selected",
-        "BIP().fit(noise, y, environments=labels).transform(noise)",
+        "BIP(select='mode').fit(noise, y, environments=labels).transform(noise)",
         r"set_params\(select='threshold', threshold=[\d.e-]+\)",
         "make_pipeline(BIP().REMEDY, LinearRegression()).fit(noise, y, bip__environments=labels)",
     ),

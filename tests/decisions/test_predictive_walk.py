@@ -129,7 +129,7 @@ def twin_value(data: MultiEnvironmentData, columns: np.ndarray, tolerance: Toler
     if chi2.sf(-2.0 * np.log(p_mean * p_spread + 1e-300), 4) < tolerance.level:
         return -np.inf
     price = max(np.log(n) + 2.0 * np.log(data.n_features), FLOOR * n)
-    return 0.5 * n * np.log(np.sum((y - y.mean()) ** 2) / pooled) - 0.5 * price * rank
+    return 0.5 * n * np.log(np.sum((y - y.mean()) ** 2) / pooled) - 0.5 * price * columns.sum()
 
 
 def twin_values(data: MultiEnvironmentData, tolerance: Tolerance, tails: bool = True) -> np.ndarray:
@@ -363,15 +363,15 @@ def test_the_screen_rejects_much_and_nothing_that_is_compatible(make, tolerance:
     data = make()
     model = LinearGaussian().bind(data)
     free = np.arange(model.n_features)
-    walk = model.screening_walk(free, free[:0], tolerance, lambda gain, parameters: gain - parameters)
+    walk = model.screening_walk(free, free[:0], tolerance, lambda gain, columns: gain - columns)
     values = walk.dense(free[:0], np.ones(len(free) + 1, dtype=bool))
     masks = all_masks(model.n_features)
     compatible = model.invariance_test(masks, tolerance).joint >= tolerance.level
     passed = np.isfinite(values)
     assert passed[compatible].all()
     assert not passed[~compatible].all()
-    gain, parameters = model.prediction_many(masks)
-    np.testing.assert_allclose(values[passed], (gain - parameters)[passed], rtol=1e-9, atol=1e-9)
+    weights = model.prediction_many(masks).gain - masks @ model.features.widths
+    np.testing.assert_allclose(values[passed], weights[passed], rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(passed, model_limits(data, tolerance).allow(model.residuals(masks)))
 
 

@@ -143,7 +143,7 @@ class SubsetWalk(Protocol):
 
 NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 # Gain (S,) of pooled fits and their number of parameters (S,), as in `Prediction` → weights (S,).
-Weigh = Callable[[Floats, Floats], Floats]
+Weigh = Callable[[Floats, Integers], Floats]
 
 
 class ScreeningWalk(SubsetWalk, Protocol):

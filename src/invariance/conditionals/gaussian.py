@@ -21,7 +21,7 @@ from .kurtosis import excess_kurtosis
 from .random_effects import random_effects_risk
 from .standard_errors import StandardErrors, errors_from_moments, errors_from_rows
 from .tolerance import Tolerance
-from .transfer import left_out_errors
+from .transfer import left_out_errors, left_out_errors_from_rows
 
 PIVOT_TOLERANCE = 1e-9
 
@@ -115,7 +115,12 @@ class GaussianModel(BoundConditional):
         if self.moments.n_environments < 2:
             return np.full(len(chosen), np.nan)
         total = self.moments.scatter[-1][self.moments.outcome, self.moments.outcome]
-        return 1.0 - left_out_errors(self.moments, self.features.expand(chosen)).sum(axis=1) / total
+        columns = self.features.expand(chosen)
+        errors = left_out_errors(self.moments, columns)
+        if self.data is not None:
+            for s in np.flatnonzero(np.isnan(errors).any(axis=1)):
+                errors[s] = left_out_errors_from_rows(self.data, columns[s])
+        return 1.0 - errors.sum(axis=1) / total
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
         chosen = as_masks(masks, self.n_features)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
 from ..data.checks import warn
@@ -42,7 +43,7 @@ class LinearGaussian:
                 options = " or ".join(map(repr, known))
                 raise SettingError(f"{name}={getattr(self, name)!r} is not known: use {options}.")
         reward = self.prediction
-        if not isinstance(reward, int | float) or isinstance(reward, bool) or not 0.0 <= reward < float("inf"):
+        if not isinstance(reward, Real) or isinstance(reward, bool) or not 0.0 <= reward < float("inf"):
             raise SettingError(f"prediction={reward!r} is no reward: use a number from 0 on.")
 
     def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> GaussianModel:

@@ -9,6 +9,7 @@ from .._tools.arrays import Floats, Mask
 from ..moments.moments import Moments
 
 _AT_ONCE = 512
+_SINGULAR = 1e-9
 
 
 def random_effects_risk(moments: Moments, masks: Mask, rss: Floats, freedom: Floats) -> Floats:
@@ -17,7 +18,7 @@ def random_effects_risk(moments: Moments, masks: Mask, rss: Floats, freedom: Flo
     second moment of these.
 
     rss, freedom (S, G): of the fits. Environments in which some column is constant say nothing about its coefficient
-    and are left out; inf where fewer than two remain.
+    and are left out; inf where fewer than two remain, or where columns nearly depend on each other there.
     """
     absent = ~moments.present[:-1, moments.feature_columns]
     telling = (masks.astype(np.int64) @ absent.T.astype(np.int64) == 0) & (freedom[:, :-1] > 0.0)
@@ -46,6 +47,8 @@ def _between(moments: Moments, columns: NDArray[np.intp], telling: Mask, noise: 
     local = moments.scatter[:-1][telling]
     scatter = local[:, *pairs].swapaxes(0, 1) / units[:, None]
     cross = local[:, columns, moments.outcome].swapaxes(0, 1) / unit[:, None]
+    own = np.sqrt(np.einsum("seii->sei", scatter))
+    independent = np.linalg.eigvalsh(scatter / (own[:, :, :, None] * own[:, :, None, :])).min(axis=(1, 2), initial=1.0)
     slopes = np.einsum("seij,sej->sei", np.linalg.pinv(scatter, hermitian=True) if k else scatter, cross)
     heights = gaps[:, moments.outcome] - np.einsum("sei,sei->se", shifts, slopes)
     coefficients = np.concatenate([heights[:, :, None], slopes], axis=2)
@@ -63,4 +66,5 @@ def _between(moments: Moments, columns: NDArray[np.intp], telling: Mask, noise: 
     values, vectors = np.linalg.eigh(weight)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
     between = np.linalg.eigvalsh(root.swapaxes(1, 2) @ (scattered - errors) @ root)
-    return np.asarray((1.0 + 1.0 / n) * np.maximum(between, 0.0).sum(axis=1))
+    risks = (1.0 + 1.0 / n) * np.maximum(between, 0.0).sum(axis=1)
+    return np.where(independent < _SINGULAR, np.inf, risks)

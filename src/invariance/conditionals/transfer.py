@@ -6,18 +6,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
+from ..data.multi_environment import MultiEnvironmentData
+from ..moments.least_squares import least_squares
 from ..moments.moments import Moments
 
 _SINGULAR = 1e-9
 
 
 def left_out_errors(moments: Moments, masks: Mask) -> Floats:
-    """(S, E) sums of squared errors in each environment of the fit to the others; subsets: columns (S, q)."""
+    """(S, E) sums of squared errors in each environment of the fit to the others, of subsets given by columns (S, q);
+    NaN where second moments cannot tell, because columns nearly depend on each other."""
     used = moments.feature_columns[np.flatnonzero(masks.any(axis=0))]
     columns = np.append(used, moments.outcome)
     others = _OtherEnvironments.of(moments, columns)
     chosen = masks[:, masks.any(axis=0)]
     return np.array([others.errors(np.flatnonzero(mask)) for mask in chosen]).reshape(len(masks), -1)
+
+
+def left_out_errors_from_rows(data: MultiEnvironmentData, chosen: Mask) -> Floats:
+    """(E,) the same of one subset, given by its columns (q,), from the rows."""
+    X, errors = data.X[:, chosen], np.empty(data.n_environments)
+    for e in range(data.n_environments):
+        own = data.environment_index == e
+        fit = least_squares(X[~own], data.y[~own])
+        errors[e] = np.sum((data.y[own] - fit.intercept - X[own] @ fit.coefficients) ** 2)
+    return errors
 
 
 class _OtherEnvironments:
@@ -58,5 +71,8 @@ class _OtherEnvironments:
         unit = grams * scale[:, :, None] * scale[:, None, :]
         unit += (scale == 0.0)[:, :, None] * np.eye(len(members))
         right = self.others[:, members, outcome] * scale
-        inverse = np.linalg.pinv(unit, rcond=_SINGULAR, hermitian=True) if len(members) else unit
-        return np.einsum("eij,ej->ei", inverse, right) * scale
+        if not len(members):
+            return right
+        if np.linalg.eigvalsh(unit).min() < _SINGULAR:
+            return np.full(right.shape, np.nan)
+        return np.asarray(np.linalg.solve(unit, right[:, :, None])[:, :, 0] * scale)

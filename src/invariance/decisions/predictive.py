@@ -50,14 +50,14 @@ class PredictiveModel(BoundConditional):
         self.prior, self.n_jobs, self.all_decided = prior, n_jobs, True
         n, p = model.n_rows, model.n_features
         self.price = max(np.log(n) + 2.0 * np.log(p), floor * n)
-        self._empty = float(model.prediction_many(np.zeros((1, p), dtype=bool)).parameters[0])
 
     def log_weights(self, masks: ArrayLike) -> Floats:
         """(S,) −½ cost, whether compatible or not"""
-        return self._weigh(*self.model.prediction_many(masks))
+        chosen = as_masks(masks, self.n_features)
+        return self._weigh(self.model.prediction_many(chosen).gain, chosen @ self.features.widths)
 
-    def _weigh(self, gain: Floats, parameters: Floats) -> Floats:
-        return gain - 0.5 * self.price * (parameters - self._empty)
+    def _weigh(self, gain: Floats, columns: Integers) -> Floats:
+        return gain - 0.5 * self.price * columns
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         chosen = as_masks(masks, self.n_features)

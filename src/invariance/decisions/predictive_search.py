@@ -104,7 +104,7 @@ def annealed(target: Target, neighbours: Neighbours, rng: np.random.Generator, n
             if entering.max() > -np.inf:
                 mask = _flip(without, _drawn(beta * entering, rng))
                 seen.add(np.packbits(mask).tobytes())
-    packed = np.frombuffer(b"".join(sorted(seen)), np.uint8).reshape(len(seen), -1)
+    packed = np.frombuffer(b"".join(sorted(seen)), np.uint8).reshape(len(seen), -(-target.n_features // 8))
     return np.unpackbits(packed, axis=1, count=target.n_features).astype(bool)
 
 

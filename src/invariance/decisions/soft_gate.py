@@ -38,7 +38,9 @@ class SoftGate:
     def of(cls, price: float, tolerance: Tolerance, n_rows: int, width: float, kappa: float) -> Self:
         return cls(price, n_rows * (tolerance.delta + tolerance.tau**2 / 2.0), width, kappa)
 
-    def values(self, gain: Floats, columns: Floats, deviance: Floats, mean: Floats, variance: Floats) -> Floats:
+    def values(
+        self, gain: Floats, columns: Floats | Integers, deviance: Floats, mean: Floats, variance: Floats
+    ) -> Floats:
         """(S,) −½ cost and what is to be paid at the gate, from the pooled fits' gain in log likelihood, their columns,
         and the deviance with its mean and variance under invariance; -inf where one of them is not known"""
         allowed = mean + self.excess + self.width * np.sqrt(variance + 4.0 * self.excess)
@@ -103,7 +105,6 @@ class PlainNeighbours(Neighbours):
 
     def __init__(self, model: BoundConditional, gate: SoftGate) -> None:
         self._model, self._gate = model, gate
-        self._empty = float(model.prediction_many(np.zeros((1, model.n_features), dtype=bool)).parameters[0])
         self._flips = np.eye(model.n_features, dtype=bool)
         self._memory = ScoredSubsets(self._values, model.n_features)
 
@@ -111,11 +112,11 @@ class PlainNeighbours(Neighbours):
         return self._memory.values(mask ^ self._flips)
 
     def _values(self, masks: Mask) -> Floats:
-        gain, parameters = self._model.prediction_many(masks)
+        gain = self._model.prediction_many(masks).gain
         null = self._model.null_many(masks)
         deviance = -2.0 * self._model.log_ratio_many(masks)
         mean = np.where(null.variance > 0.0, -2.0 * null.expected, 0.0)
-        return self._gate.values(gain, parameters - self._empty, deviance, mean, 4.0 * null.variance)
+        return self._gate.values(gain, masks @ self._model.features.widths, deviance, mean, 4.0 * null.variance)
 
 
 def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:

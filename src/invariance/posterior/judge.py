@@ -54,4 +54,4 @@ class Judge:
 
     def rejected(self, masks: Mask) -> Mask:
         """(S,) whether the data speak against the invariance of the subsets, whatever the others are like"""
-        return self.model.invariance_test(masks, self.tolerance).joint < self.tolerance.lowest_level
+        return ~(self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.lowest_level)
