@@ -266,7 +266,11 @@ def _not_invariant(findings: Findings, selected: Mask) -> str:
     """That the selected features (p,) are not invariant together, and why, where that is known."""
     posterior, verdict = findings.posterior, findings.posterior.verdict
     names = format_subset([name for name, flag in zip(posterior.feature_names, selected, strict=True) if flag])
-    p_value = findings.judge.evidence(selected[None]).p_invariant[0]
+    judge = findings.judge
+    p_value = judge.evidence(selected[None]).p_invariant[0]
+    if np.isnan(p_value):
+        reasons = "; ".join(judge.model.unsupported(selected[None]).reasons)
+        return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
     chosen = (
         f"the selected features {names} do not predict {posterior.outcome_name} alike in all environments (p-value "
         f"{p_value:.2g}): what is predicted with them may fail in a new one."
