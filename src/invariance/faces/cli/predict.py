@@ -73,7 +73,12 @@ def predict(
         predicted, ends = saved.predict(X), saved.predict_interval(X, coverage)
         far = int(saved.extrapolates(X).sum())
         save(target, lambda path: _with_predictions(rows, predicted, ends).to_csv(path, index=False))
-        said = [_what(saved, file, len(rows), coverage), _how_far(far), *_missed(outcome, predicted, ends)]
+        said = [
+            _what(saved, file, len(rows), coverage),
+            *(["There was nothing to average: no subset is compatible with invariance."] if _none(saved) else []),
+            _how_far(far),
+            *_missed(outcome, predicted, ends),
+        ]
         for sentence in said:
             show("\n".join(wrap(sentence, "", "", COLUMNS)))
         show(f"Saved the predictions to {target}")
@@ -120,11 +125,16 @@ def _with_predictions(rows: pd.DataFrame, predicted: Floats, ends: Floats) -> pd
 def _what(saved: SavedModel, file: Path, n_rows: int, coverage: float) -> str:
     by = (
         "an average of compatible subsets"
-        if saved.predict_with == "average"
+        if saved.predict_with == "average" and not _none(saved)
         else format_subset(saved.selected_features_)
     )
     counted = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
     return f"Predicted {saved.outcome_name_} for {counted} of {file.name} by {by}, with {coverage:.3g} intervals."
+
+
+def _none(saved: SavedModel) -> bool:
+    """Whether an average is asked for, and no subset is there to be averaged."""
+    return saved.predict_with == "average" and saved.predictive_ is None
 
 
 def _how_far(far: int) -> str:
