@@ -88,7 +88,7 @@ def _read(file: Path, saved: SavedModel) -> tuple[Any, Floats | None, pd.DataFra
     """The features, the outcome if it is there, and all columns as they are written."""
     import pandas as pd
 
-    from ...data.checks import quoted, with_counts
+    from ...data.checks import quoted, warn, with_counts
     from ...data.columns import as_frame, frame_values, series_values
     from ...data.reading import column_names, read_columns
 
@@ -111,7 +111,10 @@ def _read(file: Path, saved: SavedModel) -> tuple[Any, Floats | None, pd.DataFra
     outcome = None
     if saved.outcome_name_ in names:
         read = as_frame(read_columns(file, [saved.outcome_name_]))
-        outcome = series_values(read[saved.outcome_name_], saved.outcome_name_, "outcome")
+        try:
+            outcome = series_values(read[saved.outcome_name_], saved.outcome_name_, "outcome")
+        except DataError:
+            warn(f"{saved.outcome_name_!r} of {file.name} holds words: what the predictions miss is not told.")
     return X, outcome, rows
 
 
