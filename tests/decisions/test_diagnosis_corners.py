@@ -93,7 +93,9 @@ def test_where_nothing_is_compatible_the_weak_level_is_named() -> None:
     y = x[:, 0] + 4.0 * (labels == "c") - 4.0 * (labels == "b") + rng.normal(size=180)
     model = BIP(progress=False).fit(x, y, environments=labels)
     assert model.predictive_ is None
-    said = "No subset of the features is compatible with invariance (invariance up to delta 0.02, tau 0.1 at level 0.02)."
+    said = (
+        "No subset of the features is compatible with invariance (invariance up to delta 0.02, tau 0.1 at level 0.02)."
+    )
     assert said in words(model.diagnose())
 
 
@@ -131,7 +133,9 @@ def test_one_environment_is_not_enough_for_all_features() -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat(list("ab"), [5, 60])
     X = rng.normal(size=(65, 8))
-    assert sites_of(Moments.from_data(MultiEnvironmentData.from_arrays(X, X[:, 0], labels.tolist()))).enough_rows is None
+    assert (
+        sites_of(Moments.from_data(MultiEnvironmentData.from_arrays(X, X[:, 0], labels.tolist()))).enough_rows is None
+    )
 
 
 def test_ties_of_p_values_that_vanish_are_broken_by_the_deviance() -> None:

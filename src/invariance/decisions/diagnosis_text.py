@@ -155,7 +155,12 @@ def _without_each(diagnosis: Diagnosis) -> Section:
     head = ("without", "p_inv", "R²", *(("selected then",) if diagnosis.refitted else ()))
     width = COLUMNS - max(map(display_width, ("without", *labels))) - _FIGURES
     rows = [
-        (label, format_p(left.p_invariant), format_r2(left.r2), *(_then(left.refit, width) if diagnosis.refitted else ()))
+        (
+            label,
+            format_p(left.p_invariant),
+            format_r2(left.r2),
+            *(_then(left.refit, width) if diagnosis.refitted else ()),
+        )
         for label, left in zip(labels, diagnosis.left_out, strict=True)
     ]
     sentences = [f"p_inv and R² are of {format_subset(diagnosis.subset)} in the other environments."]

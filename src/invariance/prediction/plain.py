@@ -53,7 +53,7 @@ def _as_places(values: Any, n: int) -> Integers:
     """Positions among n, each once."""
     places = np.array(values, dtype=np.int64).reshape(-1)
     if not np.isin(places, np.arange(n)).all() or len(np.unique(places)) < len(places):
-        raise ValueError(f"positions {places.tolist()} among {n}")
+        raise ValueError(f"positions {places.tolist()}, of which there are {n}")
     return places
 
 
