@@ -167,5 +167,5 @@ def test_figures_that_round_to_zero_have_no_sign() -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="cannot write .*there is no folder"):
+    with pytest.raises(OutputError, match=r"cannot write .*there is no folder"):
         weakly_invariant().diagnose().to_json(tmp_path / "nowhere" / "d.json")

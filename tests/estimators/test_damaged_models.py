@@ -90,7 +90,7 @@ def test_the_file_itself_is_sound(content: dict[str, Any], tmp_path: Path) -> No
 def test_other_formats_without_versions(content: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text(json.dumps(content | {"format": "invariance.model/2", "versions": None}))
-    with pytest.raises(DataError, match="'invariance.model/2' of invariance another version"):
+    with pytest.raises(DataError, match=r"'invariance\.model/2' of invariance another version"):
         load(path)
 
 

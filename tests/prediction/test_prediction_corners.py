@@ -80,7 +80,7 @@ def test_a_home_folder_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 @pytest.mark.parametrize("coverage", ["0.9", None, True, [0.9], 1.0])
 def test_coverage_is_a_number(coverage: object) -> None:
-    with pytest.raises(SettingError, match="is no share between 0 and 1: use 0.9"):
+    with pytest.raises(SettingError, match=r"is no share between 0 and 1: use 0\.9"):
         fitted().predict_interval(NEW, coverage)
 
 

@@ -87,8 +87,8 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         yield (
             f"Environment {diagnosis.named!r} breaks it: without it {format_subset(refit.best)} predicts "
             f"{printable(diagnosis.outcome_name)} alike in the other {n - 1} (p-value of approximate invariance "
-            f"{format_p(refit.best_p_invariant)}, R² {format_r2(refit.best_r2, 2)}), and it is at odds with them (p-value "
-            f"{format_p(refit.p_against_best)})."
+            f"{format_p(refit.best_p_invariant)}, R² {format_r2(refit.best_r2, 2)}), and it is at odds with them "
+            f"(p-value {format_p(refit.p_against_best)})."
         )
     elif diagnosis.stands_out:
         told = f"p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g}"
@@ -112,7 +112,8 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         if left.refit is not None and left.refit.best is not None:
             yield (
                 f"Without {left.environment!r} {format_subset(left.refit.best)} is compatible and predicts better (R² "
-                f"{format_r2(left.refit.best_r2, 2)} instead of {format_r2(left.r2, 2)}); this environment alone speaks against it."
+                f"{format_r2(left.refit.best_r2, 2)} instead of {format_r2(left.r2, 2)}); this environment alone speaks "
+                "against it."
             )
     if diagnosis.named is not None or diagnosis.decisive:
         yield (

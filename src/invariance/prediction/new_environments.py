@@ -69,8 +69,8 @@ class NewEnvironments:
         return quantiles[min(max(rank, 1), len(quantiles)) - 1]
 
     def caution(self, used: Collection[str] = ()) -> str:
-        """What is to be said about intervals where environments are too few, or one alone has what is `used`, columns of
-        the predictor; empty where nothing is."""
+        """What is to be said about intervals where environments are too few, or one alone moves a column that is used
+        to predict; empty where nothing is."""
         n = len(self.left_out) + len(self.impossible)
         if self.impossible:
             return (
