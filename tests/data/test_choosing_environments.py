@@ -119,6 +119,32 @@ def test_rows_with_gaps_do_not_count() -> None:
     assert read(gaps, drop_environments=["north", "tiny"]).environments == ("south", "east")
 
 
+def test_rows_that_were_lost_are_counted_once() -> None:
+    gaps = table({"north": 30, "south": 30, "east": 30, "west": 30})
+    gaps.loc[gaps.index[:10], "a"] = np.nan
+    gaps.loc[gaps.index[40:45], "a"] = np.nan
+    with pytest.warns(UserWarning, match="dropped 15 of 120 rows"):
+        data = read(gaps, min_rows=25, missing="drop")
+    assert data.dropped_rows == {"south": 5}
+    assert data.losses == (
+        "left out environments with fewer than 25 rows: 'north' (20 rows); 10 rows more of them had missing values.",
+        "dropped 5 of 90 rows with missing values: 5 of environment 'south'.",
+    )
+    assert Moments.from_data(data).losses == data.losses
+
+
+def test_a_label_that_is_dropped_may_be_given_to_others() -> None:
+    numbered = table().assign(site=lambda t: t["site"].map({"north": 1, "south": 2, "east": 3, "tiny": 4}))
+    data = read(numbered, drop_environments=[4], merge_environments={4: [1, 2]})
+    assert dict(zip(data.environments, data.counts.tolist(), strict=True)) == {4: 35, 3: 12}
+
+
+def test_a_label_that_is_written_as_another_one_is_taken() -> None:
+    numbered = table().assign(site=lambda t: t["site"].map({"north": 1, "south": 2, "east": 3, "tiny": 4}))
+    with pytest.raises(DataError, match="cannot merge into '3', which is another environment"):
+        read(numbered, merge_environments={"3": [1, 2]})
+
+
 def test_environments_become_one() -> None:
     data = read(table(), merge_environments={"small": ["east", "tiny"]})
     assert data.environments == ("north", "south", "small")
@@ -137,7 +163,15 @@ def test_environments_become_one() -> None:
         ({"drop_environments": "tiny"}, r"single string: pass drop_environments=\['tiny'\]"),
         ({"drop_environments": ["tinny"]}, "no environment 'tinny'; did you mean 'tiny'"),
         ({"drop_environments": ["north", "south", "east", "tiny"]}, "no environment is left"),
-        ({"drop_environments": ["tiny", "south", "east"]}, "have the same label 'north'"),
+        ({"drop_environments": ["zzzz"]}, "no environment 'zzzz'; the environments are 'north'"),
+        ({"drop_environments": 1}, r"drop_environments=1 is no list of labels: use drop_environments=\['a label'\]"),
+        ({"drop_environments": None}, "drop_environments=None is no list of labels"),
+        (
+            {"drop_environments": ["tiny", "south", "east"]},
+            "one environment is left, 'north': left out environments, as asked: .* At least two are needed: leave out",
+        ),
+        ({"merge_environments": {"small": 3}}, "'small' needs a list of two labels or more, not 3"),
+        ({"merge_environments": {"small": ["tiny", "tiny"]}}, "'small' needs a list of two labels or more"),
         ({"min_rows": -1}, "min_rows=-1 is no number of rows"),
         ({"min_rows": True}, "min_rows=True is no number of rows"),
         ({"merge_environments": ["east", "tiny"]}, "does not say what becomes one"),
@@ -147,7 +181,7 @@ def test_environments_become_one() -> None:
         ({"merge_environments": {"north": ["tiny", "east"]}}, "cannot merge into 'north', which is another"),
         (
             {"merge_environments": {"small": ["tiny", "east"]}, "drop_environments": ["tiny"]},
-            "'tiny' is named twice, in drop_environments and in the merge into 'small'",
+            "'tiny' is named twice, in what to leave out and in the merge into 'small'",
         ),
         (
             {"merge_environments": {"p": ["tiny", "east"], "q": ["south", "east"]}},

@@ -8,6 +8,7 @@ import pytest
 
 import invariance
 from cli_runner import fails, run
+from invariance import NotInvariantWarning
 from shifted_sites import DATA, NEW, as_table
 
 TABLE = as_table(DATA.X).assign(
@@ -108,3 +109,29 @@ def test_gaps_and_words_in_a_table_of_numbers(folder: Path) -> None:
 def test_a_model_is_no_other_output(folder: Path) -> None:
     arguments = ("fit", folder / "table.csv", "--outcome", "y", "--environment", "site", "--save", folder / "x.json")
     assert "named twice" in fails(*arguments, "--json", folder / "x.json")
+
+
+def test_a_model_that_is_not_invariant_is_said_to_be_so(folder: Path) -> None:
+    torn = TABLE.assign(y=TABLE["y"] + 9.0 * TABLE["site"].astype("category").cat.codes)
+    torn.to_csv(folder / "torn.csv", index=False)
+    model = folder / "torn.json"
+    assert run("fit", folder / "torn.csv", "--outcome", "y", "--environment", "site", "--save", model).exit_code == 0
+    with pytest.warns(NotInvariantWarning):
+        assert invariance.load(model).predictive_ is None
+    result = run("predict", model, folder / "new.csv", "--out", folder / "t.csv", "--average")
+    assert result.exit_code == 0, result.output
+    assert "of the saved model are not known to predict y alike in all environments" in result.stderr
+    words = " ".join(result.stdout.split())
+    assert "average of compatible" not in words
+    assert "There was nothing to average: no subset is compatible with invariance." in words
+    plain = run("predict", model, folder / "new.csv", "--out", folder / "t.csv")
+    assert "of the saved model are not known to predict y alike in all environments" in plain.stderr
+    assert "nothing to average" not in plain.stdout
+
+
+def test_an_outcome_of_words_does_not_stop_predictions(folder: Path) -> None:
+    as_table(NEW).assign(region="dale", code="007", y=["?", *"123456"]).to_csv(folder / "unknown.csv", index=False)
+    result = run("predict", folder / "model.json", folder / "unknown.csv", "--out", folder / "u.csv")
+    assert result.exit_code == 0, result.output
+    assert "'y' of unknown.csv holds words: what the predictions miss is not told" in result.stderr
+    assert pd.read_csv(folder / "u.csv")["prediction"].notna().all()

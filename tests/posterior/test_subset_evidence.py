@@ -126,10 +126,12 @@ def test_subsets_outside_the_support_are_not_compatible() -> None:
     moments = Moments.from_data(MultiEnvironmentData.from_arrays(X, EXAMPLE.y, EXAMPLE.environment_index))
     judge = Judge(LinearGaussian().bind(moments))
     mask = np.array([[True, True, False, False, True]])
-    assert judge.evidence(mask).p_invariant[0] == 0.0
-    assert judge.evidence(mask).p_value[0] == 0.0
-    assert np.isnan(judge.evidence(mask).r2[0])
+    found = judge.evidence(mask).one()
+    assert found.deviance == np.inf
+    assert np.isnan([found.p_value, found.p_mean, found.p_spread, found.p_invariant, found.r2]).all()
     assert not judge.compatible(mask)[0]
+    assert judge.rejected(mask)[0]
+    assert np.isfinite(judge.evidence(MASKS[:, [0, 1, 2, 3, 0]] & [1, 1, 1, 1, 0]).p_invariant).all()
 
 
 def test_evidence_of_a_posterior_by_names_and_after_saving() -> None:

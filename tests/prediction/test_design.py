@@ -33,7 +33,22 @@ def test_the_farthest_row_that_was_fitted() -> None:
     X = DATA.X[:, [0, 2]]
     farthest = hat_values(X, X).max() - 1 / len(X)
     assert Design.of(DATA, COLUMNS).farthest == pytest.approx(farthest, rel=1e-9)
-    assert 0.3 * farthest < Design.of(Moments.from_data(DATA), COLUMNS).farthest <= farthest * (1 + 1e-9)
+    bound = Design.of(Moments.from_data(DATA), COLUMNS).farthest
+    assert farthest * (1 - 1e-9) <= bound < 6 * farthest
+    exact = Design.of(DATA, ("x0",)).farthest
+    assert Design.of(Moments.from_data(DATA), ("x0",)).farthest == pytest.approx(exact, rel=1e-9)
+
+
+def test_no_fitted_row_is_far_by_moments() -> None:
+    """Columns that are nearly the same, with heavy tails: combinations are farther out than any single value."""
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=1200)
+    X = np.column_stack([common + 0.1 * rng.standard_t(3, size=1200) for _ in range(3)])
+    data = MultiEnvironmentData.from_arrays(X, common, np.repeat(list("abcd"), 300).tolist())
+    design = Design.of(Moments.from_data(data), ("x0", "x1", "x2"))
+    assert design.farthest <= 1 - 1 / 1200
+    assert not design.far(X).any()
+    assert design.far(X[:1] + np.array([[60.0, -60.0, 0.0]])).all()
 
 
 def test_columns_that_depend_on_each_other() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,13 +40,17 @@ class EnvironmentChoice:
             raise DataError(f"min_rows={min_rows!r} is no number of rows: use a whole number from 0 on.")
         if isinstance(drop, str):
             raise DataError(f"drop_environments={drop!r} is a single string: pass drop_environments=[{drop!r}].")
+        if not isinstance(drop, Iterable):
+            raise DataError(
+                f"drop_environments={drop!r} is no list of labels: use drop_environments=['a label'] or []."
+            )
         if not isinstance(merge, Mapping):
             raise DataError(
                 f"merge_environments={merge!r} does not say what becomes one: pass "
                 "merge_environments={'new label': ['one label', 'another label']}."
             )
         for name, members in merge.items():
-            if isinstance(members, str) or len(tuple(members)) < 2:
+            if isinstance(members, str) or not isinstance(members, Iterable) or len(set(members)) < 2:
                 raise DataError(f"merge_environments: {name!r} needs a list of two labels or more, not {members!r}.")
         merged = tuple((name, tuple(members)) for name, members in merge.items())
         return cls(tuple(drop), merged, int(min_rows))
@@ -59,7 +63,7 @@ class EnvironmentChoice:
         counts = np.bincount(codes[codes >= 0], minlength=len(environments))
         dropped = set(places_of(self.drop, environments).tolist()) if self.drop else set()
         new, notes = dict(enumerate(environments)), []
-        claimed = dict.fromkeys(dropped, "drop_environments")
+        claimed = dict.fromkeys(dropped, "what to leave out")
         for name, members in self.merge:
             places = dict.fromkeys(places_of(members, environments).tolist())
             for place in places:
@@ -69,7 +73,8 @@ class EnvironmentChoice:
                         f"into {name!r}: name it once."
                     )
                 claimed[place] = f"the merge into {name!r}"
-            if any(str(name) == str(other) for e, other in enumerate(environments) if e not in places):
+            others = (other for e, other in enumerate(environments) if e not in places and e not in dropped)
+            if any(str(name) == str(other) for other in others):
                 raise DataError(
                     f"cannot merge into {name!r}, which is another environment: name it among those to merge, or "
                     "choose another label."
@@ -101,8 +106,12 @@ class EnvironmentChoice:
         kept = ~small[rows.codes]
         codes, environments = encode_labels([rows.environments[code] for code in rows.codes[kept]])
         gone = with_counts(rows.environments, np.where(small, counts, 0))
-        left = rows._replace(X=rows.X[kept], y=rows.y[kept], codes=codes, environments=environments)
-        return left, (f"left out environments with fewer than {self.min_rows} rows: {gone}.",)
+        labels = {label for label, few in zip(rows.environments, small, strict=True) if few}
+        dropped = {label: n for label, n in rows.dropped.items() if label not in labels}
+        with_gaps = sum(rows.dropped.values()) - sum(dropped.values())
+        also = f"; {rows_text(with_gaps)} more of them had missing values" if with_gaps else ""
+        left = rows._replace(X=rows.X[kept], y=rows.y[kept], codes=codes, environments=environments, dropped=dropped)
+        return left, (f"left out environments with fewer than {self.min_rows} rows: {gone}{also}.",)
 
 
 ALL_ENVIRONMENTS = EnvironmentChoice()

@@ -30,5 +30,7 @@ def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDAr
 
 def _nearest(label: Hashable, available: Sequence[Hashable]) -> str:
     close = closest(str(label), [str(other) for other in available])
-    guess = "" if close is None else f"did you mean {next(a for a in available if str(a) == close)!r}? "
-    return f"{guess}The environments are {quoted(available, 12)}."
+    named = f"he environments are {quoted(available, 12)}."
+    if close is None:
+        return f"t{named}"
+    return f"did you mean {next(a for a in available if str(a) == close)!r}? T{named}"

@@ -340,6 +340,11 @@ def encoded(
 
 def _whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnvironmentData:
     """The checks that need all rows; drops the features that are constant over them."""
+    if data.n_environments == 1 and data.environment_notes:
+        raise DataError(
+            f"one environment is left, {data.environments[0]!r}: {' '.join(data.environment_notes)} At least two are "
+            "needed: leave out or merge fewer."
+        )
     environments = range(data.n_environments)
     outcomes = [data.y[data.rows(e)] for e in environments]
     check_whole(

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
+from .._tools.files import write_text
 from .._tools.progress import ProgressMode
 from ..conditionals.tolerance import Tolerance
-from ..exceptions import SettingError
+from ..exceptions import OutputError, SettingError
 from ..inference.enumeration import Enumeration
 from .base import Findings
+from .compatible import compatible_subsets
 from .deviation import Deviation
 from .environments import Broken, EnvironmentTest, SubsetTests, most_deviating
 from .leaving_out import LeavingOut, LeftOut
@@ -35,7 +37,9 @@ LeaveOut = bool | Literal["auto"]
 class Diagnosis:
     """What is known of the environments of a fit, for one subset; `print` it, or see `to_dict`.
 
-    subset : names; p_invariant, r2 : of it, in all environments
+    subset : names; p_invariant, r2 : of it, in all environments; NaN where it cannot be fitted to each of them, and
+        then `unjudged` says why, in words
+    tolerance : with the level that subsets had to reach: the weak one where none reaches the usual one
     whole : all environments against one common fit; tests : each against the others
     nothing_compatible : whether no subset at all is compatible with invariance, up to the tolerance
     alarm : whether the smallest p-value of an environment is below 0.05/E, or nothing is compatible
@@ -53,6 +57,7 @@ class Diagnosis:
     feature_names: tuple[str, ...]
     p_invariant: float
     r2: float
+    unjudged: str
     tolerance: Tolerance
     whole: Deviation | None
     tests: tuple[EnvironmentTest, ...]
@@ -158,7 +163,11 @@ class Diagnosis:
         return as_plain(self)
 
     def to_json(self, path: str | Path) -> None:
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
+        try:
+            write_text(Path(path).expanduser(), text + "\n")
+        except OSError as error:
+            raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def _best_r2(left: LeftOut) -> float:
@@ -188,7 +197,8 @@ def diagnose(
         feature_names=model.feature_names,
         p_invariant=evidence.p_invariant,
         r2=evidence.r2,
-        tolerance=findings.tolerance,
+        unjudged=_why_unjudged(findings, mask),
+        tolerance=compatible_subsets(findings).accepted,
         whole=tests.all_environments(),
         tests=tests.each(),
         nothing_compatible=predictive is None,
@@ -200,6 +210,12 @@ def diagnose(
         experiments=experiments(leading, model.feature_names),
         sites=sites_of(model.moments),
     )
+
+
+def _why_unjudged(findings: Findings, mask: Mask) -> str:
+    """Why a subset (p,) is outside the support; empty where it is inside."""
+    outside = findings.judge.model.unsupported(mask[None])
+    return "; ".join(outside.reasons) if outside.count else ""
 
 
 def _names(names: tuple[str, ...], mask: Mask) -> Iterator[str]:

@@ -25,6 +25,7 @@ def as_plain(diagnosis: Diagnosis) -> dict[str, Any]:
         "nothing_compatible": diagnosis.nothing_compatible,
         "p_invariant": _plain(diagnosis.p_invariant),
         "r2": _plain(diagnosis.r2),
+        "unjudged": diagnosis.unjudged or None,
         "tolerance": _plain(diagnosis.tolerance),
         "all_environments": _plain(diagnosis.whole),
         "environments": [

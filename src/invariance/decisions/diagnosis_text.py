@@ -56,6 +56,11 @@ def format_p(p_value: float | None) -> str:
     return "<1e-300" if p_value < 1e-300 else f"{p_value:.2g}" if p_value < 0.001 else f"{p_value:.3f}"
 
 
+def format_r2(value: float, digits: int = 3) -> str:
+    """So many digits, without the sign of what rounds to 0; "–" where nothing could be fitted."""
+    return "–" if np.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
+
+
 def sections(diagnosis: Diagnosis) -> Iterator[Section]:
     title = f"Environments of {printable(diagnosis.outcome_name)} given {format_subset(diagnosis.subset)}"
     yield Section(title, tuple(_verdict(diagnosis)))
@@ -73,7 +78,8 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.nothing_compatible:
         yield f"No subset of the features is compatible with invariance ({diagnosis.tolerance})."
     if worst is None:
-        yield "The environments cannot be compared: fits to their rows cannot be decided."
+        undecided = diagnosis.unjudged or "fits to their rows cannot be decided"
+        yield f"The environments cannot be compared given {subset}: {undecided}."
         return
     freed = diagnosis.freed_by
     refit = None if freed is None else freed.refit
@@ -81,8 +87,8 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         yield (
             f"Environment {diagnosis.named!r} breaks it: without it {format_subset(refit.best)} predicts "
             f"{printable(diagnosis.outcome_name)} alike in the other {n - 1} (p-value of approximate invariance "
-            f"{format_p(refit.best_p_invariant)}, R² {refit.best_r2:.2f}), and it is at odds with them (p-value "
-            f"{format_p(refit.p_against_best)})."
+            f"{format_p(refit.best_p_invariant)}, R² {format_r2(refit.best_r2, 2)}), and it is at odds with them "
+            f"(p-value {format_p(refit.p_against_best)})."
         )
     elif diagnosis.stands_out:
         told = f"p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g}"
@@ -97,14 +103,17 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
             f"No environment stands out given {subset}: the smallest p-value{smallest} is "
             f"{format_p(worst.p_value)}, not below {diagnosis.threshold:.2g}."
         )
-    if not diagnosis.nothing_compatible:
+    if diagnosis.unjudged:
+        yield f"Whether {subset} is compatible with invariance cannot be judged: {diagnosis.unjudged}."
+    elif not diagnosis.nothing_compatible:
         compatible = diagnosis.p_invariant >= diagnosis.tolerance.level
         yield f"The subset is {'' if compatible else 'not '}compatible with invariance ({judged})."
     for left in diagnosis.decisive[:_MOST_DECISIVE]:
         if left.refit is not None and left.refit.best is not None:
             yield (
                 f"Without {left.environment!r} {format_subset(left.refit.best)} is compatible and predicts better (R² "
-                f"{left.refit.best_r2:.2f} instead of {left.r2:.2f}); this environment alone speaks against it."
+                f"{format_r2(left.refit.best_r2, 2)} instead of {format_r2(left.r2, 2)}); this environment alone speaks "
+                "against it."
             )
     if diagnosis.named is not None or diagnosis.decisive:
         yield (
@@ -147,7 +156,12 @@ def _without_each(diagnosis: Diagnosis) -> Section:
     head = ("without", "p_inv", "R²", *(("selected then",) if diagnosis.refitted else ()))
     width = COLUMNS - max(map(display_width, ("without", *labels))) - _FIGURES
     rows = [
-        (label, format_p(left.p_invariant), f"{left.r2:.3f}", *(_then(left.refit, width) if diagnosis.refitted else ()))
+        (
+            label,
+            format_p(left.p_invariant),
+            format_r2(left.r2),
+            *(_then(left.refit, width) if diagnosis.refitted else ()),
+        )
         for label, left in zip(labels, diagnosis.left_out, strict=True)
     ]
     sentences = [f"p_inv and R² are of {format_subset(diagnosis.subset)} in the other environments."]
@@ -159,7 +173,9 @@ def _without_each(diagnosis: Diagnosis) -> Section:
 
 
 def _then(refit: Refit | None, width: int) -> tuple[str]:
-    if refit is None or refit.selected is None:
+    if refit is None:
+        return ("cannot be fitted",)
+    if refit.selected is None:
         return ("nothing compatible",)
     return (format_subset(refit.selected, width),)
 
@@ -200,10 +216,10 @@ def _experiments(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _sites(diagnosis: Diagnosis) -> Iterator[str]:
-    sites, smallest = diagnosis.sites, diagnosis.sites.smallest
+    sites, binding = diagnosis.sites, diagnosis.sites.binding
     yield (
         f"Subsets hold at most {sites.largest} of {sites.n_features} features: a fit needs two rows more than columns "
-        f"in every environment, and {smallest.environment!r} has {smallest.rows}."
+        f"that vary, in every environment, and {binding.environment!r} has {binding.rows}."
     )
     n_rows = sum(site.rows for site in sites.each)
     for site in sites.costly:

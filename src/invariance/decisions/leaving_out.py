@@ -12,6 +12,7 @@ import numpy as np
 from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressBar, ProgressMode
 from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError, EngineError
 from ..moments.moments import Moments
 from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior
@@ -42,7 +43,8 @@ class Refit:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """p_invariant, r2 : of the diagnosed subset in all other environments; refit : None where none was made"""
+    """p_invariant, r2 : of the diagnosed subset in all other environments, NaN where these alone cannot be fitted;
+    refit : None where none was made"""
 
     environment: Hashable
     p_invariant: float
@@ -68,7 +70,11 @@ class LeavingOut:
             warnings.simplefilter("ignore")
             for e, label in enumerate(labels):
                 bar.advance(0, str(label))
-                yield self._without(e, refit)
+                try:
+                    left = self._without(e, refit)
+                except (DataError, EngineError):
+                    left = LeftOut(label, np.nan, np.nan, None)
+                yield left
                 bar.advance()
 
     def _without(self, e: int, refit: bool) -> LeftOut:

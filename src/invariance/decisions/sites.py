@@ -13,10 +13,12 @@ from ..moments.moments import Moments
 
 @dataclass(frozen=True)
 class Site:
-    """largest_without : most features of a subset if this environment were left out"""
+    """largest : most features of a subset that this environment has rows enough for; largest_without : if it were left
+    out, by all others"""
 
     environment: Hashable
     rows: int
+    largest: int
     largest_without: int
 
 
@@ -43,15 +45,18 @@ class Sites:
         return tuple(sorted(freeing, key=lambda site: (-site.largest_without, site.rows)))
 
     @property
-    def smallest(self) -> Site:
-        return min(self.each, key=lambda site: site.rows)
+    def binding(self) -> Site:
+        """The one that subsets cannot be larger for."""
+        return min(self.each, key=lambda site: (site.largest, site.rows))
 
 
 def sites_of(moments: Moments) -> Sites:
     counts, widths = moments.counts, moments.varying_widths[:-1]
     everywhere = range(moments.n_environments)
-    largest = [largest_size(np.delete(counts, e), np.delete(widths, e, axis=0)) for e in everywhere]
-    each = (Site(label, int(counts[e]), largest[e]) for e, label in enumerate(moments.environments))
+    alone = [largest_size(counts[[e]], widths[[e]]) for e in everywhere]
+    without = [largest_size(np.delete(counts, e), np.delete(widths, e, axis=0)) for e in everywhere]
+    labels = moments.environments
+    each = (Site(labels[e], int(counts[e]), alone[e], without[e]) for e in everywhere)
     return Sites(moments.largest_size, moments.n_features, tuple(each), _enough_rows(moments))
 
 

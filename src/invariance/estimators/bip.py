@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
@@ -70,7 +71,8 @@ class BIP(IntervalRegressor):
     predict_with : "selected" predicts with the selected features; "average" with all subsets compatible with
         invariance, weighted by predictive_, up to 0.999 of it. It may be changed after fitting.
     regressor : a scikit-learn regressor, to be cloned and fitted to the selected features (the columns that became of
-        them) of all rows, and to predict in the place of the linear fit; None: the linear fit predicts
+        them) of all rows, and to predict in the place of the linear fit; None: the linear fit predicts. Another one
+        takes the next fit.
 
     Attributes
     ----------
@@ -157,6 +159,8 @@ class BIP(IntervalRegressor):
 
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
         check_predict_with(self.predict_with, self.regressor)
+        self._regressor = None if self.regressor is None else clone(self.regressor)
+        self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
         rule = as_rule(self.select, threshold=self.threshold)
         families = as_conditional(self.conditional), as_prior(self.prior), self.inference, rule
         rng = generator(self.random_state)
@@ -215,13 +219,19 @@ class BIP(IntervalRegressor):
         return self._predictors[kind]
 
     def _built(self, kind: str, findings: Findings, selected: Mask, data: MultiEnvironmentData | Moments) -> Predictor:
-        return build(kind, findings, selected, data, self.regressor)
+        return build(kind, findings, selected, data, self._regressor)
 
     def _new_environments(self, kind: str) -> NewEnvironments:
-        if kind not in self._elsewhere:
-            built = partial(self._built, kind)
-            self._elsewhere[kind] = leaving_out(self._search, self._data, built, self.progress)
+        self._leave_out([kind])
         return self._elsewhere[kind]
+
+    def _leave_out(self, kinds: Sequence[str]) -> None:
+        """Find out what is missed in new environments by predictions of each kind, where that is not known."""
+        new = [kind for kind in kinds if kind not in self._elsewhere]
+        if new:
+            builders = [partial(self._built, kind) for kind in new]
+            found = leaving_out(self._search, self._data, builders, self.progress)
+            self._elsewhere |= dict(zip(new, found, strict=True))
 
     def save(self, path: str | Path) -> None:
         """Write all that predicts to one file of strict JSON: `invariance.load(path)` reads it again, without the data.
@@ -266,7 +276,11 @@ def _not_invariant(findings: Findings, selected: Mask) -> str:
     """That the selected features (p,) are not invariant together, and why, where that is known."""
     posterior, verdict = findings.posterior, findings.posterior.verdict
     names = format_subset([name for name, flag in zip(posterior.feature_names, selected, strict=True) if flag])
-    p_value = findings.judge.evidence(selected[None]).p_invariant[0]
+    judge = findings.judge
+    p_value = judge.evidence(selected[None]).p_invariant[0]
+    if np.isnan(p_value):
+        reasons = "; ".join(judge.model.unsupported(selected[None]).reasons)
+        return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
     chosen = (
         f"the selected features {names} do not predict {posterior.outcome_name} alike in all environments (p-value "
         f"{p_value:.2g}): what is predicted with them may fail in a new one."

@@ -23,12 +23,12 @@ _ONE_DEVIATION = float(erf(np.sqrt(0.5)))
 class IntervalRegressor(EnvironmentSelector):
     """A selector that knows what its predictions miss in environments it has not seen.
 
-    A subclass has the parameters `predict_with` and, perhaps, `regressor`, and answers `_predictor(kind)` and
-    `_new_environments(kind)`.
+    A subclass has the parameter `predict_with` and answers `_predictor(kind)` and `_new_environments(kind)`.
+    `_regressor` is what was to predict when the model was fitted, whatever became of a parameter since.
     """
 
     predict_with: str
-    regressor: Any = None
+    _regressor: Any = None
 
     def _predictor(self, kind: str) -> Predictor:
         raise NotImplementedError
@@ -57,7 +57,7 @@ class IntervalRegressor(EnvironmentSelector):
         With two environments intervals are wide, and with one they say nothing of others: a CoverageWarning says so.
         After fit_moments the errors in an environment count as normally distributed.
         """
-        if isinstance(coverage, bool) or not 0.0 < coverage < 1.0:
+        if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
             raise SettingError(f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example.")
         predictor, columns = self._rows_to_predict(X)
         mean, half = predictor.mean(columns), self._half_width(predictor, columns, float(coverage))
@@ -79,7 +79,7 @@ class IntervalRegressor(EnvironmentSelector):
     def _columns_to_predict(self, X: Any) -> tuple[Predictor, Floats]:
         """What predicts, and the columns (n, k) that it needs."""
         check_is_fitted(self)
-        check_predict_with(self.predict_with, self.regressor)
+        check_predict_with(self.predict_with, self._regressor)
         predictor = self._predictor(self.predict_with)
         place = {name: j for j, name in enumerate(self.columns_)}
         encoded = self._fitted_columns(self._features_of(X))
@@ -88,7 +88,7 @@ class IntervalRegressor(EnvironmentSelector):
 
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
         elsewhere = self._new_environments(self.predict_with)
-        caution = elsewhere.caution()
+        caution = elsewhere.caution(predictor.design.columns)
         if caution:
             warn(caution, CoverageWarning)
         return np.maximum(predictor.half_width(columns, coverage), elsewhere.half_width(coverage))

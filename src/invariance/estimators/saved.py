@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from .._tools.arrays import Mask
+from .._tools.layout import format_subset
+from ..data.checks import quoted, warn
 from ..data.encoding import Encoding
 from ..data.terms import Dummies, Numbers, SplineBasis, Term
-from ..exceptions import DataError, MissingFileError, SettingError
+from ..exceptions import DataError, MissingFileError, NotInvariantWarning, SettingError
 from ..posterior.evidence import SubsetEvidence
 from ..posterior.posterior import Posterior
 from ..prediction.building import PREDICT_WITH
 from ..prediction.new_environments import NewEnvironments
-from ..prediction.plain import as_floats, elsewhere_from_plain, predictor_from_plain
+from ..prediction.plain import as_floats, as_number, elsewhere_from_plain, predictor_from_plain
 from ..prediction.predictor import Predictor, RefittedPredictor
 from .intervals import IntervalRegressor
 from .layout import Layout
@@ -82,9 +84,8 @@ class SavedModel(IntervalRegressor):
     @classmethod
     def _from_plain(cls, content: dict[str, Any], trusted: Sequence[str]) -> SavedModel:
         model = cls(content["environment"], content["handle_unknown"], content["predict_with"])
-        model.posterior_ = Posterior.from_json(json.dumps(content["posterior"]))
-        predictive = content["predictive"]
-        model.predictive_ = None if predictive is None else Posterior.from_json(json.dumps(predictive))
+        model.posterior_ = _posterior(content["posterior"])
+        model.predictive_ = None if content["predictive"] is None else _posterior(content["predictive"])
         model.environments_ = model.posterior_.environments
         model.n_environments_ = len(model.environments_)
         model._layout = _layout(content["layout"])
@@ -93,11 +94,11 @@ class SavedModel(IntervalRegressor):
         model.n_features_in_ = int(content["n_features_in"])
         if content["feature_names_in"]:
             model.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
-        model.support_ = np.array(content["support"], dtype=bool)
+        model.support_ = as_floats(content["support"], (model.n_features_in_,)).astype(bool)
         model.selected_features_ = tuple(content["selected_features"])
-        model.inclusion_probabilities_ = as_floats(content["inclusion_probabilities"], (-1,))
-        model.coef_ = as_floats(content["coefficients"], (-1,))
-        model.intercept_ = float(content["intercept"])
+        model.inclusion_probabilities_ = as_floats(content["inclusion_probabilities"], (model.n_features_in_,))
+        model.coef_ = as_floats(content["coefficients"], (len(model.columns_),))
+        model.intercept_ = as_number(content, "intercept")
         model.invariant_ = bool(content["invariant"])
         model.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
         model.fingerprint_ = str(content["fingerprint"])
@@ -112,7 +113,29 @@ class SavedModel(IntervalRegressor):
         }
         chosen = model._predictors[PREDICT_WITH[0]]
         model.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
+        model._check_predictors()
         return model
+
+    def _check_predictors(self) -> None:
+        """Raise ValueError unless each kind of prediction is there, with columns that tables have."""
+        kinds = set(PREDICT_WITH if self.settings_["regressor"] == "None" else PREDICT_WITH[:1])
+        if set(self._predictors) != kinds or set(self._elsewhere) != kinds:
+            raise ValueError(f"predictors and new_environments should be of {quoted(sorted(kinds))}")
+        for predictor in self._predictors.values():
+            unknown = [name for name in predictor.design.columns if name not in self.columns_]
+            if unknown:
+                raise ValueError(f"it predicts with {quoted(unknown)}, which the layout lacks")
+
+    def _warning(self) -> str:
+        """What was said when the model was fitted to features that are not invariant; else nothing."""
+        if self.invariant_:
+            return ""
+        names, p_value = format_subset(self.selected_features_), self.evidence_.p_invariant
+        why = "which could not be tested" if np.isnan(p_value) else f"p-value {p_value:.2g}"
+        return (
+            f"the features {names} of the saved model are not known to predict {self.outcome_name_} alike in all "
+            f"environments ({why}): what is predicted with them may fail in a new one."
+        )
 
 
 def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
@@ -123,13 +146,23 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     """
     content = _content(Path(path).expanduser())
     try:
-        return SavedModel._from_plain(content, trusted)
+        model = SavedModel._from_plain(content, trusted)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is damaged: {type(error).__name__} {error}. Save the model again.") from error
     except ValueError as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} is damaged: {error}. Save the model again.") from error
+    warning = model._warning()
+    if warning:
+        warn(warning, NotInvariantWarning)
+    return model
+
+
+def _posterior(content: Any) -> Posterior:
+    if not isinstance(content, dict):
+        raise ValueError("a posterior is missing")
+    return Posterior.from_json(json.dumps(content))
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -141,6 +174,8 @@ def _content(path: Path) -> dict[str, Any]:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError:
         raise DataError(f"{path} is not a saved model: it is not UTF-8 text.") from None
+    except RecursionError:
+        raise DataError(f"{path} is not a saved model: it is nested too deep.") from None
     except ValueError as error:
         raise DataError(f"{path} is not a saved model: {error}, where JSON is needed.") from error
     found = content.get("format") if isinstance(content, dict) else None
@@ -151,7 +186,8 @@ def _content(path: Path) -> dict[str, Any]:
 
 def _other_format(found: Any, content: Any) -> str:
     if isinstance(found, str) and found.startswith("invariance.model/"):
-        by = content.get("versions", {}).get("invariance", "another version")
+        written = content.get("versions")
+        by = written.get("invariance", "another version") if isinstance(written, dict) else "another version"
         mine = versions()["invariance"]
         return f"has the format {found!r} of invariance {by}, and invariance {mine} reads {FORMAT!r}: install that one"
     if isinstance(found, str) and found.startswith("invariance.posterior/"):

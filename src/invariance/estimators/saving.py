@@ -33,13 +33,14 @@ def save(model: BIP, path: str | Path) -> None:
     check_is_fitted(model)
     text = json.dumps(to_plain(model), allow_nan=False)
     try:
-        write_text(path, text + "\n")
+        write_text(Path(path).expanduser(), text + "\n")
     except OSError as error:
         raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def to_plain(model: BIP) -> dict[str, Any]:
-    kinds = PREDICT_WITH if model.regressor is None else ("selected",)
+    kinds = PREDICT_WITH if model._regressor is None else PREDICT_WITH[:1]
+    model._leave_out(kinds)
     findings, posterior = model._findings, model.posterior_
     evidence = findings.judge.evidence(model._selected[None]).one()
     # Its average needs the predictive posterior already.
@@ -48,7 +49,7 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "format": FORMAT,
         "versions": versions(),
         "fingerprint": fingerprint(model._data),
-        "settings": {name: _setting(value) for name, value in model.get_params(deep=False).items()},
+        "settings": {name: _setting(value) for name, value in model._settings.items()},
         "environment": model.environment,
         "handle_unknown": model.handle_unknown,
         "predict_with": model.predict_with,

@@ -17,7 +17,8 @@ class Evidence:
     deviance : −2 log Λ; expected_deviance, deviance_sd : its mean and standard deviation if the subset is invariant
     p_value : that it is then as large or larger, for the model's own noise
     p_mean, p_spread, p_invariant : p-values for approximate invariance of the coefficients, of the noise's scale, and
-        of both together; NaN where a model does not tell them apart
+        of both together; NaN where a model does not tell them apart, and where the deviance is infinite: such a subset
+        cannot be fitted as it should, and nothing was tested
     r2 : share of the outcome's variance that the pooled fit explains; r2_new : the same for each environment by the
         fit to all others, NaN where that is not known
     """

@@ -28,22 +28,23 @@ class Judge:
         object.__setattr__(self, "model", self.model.untilted)
 
     def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None) -> Evidence:
-        """Of the subsets in masks (S, p), whose log Λ (S,) may be known."""
+        """Of the subsets in masks (S, p), whose log Λ (S,) may be known. Outside the support nothing was tested, and
+        p-values are NaN."""
         chosen = as_masks(masks, self.model.n_features)
         if log_ratios is None:
             log_ratios = self.model.log_ratio_many(chosen)
         null, tails = self.model.null_many(chosen), self.model.invariance_tails(chosen, log_ratios)
         test = self.model.invariance_test(chosen, self.tolerance)
-        known = null.variance > 0.0
+        known, scored = null.variance > 0.0, log_ratios > -np.inf
         gain = self.model.prediction_many(chosen).gain
         return Evidence(
             deviance=-2.0 * log_ratios,
             expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
             deviance_sd=np.where(known, 2.0 * np.sqrt(null.variance), np.nan),
-            p_value=np.where(log_ratios > -np.inf, tails.probability, 0.0),
-            p_mean=test.mean,
-            p_spread=test.spread,
-            p_invariant=test.joint,
+            p_value=np.where(scored, tails.probability, np.nan),
+            p_mean=np.where(scored, test.mean, np.nan),
+            p_spread=np.where(scored, test.spread, np.nan),
+            p_invariant=np.where(scored, test.joint, np.nan),
             r2=-np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.model.n_rows),
             r2_new=self.model.left_out_r2_many(chosen),
         )

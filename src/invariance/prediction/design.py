@@ -34,8 +34,8 @@ class Design:
 
     @classmethod
     def of(cls, data: MultiEnvironmentData | Moments, columns: tuple[str, ...]) -> Design:
-        """Of second moments the largest leverage is not known: at least, it is that of the extremes of single columns,
-        which is taken for it."""
+        """Of second moments the largest leverage is not known: a bound is taken for it that no fitted row exceeds, so
+        that fewer rows may be called far than by the rows themselves."""
         if isinstance(data, Moments):
             return cls._of_moments(data, columns)
         X = columns_of(data, columns)
@@ -49,9 +49,11 @@ class Design:
         at = [moments.columns.index(name) for name in columns]
         centre, scatter = moments.pooled_mean[at], moments.scatter[-1][np.ix_(at, at)]
         minimum, maximum = moments.minimum.min(axis=0)[at], moments.maximum.max(axis=0)[at]
-        reach = np.maximum(maximum - centre, centre - minimum) ** 2
-        farthest = float((reach / np.diagonal(scatter)).max(initial=0.0))
-        return cls(columns, moments.n_rows, centre, _whitening(scatter), minimum, maximum, farthest)
+        reach = np.maximum(moments.maximum[:, at] - centre, centre - moments.minimum[:, at])
+        whitening = _whitening(scatter)
+        within_ranges = float(_squares(reach @ np.abs(whitening)).max(initial=0.0))
+        farthest = min(within_ranges, 1.0 - 1.0 / moments.n_rows)
+        return cls(columns, moments.n_rows, centre, whitening, minimum, maximum, farthest)
 
     @property
     def rank(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,7 @@ class LeftOut:
     """What was missed in one environment by all that was selected and fitted without it.
 
     features : those that were selected; rmse : root of the mean squared error
+    unseen : columns that are constant without this environment, so that the fit knows nothing of them
     absolute : (m,) sorted absolute errors, or quantiles of them, equally spaced from the least to the largest; None
         where only second moments are known
     """
@@ -43,6 +44,7 @@ class LeftOut:
     features: tuple[str, ...]
     rmse: float
     absolute: Floats | None
+    unseen: tuple[str, ...] = ()
 
     def quantile(self, coverage: float) -> float:
         """What so large a share of the absolute errors is below; of a normal distribution without rows."""
@@ -66,8 +68,9 @@ class NewEnvironments:
         rank = int(np.ceil(coverage * (len(quantiles) + 1) - _ROUNDING))
         return quantiles[min(max(rank, 1), len(quantiles)) - 1]
 
-    def caution(self) -> str:
-        """What is to be said about intervals where environments are too few; empty where they are not."""
+    def caution(self, used: Collection[str] = ()) -> str:
+        """What is to be said about intervals where environments are too few, or one alone moves a column that is used
+        to predict; empty where nothing is."""
         n = len(self.left_out) + len(self.impossible)
         if self.impossible:
             return (
@@ -84,42 +87,59 @@ class NewEnvironments:
                 "with two environments features are selected in one of them and tried in the other: one environment "
                 "cannot tell which features are invariant, and intervals may be many times wider than with three."
             )
+        alone = {left.environment: [name for name in left.unseen if name in used] for left in self.left_out}
+        told = [f"{quoted(names, 4)} without {label!r}" for label, names in alone.items() if names]
+        if told:
+            return (
+                f"columns are constant without one environment ({'; '.join(told[:4])}): the fit to the others cannot "
+                "know what they do, and what it misses there may make all intervals wider."
+            )
         return ""
 
 
-def leaving_out(search: Search, data: Data, build: Builder, progress: ProgressMode) -> NewEnvironments:
-    """Repeat the whole selection without each environment in turn, with the random numbers of the first one."""
+def leaving_out(
+    search: Search, data: Data, builders: Sequence[Builder], progress: ProgressMode
+) -> tuple[NewEnvironments, ...]:
+    """For each builder. Repeats the whole selection without each environment in turn, once for all of them, with the
+    random numbers of the first one."""
     if data.n_environments == 1:
-        return NewEnvironments(())
-    found: list[LeftOut] = []
+        return (NewEnvironments(()),) * len(builders)
+    found: list[tuple[LeftOut, ...]] = []
     impossible: list[Hashable] = []
     with ProgressBar("leaving out environments", data.n_environments, progress) as bar:
         for label in data.environments:
             try:
-                found.append(_without(label, search, data, build))
+                found.append(_without(label, search, data, builders))
             except (DataError, EngineError):
                 impossible.append(label)
             bar.advance()
-    return NewEnvironments(tuple(found), tuple(impossible))
+    return tuple(NewEnvironments(tuple(each[b] for each in found), tuple(impossible)) for b in range(len(builders)))
 
 
-def _without(label: Hashable, search: Search, data: Data, build: Builder) -> LeftOut:
+def _without(label: Hashable, search: Search, data: Data, builders: Sequence[Builder]) -> tuple[LeftOut, ...]:
     with warnings.catch_warnings():
         # What is wrong with the data is said of all of them, once.
         warnings.simplefilter("ignore")
         others = _others(data, label)
         findings = search.findings(others, False)
         selected = search.rule.select(findings)
-        predictor = build(findings, selected, others)
+        predictors = [build(findings, selected, others) for build in builders]
     names = others.features.chosen(selected).names
+    left = set(others.features.columns)
+    unseen = tuple(name for name in data.features.columns if name not in left)
+    return tuple(LeftOut(label, names, *_missed(data, label, predictor), unseen) for predictor in predictors)
+
+
+def _missed(data: Data, label: Hashable, predictor: Predictor) -> tuple[float, Floats | None]:
+    """In one environment: `rmse` and `absolute` of `LeftOut`."""
     if isinstance(data, Moments):
         assert isinstance(predictor, LinearPredictor)
         place = data.environments.index(label)
         rmse = np.sqrt(squared_error(data, place, predictor.design.columns, *predictor.line))
-        return LeftOut(label, names, float(rmse), None)
+        return float(rmse), None
     rows = data.rows(data.environments.index(label))
     errors = np.abs(data.y[rows] - predictor.mean(columns_of(data, predictor.design.columns)[rows]))
-    return LeftOut(label, names, float(np.sqrt(np.mean(errors**2))), _kept(errors))
+    return float(np.sqrt(np.mean(errors**2))), _kept(errors)
 
 
 def _others(data: Data, label: Hashable) -> Data:

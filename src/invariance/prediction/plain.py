@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Integers
 from ..exceptions import DataError, EngineError, SettingError
 from .design import Design
 from .new_environments import LeftOut, NewEnvironments
@@ -30,9 +30,31 @@ def numbers(values: Floats) -> list[Any]:
 
 
 def as_floats(values: Any, shape: tuple[int, ...]) -> Floats:
-    """What `numbers` wrote; -1 in the shape is any length."""
-    array = np.array(values, dtype=np.float64).reshape(shape) if len(values) else np.zeros([max(n, 0) for n in shape])
+    """What `numbers` wrote of finite numbers; -1 in the shape is any length. ValueError where it is something else."""
+    array = np.array(values, dtype=np.float64)
+    if shape[0] == 0 and array.shape == (0,):
+        # Lists do not tell how wide no rows are.
+        return np.zeros([max(n, 0) for n in shape])
+    if len(array.shape) != len(shape) or any(n not in (-1, m) for n, m in zip(shape, array.shape, strict=True)):
+        raise ValueError(f"numbers of shape {array.shape} where the shape should be {shape}")
+    if not np.isfinite(array).all():
+        raise ValueError("a number that is not finite")
     return np.ascontiguousarray(array)
+
+
+def as_number(content: dict[str, Any], key: str, least: float = -math.inf, most: float = math.inf) -> float:
+    value = float(content[key])
+    if not math.isfinite(value) or not least <= value <= most:
+        raise ValueError(f"{key} is {value:g}")
+    return value
+
+
+def _as_places(values: Any, n: int) -> Integers:
+    """Positions among n, each once."""
+    places = np.array(values, dtype=np.int64).reshape(-1)
+    if not np.isin(places, np.arange(n)).all() or len(np.unique(places)) < len(places):
+        raise ValueError(f"positions {places.tolist()}, of which there are {n}")
+    return places
 
 
 def design_to_plain(design: Design) -> dict[str, Any]:
@@ -45,12 +67,12 @@ def design_from_plain(content: dict[str, Any]) -> Design:
     k = len(content["columns"])
     return Design(
         tuple(content["columns"]),
-        int(content["n_rows"]),
+        int(as_number(content, "n_rows", 1)),
         as_floats(content["centre"], (k,)),
         as_floats(content["whitening"], (k, -1)),
         as_floats(content["minimum"], (k,)),
         as_floats(content["maximum"], (k,)),
-        float(content["farthest"]),
+        as_number(content, "farthest", 0.0),
     )
 
 
@@ -79,20 +101,27 @@ def predictor_to_plain(predictor: Predictor) -> dict[str, Any]:
 def predictor_from_plain(content: dict[str, Any], trusted: Sequence[str] = ()) -> Predictor:
     design = design_from_plain(content["design"])
     if "regressor" in content:
-        return RefittedPredictor(design, _loaded(content["regressor"], trusted), float(content["noise"]))
-    members = tuple(
-        Member(
-            np.array(member["at"], dtype=np.int64),
-            as_floats(member["coefficients"], (len(member["at"]),)),
-            float(member["intercept"]),
-            float(member["weight"]),
-            float(member["noise"]),
-            float(member["freedom"]),
-            design_from_plain(member["design"]),
-        )
-        for member in content["members"]
-    )
+        return RefittedPredictor(design, _loaded(content["regressor"], trusted), as_number(content, "noise", 0.0))
+    members = tuple(_member_from_plain(member, design) for member in content["members"])
+    total = sum(member.weight for member in members)
+    if not math.isclose(total, 1.0, rel_tol=1e-9):
+        raise ValueError(f"weights sum to {total:g}")
     return LinearPredictor(design, members)
+
+
+def _member_from_plain(content: dict[str, Any], whole: Design) -> Member:
+    at, design = _as_places(content["at"], len(whole.columns)), design_from_plain(content["design"])
+    if design.columns != tuple(whole.columns[place] for place in at):
+        raise ValueError(f"a member of other columns than {design.columns}")
+    return Member(
+        at,
+        as_floats(content["coefficients"], (len(at),)),
+        as_number(content, "intercept"),
+        as_number(content, "weight", 0.0),
+        as_number(content, "noise", 0.0),
+        as_number(content, "freedom", 1.0),
+        design,
+    )
 
 
 def elsewhere_to_plain(elsewhere: NewEnvironments, environments: tuple[Hashable, ...]) -> dict[str, Any]:
@@ -103,6 +132,7 @@ def elsewhere_to_plain(elsewhere: NewEnvironments, environments: tuple[Hashable,
             "features": list(errors.features),
             "rmse": number(errors.rmse),
             "absolute_errors": None if errors.absolute is None else numbers(errors.absolute),
+            "unseen": list(errors.unseen),
         }
         for errors in elsewhere.left_out
     ]
@@ -110,16 +140,22 @@ def elsewhere_to_plain(elsewhere: NewEnvironments, environments: tuple[Hashable,
 
 
 def elsewhere_from_plain(content: dict[str, Any], environments: tuple[Hashable, ...]) -> NewEnvironments:
-    left_out = tuple(
-        LeftOut(
-            environments[errors["environment"]],
-            tuple(errors["features"]),
-            float(errors["rmse"]),
-            None if errors["absolute_errors"] is None else as_floats(errors["absolute_errors"], (-1,)),
-        )
-        for errors in content["left_out"]
+    left_out = content["left_out"]
+    found = _as_places([errors["environment"] for errors in left_out], len(environments))
+    impossible = _as_places(content["impossible"], len(environments))
+    return NewEnvironments(
+        tuple(
+            LeftOut(
+                environments[place],
+                tuple(errors["features"]),
+                as_number(errors, "rmse", 0.0),
+                None if errors["absolute_errors"] is None else as_floats(errors["absolute_errors"], (-1,)),
+                tuple(errors["unseen"]),
+            )
+            for place, errors in zip(found, left_out, strict=True)
+        ),
+        tuple(environments[place] for place in impossible),
     )
-    return NewEnvironments(left_out, tuple(environments[place] for place in content["impossible"]))
 
 
 def _dumped(regressor: Any) -> str:

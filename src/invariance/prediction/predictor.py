@@ -116,7 +116,7 @@ class RefittedPredictor:
         return max(self.design.n_rows - 1.0 - self.design.rank, 1.0)
 
     def mean(self, X: Floats) -> Floats:
-        return np.asarray(self.regressor.predict(X), dtype=float).reshape(len(X))
+        return _one_each(self.regressor.predict(X), len(X))
 
     def half_width(self, X: Floats, coverage: float) -> Floats:
         variance = self.noise * (1.0 + self.design.leverage(X))
@@ -133,4 +133,10 @@ def _cross_validated(regressor: Any, X: Floats, y: Floats) -> float:
     from sklearn.model_selection import KFold, cross_val_predict
 
     folds = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=0)
-    return float(np.mean((y - cross_val_predict(clone(regressor), X, y, cv=folds)) ** 2))
+    predicted = cross_val_predict(clone(regressor), X, y, cv=folds)
+    return float(np.mean((y - _one_each(predicted, len(y))) ** 2))
+
+
+def _one_each(predicted: Any, n_rows: int) -> Floats:
+    """(n,) of what a regressor predicts, which may have a second axis of length one"""
+    return np.asarray(predicted, dtype=float).reshape(n_rows)

@@ -73,7 +73,12 @@ def predict(
         predicted, ends = saved.predict(X), saved.predict_interval(X, coverage)
         far = int(saved.extrapolates(X).sum())
         save(target, lambda path: _with_predictions(rows, predicted, ends).to_csv(path, index=False))
-        said = [_what(saved, file, len(rows), coverage), _how_far(far), *_missed(outcome, predicted, ends)]
+        said = [
+            _what(saved, file, len(rows), coverage),
+            *(["There was nothing to average: no subset is compatible with invariance."] if _none(saved) else []),
+            _how_far(far),
+            *_missed(outcome, predicted, ends),
+        ]
         for sentence in said:
             show("\n".join(wrap(sentence, "", "", COLUMNS)))
         show(f"Saved the predictions to {target}")
@@ -83,7 +88,7 @@ def _read(file: Path, saved: SavedModel) -> tuple[Any, Floats | None, pd.DataFra
     """The features, the outcome if it is there, and all columns as they are written."""
     import pandas as pd
 
-    from ...data.checks import quoted, with_counts
+    from ...data.checks import quoted, warn, with_counts
     from ...data.columns import as_frame, frame_values, series_values
     from ...data.reading import column_names, read_columns
 
@@ -106,7 +111,10 @@ def _read(file: Path, saved: SavedModel) -> tuple[Any, Floats | None, pd.DataFra
     outcome = None
     if saved.outcome_name_ in names:
         read = as_frame(read_columns(file, [saved.outcome_name_]))
-        outcome = series_values(read[saved.outcome_name_], saved.outcome_name_, "outcome")
+        try:
+            outcome = series_values(read[saved.outcome_name_], saved.outcome_name_, "outcome")
+        except DataError:
+            warn(f"{saved.outcome_name_!r} of {file.name} holds words: what the predictions miss is not told.")
     return X, outcome, rows
 
 
@@ -120,11 +128,16 @@ def _with_predictions(rows: pd.DataFrame, predicted: Floats, ends: Floats) -> pd
 def _what(saved: SavedModel, file: Path, n_rows: int, coverage: float) -> str:
     by = (
         "an average of compatible subsets"
-        if saved.predict_with == "average"
+        if saved.predict_with == "average" and not _none(saved)
         else format_subset(saved.selected_features_)
     )
     counted = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
     return f"Predicted {saved.outcome_name_} for {counted} of {file.name} by {by}, with {coverage:.3g} intervals."
+
+
+def _none(saved: SavedModel) -> bool:
+    """Whether an average is asked for, and no subset is there to be averaged."""
+    return saved.predict_with == "average" and saved.predictive_ is None
 
 
 def _how_far(far: int) -> str:
