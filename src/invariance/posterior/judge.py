@@ -46,7 +46,7 @@ class Judge:
             p_spread=np.where(scored, test.spread, np.nan),
             p_invariant=np.where(scored, test.joint, np.nan),
             r2=-np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.model.n_rows),
-            r2_new=self.model.left_out_r2_many(chosen),
+            r2_new=np.where(scored, self.model.left_out_r2_many(chosen), np.nan),
         )
 
     def compatible(self, masks: Mask) -> Mask:
