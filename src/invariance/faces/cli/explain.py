@@ -11,10 +11,11 @@ import typer
 from ..._tools.layout import wrap
 from .advice import for_command_line
 from .console import plain_speech, show
-from .inputs import Table, bip_of
+from .inputs import Choice, Table, bip_of
 from .names import read_names
 from .options import (
     CategoricalOption,
+    DeltaOption,
     DropEnvironmentOption,
     EnvironmentOption,
     ExcludeOption,
@@ -22,6 +23,7 @@ from .options import (
     FileArgument,
     InferenceOption,
     JobsOption,
+    LevelOption,
     MaxSizeOption,
     MergeOption,
     MinRowsOption,
@@ -31,6 +33,11 @@ from .options import (
     OutcomeOption,
     PriorOption,
     SeedOption,
+    SelectOption,
+    StrictOption,
+    TauOption,
+    ThresholdOption,
+    WeakLevelOption,
 )
 from .outputs import checked_outputs, save
 
@@ -66,6 +73,13 @@ def explain(
     max_size: MaxSizeOption = None,
     prior: PriorOption = "uniform",
     inference: InferenceOption = "auto",
+    select: SelectOption = "predictive",
+    threshold: ThresholdOption = None,
+    delta: DeltaOption = None,
+    tau: TauOption = None,
+    level: LevelOption = None,
+    weak_level: WeakLevelOption = None,
+    strict: StrictOption = False,
     missing: MissingOption = Missing.error,
     json: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Save the diagnosis as JSON.", show_default=False)
@@ -90,7 +104,8 @@ def explain(
         from ...decisions.diagnosis_text import as_text
 
         outputs = checked_outputs(json, plot, source=file)
-        model = bip_of(prior, max_size, inference, jobs, seed)
+        choice = Choice(select, threshold, delta, tau, level, weak_level, strict)
+        model = bip_of(prior, max_size, inference, choice, jobs, seed)
         columns = features, exclude, categorical, numeric
         data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
         chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
