@@ -56,6 +56,20 @@ def test_explain_a_subset_without_fitting_again(table: Path) -> None:
     assert "Environments of y given {}" in said("explain", table, *ASKED, "--min-rows", 5, "--subset", "")
 
 
+def test_explain_selects_as_fit_does(table: Path) -> None:
+    options = ["--min-rows", 5, "--no-leave-out"]
+    for choice in (
+        ["--select", "threshold", "--threshold", 0],
+        ["--select", "mode", "--strict"],
+        ["--delta", 0.5, "--tau", 3, "--level", 0.1, "--weak-level", 0.1],
+    ):
+        fitted = said("fit", table, *ASKED, "--min-rows", 5, *choice)
+        chosen = fitted.split(" selected {")[1].split("}")[0]
+        assert f"Environments of y given {{{chosen}}}" in said("explain", table, *ASKED, *options, *choice)
+    assert "given {a, b}" in said("explain", table, *ASKED, *options, "--select", "threshold", "--threshold", 0)
+    assert "exact invariance" in said("explain", table, *ASKED, *options, "--strict")
+
+
 def test_every_command_with_a_table_chooses_environments(table: Path) -> None:
     options = ["--drop-environment", 'tiny,"a, b"', "--merge", "north+south=cold"]
     for command in (["fit"], ["compare", "--methods", "Regression"], ["explain", "--no-leave-out"]):

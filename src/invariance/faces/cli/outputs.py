@@ -43,9 +43,8 @@ def checked_outputs(
 ) -> Outputs:
     """Complete the paths and refuse, before any long computation, those that cannot be written."""
     if plot is None and plot_kind is not None:
-        raise OutputError(
-            f"--plot-kind {plot_kind.value} draws nothing without a file: add --plot {plot_kind.value}.png"
-        )
+        kind = plot_kind.value
+        raise OutputError(f"--plot-kind {kind} draws nothing without a file: add --plot {kind}.png")
     given = (json, plot, csv, model)
     json, plot, csv, model = (None if path is None else Path(os.path.expanduser(path)) for path in given)
     if plot is not None:
