@@ -548,6 +548,7 @@ IN_WORDS = (
     "a setting is written key=value",
     "is fixed: leave --strength out",
     "leave --delta and --tau out",
+    "is constant and no feature: leave it out of --subset",
     "--threshold is for --select threshold",  # walked in a shell
     "draws nothing without a file: add --plot",  # walked in a shell
     "`reweighted` corrects them",

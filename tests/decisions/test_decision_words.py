@@ -274,8 +274,9 @@ def test_a_feature_whose_weight_is_not_above_that_of_the_selection_adds_nothing(
 
 
 def test_one_panel_leaves_room_for_the_words() -> None:
-    decision = replace(decided(made()), mask=np.array([True, False, False, False]))
+    decision = decided(made(outcome_name="a name of the longest"), select=Fixed((False, False, True, False)))
     figure: Any = plot_coefficients(decision)
+    assert "NOT compatible" in figure.get_suptitle()
     figure.canvas.draw()
     for text in (figure._suptitle, figure._supxlabel):
         box = text.get_window_extent()

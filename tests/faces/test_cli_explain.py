@@ -56,6 +56,15 @@ def test_explain_a_subset_without_fitting_again(table: Path) -> None:
     assert "Environments of y given {}" in said("explain", table, *ASKED, "--min-rows", 5, "--subset", "")
 
 
+def test_a_constant_column_is_said_to_be_constant(tmp_path: Path, table: Path) -> None:
+    with_constant = tmp_path / "constant.csv"
+    pd.read_csv(table).assign(still=1.0).to_csv(with_constant, index=False)
+    result = run("explain", with_constant, *ASKED, "--subset", "a,still")
+    assert result.exit_code == 2
+    assert "error: 'still' is constant and no feature: leave it out of --subset." in result.stderr
+    assert run("explain", with_constant, *ASKED, "--subset", "a", "--no-leave-out").exit_code == 0
+
+
 def test_explain_selects_as_fit_does(table: Path) -> None:
     options = ["--min-rows", 5, "--no-leave-out"]
     for choice in (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PLAIN, _CHOSEN, _FAINT, _WARN = "#3f8fd2", "#d9822b", "#9aa3ad", "#b5483a"
 _LONGEST_NAME = 20
 # In inches: what a headline and the label of an axis need.
-_NARROWEST = 5.8
+_NARROWEST = 6.4
 _MOST_PANELS, _PANELS_PER_ROW = 12, 4
 _MOST_ENVIRONMENTS = 40
 _MOST_COLUMNS = 30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,6 +40,10 @@ from .options import (
     WeakLevelOption,
 )
 from .outputs import checked_outputs, save
+
+if TYPE_CHECKING:
+    from ..._tools.arrays import Mask
+    from ...data.multi_environment import MultiEnvironmentData
 
 _EXAMPLES = """\b
 Examples:
@@ -100,7 +104,6 @@ def explain(
     leading subsets come apart, and what small environments cost.
     """
     with plain_speech():
-        from ...data.subsets import as_mask
         from ...decisions.diagnosis_text import as_text
 
         outputs = checked_outputs(json, plot, source=file)
@@ -108,7 +111,7 @@ def explain(
         model = bip_of(prior, max_size, inference, choice, jobs, seed)
         columns = features, exclude, categorical, numeric
         data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
-        chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
+        chosen = None if subset is None else _named(subset, data)
         diagnosis = model.fit_data(data).diagnose(chosen, "auto" if leave_out is None else leave_out)
         saved = []
         try:
@@ -124,6 +127,18 @@ def explain(
             show("\n\n".join([as_text(diagnosis, for_command_line), *_notes(data.losses)]))
         if saved:
             show("\n" + "\n".join(saved))
+
+
+def _named(subset: str, data: MultiEnvironmentData) -> Mask:
+    """(p,) the features that --subset names"""
+    from ...data.subsets import as_mask
+    from ...exceptions import SettingError
+
+    names = read_names(subset)
+    constant = [name for name in names if name in data.dropped_features]
+    if constant:
+        raise SettingError(f"{constant[0]!r} is constant and no feature: leave it out of --subset.")
+    return as_mask(names, data.feature_names)
 
 
 def _notes(losses: tuple[str, ...]) -> Iterator[str]:
