@@ -11,6 +11,7 @@ import pytest
 from invariance import BIP, compare
 from invariance.baselines.screened import Screened
 from invariance.datasets import make_example
+from invariance.screening.lasso_screen import LassoScreen
 
 
 def test_selection_by_prediction_is_shown_with_predictive_inclusion() -> None:
@@ -43,10 +44,11 @@ def test_other_rules_are_shown_with_what_they_go_by(rule: str) -> None:
 
 def test_screened_features_have_no_predictive_inclusion() -> None:
     data = make_example()
-    screened = Screened(BIP(select="median"))
+    screened = Screened(BIP(select="median"), screen=LassoScreen(k=5))
     (method,) = compare(data, {"it": screened}).methods
     values = method.predictive_inclusion
     assert values is not None
+    assert not method.seen.all()
     np.testing.assert_array_equal(np.isnan(values), ~method.seen)
     assert (values[method.selected] >= 0.5).all()
 
