@@ -495,6 +495,8 @@ SHELL = (
     Walk("text", "fit words.csv --outcome y --environment site", r"--exclude b"),
     Walk("text as levels", "fit words.csv --outcome y --environment site", r"--categorical b"),
     Walk("max size", "fit short.csv --outcome y --environment site --max-size 9", r"--max-size \d+(?=, the largest)"),
+    Walk("threshold", f"fit {TABLE} --threshold 0.3", r"--select threshold"),
+    Walk("picture", f"fit {TABLE} --plot-kind coefficients", r"--plot coefficients\.png"),
     Walk("hours", f"fit {TABLE} --inference exact(time_limit=0)", r"--inference '.*?'"),
     Walk(
         "sweeps",
@@ -552,6 +554,9 @@ IN_WORDS = (
     "a setting is written key=value",
     "is fixed: leave --strength out",
     "leave --delta and --tau out",
+    "is constant and no feature: leave it out of --subset",
+    "--threshold is for --select threshold",  # walked in a shell
+    "draws nothing without a file: add --plot",  # walked in a shell
     "`reweighted` corrects them",
     "`reweighted` may miss it as well",
     "its inclusion probabilities count them, `reweighted` does not",

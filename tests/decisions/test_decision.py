@@ -135,7 +135,7 @@ def test_where_nothing_is_compatible_that_is_said_first() -> None:
     assert decision.verdict.startswith("No subset of these features is invariant: of all 16, {" + ", ".join(closest))
     assert "that of the random-effects rule" in decision.verdict
     assert "may fail in a new environment" in decision.verdict
-    assert {feature.role for feature in decision.features} <= {Role.kept, Role.left_out}
+    assert {feature.role for feature in decision.features} <= {Role.chosen, Role.left_out}
     assert not decision.invariant
     by_mode = decided(data, select="mode")
     assert "is what the rule chose all the same" in by_mode.verdict
@@ -167,7 +167,7 @@ def test_environments_that_tell_nothing_apart() -> None:
     decision = decided(data)
     assert decision.compatible.n == 4
     assert "all 4 are compatible with invariance. The environments differ too little" in decision.verdict
-    assert decision.verdict.startswith("y itself, without any feature, behaves alike in all 2 environments (p-value")
+    assert decision.verdict.startswith("y itself, without any feature, behaves alike in both environments (p-value")
 
 
 def test_too_few_rows_are_named() -> None:

@@ -74,6 +74,17 @@ def test_bad_table(workdir: Path, text: str, arguments: dict[str, Any], phrase: 
         pytest.param(["good.csv", "--delta", "-1"], "delta=-1.0 is no tolerance: use a number from 0 on", id="delta"),
         pytest.param(["good.csv", "--level", "1"], "level=1.0 is no level: use a number between 0 and 1", id="level"),
         pytest.param(["good.csv", "--strict", "--tau", "1"], "leave --delta and --tau out", id="strict and tolerant"),
+        pytest.param(
+            ["good.csv", "--threshold", "0.3"],
+            "--threshold is for --select threshold: add that, or leave --threshold out.",
+            id="threshold of another rule",
+        ),
+        pytest.param(
+            ["good.csv", "--plot-kind", "subsets"],
+            "--plot-kind subsets draws nothing without a file: add --plot subsets.png",
+            id="kind of no picture",
+        ),
+        pytest.param(["good.csv", "--weak-level", "1"], "weak_level=1.0 is no level: use a number", id="weak level"),
         pytest.param(["good.csv", "--plot-kind", "pie"], "'pie' is not one of 'inclusion', 'coefficients'", id="pie"),
         pytest.param(["good.csv", "--missing", "skip"], "'skip' is not one of 'error', 'drop'", id="missing"),
         pytest.param(["good.csv", "--colour"], "No such option: --colour", id="unknown option"),
@@ -220,6 +231,8 @@ def test_json_where_nothing_is_compatible(example: Path) -> None:
 def test_plot_kinds(example: Path, kind: str) -> None:
     assert fit_example("--plot", "a.png", "--plot-kind", kind).exit_code == 0
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+    fit_example("--plot", "b.png")
+    assert (Path("a.png").read_bytes() == Path("b.png").read_bytes()) == (kind == "inclusion")
 
 
 def test_selection_and_tolerance_are_those_of_the_estimator(example: Path) -> None:
@@ -230,6 +243,8 @@ def test_selection_and_tolerance_are_those_of_the_estimator(example: Path) -> No
         (("--delta", "0.01", "--tau", "0", "--level", "0.3"), {"tolerance": Tolerance(0.01, 0.0, 0.3)}),
         (("--strict",), {"tolerance": Tolerance.strict()}),
         (("--strict", "--level", "0.1"), {"tolerance": Tolerance.strict(0.1)}),
+        (("--level", "0.99", "--weak-level", "0.5"), {"tolerance": Tolerance(level=0.99, weak_level=0.5)}),
+        (("--strict", "--weak-level", "0.001"), {"tolerance": Tolerance(0.0, 0.0, 0.05, 0.001)}),
     ):
         assert fit_example(*arguments).stdout == f"{BIP(**settings).fit_data(data).summary()}\n", arguments
 
@@ -255,6 +270,21 @@ def test_demo_finds_the_truth_and_saves(workdir: Path) -> None:
     assert (again.feature_names, again.environments) == (data.feature_names, data.environments)
     hint = result.stdout.splitlines()[-1].split()
     assert run(*hint[1:]).exit_code == 0
+
+
+def test_demo_draws_every_kind(workdir: Path) -> None:
+    assert run("demo", "--plot", "a.png", "--plot-kind", "subsets").exit_code == 0
+    assert run("demo", "--plot", "b.png").exit_code == 0
+    assert Path("a.png").read_bytes() != Path("b.png").read_bytes()
+
+
+def test_levels_are_explained(workdir: Path) -> None:
+    for command in ("fit", "explain", "compare"):
+        text = " ".join(run(command, "--help", COLUMNS="200").stdout.split())
+        assert "Smallest p-value of a subset that counts as invariant, if some subset reaches it." in text
+        assert "The same where no subset reaches --level" in text
+        for option in ("--select", "--threshold", "--delta", "--tau", "--weak-level", "--strict"):
+            assert option in text
 
 
 def test_demo_says_when_the_truth_was_missed(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,18 @@ def test_bip_is_that_of_fit(example: Path) -> None:
     assert compared == json.loads(Path("f.json").read_text())["inclusion"]
 
 
+def test_bip_selects_as_fit_does(example: Path) -> None:
+    def selected(*options: str) -> list[str]:
+        compare_example("--methods", "BIP", "--json", "c.json", *options)
+        return json.loads(Path("c.json").read_text())["methods"][0]["selected"]
+
+    default = selected()
+    for options in (("--select", "threshold", "--threshold", "0"), ("--delta", "50", "--tau", "50")):
+        run("fit", example, "--outcome", "blood_pressure", "--environment", "hospital", "--json", "f.json", *options)
+        fitted = json.loads(Path("f.json").read_text())["decision"]["selected"]
+        assert selected(*options) == fitted != default
+
+
 def test_unknown_method_is_named(example: Path) -> None:
     message = fails("compare", "example.csv", *COLUMNS, "--methods", "BIB")
     assert "no method is named 'BIB'; did you mean 'BIP'?" in message

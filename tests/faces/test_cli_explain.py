@@ -56,6 +56,29 @@ def test_explain_a_subset_without_fitting_again(table: Path) -> None:
     assert "Environments of y given {}" in said("explain", table, *ASKED, "--min-rows", 5, "--subset", "")
 
 
+def test_a_constant_column_is_said_to_be_constant(tmp_path: Path, table: Path) -> None:
+    with_constant = tmp_path / "constant.csv"
+    pd.read_csv(table).assign(still=1.0).to_csv(with_constant, index=False)
+    result = run("explain", with_constant, *ASKED, "--subset", "a,still")
+    assert result.exit_code == 2
+    assert "error: 'still' is constant and no feature: leave it out of --subset." in result.stderr
+    assert run("explain", with_constant, *ASKED, "--subset", "a", "--no-leave-out").exit_code == 0
+
+
+def test_explain_selects_as_fit_does(table: Path) -> None:
+    options = ["--min-rows", 5, "--no-leave-out"]
+    for choice in (
+        ["--select", "threshold", "--threshold", 0],
+        ["--select", "mode", "--strict"],
+        ["--delta", 0.5, "--tau", 3, "--level", 0.1, "--weak-level", 0.1],
+    ):
+        fitted = said("fit", table, *ASKED, "--min-rows", 5, *choice)
+        chosen = fitted.split(" selected {")[1].split("}")[0]
+        assert f"Environments of y given {{{chosen}}}" in said("explain", table, *ASKED, *options, *choice)
+    assert "given {a, b}" in said("explain", table, *ASKED, *options, "--select", "threshold", "--threshold", 0)
+    assert "exact invariance" in said("explain", table, *ASKED, *options, "--strict")
+
+
 def test_every_command_with_a_table_chooses_environments(table: Path) -> None:
     options = ["--drop-environment", 'tiny,"a, b"', "--merge", "north+south=cold"]
     for command in (["fit"], ["compare", "--methods", "Regression"], ["explain", "--no-leave-out"]):

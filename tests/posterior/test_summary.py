@@ -261,12 +261,14 @@ def test_evidence_of_the_leading_subsets_is_in_the_table() -> None:
 
 
 def test_the_predictive_posterior_is_not_read_as_the_papers() -> None:
-    counted = {"subsets_compatible": 5}
+    counted = {"subsets_compatible": 5, "compatible_counted": True}
     sure = from_probabilities({(0, 1): 0.96, (0,): 0.04}, kind="predictive", diagnostics=counted)
     assert sure.reading().startswith(
         "{x0, x1} is the best predictor of y, almost certainly (probability 0.960), among the"
     )
-    assert "5 compatible of 8 in the support of the prior" in str(sure.summary())
+    assert "  5 compatible of 8 in the support of the prior" in str(sure.summary())
+    searched = replace(sure, diagnostics={"subsets_compatible": 5})
+    assert "at least 5 compatible of 8 in" in str(searched.summary())
     spread = from_probabilities({(0, 1): 0.55, (0,): 0.45}, kind="predictive")
     assert spread.reading().startswith(
         "Several subsets that are compatible with invariance predict y about equally well: {x0, x1}"

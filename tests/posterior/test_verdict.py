@@ -246,7 +246,7 @@ def test_no_verdict_on_an_invariant_subset(engine: Any) -> None:
 def test_subsets_that_may_be_invariant_are_excepted() -> None:
     """A prior that forbids nearly everything puts the empty subset first, although {x0, x1} is invariant."""
     data = invariant(np.zeros((3, 2), dtype=bool), 200, np.random.default_rng(0))
-    with pytest.warns(NotInvariantWarning, match="One other of the 4 subsets may be invariant: {x0, x1}"):
+    with pytest.warns(NotInvariantWarning, match="One other of the 4 subsets is not as far off: {x0, x1}"):
         posterior = BIP(prior=InclusionPrior(1e-60), select="mode").fit_data(data).posterior_
     assert posterior.mode == ()
     verdict = posterior.verdict
@@ -313,7 +313,7 @@ def test_what_was_not_judged_is_not_said_to_fail() -> None:
     assert alone.sentence.startswith("the most probable subset does not look invariant: it has log ratio -99.0")
     several = Verdict(-99.0, -5.0, 0.0, n_judged=9, all_judged=True, n_exceptions=3, exception=("a", "b"))
     assert several.sentence.endswith(
-        "3 others of the 9 subsets may be invariant; {a, b} is the most probable of these."
+        "3 others of the 9 subsets are not as far off; {a, b} is the most probable of these."
     )
 
 

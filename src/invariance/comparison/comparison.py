@@ -25,6 +25,8 @@ from ..baselines.screened import Screened, feature_values
 from ..data.checks import did_you_mean
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
+from ..decisions.best_compatible import BestCompatible
+from ..decisions.median import Median
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector, require_data
 from ..exceptions import DataWarning, EngineError, SettingError, WrongTypeError
@@ -43,7 +45,8 @@ class MethodResult:
     """What one method said.
 
     selected (p,); inclusion, p_values (p,) or None where the method has none, NaN for screened-out features and, with
-    ICP, where the model is rejected; coefficients (p,): the features' weights in its predictions, NaN for a feature of
+    ICP, where the model is rejected; predictive_inclusion (p,): in the posterior over compatible subsets, where BIP
+    selects by that, else None; coefficients (p,): the features' weights in its predictions, NaN for a feature of
     several columns; column_coefficients: those of all columns, by name; seen (p,): passed the screen. outcome:
     "selected", "empty", "rejected" (ICP accepted no subset) or "failed", as `notes` explains. verdict: that even the
     most probable subset is far from invariant, where BIP says so. pooled: the method asks what predicts on all rows
@@ -62,11 +65,16 @@ class MethodResult:
     verdict: str | None = None
     pooled: bool = False
     column_coefficients: Mapping[str, float] = field(default_factory=dict)
+    predictive_inclusion: Floats | None = None
 
     @property
     def evidence(self) -> tuple[str, Floats] | None:
-        """What the method attaches to each feature: its kind and (p,) values; None where it has no value at all."""
-        for kind, values in (("inclusion probability", self.inclusion), ("p-value", self.p_values)):
+        """What the method selects by: its kind and (p,) values; None where it has no value at all."""
+        for kind, values in (
+            ("predictive inclusion", self.predictive_inclusion),
+            ("inclusion probability", self.inclusion),
+            ("p-value", self.p_values),
+        ):
             if values is not None and not np.isnan(values).all():
                 return kind, values
         return None
@@ -96,7 +104,8 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per method and feature: status, selected, inclusion_probability, p_value, coefficient, seconds.
+        """One row per method and feature: status, selected, inclusion_probability (BIP: in the posterior over invariant
+        subsets), predictive_inclusion (in that over compatible subsets), p_value, coefficient, outcome, seconds.
 
         status is "selected", "not selected", "screened out" (the method never saw the feature), "rejected" (ICP
         accepted no subset, so nothing was selected from any) or "failed". coefficient is NaN for a feature of several
@@ -112,6 +121,7 @@ class Comparison:
                         "status": m.status,
                         "selected": m.selected,
                         "inclusion_probability": missing if m.inclusion is None else m.inclusion,
+                        "predictive_inclusion": missing if m.predictive_inclusion is None else m.predictive_inclusion,
                         "p_value": missing if m.p_values is None else m.p_values,
                         "coefficient": m.coefficients,
                         "outcome": m.outcome,
@@ -149,6 +159,7 @@ class Comparison:
                     "status": m.status.tolist(),
                     "selected": [name for name, flag in zip(self.feature_names, m.selected, strict=True) if flag],
                     "inclusion_probabilities": _numbers(m.inclusion),
+                    "predictive_inclusion": _numbers(m.predictive_inclusion),
                     "p_values": _numbers(m.p_values),
                     "coefficients": _numbers(m.coefficients),
                     "column_coefficients": dict(m.column_coefficients),
@@ -324,7 +335,17 @@ def _fit(
         None if verdict is None else str(verdict.sentence),
         isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction")),
         weights,
+        _predictive_inclusion(inner, data) if isinstance(inner, BIP) else None,
     )
+
+
+def _predictive_inclusion(model: BIP, data: MultiEnvironmentData) -> Floats | None:
+    """(p,) of the posterior that the features were selected by; NaN for screened-out features"""
+    predictive = model.predictive_ if isinstance(model.decision_.rule, BestCompatible | Median) else None
+    if predictive is None:
+        return None
+    by_name = dict(zip(predictive.feature_names, predictive.inclusion.tolist(), strict=True))
+    return np.array([by_name.get(name, np.nan) for name in data.feature_names])
 
 
 def _one_each(weights: Mapping[str, float], features: Features) -> Floats:

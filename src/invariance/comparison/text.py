@@ -92,7 +92,11 @@ def _legend(fitted: list[MethodResult]) -> str:
     seen = {str(status) for m in fitted for status in m.status}
     sentences = ["; ".join(f"{mark} {_MEANINGS[status]}" for status, mark in MARKS.items() if status in seen)]
     kinds = {m.evidence[0] for m in fitted if m.evidence is not None}
-    near = {"inclusion probability": "an inclusion probability near 1", "p-value": "a p-value near 0"}
+    near = {
+        "predictive inclusion": "a predictive inclusion near 1 (among compatible subsets, by how they predict)",
+        "inclusion probability": "an inclusion probability near 1",
+        "p-value": "a p-value near 0",
+    }
     if kinds:
         which = " or ".join(near[kind] for kind in near if kind in kinds)
         sentences.append(f"{which[0].upper()}{which[1:]} speaks for a feature")

@@ -11,8 +11,8 @@ from .random_effects import least_risky
 
 @dataclass(frozen=True)
 class BestCompatible:
-    """The mode of the predictive posterior. Where no subset is compatible, the one whose coefficients scatter least
-    between environments, for how well it predicts: a way to predict, and no claim of invariance."""
+    """The mode of the predictive posterior. Where no subset is compatible, the one of which the random-effects
+    rule expects the least error in a new environment: a way to predict, and no claim of invariance."""
 
     def select(self, findings: Findings) -> Mask:
         predictive = findings.predictive

@@ -53,6 +53,11 @@ class Decision:
         return self.evidence.p_invariant >= self.findings.tolerance.lowest_level
 
     @property
+    def judged(self) -> bool:
+        """Whether the rows suffice to judge the chosen subset."""
+        return bool(np.isfinite(self.evidence.deviance))
+
+    @property
     def is_compatible(self) -> bool:
         """Whether the chosen subset is one of the compatible ones, whose level may be higher."""
         return self.evidence.p_invariant >= self.accepted.level
@@ -105,7 +110,7 @@ class Decision:
         coefficients["environment"] = [str(label) for label in coefficients["environment"]]
         return {
             "verdict": self.verdict,
-            "invariant": self.invariant,
+            "invariant": self.invariant if posterior.n_environments > 1 else None,
             "selected": list(self.selected),
             "rule": self.rule_says,
             "tolerance": asdict(self.findings.tolerance),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _PLAIN, _CHOSEN, _FAINT, _WARN = "#3f8fd2", "#d9822b", "#9aa3ad", "#b5483a"
 _LONGEST_NAME = 20
+# In inches: what a headline and the label of an axis need.
+_NARROWEST = 6.4
 _MOST_PANELS, _PANELS_PER_ROW = 12, 4
 _MOST_ENVIRONMENTS = 40
 _MOST_COLUMNS = 30
@@ -39,7 +41,7 @@ def plot_coefficients(decision: Decision, coverage: float = 0.95) -> Figure:
         return _only_text(decision, "No feature is selected: there are no coefficients.")
     n_across = min(len(shown), _PANELS_PER_ROW)
     n_down = -(-len(shown) // n_across)
-    figure = new_figure(1.6 + 2.1 * n_across, 0.8 + n_down * (0.75 + 0.2 * max(len(labels), 3)))
+    figure = new_figure(max(_NARROWEST, 1.6 + 2.1 * n_across), 0.8 + n_down * (0.75 + 0.2 * max(len(labels), 3)))
     panels = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
     by_column = table.set_index("column")[["estimate", "lower", "upper"]]
     for ax, name, title in zip(panels.flat, shown, name_labels(shown, _LONGEST_NAME), strict=False):
@@ -150,7 +152,8 @@ def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     ax.scatter(
         p_values, survey.r2, s=8 if many else 18, color=_FAINT, alpha=0.5 if many else 0.8, lw=0, rasterized=many
     )
-    order = np.lexsort((-survey.r2, -p_values))
+    known = np.flatnonzero(np.isfinite(survey.r2))
+    order = known[np.lexsort((-survey.r2[known], -p_values[known]))]
     best = np.maximum.accumulate(survey.r2[order])
     ax.step(p_values[order], best, where="post", color=_PLAIN, lw=1.3, label="best R² at this p_inv or above")
     level = decision.accepted.level
@@ -165,7 +168,7 @@ def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     ax.set_xlim(_LEAST_P_VALUE * 0.7, 1.3)
     ax.set_xticks([1e-4, 1e-3, 1e-2, 0.1, 1.0], ["≤ 0.0001", "0.001", "0.01", "0.1", "1"])
     ax.minorticks_off()
-    ax.set_ylim(min(-0.03, float(survey.r2.min()) - 0.03), 1.03)
+    ax.set_ylim(min(0.0, *survey.r2[known].tolist()) - 0.03, 1.03)
     ax.set_xlabel("p_inv: p-value of invariance")
     ax.set_ylabel("R² of the pooled fit")
     ax.grid(color="0.92")
@@ -193,6 +196,8 @@ def _headline(figure: Any, decision: Decision, *cuts: str) -> None:
     posterior, n = decision.findings.posterior, len(decision.selected)
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
     state = "compatible with invariance" if decision.is_compatible else "NOT compatible with invariance"
+    if not decision.judged:
+        state = "which the rows cannot judge"
     if posterior.n_environments == 1:
         state = "one environment cannot show invariance"
     text = f"Outcome {outcome}: {n:,} feature{'' if n == 1 else 's'} selected, {state}"

@@ -242,6 +242,7 @@ def _posterior(
         masks=masks[listed],
         log_ratios=model.model.log_ratio_many(masks[listed]),
         log_probabilities=log_probabilities[listed],
+        kind="predictive",
         log_evidence=log_evidence,
         entropy=max(0.0, -float(weights @ log_probabilities)),
         engine=f"annealed search ({len(visited)} searches)",

@@ -1,4 +1,4 @@
-"""How to predict where no subset is invariant: by the subset whose coefficients scatter least between environments."""
+"""How to predict where no subset is invariant: by the subset with the least risk in a new environment."""
 
 from __future__ import annotations
 

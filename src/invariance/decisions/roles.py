@@ -23,10 +23,11 @@ _AT_ONCE = 256
 
 
 class Role(StrEnum):
-    """In the subset: required, kept, forced. Outside: all others."""
+    """In the subset: required, kept, chosen, forced. Outside: all others."""
 
     required = "required"  # no compatible subset lacks it
     kept = "kept for prediction"
+    chosen = "chosen"  # by the rule, into a subset that is not compatible
     forced = "forced in"  # by the prior
     breaks = "breaks invariance"  # together with the subset
     adds_nothing = "adds nothing"  # that would be worth its price
@@ -124,10 +125,10 @@ def _change(values: Floats, chosen: Floats) -> Floats:
 
 
 def _selected(findings: Findings, neighbours: _Neighbours, compatible: CompatibleSubsets, j: int) -> FeatureRole:
-    role = Role.kept
+    role = Role.kept if neighbours.compatible else Role.chosen
     if findings.target.prior.forced_in[j]:
         role = Role.forced
-    elif compatible.in_all()[j]:
+    elif compatible.in_all()[j] and neighbours.p_invariant[j] < compatible.accepted.level:
         role = Role.required
     unmoved = never_challenged(findings.target.model, neighbours.chosen, j, neighbours.accepted)
     return _role(findings, neighbours, j, role, never_challenged=unmoved)

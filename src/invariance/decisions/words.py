@@ -11,7 +11,7 @@ import numpy as np
 from .._tools.fragments import FAINT, box, cell, paragraph, table, title
 from .._tools.layout import display_width, format_subset, name_labels, printable, wrap
 from ..posterior.evidence import SubsetEvidence
-from ..posterior.summary import format_count, format_p_value, format_probability, format_share
+from ..posterior.summary import everywhere, format_count, format_p_value, format_probability, format_share
 from .best_compatible import BestCompatible
 from .median import Median
 from .roles import MOST_OTHERS, FeatureRole, Role
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_SELECTED = 100
 _NAME_WIDTH = 26
+_CANNOT_BE_JUDGED = "cannot be judged: the rows are too few, or some of these features are nearly given by others"
 UNCHALLENGED = (
     "Never challenged: no environment shifts this feature, given the others selected. The data could not have shown "
     "it to be a decoy."
@@ -50,55 +51,69 @@ def _verdict(decision: Decision) -> Iterator[str]:
 
 def _compatible(decision: Decision) -> Iterator[str]:
     posterior, compatible, k = decision.findings.posterior, decision.compatible, len(decision.selected)
-    alike = (
-        f"alike in all {posterior.n_environments} environments ({_p_value(decision, decision.evidence.p_invariant)})"
-    )
+    alike = f"alike in {everywhere(posterior)} ({_p_value(decision, decision.evidence.p_invariant)})"
     if k:
         yield f"{k:,} feature{' predicts' if k == 1 else 's predict'} {_outcome(decision)} {alike}."
     else:
         yield f"{_outcome(decision)} itself, without any feature, behaves {alike}; no feature is selected."
     usual = decision.findings.tolerance.level
     if decision.accepted.level < usual:
-        yield f"No subset {_known(decision)} p-value {usual:g}: from {decision.accepted.level:g} on they pass here."
-    if compatible.all_scored and compatible.n == posterior.n_subsets > 1:
+        found = "reaches" if compatible.exhaustive else "was found that reaches"
+        passed = f"from {decision.accepted.level:g} on they pass here"
+        yield f"No subset{_allowed(decision)} {found} p-value {usual:g}: {passed}."
+    if compatible.n == posterior.n_subsets > 1:
         yield (
             f"But nothing speaks against any other subset either: all {format_count(compatible.n)} are compatible with "
             "invariance. The environments differ too little, or have too few rows, to tell subsets apart."
         )
 
 
-def _known(decision: Decision) -> str:
-    return "reaches" if decision.compatible.all_scored else "was found that reaches"
+def _allowed(decision: Decision) -> str:
+    """That it is the prior that rules subsets out, where it does."""
+    prior, largest = decision.findings.target.prior, decision.findings.target.model.largest_size
+    n_features = len(prior.feature_names)
+    limited = len(prior.free) < n_features or prior.max_size < min(largest, n_features)
+    return " that the prior allows" if limited else ""
 
 
 def _not_compatible(decision: Decision) -> Iterator[str]:
-    findings, compatible = decision.findings, decision.compatible
-    chosen = format_subset(decision.selected)
+    compatible, chosen = decision.compatible, format_subset(decision.selected)
     if compatible.n:
-        p_value = _p_value(decision, decision.evidence.p_invariant)
-        others = f"{_counted(decision)} subset{' does' if compatible.n == 1 else 's do'}"
-        alike = (
-            f"predict {_outcome(decision)} alike in all {findings.posterior.n_environments} environments ({p_value})"
-        )
-        if decision.invariant:
-            level = f"reach p-value {decision.accepted.level:g}"
-            others = f"{_counted(decision)} other subset{'' if compatible.n == 1 else 's'} {level}"
-            said = f"It is open whether the selected features {chosen} {alike}; {others}"
-        else:
-            said = f"The selected features {chosen} do not {alike}, although {others}"
-        yield f"{said}. Of these, {format_subset(decision._names(compatible.masks[0]))} predicts best."
+        best = format_subset(decision._names(compatible.masks[0]))
+        which = f"That one is {best}" if compatible.n == 1 else f"Of these, {best} predicts best"
+        yield f"{_although_others_are(decision, chosen)}. {which}."
         return
-    survey = decision.survey
+    found = "is" if compatible.exhaustive else "was found that is"
+    yield f"No subset of these features{_allowed(decision)} {found} invariant: {_closest(decision)}."
+    unknown = "" if decision.judged else f", and {_CANNOT_BE_JUDGED}"
+    yield f"The selection {chosen} is {_fallback(decision)}{unknown}; its predictions may fail in a new environment."
+
+
+def _although_others_are(decision: Decision, chosen: str) -> str:
+    n, level = decision.compatible.n, f"{decision.accepted.level:g}"
+    reach = f"{_counted(decision)} other subset{' reaches' if n == 1 else 's reach'} p-value {level}"
+    if not decision.judged:
+        return f"Whether the selected features {chosen} predict {_outcome(decision)} alike {_CANNOT_BE_JUDGED}; {reach}"
+    p_value = _p_value(decision, decision.evidence.p_invariant)
+    alike = f"predict {_outcome(decision)} alike in {everywhere(decision.findings.posterior)} ({p_value})"
+    if decision.invariant:
+        return f"It is open whether the selected features {chosen} {alike}; {reach}"
+    others = f"{_counted(decision)} subset{' does' if n == 1 else 's do'}"
+    return f"The selected features {chosen} do not {alike}, although {others}"
+
+
+def _closest(decision: Decision) -> str:
+    """Of the subsets that were looked at."""
+    survey, needed = decision.survey, f"{decision.accepted.level:g} is needed"
+    counted = format_count(survey.n_subsets if survey.complete else len(survey.masks))
+    of = f"all {counted}" if survey.complete else f"the {counted} looked at"
+    if survey.closest is None:
+        return f"of {of}, none comes near (every p-value is below 1e-300, and {needed})"
     closest = format_subset(decision._names(survey.masks[survey.closest]))
     p_value = _p_value(decision, float(survey.p_invariant[survey.closest]))
-    found = "is" if compatible.all_scored else "was found that is"
-    counted = format_count(len(survey.masks))
-    of = f"all {counted}" if survey.complete else f"the {counted} looked at"
-    yield (
-        f"No subset of these features {found} invariant: of {of}, {closest} is closest ({p_value}, and "
-        f"{decision.accepted.level:g} is needed)."
-    )
-    yield f"The selection {chosen} is {_fallback(decision)}; its predictions may fail in a new environment."
+    if survey.n_subsets == 1:
+        return f"the only one is {closest} ({p_value}, and {needed})"
+    return f"of {of}, {closest} is closest ({p_value}, and {needed})"
 
 
 def _fallback(decision: Decision) -> str:
@@ -107,7 +122,7 @@ def _fallback(decision: Decision) -> str:
         return "what the rule chose all the same"
     if decision.findings.target.model.random_effects_risk_many(decision.mask[None]) is None:
         return "the most probable subset"
-    return "that of the random-effects rule, whose coefficients scatter least between environments"
+    return "that of the random-effects rule, which expects the least error from it in a new environment"
 
 
 def _too_few_rows(decision: Decision) -> Iterator[str]:
@@ -162,7 +177,7 @@ def _header(decision: Decision) -> Iterator[tuple[str, str]]:
 
 def _figures(decision: Decision, evidence: SubsetEvidence) -> str:
     figures = [f"R² {format_share(evidence.r2)}"]
-    if decision.findings.posterior.n_environments > 1:
+    if decision.findings.posterior.n_environments > 1 and np.isfinite(evidence.deviance):
         figures.insert(0, _p_value(decision, evidence.p_invariant))
     if not np.isnan(evidence.r2_new):
         figures.append(f"{format_share(evidence.r2_new)} in environments left out")
@@ -171,18 +186,16 @@ def _figures(decision: Decision, evidence: SubsetEvidence) -> str:
 
 def _said(decision: Decision, feature: FeatureRole) -> str:
     """What is said of a feature beside its name."""
-    change = "" if np.isnan(feature.r2_change) else f"R² {feature.r2_change:+.3f}"
+    change = "" if np.isnan(feature.r2_change) else f"R² {feature.r2_change:+z.3f}"
     without = f"; {change} without it" if change else ""
     added = f": {change}" if change else ""
     match feature.role:
         case Role.required:
-            compatible = decision.compatible
-            found = "no compatible subset lacks it"
-            if not compatible.complete:
-                found = f"in all {len(compatible.masks):,} compatible subsets found"
-            said = f"required: {found}{without}"
+            said = f"required: {_found_in(decision)}{without}"
         case Role.kept:
             said = f"kept for prediction{f': {change} without it' if change else ''}"
+        case Role.chosen:
+            said = f"chosen by the rule{without}"
         case Role.forced:
             said = f"forced in by the prior{without}"
         case Role.breaks:
@@ -199,6 +212,17 @@ def _said(decision: Decision, feature: FeatureRole) -> str:
         case Role.not_judged:
             said = "cannot be judged beside the selected ones: too few rows, or nearly given by them"
     return f"{said}; never challenged" if feature.never_challenged else said
+
+
+def _found_in(decision: Decision) -> str:
+    """Which compatible subsets hold a required feature."""
+    compatible = decision.compatible
+    if compatible.complete:
+        return "no compatible subset lacks it"
+    listed = f"{len(compatible.masks):,}"
+    if len(compatible.masks) < compatible.n:
+        return f"in all of the {listed} best of {_counted(decision)} compatible subsets"
+    return f"in all {listed} compatible subsets found"
 
 
 def _where(feature: FeatureRole) -> str:

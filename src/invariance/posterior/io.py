@@ -33,12 +33,18 @@ _TEXTS = ("engine", "prior", "outcome_name", "model", "kind")
 _KEYS = (
     *("feature_names", "inclusion", "pairwise", "subsets", "log_ratios", "log_probabilities"),
     *("log_evidence", "entropy", "n_subsets", *_TEXTS, "environments", "counts", "notes", "diagnostics"),
-    *("verdict", "table_evidence"),
+    *("verdict", "table_evidence", "lowest_level"),
 )
 # So many subsets of the table are saved with their evidence.
 _WITH_EVIDENCE = 100
 # What a file holds that was written before there was such a key.
-_LATER_KEYS = {"verdict": None, "model": "linear Gaussian", "table_evidence": None, "kind": "invariant"}
+_LATER_KEYS = {
+    "verdict": None,
+    "model": "linear Gaussian",
+    "table_evidence": None,
+    "lowest_level": None,
+    "kind": "invariant",
+}
 
 
 def to_json(posterior: Posterior, more: Mapping[str, Any] | None = None) -> str:
@@ -73,6 +79,7 @@ def to_plain(posterior: Posterior) -> dict[str, Any]:
         "diagnostics": _encode(posterior.diagnostics, "diagnostics"),
         "verdict": None if posterior.verdict is None else posterior.verdict.to_plain(),
         "table_evidence": _evidence(posterior),
+        "lowest_level": posterior.lowest_level,
     }
 
 
@@ -227,6 +234,8 @@ def _decode_field(key: str, content: dict[str, Any]) -> Any:
             return {name: _decode(item) for name, item in value.items()}
         case "verdict":
             return None if value is None else Verdict.from_plain(value)
+        case "lowest_level":
+            return None if value is None else float(_decode_numbers([value])[0])
         case "table_evidence":
             return None if value is None else _decode_evidence(value, len(content["subsets"]))
         case _:

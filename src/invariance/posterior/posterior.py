@@ -73,6 +73,7 @@ class Posterior:
     diagnostics : values that JSON can hold
     verdict : where the most probable subset is far from invariant, how far; else None
     table_evidence : what the data say about the first subsets of the table, where that is not to be asked of `judge`
+    lowest_level : p-values below it speak against invariance; that of `judge` where there is one, None where not known
     kind : "invariant", the paper's; "predictive", over the subsets that are compatible with invariance
     judge : answers what the data say about any subset; kept by pickle, left out of JSON
     source : answers for subsets outside the table; kept by pickle, left out of JSON
@@ -97,6 +98,7 @@ class Posterior:
     verdict: Verdict | None = None
     model: str = "linear Gaussian"
     table_evidence: Evidence | None = None
+    lowest_level: float | None = None
     kind: Literal["invariant", "predictive"] = "invariant"
     judge: Judge | None = None
     source: SubsetSource | None = None
@@ -150,6 +152,7 @@ class Posterior:
             "counts": counts,
             "notes": tuple(self.notes),
             "diagnostics": dict(self.diagnostics),
+            "lowest_level": self.lowest_level if self.judge is None else self.judge.tolerance.lowest_level,
         }
         self.__setstate__(self.__dict__ | values)
 

@@ -81,7 +81,7 @@ def format_p_value(value: float) -> str:
 
 def format_share(value: float) -> str:
     """A share of the outcome's variance, which may be negative."""
-    return "–" if math.isnan(value) else f"{value:.3f}" if abs(value) < 100 else f"{value:.0e}"
+    return "–" if math.isnan(value) else f"{value:z.3f}" if abs(value) < 100 else f"{value:.0e}"
 
 
 def format_count(n: int) -> str:
@@ -94,6 +94,11 @@ def format_count(n: int) -> str:
 
 def format_log_ratio(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 1e6 else f"{value:.3g}"
+
+
+def everywhere(posterior: Posterior) -> str:
+    n = posterior.n_environments
+    return "both environments" if n == 2 else f"all {n} environments"
 
 
 def bar(value: float, width: int) -> str:
@@ -130,26 +135,26 @@ def _sure(probability: float) -> str:
 def _best_predictor(posterior: Posterior) -> str:
     probability, outcome = posterior.mode_probability, printable(posterior.outcome_name)
     said = f"{_sure(probability)} (probability {format_probability(probability)})"
-    among = f"among the subsets that are compatible with invariance in all {posterior.n_environments} environments"
+    among = f"among the subsets that are compatible with invariance in {everywhere(posterior)}"
     if not posterior.mode:
         return f"No feature is worth its price for predicting {outcome}, {said}, {among}: the empty subset comes first."
     return f"{format_subset(posterior.mode)} is the best predictor of {outcome}, {said}, {among}."
 
 
 def _one_subset(posterior: Posterior) -> str:
-    probability = posterior.mode_probability
-    sure = _sure(probability)
-    outcome, everywhere = printable(posterior.outcome_name), f"all {posterior.n_environments} environments"
-    if not posterior.mode:
+    sure, outcome = _sure(posterior.mode_probability), printable(posterior.outcome_name)
+    probability = f"(probability {format_probability(posterior.mode_probability)})"
+    alike = f"in the same way in {everywhere(posterior)}"
+    name = format_subset(posterior.mode) if posterior.mode else "empty"
+    p_value = float(posterior.leading_evidence(1).p_invariant[0])
+    if posterior.lowest_level is not None and p_value < posterior.lowest_level:
+        how = f"it does not predict {outcome}" if posterior.mode else f"{outcome} itself does not behave"
         return (
-            f"The invariant subset is {sure} empty (probability {format_probability(probability)}): "
-            f"{outcome} itself, without any feature, behaves in the same way in {everywhere}."
+            f"If a subset is invariant, it is {sure} {name} {probability}; but {how} {alike} "
+            f"(p-value {format_p_value(p_value)}, and {posterior.lowest_level:g} is needed)."
         )
-    return (
-        f"The invariant subset is {sure} {format_subset(posterior.mode)} "
-        f"(probability {format_probability(probability)}): it predicts {outcome} in the same way in "
-        f"{everywhere}."
-    )
+    how = f"it predicts {outcome}" if posterior.mode else f"{outcome} itself, without any feature, behaves"
+    return f"The invariant subset is {sure} {name} {probability}: {how} {alike}."
 
 
 def _failing_subsets(posterior: Posterior, verdict: Verdict) -> Iterator[str]:
@@ -245,7 +250,10 @@ def _header(posterior: Posterior) -> list[tuple[str, str]]:
 def _counted(posterior: Posterior) -> str:
     total = f"{format_count(posterior.n_subsets)} in the support of the prior"
     compatible = posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
-    return total if compatible is None else f"{format_count(compatible)} compatible of {total}"
+    if compatible is None:
+        return total
+    exactly = posterior.diagnostics.get("compatible_counted", False) or compatible == posterior.n_subsets
+    return f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {total}"
 
 
 def _remaining_features(posterior: Posterior, order: NDArray[np.intp]) -> str | None:

@@ -58,10 +58,11 @@ class Verdict:
         )
         if self.exception is None:
             return figures
-        name, others = format_subset(self.exception), f"of the {self._judged} may be invariant"
+        name, others = format_subset(self.exception), f"of the {self._judged}"
         if self.n_exceptions == 1:
-            return f"{figures} One other {others}: {name}."
-        return f"{figures} {self.n_exceptions:,} others {others}; {name} is the most probable of these."
+            return f"{figures} One other {others} is not as far off: {name}."
+        others = f"{self.n_exceptions:,} others {others} are not as far off"
+        return f"{figures} {others}; {name} is the most probable of these."
 
     @property
     def _judged(self) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..._tools.layout import wrap
 from .advice import for_command_line
 from .console import plain_speech, show
-from .inputs import Table, bip_of
+from .inputs import Choice, Table, bip_of
 from .names import read_names
 from .options import (
     CategoricalOption,
+    DeltaOption,
     DropEnvironmentOption,
     EnvironmentOption,
     ExcludeOption,
@@ -22,6 +23,7 @@ from .options import (
     FileArgument,
     InferenceOption,
     JobsOption,
+    LevelOption,
     MaxSizeOption,
     MergeOption,
     MinRowsOption,
@@ -31,8 +33,17 @@ from .options import (
     OutcomeOption,
     PriorOption,
     SeedOption,
+    SelectOption,
+    StrictOption,
+    TauOption,
+    ThresholdOption,
+    WeakLevelOption,
 )
 from .outputs import checked_outputs, save
+
+if TYPE_CHECKING:
+    from ..._tools.arrays import Mask
+    from ...data.multi_environment import MultiEnvironmentData
 
 _EXAMPLES = """\b
 Examples:
@@ -66,6 +77,13 @@ def explain(
     max_size: MaxSizeOption = None,
     prior: PriorOption = "uniform",
     inference: InferenceOption = "auto",
+    select: SelectOption = "predictive",
+    threshold: ThresholdOption = None,
+    delta: DeltaOption = None,
+    tau: TauOption = None,
+    level: LevelOption = None,
+    weak_level: WeakLevelOption = None,
+    strict: StrictOption = False,
     missing: MissingOption = Missing.error,
     json: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Save the diagnosis as JSON.", show_default=False)
@@ -86,14 +104,14 @@ def explain(
     leading subsets come apart, and what small environments cost.
     """
     with plain_speech():
-        from ...data.subsets import as_mask
         from ...decisions.diagnosis_text import as_text
 
         outputs = checked_outputs(json, plot, source=file)
-        model = bip_of(prior, max_size, inference, jobs, seed)
+        choice = Choice(select, threshold, delta, tau, level, weak_level, strict)
+        model = bip_of(prior, max_size, inference, choice, jobs, seed)
         columns = features, exclude, categorical, numeric
         data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
-        chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
+        chosen = None if subset is None else _named(subset, data)
         diagnosis = model.fit_data(data).diagnose(chosen, "auto" if leave_out is None else leave_out)
         saved = []
         try:
@@ -109,6 +127,18 @@ def explain(
             show("\n\n".join([as_text(diagnosis, for_command_line), *_notes(data.losses)]))
         if saved:
             show("\n" + "\n".join(saved))
+
+
+def _named(subset: str, data: MultiEnvironmentData) -> Mask:
+    """(p,) the features that --subset names"""
+    from ...data.subsets import as_mask
+    from ...exceptions import SettingError
+
+    names = read_names(subset)
+    constant = [name for name in names if name in data.dropped_features]
+    if constant:
+        raise SettingError(f"{constant[0]!r} is constant and no feature: leave it out of --subset.")
+    return as_mask(names, data.feature_names)
 
 
 def _notes(losses: tuple[str, ...]) -> Iterator[str]:

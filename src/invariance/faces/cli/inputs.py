@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .names import read_merges, read_names
 from .options import Missing
@@ -15,13 +15,47 @@ if TYPE_CHECKING:
     from ...estimators.bip import BIP
 
 
-def bip_of(prior: str, max_size: int | None, inference: str, jobs: int | None, seed: int) -> BIP:
+def bip_of(prior: str, max_size: int | None, inference: str, choice: Choice, jobs: int | None, seed: int) -> BIP:
     from ...estimators.bip import BIP
     from ...inference.parsing import parse_inference
     from ...priors.parsing import parse_prior
 
     belief, engine = parse_prior(prior, max_size), parse_inference(inference)
-    return BIP(prior=belief, inference=engine, n_jobs=jobs or -1, random_state=seed)
+    return BIP(prior=belief, inference=engine, n_jobs=jobs or -1, random_state=seed, **choice.settings())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How features are selected, as the options are typed."""
+
+    select: str
+    threshold: float | None
+    delta: float | None
+    tau: float | None
+    level: float | None
+    weak_level: float | None
+    strict: bool
+
+    def settings(self) -> dict[str, Any]:
+        """Of the estimator."""
+        from ...exceptions import SettingError
+
+        rule: dict[str, Any] = {"select": self.select}
+        if self.threshold is not None:
+            if self.select != "threshold":
+                raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
+            rule["threshold"] = self.threshold
+        return rule | {"tolerance": self._tolerance()}
+
+    def _tolerance(self) -> Tolerance:
+        from ...conditionals.tolerance import Tolerance
+        from ...exceptions import SettingError
+
+        if self.strict and (self.delta or self.tau):
+            raise SettingError("--strict tests exact invariance: leave --delta and --tau out.")
+        default = Tolerance() if not self.strict else Tolerance.strict(*() if self.level is None else (self.level,))
+        asked = {"delta": self.delta, "tau": self.tau, "level": self.level, "weak_level": self.weak_level}
+        return replace(default, **{name: value for name, value in asked.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -56,17 +90,3 @@ class Table:
             merge_environments=read_merges(self.merge),
             min_rows=self.min_rows,
         )
-
-
-def tolerance_of(delta: float | None, tau: float | None, level: float | None, strict: bool) -> Tolerance:
-    from dataclasses import replace
-
-    from ...conditionals.tolerance import Tolerance
-    from ...exceptions import SettingError
-
-    if strict and (delta or tau):
-        raise SettingError("--strict tests exact invariance: leave --delta and --tau out.")
-    if strict:
-        return Tolerance.strict() if level is None else Tolerance.strict(level)
-    given = {"delta": delta, "tau": tau, "level": level}
-    return replace(Tolerance(), **{name: value for name, value in given.items() if value is not None})

@@ -16,7 +16,7 @@ from ...baselines.registry import listing, remarks
 from .advice import comparison_for_command_line
 from .console import plain_speech, say, show
 from .explain import register as register_explain
-from .inputs import Table, bip_of, tolerance_of
+from .inputs import Choice, Table, bip_of
 from .options import (
     CategoricalOption,
     DeltaOption,
@@ -36,7 +36,6 @@ from .options import (
     MissingOption,
     NumericOption,
     OutcomeOption,
-    PlotKind,
     PlotKindOption,
     PlotOption,
     PriorOption,
@@ -46,6 +45,7 @@ from .options import (
     StrictOption,
     TauOption,
     ThresholdOption,
+    WeakLevelOption,
 )
 from .outputs import checked_outputs, deliver, save
 from .predict import register as register_predict
@@ -163,16 +163,17 @@ def fit(
     prior: PriorOption = "uniform",
     inference: InferenceOption = "auto",
     select: SelectOption = "predictive",
-    threshold: ThresholdOption = 0.5,
+    threshold: ThresholdOption = None,
     delta: DeltaOption = None,
     tau: TauOption = None,
     level: LevelOption = None,
+    weak_level: WeakLevelOption = None,
     strict: StrictOption = False,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many subsets to list.")] = 10,
     missing: MissingOption = Missing.error,
     json: JsonOption = None,
     plot: PlotOption = None,
-    plot_kind: PlotKindOption = PlotKind.inclusion,
+    plot_kind: PlotKindOption = None,
     save_to: SaveOption = None,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
@@ -183,12 +184,12 @@ def fit(
     feature and each subset is, and what that means in words.
     """
     with plain_speech():
-        outputs = checked_outputs(json, plot, source=file, model=save_to)
-        model = bip_of(prior, max_size, inference, jobs, seed)
-        model.set_params(select=select, threshold=threshold, tolerance=tolerance_of(delta, tau, level, strict))
+        outputs = checked_outputs(json, plot, source=file, model=save_to, plot_kind=plot_kind)
+        choice = Choice(select, threshold, delta, tau, level, weak_level, strict)
+        model = bip_of(prior, max_size, inference, choice, jobs, seed)
         columns = features, exclude, categorical, numeric
         data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
-        deliver(model.fit_data(data), top, outputs, plot_kind)
+        deliver(model.fit_data(data), top, outputs)
         if outputs.model is not None:
             save(outputs.model, model.save)
             show(f"\nSaved the model to {outputs.model}")
@@ -217,6 +218,13 @@ def compare(
     max_size: MaxSizeOption = None,
     prior: PriorOption = "uniform",
     inference: InferenceOption = "auto",
+    select: SelectOption = "predictive",
+    threshold: ThresholdOption = None,
+    delta: DeltaOption = None,
+    tau: TauOption = None,
+    level: LevelOption = None,
+    weak_level: WeakLevelOption = None,
+    strict: StrictOption = False,
     missing: MissingOption = Missing.error,
     json: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Save the comparison as JSON.", show_default=False)
@@ -230,11 +238,13 @@ def compare(
 ) -> None:
     """Run several methods on one table and show their selections side by side.
 
-    BIP is that of `invariance fit`: --max-size, --prior, --inference, --jobs and --seed are its options.
+    BIP is that of `invariance fit`: --max-size, --prior, --inference, --jobs, --seed, and those from --select to
+    --strict, are its options.
     """
     with plain_speech():
         outputs = checked_outputs(json, plot, source=file)
-        bip = bip_of(prior, max_size, inference, jobs, seed)
+        choice = Choice(select, threshold, delta, tau, level, weak_level, strict)
+        bip = bip_of(prior, max_size, inference, choice, jobs, seed)
         columns = features, exclude, categorical, numeric
         data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
 
@@ -264,13 +274,14 @@ register_explain(app)
 def demo(
     json: JsonOption = None,
     plot: PlotOption = None,
+    plot_kind: PlotKindOption = None,
     csv: Annotated[
         Path | None, typer.Option(metavar="CSV", help="Save the data as a table that fit can read.", show_default=False)
     ] = None,
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
     with plain_speech():
-        outputs = checked_outputs(json, plot, csv)
+        outputs = checked_outputs(json, plot, csv, plot_kind=plot_kind)
 
         from ...datasets import make_example
         from ...estimators.bip import BIP

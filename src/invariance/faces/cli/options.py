@@ -41,14 +41,22 @@ PlotOption = Annotated[
     ),
 ]
 PlotKindOption = Annotated[
-    PlotKind,
+    PlotKind | None,
     typer.Option(
         help="Of what: inclusion probabilities, coefficients by environment, compatible subsets, or R² against p_inv.",
+        show_default=PlotKind.inclusion.value,
     ),
 ]
 SelectOption = Annotated[str, typer.Option(metavar="RULE", help=f"{RULES.help}.")]
 ThresholdOption = Annotated[
-    float, typer.Option(metavar="P", min=0.0, max=1.0, help="Inclusion probability that --select threshold asks for.")
+    float | None,
+    typer.Option(
+        metavar="P",
+        min=0.0,
+        max=1.0,
+        help="Inclusion probability that --select threshold asks for.",
+        show_default="0.5",
+    ),
 ]
 DeltaOption = Annotated[
     float | None,
@@ -70,8 +78,16 @@ LevelOption = Annotated[
     float | None,
     typer.Option(
         metavar="P",
-        help="Smallest p-value of a subset that counts as invariant.",
+        help="Smallest p-value of a subset that counts as invariant, if some subset reaches it.",
         show_default=f"{_TOLERANCE.level:g}, or {_STRICT.level:g} with --strict",
+    ),
+]
+WeakLevelOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        help="The same where no subset reaches --level; as high as that: no second chance.",
+        show_default=f"{_TOLERANCE.weak_level:g}, or --level with --strict",
     ),
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Test exact invariance: no --delta, no --tau.")]

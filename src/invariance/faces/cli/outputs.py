@@ -24,12 +24,13 @@ _PICTURES = (".png", ".pdf", ".svg")
 
 @dataclass(frozen=True)
 class Outputs:
-    """Files to write, in this order; None where none was asked for."""
+    """Files to write, in this order; None where none was asked for. plot_kind: what the picture is of."""
 
     json: Path | None
     plot: Path | None
     csv: Path | None
-    model: Path | None = None
+    model: Path | None
+    plot_kind: PlotKind
 
 
 def checked_outputs(
@@ -38,8 +39,12 @@ def checked_outputs(
     csv: Path | None = None,
     source: Path | None = None,
     model: Path | None = None,
+    plot_kind: PlotKind | None = None,
 ) -> Outputs:
     """Complete the paths and refuse, before any long computation, those that cannot be written."""
+    if plot is None and plot_kind is not None:
+        kind = plot_kind.value
+        raise OutputError(f"--plot-kind {kind} draws nothing without a file: add --plot {kind}.png")
     given = (json, plot, csv, model)
     json, plot, csv, model = (None if path is None else Path(os.path.expanduser(path)) for path in given)
     if plot is not None:
@@ -57,14 +62,13 @@ def checked_outputs(
         if os.path.realpath(path) in taken:
             raise OutputError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
         taken.add(os.path.realpath(path))
-    return Outputs(json, plot, csv, model)
+    return Outputs(json, plot, csv, model, plot_kind or PlotKind.inclusion)
 
 
 def deliver(
     model: BIP,
     top: int,
     outputs: Outputs,
-    plot_kind: PlotKind = PlotKind.inclusion,
     closing: str = "",
     data: MultiEnvironmentData | None = None,
 ) -> None:
@@ -77,7 +81,7 @@ def deliver(
             save(outputs.json, lambda path: posterior.to_json(path, _with_decision(model)))
             saved.append(f"Saved the posterior and the decision to {outputs.json}")
         if outputs.plot is not None:
-            save(outputs.plot, lambda path: _draw(model, plot_kind, path, data))
+            save(outputs.plot, lambda path: _draw(model, outputs.plot_kind, path, data))
             saved.append(f"Saved the picture to {outputs.plot}")
         if outputs.csv is not None and data is not None:
             save(outputs.csv, lambda path: data.to_frame().to_csv(path, index=False))
