@@ -112,8 +112,8 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         if left.refit is not None and left.refit.best is not None:
             yield (
                 f"Without {left.environment!r} {format_subset(left.refit.best)} is compatible and predicts better (R² "
-                f"{format_r2(left.refit.best_r2, 2)} instead of {format_r2(left.r2, 2)}); this environment alone speaks "
-                "against it."
+                f"{format_r2(left.refit.best_r2, 2)} instead of {format_r2(left.r2, 2)}); this environment alone "
+                "speaks against it."
             )
     if diagnosis.named is not None or diagnosis.decisive:
         yield (
