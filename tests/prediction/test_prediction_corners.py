@@ -11,7 +11,16 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
 
-from invariance import BIP, CoverageWarning, Moments, MultiEnvironmentData, NotInvariantWarning, SettingError, load
+from invariance import (
+    BIP,
+    CoverageWarning,
+    Moments,
+    MultiEnvironmentData,
+    NotInvariantWarning,
+    SettingError,
+    Variational,
+    load,
+)
 from invariance.estimators import bip
 from invariance.estimators.saving import to_plain
 from invariance.prediction.new_environments import LeftOut, NewEnvironments
@@ -141,3 +150,14 @@ def test_a_saved_model_says_that_it_is_not_invariant(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(tmp_path / "invariant.json")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_selections_are_repeated_with_the_random_numbers_of_the_fit() -> None:
+    """Which the fit itself takes from the generator that it was given."""
+    generator = np.random.default_rng(5)
+    generator.random(3)
+    model = BIP(random_state=generator, inference=Variational(iterations=20), progress=False)
+    model.fit(DATA.X, DATA.y, environments=DATA.environment_index)
+    again = model._search.findings(DATA, False)
+    np.testing.assert_array_equal(again.posterior.inclusion, model._findings.posterior.inclusion)

@@ -41,9 +41,7 @@ class EnvironmentChoice:
         if isinstance(drop, str):
             raise DataError(f"drop_environments={drop!r} is a single string: pass drop_environments=[{drop!r}].")
         if not isinstance(drop, Iterable):
-            raise DataError(
-                f"drop_environments={drop!r} is no list of labels: use drop_environments=['a label'] or []."
-            )
+            raise DataError(f"drop_environments={drop!r} is no list: name the labels to leave out in a list.")
         if not isinstance(merge, Mapping):
             raise DataError(
                 f"merge_environments={merge!r} does not say what becomes one: pass "
