@@ -281,8 +281,14 @@ def _not_invariant(findings: Findings, selected: Mask) -> str:
     if np.isnan(p_value):
         reasons = "; ".join(judge.model.unsupported(selected[None]).reasons)
         return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
+    chance = f"{p_value:.2g}" if p_value > 1e-300 else "below 1e-300"
     chosen = (
         f"the selected features {names} do not predict {posterior.outcome_name} alike in all environments (p-value "
-        f"{p_value:.2g}): what is predicted with them may fail in a new one."
+        f"{chance}): what is predicted with them may fail in a new one."
     )
+    if not selected.any():
+        chosen = (
+            f"the selection is empty, and {posterior.outcome_name} itself is not alike in all environments (p-value "
+            f"{chance}): its mean may be another one in a new one."
+        )
     return chosen if verdict is None else f"{verdict.sentence} {CAUSES} T{chosen[1:]}"
