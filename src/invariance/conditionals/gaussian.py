@@ -101,9 +101,11 @@ class GaussianModel(BoundConditional):
         """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows."""
         if self.data is None:
             return np.zeros(len(masks))
-        columns = np.append(self.moments.feature_columns, self.moments.outcome)
+        chosen = self.features.expand(masks)
+        used = np.flatnonzero(chosen.any(axis=0))
+        columns = np.append(self.moments.feature_columns[used], self.moments.outcome)
         within = self.moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
-        return excess_kurtosis(self.data, within, self.features.expand(masks), self.n_jobs)
+        return excess_kurtosis(self.data, used, within, chosen[:, used], self.n_jobs)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""

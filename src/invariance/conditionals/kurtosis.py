@@ -16,16 +16,15 @@ _SINGULAR = 1e-9
 _FEWEST_PER_THREAD = 64
 
 
-def excess_kurtosis(data: MultiEnvironmentData, within: Floats, masks: Mask, n_jobs: int | None = None) -> Floats:
-    """(S,) of the residuals with common slopes and own intercepts of subsets, given by their columns (S, q).
+def excess_kurtosis(
+    data: MultiEnvironmentData, used: Integers, within: Floats, masks: Mask, n_jobs: int | None = None
+) -> Floats:
+    """(S,) of the residuals with common slopes and own intercepts of subsets (S, k) of the columns `used` (k,).
 
-    within (q+1, q+1): sum over environments of the centred products of the columns and, last, the outcome.
+    within (k+1, k+1): sum over environments of the centred products of these and, last, the outcome.
     """
-    used = np.flatnonzero(masks.any(axis=0))
-    kept = np.append(used, masks.shape[1])
-    gram = within[np.ix_(kept, kept)]
-    columns = _centred(data, used, np.sqrt(gram[-1, -1] / data.n_rows))
-    chosen = masks[:, used] & (np.diagonal(gram)[:-1] > 0.0)
+    columns = _centred(data, used, np.sqrt(within[-1, -1] / data.n_rows))
+    chosen = masks & (np.diagonal(within)[:-1] > 0.0)
     squares, fourths = np.empty((2, len(masks)))
     pieces = min(n_workers(n_jobs), max(1, len(masks) // _FEWEST_PER_THREAD))
     bounds = np.linspace(0, len(masks), pieces + 1).astype(int)
@@ -33,7 +32,7 @@ def excess_kurtosis(data: MultiEnvironmentData, within: Floats, masks: Mask, n_j
     def one(piece: int) -> None:
         part = slice(bounds[piece], bounds[piece + 1])
         starts, members = as_lists(chosen[part])
-        slopes = _common_slopes(gram, columns, starts, members)
+        slopes = _common_slopes(within, columns, starts, members)
         residual_powers(columns, slopes, starts, members, squares[part], fourths[part])
 
     for _ in ordered_map(one, range(pieces), pieces):
