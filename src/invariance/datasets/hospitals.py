@@ -1,11 +1,11 @@
-"""Small data sets whose truth is known."""
+"""Invented blood pressures in hospitals, whose causes are known."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ._tools.arrays import Floats
-from .data.multi_environment import MultiEnvironmentData
+from .._tools.arrays import Floats
+from ..data.multi_environment import MultiEnvironmentData
 
 _CAUSES = ("age", "exercise", "smoking")
 _FEATURES = ("age", "pulse", "exercise", "smoking", "medication", "salt", "visits", "sleep")

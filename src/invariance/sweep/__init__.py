@@ -1,0 +1,1 @@
+"""One fit for each outcome column, over second moments that all of them share."""
