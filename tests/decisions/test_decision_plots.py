@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
-from test_decision import broken, decided, made
 
+from decision_cases import broken, decided, made
 from invariance.decisions.decision import Decision
 from invariance.decisions.plots import PICTURES, plot_coefficients, plot_frontier, plot_subsets, save_picture
 from posteriors import run_without_package_init
