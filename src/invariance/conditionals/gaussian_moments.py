@@ -23,10 +23,11 @@ from ..kernels.subset_tree import settle
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from .base import Prediction, Weigh
-from .gaussian import PIVOT_TOLERANCE, GaussianModel, group_weights, inverse_scales
+from .gaussian import GaussianModel, group_weights, inverse_scales
 from .gaussian_fit import LinearFit, fit_from_moments, fit_from_rows
 from .gaussian_walk import GaussianWalk
 from .invariance_test import Residuals
+from .pivots import PIVOT_TOLERANCE
 from .row_groups import always_decidable, compressed_rows, no_rows
 from .screen import GaussianScreen, Limits
 from .support import Unsupported, find_causes, reasons_of, too_few_rows

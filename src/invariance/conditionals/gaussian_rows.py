@@ -19,10 +19,11 @@ from ..kernels.group_rows import GroupRows
 from ..kernels.subset_cholesky import subset_log_ratio
 from ..moments.moments import Moments
 from .base import Prediction
-from .gaussian import PIVOT_TOLERANCE, GaussianModel, group_weights, inverse_scales
+from .gaussian import GaussianModel, group_weights, inverse_scales
 from .gaussian_fit import LinearFit, fit_from_rows
 from .gaussian_moments import GaussianFromMoments
 from .invariance_test import Residuals
+from .pivots import PIVOT_TOLERANCE
 from .support import Unsupported
 
 _CACHE_BYTES = 2.5e8
