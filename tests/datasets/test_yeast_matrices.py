@@ -80,6 +80,12 @@ class TestR:
         assert found.deleted[4:] == names
         assert "Deleted and not measured: YOR999W." in found.describe()
 
+    def test_no_gene_that_is_measured(self, tmp_path: Path) -> None:
+        changed = {"intpos": None, "mutantnames": r_strings(["gal1", "abf1", "arg5"])}
+        file = save_r(tmp_path / "k.RData", data=members(**changed))
+        with pytest.warns(DataWarning, match="No deleted gene is among the measured ones"):
+            load_yeast(file)
+
     def test_same_sample_twice(self, tmp_path: Path) -> None:
         obs = VALUES[:4].copy()
         obs[2] = obs[0]

@@ -126,6 +126,15 @@ def test_names_the_files_do_not_tell(tmp_path: Path) -> None:
     assert load(tmp_path, table, names={"HSN1": "YAL001C"}).deleted[6] == "YAL001C"
 
 
+def test_names_of_most_genes_are_not_told(tmp_path: Path) -> None:
+    table = TextTable(["gal1-del vs. wt", "abf1-del vs. wt", "yal001c-del vs. wt"], expression(3, ()), symbols=None)
+    with pytest.raises(DataError, match=r"genes 'gal1', 'abf1'\. Take .* names=\{'gal1': '\.\.\.'\}"):
+        load(tmp_path, table)
+    names = {"gal1": "YBR020W", "abf1": "YKL112W"}
+    with pytest.warns(DataWarning, match="do not seem to belong"):
+        assert load(tmp_path, table, names=names).deleted[:3] == ("YBR020W", "YKL112W", "YAL001C")
+
+
 def test_what_is_no_single_deletion(tmp_path: Path) -> None:
     extra = ("gal1-del abf1-del vs. wt", "abf1-oe vs. wt", "gal1-del vs. abf1-del")
     with pytest.warns(DataWarning) as caught:

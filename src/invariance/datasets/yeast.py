@@ -68,6 +68,8 @@ def load_yeast(*paths: PathLike, names: Mapping[str, str] | None = None) -> Dele
         table.values, table.genes, table.samples, table.deleted, (*notes, *(check.text for check in checks))
     )
     complaints = [*table.warnings, *(check.text for check in checks if check.doubtful)]
+    if np.isnan(deletions.silenced):
+        complaints.append("No deleted gene is among the measured ones: do both have systematic names?")
     if deletions.silenced < 0.5:
         complaints.append(
             f"Only in {deletions.silenced:.0%} of the deletions is the deleted gene below all wild types: the names of "

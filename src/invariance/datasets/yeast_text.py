@@ -73,8 +73,8 @@ def _read(file: Path) -> _Part:
         columns = [j for j, kind in enumerate(kinds) if kind == "M"]
         if not columns or len(conditions) != len(kinds):
             raise DataError(
-                f"{file.name} is not a deleteome_*.txt or limma_MARG_*.txt file: its second line should say which columns "
-                "are M and which A, with tabs between them."
+                f"{file.name} is not a deleteome_*.txt or limma_MARG_*.txt file: its second line should say "
+                "which columns are M and which A, with tabs between them."
             )
         gene = conditions.index(_SYSTEMATIC_NAME) if _SYSTEMATIC_NAME in conditions else 0
         symbol = conditions.index(_GENE_SYMBOL) if _GENE_SYMBOL in conditions else None
@@ -90,7 +90,7 @@ def _read(file: Path) -> _Part:
             if number > header:
                 genes.append(cells[gene].strip())
                 symbols.append("" if symbol is None else cells[symbol].strip())
-                values.append([_number(cells[j], where, j) for j in columns])
+                values.append(_numbers(cells, columns, where))
             elif looks_systematic(cells[gene]):
                 raise DataError(f"{where} is gene {cells[gene]!r}, where {header} lines should be above the genes.")
     if not genes:
@@ -102,15 +102,20 @@ def _cells(line: str) -> list[str]:
     return line.rstrip("\n").split("\t")
 
 
-def _number(cell: str, where: str, column: int) -> float:
+def _numbers(cells: list[str], columns: list[int], where: str) -> Floats:
+    try:
+        return np.array([float(cells[j]) for j in columns])
+    except ValueError:
+        return np.array([_number(cells[j], f"{where}, column {j + 1:,}") for j in columns])
+
+
+def _number(cell: str, where: str) -> float:
+    if cell.strip() in _MISSING:
+        return np.nan
     try:
         return float(cell)
     except ValueError:
-        if cell.strip() in _MISSING:
-            return np.nan
-        raise DataError(
-            f"{where}, column {column + 1:,}: {cell!r} is no number; write NA where one is missing."
-        ) from None
+        raise DataError(f"{where}: {cell!r} is no number; write NA where one is missing.") from None
 
 
 def _common_genes(
@@ -192,16 +197,22 @@ def _complete(values: Floats, genes: Sequence[str], samples: Sequence[str], warn
 
 def _deleted_genes(understood: Sequence[Condition], called: GeneNames, warnings: list[str]) -> tuple[str | None, ...]:
     deleted: list[str | None] = []
-    unknown: dict[str, None] = {}
+    unknown: list[str] = []
     for condition in understood:
         found = None if condition.gene is None else called.systematic(condition.gene)
         if condition.gene is not None and found is None:
             found = condition.gene.upper()
-            unknown[condition.gene] = None
+            unknown.append(condition.gene)
         deleted.append(found)
-    if unknown:
-        warnings.append(
-            f"The files do not tell the systematic names of deleted genes {quoted(unknown)}. Their samples stay, but "
-            f"nothing connects them with the gene: pass names={{{next(iter(unknown))!r}: '...'}}, with every such gene."
+    if not unknown:
+        return tuple(deleted)
+    message = (
+        f"The files do not tell the systematic names of deleted genes {quoted(dict.fromkeys(unknown))}. %s "
+        f"names={{{unknown[0]!r}: '...'}}, with every such gene."
+    )
+    if 2 * len(unknown) > len(deleted) - deleted.count(None):
+        raise DataError(
+            message % "Take the deletions from deleteome_all_mutants_controls.txt, which tells them, or pass"
         )
+    warnings.append(message % "Their samples stay, but nothing connects them with the gene: pass")
     return tuple(deleted)
