@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from invariance.datasets import load_yeast
+from invariance.datasets import load_yeast, yeast
 from invariance.exceptions import DataError, DataWarning, MissingFileError
 from yeast_files import GENES, expression, r_integers, r_list, r_matrix, r_strings, save_r
 
@@ -53,6 +53,11 @@ class TestR:
         assert "in 100% of the deletions" in text
         assert "262 wild types, 1,479 deletions and 6,170 genes: this is another one, or a part of it." in text
         assert "none is published to compare it with" in text
+
+    def test_published_shape(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, count in (("WILD_TYPES", 4), ("DELETIONS", 3), ("GENES", 6)):
+            monkeypatch.setattr(yeast, name, count)
+        assert ": so has this one." in load_yeast(save_r(tmp_path / "k.RData", data=members())).describe()
 
     @pytest.mark.parametrize(
         "left_out",
@@ -107,6 +112,7 @@ class TestR:
                 "intpos reaches from 0 to 3, but counts from 1 to 6",
             ),
             ({"intpos": r_integers([1, 2, 7]), "mutantnames": None}, "reaches from 1 to 7"),
+            ({"intpos": r_matrix(np.array([[1, np.nan, 2]])), "mutantnames": None}, "reaches from nan to nan"),
             ({"intpos": r_integers([2, 3, 4])}, "intpos and mutantnames disagree, first 'YKL112W' and 'YML100W'"),
             ({"mutantnames": r_strings(MUTANTS[:2])}, "disagree, first 3 and 2 deletions"),
             ({"genenames": r_strings(GENES[:5])}, "5 gene names and 3 deletions, which do not fit .* 4 × 6 .* 3 × 6"),
@@ -136,13 +142,15 @@ class TestR:
         whole = file.read_bytes()
         for share in (0.2, 0.5, 0.97):
             file.write_bytes(whole[: int(share * len(whole))])
-            with pytest.raises(DataError, match=r"k.RData cannot be read as R data: .* Check that the file is whole"):
+            with pytest.raises(
+                DataError, match=r"k.RData cannot be read as R data: .* Is the file whole\?.*https://deleteome"
+            ):
                 load_yeast(file)
 
     def test_cut_off_before_it_was_packed(self, tmp_path: Path) -> None:
         file = save_r(tmp_path / "k.RData", data=members())
         file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes())[:-200]))
-        with pytest.raises(DataError, match="Check that the file is whole"):
+        with pytest.raises(DataError, match=r"Is the file whole\?"):
             load_yeast(file)
 
     def test_packed_text(self, tmp_path: Path) -> None:
@@ -217,7 +225,7 @@ class TestHDF5:
     def test_cut_off(self, tmp_path: Path, h5py) -> None:
         file = self.write(h5py, tmp_path / "k.h5")
         file.write_bytes(file.read_bytes()[:-500])
-        with pytest.raises(DataError, match=r"k.h5 cannot be read as HDF5: .* Check that the file is whole"):
+        with pytest.raises(DataError, match=r"k.h5 cannot be read as HDF5: .* Is the file whole\?.*https://deleteome"):
             load_yeast(file)
 
     def test_reader_is_not_installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

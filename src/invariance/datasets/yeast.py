@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,14 +15,9 @@ from .._tools.arrays import Floats
 from ..data.checks import listing, warn
 from ..data.deletions import Deletions
 from ..exceptions import DataError, MissingFileError
-from .yeast_table import YeastTable
+from .yeast_table import DELETIONS, GENES, MATRIX, ORIGIN, WILD_TYPES, YeastTable
 
 PathLike = str | os.PathLike[str]
-ORIGIN = (
-    "The files come from https://deleteome.holstegelab.nl (Downloads; Kemmeren.RData and limma_MARG_*.txt under Causal "
-    "inference), and are not downloaded by this package."
-)
-_WILD_TYPES, _DELETIONS, _GENES = 262, 1479, 6170  # of Kemmeren.RData
 _R_BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"RDX")
 _HDF5_BEGINNING = b"\x89HDF"
 _ZIP_BEGINNING = b"PK"
@@ -104,12 +100,9 @@ def _read(files: list[Path], names: Mapping[str, str] | None) -> YeastTable:
 
     table = read_hdf5(files[0]) if kinds == {"hdf5"} else read_rdata(files[0])
     wild_types = table.deleted.count(None)
-    fits = (wild_types, len(table.deleted) - wild_types, len(table.genes)) == (_WILD_TYPES, _DELETIONS, _GENES)
-    note = (
-        f"The published matrix has {_WILD_TYPES:,} wild types, {_DELETIONS:,} deletions and {_GENES:,} genes: "
-        f"{'so has this one' if fits else 'this is another one, or a part of it'}."
-    )
-    return YeastTable(table.values, table.genes, table.samples, table.deleted, (*table.notes, note), table.warnings)
+    fits = (wild_types, len(table.deleted) - wild_types, len(table.genes)) == (WILD_TYPES, DELETIONS, GENES)
+    verdict = "so has this one" if fits else "this is another one, or a part of it"
+    return replace(table, notes=(*table.notes, f"The published matrix has {MATRIX}: {verdict}."))
 
 
 def _kind(file: Path) -> str:

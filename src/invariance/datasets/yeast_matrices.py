@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import lzma
 import warnings
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,7 @@ import numpy as np
 from .._tools.arrays import Floats
 from ..data.checks import quoted
 from ..exceptions import DataError
-from .yeast_table import YeastTable, numbered
+from .yeast_table import ORIGIN, YeastTable, numbered
 
 if TYPE_CHECKING:
     import h5py
@@ -54,7 +52,7 @@ def read_hdf5(file: Path) -> YeastTable:
             wild, mutated = (_floats(_dataset(file, source, name)) for name in ("obser/data", "inter/data"))
             genes, mutants = (_names(_dataset(file, source, name)) for name in ("ids/genes", "ids/mutants"))
     except OSError as error:
-        raise DataError(f"{file.name} cannot be read as HDF5: {error}. Check that the file is whole.") from error
+        raise DataError(f"{file.name} cannot be read as HDF5: {error}. Is the file whole? {ORIGIN}") from error
     wild, mutated, note = _samples_first(file, wild, mutated, genes, mutants, True)
     return _joined(wild, mutated, genes, mutants, None, note)
 
@@ -71,13 +69,15 @@ def _r_list(file: Path) -> dict[str, Any]:
             objects = rdata.read_rda(file, default_encoding="utf-8")
     except NotImplementedError as error:
         raise DataError(
-            f"{file.name} is not a file that R saved ({error}). If it is a packed text file, unpack it first."
+            f"{file.name} is not a file that R saved ({error}). If it is a packed text file, unpack it first. {ORIGIN}"
         ) from error
-    except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as error:
-        raise DataError(f"{file.name} cannot be read as R data: {error}. Check that the file is whole.") from error
+    except Exception as error:  # whatever the bytes of a damaged file lead the reader to
+        raise DataError(f"{file.name} cannot be read as R data: {error}. Is the file whole? {ORIGIN}") from error
     lists = [found for found in objects.values() if isinstance(found, dict) and {"obs", "int"} <= set(found)]
     if len(lists) != 1:
-        raise DataError(f"{file.name} should hold one list with obs and int; its objects are {quoted(objects)}.")
+        raise DataError(
+            f"{file.name} should hold one list with obs and int; its objects are {quoted(objects)}. {ORIGIN}"
+        )
     return {str(name): member for name, member in lists[0].items()}
 
 
@@ -85,7 +85,7 @@ def _dataset(file: Path, source: h5py.File, name: str) -> Any:
     if name not in source:
         found: list[str] = []
         source.visit(found.append)
-        raise DataError(f"{file.name} has no {name}; it holds {quoted(found)}.")
+        raise DataError(f"{file.name} has no {name}; it holds {quoted(found)}. {ORIGIN}")
     return source[name][()]
 
 
@@ -97,7 +97,7 @@ def _mutants(file: Path, members: Mapping[str, Any], genes: list[str]) -> list[s
             raise DataError(f"{file.name} does not say which genes are deleted: it has neither intpos nor mutantnames.")
         return named
     positions = np.asarray(members["intpos"]).ravel()
-    if positions.min(initial=1) < 1 or positions.max(initial=1) > len(genes):
+    if not np.all((positions >= 1) & (positions <= len(genes))):
         raise DataError(
             f"{file.name}: intpos reaches from {positions.min()} to {positions.max()}, but counts from 1 to "
             f"{len(genes)}, the number of genes."

@@ -13,7 +13,7 @@ from ..data.checks import listing, quoted
 from ..exceptions import DataError
 from .conditions import Condition, Kind, understand
 from .gene_names import GeneNames, looks_systematic
-from .yeast_table import YeastTable, numbered
+from .yeast_table import ORIGIN, YeastTable, numbered
 
 _MISSING = ("", "NA")
 _SYSTEMATIC_NAME, _GENE_SYMBOL = "systematicName", "geneSymbol"
@@ -74,7 +74,7 @@ def _read(file: Path) -> _Part:
         if not columns or len(conditions) != len(kinds):
             raise DataError(
                 f"{file.name} is not a deleteome_*.txt or limma_MARG_*.txt file: its second line should say "
-                "which columns are M and which A, with tabs between them."
+                f"which columns are M and which A, with tabs between them. {ORIGIN}"
             )
         gene = conditions.index(_SYSTEMATIC_NAME) if _SYSTEMATIC_NAME in conditions else 0
         symbol = conditions.index(_GENE_SYMBOL) if _GENE_SYMBOL in conditions else None
@@ -85,7 +85,8 @@ def _read(file: Path) -> _Part:
             where = f"{file.name}, line {number:,}"
             if len(cells) != len(conditions):
                 raise DataError(
-                    f"{where}: {len(cells):,} cells, where the first line has {len(conditions):,}. The file is damaged."
+                    f"{where}: {len(cells):,} cells, where the first line has {len(conditions):,}. "
+                    f"The file is damaged. {ORIGIN}"
                 )
             if number > header:
                 genes.append(cells[gene].strip())
@@ -94,7 +95,7 @@ def _read(file: Path) -> _Part:
             elif looks_systematic(cells[gene]):
                 raise DataError(f"{where} is gene {cells[gene]!r}, where {header} lines should be above the genes.")
     if not genes:
-        raise DataError(f"{file.name} ends before the first gene. The file is damaged.")
+        raise DataError(f"{file.name} ends before the first gene. The file is damaged. {ORIGIN}")
     return _Part(file.name, np.array(values).T, tuple(conditions[j] for j in columns), tuple(genes), tuple(symbols))
 
 
