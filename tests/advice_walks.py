@@ -571,6 +571,7 @@ IN_WORDS = (
     "is a posterior, from which nothing is predicted",
     "is not a saved model: its format is not {}",
     "the saved model has a regressor, which predict_with={} cannot average",
+    "The files do not tell the systematic names of deleted genes",  # tests/datasets/test_yeast_text.py
     "the saved regressor holds types",  # tests/estimators/test_saved.py
     "the model has a regressor of its own and no average: leave --average out",
     "fit_moments needs Moments",  # tests/data/test_features.py
