@@ -225,6 +225,10 @@ class GaussianFromMoments(GaussianModel):
         """Columns of the moments that features `members` (k,) stand for."""
         return self.moments.feature_columns[self.features.columns_of(members)].astype(np.int64)
 
+    def scoring_by_moments(self) -> Scoring:
+        """Without the rows."""
+        return self._from_moments
+
     def scoring_by_rows(self) -> Scoring:
         """With the rows, which take longer to prepare, for what second moments cannot decide."""
         return self._scoring
