@@ -41,8 +41,9 @@ class PriorTerms:
 
     def log_prior(self, draws: Mask) -> Floats:
         """(S,) of draws (S, f) over the free features; -inf for draws that are too large"""
-        weight = np.append(self.log_size_weight, -np.inf)[np.minimum(draws.sum(axis=1), len(self.log_size_weight))]
-        return draws @ self.log_odds + weight + self.constant
+        sizes = np.count_nonzero(draws, axis=1)
+        weight = np.append(self.log_size_weight, -np.inf)[np.minimum(sizes, len(self.log_size_weight))]
+        return (draws @ self.log_odds if self.log_odds.any() else 0.0) + weight + self.constant
 
 
 @dataclass(frozen=True, eq=False)
