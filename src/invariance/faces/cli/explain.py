@@ -10,36 +10,18 @@ import typer
 
 from ..._tools.layout import wrap
 from .advice import for_command_line
-from .console import plain_speech, show
-from .inputs import Choice, Table, bip_of
+from .console import plain_speech
+from .inputs import ModelOptions, TableOptions
 from .names import read_names
+from .option_groups import with_option_groups
 from .options import (
-    CategoricalOption,
-    DeltaOption,
-    DropEnvironmentOption,
     EnvironmentOption,
-    ExcludeOption,
-    FeaturesOption,
     FileArgument,
-    InferenceOption,
     JobsOption,
-    LevelOption,
-    MaxSizeOption,
-    MergeOption,
-    MinRowsOption,
-    Missing,
-    MissingOption,
-    NumericOption,
     OutcomeOption,
-    PriorOption,
     SeedOption,
-    SelectOption,
-    StrictOption,
-    TauOption,
-    ThresholdOption,
-    WeakLevelOption,
 )
-from .outputs import checked_outputs, save
+from .outputs import checked_outputs, deliver_report
 
 if TYPE_CHECKING:
     from ..._tools.arrays import Mask
@@ -59,6 +41,7 @@ def explain(
     file: FileArgument,
     outcome: OutcomeOption,
     environment: EnvironmentOption,
+    *,
     subset: Annotated[
         str | None,
         typer.Option(metavar="A,B,C", help='Features to look at; "" is none.', show_default="those selected"),
@@ -67,24 +50,8 @@ def explain(
         bool | None,
         typer.Option(help="Fit again without each environment.", show_default="where all subsets are scored"),
     ] = None,
-    features: FeaturesOption = None,
-    exclude: ExcludeOption = None,
-    categorical: CategoricalOption = None,
-    numeric: NumericOption = None,
-    min_rows: MinRowsOption = 0,
-    drop_environment: DropEnvironmentOption = None,
-    merge: MergeOption = None,
-    max_size: MaxSizeOption = None,
-    prior: PriorOption = "uniform",
-    inference: InferenceOption = "auto",
-    select: SelectOption = "predictive",
-    threshold: ThresholdOption = None,
-    delta: DeltaOption = None,
-    tau: TauOption = None,
-    level: LevelOption = None,
-    weak_level: WeakLevelOption = None,
-    strict: StrictOption = False,
-    missing: MissingOption = Missing.error,
+    table: TableOptions,
+    settings: ModelOptions,
     json: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Save the diagnosis as JSON.", show_default=False)
     ] = None,
@@ -105,28 +72,15 @@ def explain(
     """
     with plain_speech():
         from ...decisions.diagnosis_text import as_text
+        from ...decisions.environment_plot import save_environments
 
         outputs = checked_outputs(json, plot, source=file)
-        choice = Choice(select, threshold, delta, tau, level, weak_level, strict)
-        model = bip_of(prior, max_size, inference, choice, jobs, seed)
-        columns = features, exclude, categorical, numeric
-        data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
+        model = settings.bip(jobs, seed)
+        data = table.read(file, outcome, environment)
         chosen = None if subset is None else _named(subset, data)
         diagnosis = model.fit_data(data).diagnose(chosen, "auto" if leave_out is None else leave_out)
-        saved = []
-        try:
-            if outputs.json is not None:
-                save(outputs.json, diagnosis.to_json)
-                saved.append(f"Saved the diagnosis to {outputs.json}")
-            if outputs.plot is not None:
-                from ...decisions.environment_plot import save_environments
-
-                save(outputs.plot, lambda path: save_environments(diagnosis, path))
-                saved.append(f"Saved the picture to {outputs.plot}")
-        finally:
-            show("\n\n".join([as_text(diagnosis, for_command_line), *_notes(data.losses)]))
-        if saved:
-            show("\n" + "\n".join(saved))
+        text = "\n\n".join([as_text(diagnosis, for_command_line), *_notes(data.losses)])
+        deliver_report(text, "diagnosis", diagnosis.to_json, lambda path: save_environments(diagnosis, path), outputs)
 
 
 def _named(subset: str, data: MultiEnvironmentData) -> Mask:
@@ -147,4 +101,4 @@ def _notes(losses: tuple[str, ...]) -> Iterator[str]:
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog=_EXAMPLES)(explain)
+    app.command(epilog=_EXAMPLES)(with_option_groups(explain))

@@ -1,4 +1,4 @@
-"""What commands that take a table make of their options: the data, and the model."""
+"""The options of commands that fit a table, in groups, and what is made of them: the data, and the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .names import read_merges, read_names
-from .options import Missing
+from .options import (
+    CategoricalOption,
+    DeltaOption,
+    DropEnvironmentOption,
+    ExcludeOption,
+    FeaturesOption,
+    InferenceOption,
+    LevelOption,
+    MaxSizeOption,
+    MergeOption,
+    MinRowsOption,
+    Missing,
+    MissingOption,
+    NumericOption,
+    PriorOption,
+    SelectOption,
+    StrictOption,
+    TauOption,
+    ThresholdOption,
+    WeakLevelOption,
+)
 
 if TYPE_CHECKING:
     from ...conditionals.tolerance import Tolerance
@@ -15,37 +35,69 @@ if TYPE_CHECKING:
     from ...estimators.bip import BIP
 
 
-def bip_of(prior: str, max_size: int | None, inference: str, choice: Choice, jobs: int | None, seed: int) -> BIP:
-    from ...estimators.bip import BIP
-    from ...inference.parsing import parse_inference
-    from ...priors.parsing import parse_prior
+@dataclass(frozen=True)
+class TableOptions:
+    """What of a table is used, and as what."""
 
-    belief, engine = parse_prior(prior, max_size), parse_inference(inference)
-    return BIP(prior=belief, inference=engine, n_jobs=jobs or -1, random_state=seed, **choice.settings())
+    features: FeaturesOption = None
+    exclude: ExcludeOption = None
+    categorical: CategoricalOption = None
+    numeric: NumericOption = None
+    missing: MissingOption = Missing.error
+    min_rows: MinRowsOption = 0
+    drop_environment: DropEnvironmentOption = None
+    merge: MergeOption = None
+
+    def read(self, file: Path, outcome: str, environment: str) -> MultiEnvironmentData:
+        from ...data.multi_environment import MultiEnvironmentData
+
+        return MultiEnvironmentData.from_table(
+            file,
+            outcome,
+            environment,
+            features=None if self.features is None else read_names(self.features),
+            missing=self.missing.value,
+            exclude=read_names(self.exclude),
+            categorical=read_names(self.categorical) or "auto",
+            numeric=read_names(self.numeric),
+            drop_environments=read_names(self.drop_environment),
+            merge_environments=read_merges(self.merge),
+            min_rows=self.min_rows,
+        )
 
 
 @dataclass(frozen=True)
-class Choice:
-    """How features are selected, as the options are typed."""
+class ModelOptions:
+    """How subsets are weighed and features selected."""
 
-    select: str
-    threshold: float | None
-    delta: float | None
-    tau: float | None
-    level: float | None
-    weak_level: float | None
-    strict: bool
+    max_size: MaxSizeOption = None
+    prior: PriorOption = "uniform"
+    inference: InferenceOption = "auto"
+    select: SelectOption = "predictive"
+    threshold: ThresholdOption = None
+    delta: DeltaOption = None
+    tau: TauOption = None
+    level: LevelOption = None
+    weak_level: WeakLevelOption = None
+    strict: StrictOption = False
 
-    def settings(self) -> dict[str, Any]:
-        """Of the estimator."""
+    def bip(self, jobs: int | None, seed: int) -> BIP:
+        from ...estimators.bip import BIP
+        from ...inference.parsing import parse_inference
+        from ...priors.parsing import parse_prior
+
+        belief, engine = parse_prior(self.prior, self.max_size), parse_inference(self.inference)
+        rule, tolerance = self._rule(), self._tolerance()
+        return BIP(prior=belief, inference=engine, tolerance=tolerance, n_jobs=jobs or -1, random_state=seed, **rule)
+
+    def _rule(self) -> dict[str, Any]:
         from ...exceptions import SettingError
 
-        rule: dict[str, Any] = {"select": self.select}
-        if self.threshold is not None:
-            if self.select != "threshold":
-                raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
-            rule["threshold"] = self.threshold
-        return rule | {"tolerance": self._tolerance()}
+        if self.threshold is None:
+            return {"select": self.select}
+        if self.select != "threshold":
+            raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
+        return {"select": self.select, "threshold": self.threshold}
 
     def _tolerance(self) -> Tolerance:
         from ...conditionals.tolerance import Tolerance
@@ -56,37 +108,3 @@ class Choice:
         default = Tolerance() if not self.strict else Tolerance.strict(*() if self.level is None else (self.level,))
         asked = {"delta": self.delta, "tau": self.tau, "level": self.level, "weak_level": self.weak_level}
         return replace(default, **{name: value for name, value in asked.items() if value is not None})
-
-
-@dataclass(frozen=True)
-class Table:
-    """Options as they are typed."""
-
-    file: Path
-    outcome: str
-    environment: str
-    missing: Missing
-    features: str | None
-    exclude: str | None
-    categorical: str | None
-    numeric: str | None
-    min_rows: int
-    drop_environment: str | None
-    merge: str | None
-
-    def read(self) -> MultiEnvironmentData:
-        from ...data.multi_environment import MultiEnvironmentData
-
-        return MultiEnvironmentData.from_table(
-            self.file,
-            self.outcome,
-            self.environment,
-            features=None if self.features is None else read_names(self.features),
-            missing=self.missing.value,
-            exclude=read_names(self.exclude),
-            categorical=read_names(self.categorical) or "auto",
-            numeric=read_names(self.numeric),
-            drop_environments=read_names(self.drop_environment),
-            merge_environments=read_merges(self.merge),
-            min_rows=self.min_rows,
-        )

@@ -16,38 +16,20 @@ from ...baselines.registry import listing, remarks
 from .advice import comparison_for_command_line
 from .console import plain_speech, say, show
 from .explain import register as register_explain
-from .inputs import Choice, Table, bip_of
+from .inputs import ModelOptions, TableOptions
+from .option_groups import with_option_groups
 from .options import (
-    CategoricalOption,
-    DeltaOption,
-    DropEnvironmentOption,
     EnvironmentOption,
-    ExcludeOption,
-    FeaturesOption,
     FileArgument,
-    InferenceOption,
     JobsOption,
     JsonOption,
-    LevelOption,
-    MaxSizeOption,
-    MergeOption,
-    MinRowsOption,
-    Missing,
-    MissingOption,
-    NumericOption,
     OutcomeOption,
     PlotKindOption,
     PlotOption,
-    PriorOption,
     SaveOption,
     SeedOption,
-    SelectOption,
-    StrictOption,
-    TauOption,
-    ThresholdOption,
-    WeakLevelOption,
 )
-from .outputs import checked_outputs, deliver, save
+from .outputs import checked_outputs, deliver, deliver_report, save
 from .predict import register as register_predict
 from .studies import register
 
@@ -148,29 +130,15 @@ def start(
 
 
 @app.command(epilog=_FIT_EXAMPLES)
+@with_option_groups
 def fit(
     file: FileArgument,
     outcome: OutcomeOption,
     environment: EnvironmentOption,
-    features: FeaturesOption = None,
-    exclude: ExcludeOption = None,
-    categorical: CategoricalOption = None,
-    numeric: NumericOption = None,
-    min_rows: MinRowsOption = 0,
-    drop_environment: DropEnvironmentOption = None,
-    merge: MergeOption = None,
-    max_size: MaxSizeOption = None,
-    prior: PriorOption = "uniform",
-    inference: InferenceOption = "auto",
-    select: SelectOption = "predictive",
-    threshold: ThresholdOption = None,
-    delta: DeltaOption = None,
-    tau: TauOption = None,
-    level: LevelOption = None,
-    weak_level: WeakLevelOption = None,
-    strict: StrictOption = False,
+    *,
+    table: TableOptions,
+    settings: ModelOptions,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many subsets to list.")] = 10,
-    missing: MissingOption = Missing.error,
     json: JsonOption = None,
     plot: PlotOption = None,
     plot_kind: PlotKindOption = None,
@@ -185,10 +153,8 @@ def fit(
     """
     with plain_speech():
         outputs = checked_outputs(json, plot, source=file, model=save_to, plot_kind=plot_kind)
-        choice = Choice(select, threshold, delta, tau, level, weak_level, strict)
-        model = bip_of(prior, max_size, inference, choice, jobs, seed)
-        columns = features, exclude, categorical, numeric
-        data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
+        model = settings.bip(jobs, seed)
+        data = table.read(file, outcome, environment)
         deliver(model.fit_data(data), top, outputs)
         if outputs.model is not None:
             save(outputs.model, model.save)
@@ -196,17 +162,13 @@ def fit(
 
 
 @app.command(epilog=_COMPARE_EXAMPLES)
+@with_option_groups
 def compare(
     file: FileArgument,
     outcome: OutcomeOption,
     environment: EnvironmentOption,
-    features: FeaturesOption = None,
-    exclude: ExcludeOption = None,
-    categorical: CategoricalOption = None,
-    numeric: NumericOption = None,
-    min_rows: MinRowsOption = 0,
-    drop_environment: DropEnvironmentOption = None,
-    merge: MergeOption = None,
+    *,
+    table: TableOptions,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -215,17 +177,7 @@ def compare(
             show_default="all but those for simulations",
         ),
     ] = None,
-    max_size: MaxSizeOption = None,
-    prior: PriorOption = "uniform",
-    inference: InferenceOption = "auto",
-    select: SelectOption = "predictive",
-    threshold: ThresholdOption = None,
-    delta: DeltaOption = None,
-    tau: TauOption = None,
-    level: LevelOption = None,
-    weak_level: WeakLevelOption = None,
-    strict: StrictOption = False,
-    missing: MissingOption = Missing.error,
+    settings: ModelOptions,
     json: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Save the comparison as JSON.", show_default=False)
     ] = None,
@@ -243,28 +195,15 @@ def compare(
     """
     with plain_speech():
         outputs = checked_outputs(json, plot, source=file)
-        choice = Choice(select, threshold, delta, tau, level, weak_level, strict)
-        bip = bip_of(prior, max_size, inference, choice, jobs, seed)
-        columns = features, exclude, categorical, numeric
-        data = Table(file, outcome, environment, missing, *columns, min_rows, drop_environment, merge).read()
+        bip = settings.bip(jobs, seed)
+        data = table.read(file, outcome, environment)
 
         from ...comparison.comparison import compare as run_methods
+        from ...comparison.plot import save_comparison
 
         result = run_methods(data, methods, bip)
-        saved = []
-        try:
-            if outputs.json is not None:
-                save(outputs.json, result.to_json)
-                saved.append(f"Saved the comparison to {outputs.json}")
-            if outputs.plot is not None:
-                from ...comparison.plot import save_comparison
-
-                save(outputs.plot, lambda path: save_comparison(result, path))
-                saved.append(f"Saved the picture to {outputs.plot}")
-        finally:
-            show(str(comparison_for_command_line(result)))
-        if saved:
-            show("\n" + "\n".join(saved))
+        text = str(comparison_for_command_line(result))
+        deliver_report(text, "comparison", result.to_json, lambda path: save_comparison(result, path), outputs)
 
 
 register_explain(app)

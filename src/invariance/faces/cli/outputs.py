@@ -93,6 +93,24 @@ def deliver(
             show(f"\n{paragraph}")
 
 
+def deliver_report(
+    text: str, what: str, write_json: Callable[[Path], object], draw: Callable[[Path], object], outputs: Outputs
+) -> None:
+    """Save a report, print it (also when saving fails) and say where the files are."""
+    saved = []
+    try:
+        if outputs.json is not None:
+            save(outputs.json, write_json)
+            saved.append(f"Saved the {what} to {outputs.json}")
+        if outputs.plot is not None:
+            save(outputs.plot, draw)
+            saved.append(f"Saved the picture to {outputs.plot}")
+    finally:
+        show(text)
+    if saved:
+        show("\n" + "\n".join(saved))
+
+
 def _with_decision(model: BIP) -> dict[str, Any]:
     from ...posterior.io import to_plain
 
