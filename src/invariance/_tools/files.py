@@ -17,8 +17,8 @@ def replacing(path: str | os.PathLike[str], durable: bool = False) -> Iterator[P
     """A temporary name in the folder of `path`, with its ending, for the caller to write to.
 
     When the block ends well the file takes the place of `path` in one step; otherwise `path` stays as it was. Links
-    are followed, and what is not a plain file (a pipe, /dev/null) is written directly. durable: it is on the disk, under
-    its name, when the block has ended.
+    are followed, and what is not a plain file (a pipe, /dev/null) is written directly. durable: it is on the disk,
+    under its name, when the block has ended.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted
 from ..exceptions import DataError
 from .parts import Part, fill_pool, removed
@@ -33,13 +33,17 @@ def without_row(moments: Moments, environment: Hashable, row: ArrayLike) -> Mome
             "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
         )
     remaining = _with_part(moments, e, left, scatter)
-    became_constant = moments.varies[-1] & ~remaining.varies[-1]
+    return of_fewer_rows(remaining, moments.varies[-1] & ~remaining.varies[-1])
+
+
+def of_fewer_rows(moments: Moments, became_constant: Mask) -> Moments:
+    """Without the features (of d columns) that the rows left over do not vary, and the levels that these lack."""
     became_constant[moments.outcome] = False
-    left_over = remaining.dropping(became_constant)
-    if left_over.encoding is None:
-        return left_over
-    means = {**left_over.constants, **dict(zip(left_over.columns, left_over.pooled_mean.tolist(), strict=True))}
-    return replace(left_over, encoding=left_over.encoding.occurring_in(means, left_over.n_rows))
+    left = moments.dropping(became_constant)
+    if left.encoding is None:
+        return left
+    means = {**left.constants, **dict(zip(left.columns, left.pooled_mean.tolist(), strict=True))}
+    return replace(left, encoding=left.encoding.occurring_in(means, left.n_rows))
 
 
 def _checked(moments: Moments, e: int, row: ArrayLike) -> Floats:
