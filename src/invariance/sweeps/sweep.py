@@ -17,7 +17,7 @@ from .._tools.parallel import n_workers
 from .._tools.progress import ProgressBar, ProgressMode, in_notebook
 from .._tools.workers import finished
 from .._version import __version__
-from ..data.checks import nearest
+from ..data.checks import largest_size, nearest
 from ..data.choices import known_columns
 from ..estimators.bip import BIP
 from ..estimators.table_settings import READING, stated
@@ -108,8 +108,7 @@ def sweep(
     >>> sorted(found.feature[found.selected])
     ['age', 'exercise', 'smoking']
     """
-    if device is not None:
-        raise SettingError(f"device={device!r} needs the extra gpu, which this version is without: leave device= out.")
+    refuse_device(device)
     settings = _checked(model)
     how = {} if model is None else stated(model)
     source_options = how | ({"missing": missing} if missing != "error" else {})
@@ -162,10 +161,20 @@ def run_sweep(
     return SweepRun(results, folder, seconds, len(left), len(wanted) - len(left), workers)
 
 
+def refuse_device(device: str | None) -> None:
+    if device is not None:
+        raise SettingError(f"device={device!r} needs the extra gpu, which this version is without: leave device= out.")
+
+
 def default_model(source: Source) -> BIP:
-    """Every size up to 20 is as probable as any other; fewer where an environment has too few rows."""
-    largest = min(LARGEST_SUBSET, source.moments.largest_size - source.most_left_out)
-    return BIP(prior=BetaBinomialPrior(max_size=max(largest, 0)))
+    """Every size is as probable as any other, up to the largest."""
+    return BIP(prior=BetaBinomialPrior(max_size=largest_subset(source)))
+
+
+def largest_subset(source: Source) -> int:
+    """How large subsets are unless somebody says otherwise: 20 features, or fewer where an environment has few rows."""
+    counts = source.moments.counts - source.most_left_out
+    return max(0, min(LARGEST_SUBSET, largest_size(counts, source.moments.varying_widths[:-1])))
 
 
 def _checked(model: Any) -> BIP | None:
