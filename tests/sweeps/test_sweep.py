@@ -293,6 +293,11 @@ def test_verdicts_follow_the_p_value() -> None:
         ({"top": 0}, SettingError, "top=0 is no number of features"),
         ({"random_state": None}, SettingError, "random_state=None is no seed of a sweep"),
         ({"device": "cuda"}, SettingError, "device='cuda' needs the extra gpu"),
+        (
+            {"exlude": ["b"]},
+            WrongTypeError,
+            r"sweep\(\) got an unexpected keyword argument 'exlude'; did you mean 'exclude'",
+        ),
         ({"model": LassoSelection()}, WrongTypeError, "a sweep fits a BIP, not LassoSelection"),
     ],
 )
@@ -321,8 +326,9 @@ def test_moments_are_of_rows_that_were_read(named: dict[str, Any]) -> None:
 def test_memory_is_stated(capsys: pytest.CaptureFixture[str]) -> None:
     sweep(table(), environment="site", perturbed=["a"] + [None] * 119, outcomes=["a"], progress=True)
     said = capsys.readouterr().err
-    assert (
-        "1 outcome. Second moments of 5 columns take 5 kB; a process takes 1 kB more while it fits one of the 1" in said
+    assert said == (
+        "1 outcome. Second moments of 5 columns take 4 kB; a process takes 1 kB more for an outcome that does without "
+        "some rows.\n"
     )
 
 

@@ -59,7 +59,6 @@ def sweep(
     environments: Any = None,
     outcomes: Sequence[str] | None = None,
     perturbed: Any = None,
-    missing: str = "error",
     out: str | Path | None = None,
     top: int | None = 20,
     n_jobs: int | None = None,
@@ -67,6 +66,7 @@ def sweep(
     dask: str | None = None,
     random_state: int = 0,
     progress: ProgressMode = "auto",
+    **how_to_read: Any,
 ) -> pd.DataFrame:
     """Fit every column as the outcome of all others, over second moments that are computed once.
 
@@ -80,7 +80,6 @@ def sweep(
         features only.
     perturbed : name of a column, or one entry per row: the column that was intervened on in that row, None for none.
         A row is not used for the outcome that it perturbs.
-    missing : "error", or "drop", which leaves out rows with missing values
     out : folder of the results, a Parquet data set that the same call continues after an interruption; None keeps none
     top : features kept of each outcome, by inclusion, beside those that are selected; None is all, p rows an outcome
     n_jobs : processes, of one thread each; None is one, -1 all cores. dask : address of a scheduler that is to do the
@@ -88,6 +87,9 @@ def sweep(
     random_state : a whole number. The seed of a fit depends on it and on the outcome's name only, so that neither the
         order nor the other outcomes matter.
     progress : "auto" shows a bar in terminals and notebooks; True, False
+    how_to_read : missing, features, exclude, categorical, numeric, groups, drop_environments, merge_environments and
+        min_rows, as `MultiEnvironmentData.from_table` takes them. What the model says of categorical, numeric and
+        groups counts as well.
 
     Second moments take 8 (E + 1) d² bytes for d columns in E environments, 0.9 GB for 6,170 columns in two. Processes
     share one more copy of them, and each takes as much again while it fits an outcome that does without some rows.
@@ -110,10 +112,9 @@ def sweep(
     """
     refuse_device(device)
     settings = _checked(model)
-    how = {} if model is None else stated(model)
-    source_options = how | ({"missing": missing} if missing != "error" else {})
+    said = {} if model is None else stated(model)
     column = environment if model is None or environment is not None else model.environment
-    reading = read_source(table, column, environments, perturbed, **source_options)
+    reading = read_source(table, column, environments, perturbed, **(said | how_to_read))
     announce = _on_standard_error if _watched(progress) else lambda sentence: None
     with _folder(out) as folder:
         run = run_sweep(

@@ -79,6 +79,7 @@ _RULES: tuple[Rule, ...] = (
     (r"without dask=", lambda match: "without --dask"),
     (r"n_jobs=(?P<processes>\d+)", lambda match: f"--jobs {match['processes']}"),
     (r"device='(?P<device>\w+)'", lambda match: f"--device {match['device']}"),
+    (r"pass outcomes=None for all", lambda match: "leave --outcomes out"),
     (r"leave device= out", lambda match: "leave --device out"),
 )
 _ANY = re.compile("|".join(f"(?P<rule_{i}>{pattern})" for i, (pattern, _) in enumerate(_RULES)))
