@@ -8,12 +8,11 @@ import warnings
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._tools.progress import ProgressBar, ProgressMode
-from .._version import __version__
+from .._tools.workers import finished
 from ..exceptions import StudyError
 from .base import Cell, Study
 from .store import Finished, Store
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 
 Task = tuple[Cell, tuple[int, ...]]
 Batches = Generator[list[Finished], None, None]
-
-_CONNECTION_SECONDS = 10
-_IN_FLIGHT_PER_WORKER = 4
-_held: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,22 +73,22 @@ def run_study(
     if study.replicates < 1:
         raise StudyError(f"replicates={study.replicates}: at least one is needed.")
     store = Store(folder, study)
-    with store.open() as finished:
+    with store.open() as done:
         wanted = {(cell.key, number) for cell in study.cells() for number in range(study.replicates)}
-        before = len(wanted & finished.keys())
+        before = len(wanted & done.keys())
         started = time.perf_counter()
-        workers, batches = _workers(study, list(study.tasks(set(finished))), jobs, dask)
+        workers, batches = _workers(study, list(study.tasks(set(done))), jobs, dask)
         with ProgressBar(study.name, len(wanted) - before, progress) as bar, closing(batches):
             for batch in batches:
                 store.add(batch)
-                finished.update({(one.cell, one.number): one for one in batch})
+                done.update({(one.cell, one.number): one for one in batch})
                 bar.advance(len(batch))
         run = StudyRun(
             study=study,
             folder=store.folder,
-            results=store.table(finished),
+            results=store.table(done),
             seconds_each=[
-                finished[cell.key, number].seconds for cell in study.cells() for number in range(study.replicates)
+                done[cell.key, number].seconds for cell in study.cells() for number in range(study.replicates)
             ],
             seconds=time.perf_counter() - started,
             n_now=len(wanted) - before,
@@ -106,126 +101,30 @@ def run_study(
     return run
 
 
-def run_task(study: Study, task: Task, version: str) -> list[Finished]:
+def run_task(study: Study, task: Task) -> list[Finished]:
     """The replicates of one task. Runs in the workers; only the study, a cell and numbers travel there."""
-    if version != __version__:
-        raise StudyError(f"a worker has invariance {__version__} and the study is run by {version}: install the same.")
     cell, numbers = task
-    finished = []
+    batch = []
     with warnings.catch_warnings():
         # What a method has to remark about one data set out of thousands is in its row.
         warnings.simplefilter("ignore")
         for number in numbers:
             started = time.perf_counter()
             rows = study.replicate(cell, number)
-            finished.append(Finished(cell.key, number, time.perf_counter() - started, rows))
-    return finished
-
-
-def _run_in_worker(study: Study, task: Task, version: str) -> list[Finished]:
-    """For processes that do nothing else: BLAS stays at one thread, whatever other tasks end in the meantime."""
-    global _held
-    if _held is None:
-        _held = _one_thread()
-    return run_task(study, task, version)
-
-
-def _one_thread() -> Any:
-    """Hold BLAS to one thread, which the last digits depend on; its libraries have to be loaded to be held."""
-    import numpy  # noqa: F401
-    import scipy.linalg  # noqa: F401
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1)
+            batch.append(Finished(cell.key, number, time.perf_counter() - started, rows))
+    return batch
 
 
 def _workers(study: Study, tasks: list[Task], jobs: int | None, dask: str | None) -> tuple[str, Batches]:
     """Who does the work, in words, and the finished tasks in any order."""
-    from .._tools.parallel import n_workers
-
-    if dask is not None:
-        if study.measures_time:
-            raise StudyError(f"the study {study.name!r} measures seconds on this machine: run it without dask=.")
-        return "a Dask cluster", _on_dask(study, tasks, dask)
-    processes = 1 if study.measures_time else min(n_workers(jobs), max(len(tasks), 1))
-    if processes == 1:
-        return "1 process", _here(study, tasks)
-    return f"{processes} processes", _on_processes(study, tasks, processes)
-
-
-def _here(study: Study, tasks: list[Task]) -> Batches:
-    for task in tasks:
-        with _one_thread():
-            batch = run_task(study, task, __version__)
-        yield batch
-
-
-def _on_processes(study: Study, tasks: list[Task], processes: int) -> Batches:
-    from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    # Few tasks in advance: an interrupt must not wait for many.
-    pool = Parallel(processes, backend="loky", return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-    try:
-        yield from pool(delayed(_run_in_worker)(study, task, __version__) for task in tasks)
-    except TerminatedWorkerError as error:
-        raise StudyError(
-            "a worker process was killed, perhaps for want of memory. Finished replicates are kept: run it "
-            "again, with fewer jobs, to continue."
-        ) from error
-
-
-def _on_dask(study: Study, tasks: list[Task], address: str) -> Batches:
-    try:
-        from distributed import Client, KilledWorker, as_completed
-    except ImportError:
-        raise StudyError("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
-    _await_answer(address)
-    with Client(address, timeout=_CONNECTION_SECONDS, set_as_default=False) as client:
-        waiting = iter(tasks)
-
-        def submit(count: int) -> list[Any]:
-            # Results depend on the task only, so that a task whose worker died can be done again anywhere.
-            chosen = islice(waiting, count)
-            return [client.submit(_run_in_worker, study, task, __version__, pure=False) for task in chosen]
-
-        threads = sum(client.nthreads().values())
-        completed = as_completed(submit(_IN_FLIGHT_PER_WORKER * max(threads, 2)), loop=client.loop)
-        try:
-            for future in completed:
-                batch = future.result()
-                completed.update(submit(1))
-                yield batch
-        except KilledWorker as error:
-            raise StudyError(
-                "the Dask workers died again and again on one task, perhaps for want of memory. Finished replicates "
-                "are kept: run it again to continue."
-            ) from error
-
-
-def _await_answer(address: str) -> None:
-    """Raise unless a scheduler answers there soon.
-
-    A Client that cannot connect would say so late or, where the other side keeps silent, never.
-    """
-    import asyncio
-    from concurrent.futures import ThreadPoolExecutor
-
-    from distributed import Security
-    from distributed.comm import connect
-
-    async def greet() -> None:
-        options = Security().get_connection_args("client")
-        comm = await asyncio.wait_for(connect(address, timeout=_CONNECTION_SECONDS, **options), _CONNECTION_SECONDS)
-        await comm.close()
-
-    # A thread of its own: in a notebook this one already has an event loop.
-    with ThreadPoolExecutor(1) as thread:
-        try:
-            thread.submit(lambda: asyncio.run(greet())).result()
-        except (OSError, ValueError, TypeError) as error:
-            reason = str(error) or f"no greeting within {_CONNECTION_SECONDS} s"
-            raise StudyError(
-                f"no Dask scheduler answers at {address!r} ({reason}). Start one with `dask scheduler` and give the "
-                "address that it prints, such as tcp://10.0.0.1:8786, or run it without dask=."
-            ) from error
+    if study.measures_time and dask is not None:
+        raise StudyError(f"the study {study.name!r} measures seconds on this machine: run it without dask=.")
+    return finished(
+        run_task,
+        tasks,
+        shared=study,
+        jobs=1 if study.measures_time else jobs,
+        dask=dask,
+        error=StudyError,
+        kept="Finished replicates are kept",
+    )

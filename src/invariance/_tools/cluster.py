@@ -1,0 +1,142 @@
+"""Tasks on a running Dask cluster, whose workers may come, go and die."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from .._version import __version__
+from ..exceptions import InvarianceError
+from .work import Work, hold_one_thread
+
+_CONNECTION_SECONDS = 10
+_IN_FLIGHT_PER_THREAD = 4
+_FEWEST_IN_FLIGHT = 8
+_MOST_LOSSES = 3
+
+
+def on_cluster(work: Work, tasks: Sequence[Any], address: str) -> Generator[Any, None, None]:
+    """The results of all tasks in any order."""
+    try:
+        from distributed import Client, KilledWorker
+    except ImportError:
+        raise work.error("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
+    _await_answer(address, work.error)
+    with Client(address, timeout=_CONNECTION_SECONDS, set_as_default=False) as client:
+        try:
+            yield from _Cluster(client, work).results(tasks)
+        except KilledWorker as error:
+            raise _died_again_and_again(work) from error
+
+
+class _Cluster:
+    """The tasks that are with the scheduler, and what all of them need, which is with the workers.
+
+    The scheduler sees to a task whose worker died. When all workers died at once, what they were sent is lost too:
+    it is sent again, and the tasks with it.
+    """
+
+    def __init__(self, client: Any, work: Work) -> None:
+        from distributed import as_completed
+
+        self.client = client
+        self.work = work
+        self.shared: Any = None
+        self.sent: dict[str, tuple[Any, int]] = {}
+        self.completed = as_completed(loop=client.loop)
+
+    def results(self, tasks: Iterable[Any]) -> Generator[Any, None, None]:
+        from distributed import CancelledError
+
+        waiting = iter(tasks)
+        self._send_more(waiting)
+        for future in self.completed:
+            task, losses = self.sent.pop(future.key)
+            try:
+                result = future.result()
+            except CancelledError as error:
+                self._send_lost(task, losses + 1, error)
+                continue
+            self._send_more(waiting)
+            yield result
+
+    def _send_more(self, waiting: Iterable[Any]) -> None:
+        """Few tasks at a time: the cluster may be shared, and may grow."""
+        threads = sum(self.client.nthreads().values())
+        wanted = max(_IN_FLIGHT_PER_THREAD * threads, _FEWEST_IN_FLIGHT)
+        for task in islice(waiting, max(wanted - len(self.sent), 0)):
+            self._send(task)
+
+    def _send_lost(self, task: Any, losses: int, error: Any) -> None:
+        if error.reason == "scheduler-connection-lost":
+            raise self.work.error(
+                f"the connection to the Dask scheduler was lost. {self.work.kept}: run it again to continue."
+            ) from error
+        if losses > _MOST_LOSSES:
+            raise _died_again_and_again(self.work) from error
+        self._send(task, losses)
+
+    def _send(self, task: Any, losses: int = 0) -> None:
+        arguments = self.work.function, self._shared_there(), task, __version__, self.work.error
+        future = self.client.submit(_on_worker, *arguments, pure=False)
+        self.sent[future.key] = task, losses
+        self.completed.add(future)
+
+    def _shared_there(self) -> Any:
+        """What the tasks share, on the cluster: a reference, small however large it is."""
+        if self.work.shared is None:
+            return None
+        if self.shared is None or self.shared.status != "finished":
+            # Some cluster has no worker before it has a task.
+            self.client.submit(_awake, pure=False).result()
+            (self.shared,) = self.client.scatter([self.work.shared], broadcast=True, hash=False)
+        return self.shared
+
+
+def _on_worker(
+    function: Callable[[Any, Any], Any], shared: Any, task: Any, version: str, error: type[InvarianceError]
+) -> Any:
+    if version != __version__:
+        raise error(f"a Dask worker has invariance {__version__} and this process has {version}: install the same.")
+    hold_one_thread()
+    return function(shared, task)
+
+
+def _awake() -> None:
+    """Something to do for a worker that is to be there."""
+
+
+def _died_again_and_again(work: Work) -> InvarianceError:
+    return work.error(
+        f"the Dask workers died again and again on one task, perhaps for want of memory. {work.kept}: run it again "
+        "to continue."
+    )
+
+
+def _await_answer(address: str, error: type[InvarianceError]) -> None:
+    """Raise unless a scheduler answers there soon.
+
+    A Client that cannot connect would say so late or, where the other side keeps silent, never.
+    """
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    from distributed import Security
+    from distributed.comm import connect
+
+    async def greet() -> None:
+        options = Security().get_connection_args("client")
+        comm = await asyncio.wait_for(connect(address, timeout=_CONNECTION_SECONDS, **options), _CONNECTION_SECONDS)
+        await comm.close()
+
+    # A thread of its own: in a notebook this one already has an event loop.
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            thread.submit(lambda: asyncio.run(greet())).result()
+        except (OSError, ValueError, TypeError) as failure:
+            reason = str(failure) or f"no greeting within {_CONNECTION_SECONDS} s"
+            raise error(
+                f"no Dask scheduler answers at {address!r} ({reason}). Start one with `dask scheduler` and give the "
+                "address that it prints, such as tcp://10.0.0.1:8786, or run it without dask=."
+            ) from failure

@@ -1,0 +1,151 @@
+"""One function over many tasks on a Dask cluster whose workers die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from invariance._tools import cluster as cluster_module
+from invariance._tools.workers import finished
+from invariance.exceptions import EngineError, StudyError
+
+distributed = pytest.importorskip("distributed")
+
+SOURCE, TESTS = Path(__file__).parents[2] / "src", Path(__file__).parent
+
+
+def scaled(shared: np.ndarray, task: int) -> float:
+    return float(shared[task] * 2)
+
+
+def dies(shared: None, task: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+def slow(shared: tuple[str, np.ndarray], task: int) -> tuple[int, float]:
+    """Leaves a mark where it can be seen, and takes its time."""
+    folder, values = shared
+    (Path(folder) / f"{task}-{os.getpid()}").touch()
+    time.sleep(0.03)
+    return task, float(values[task])
+
+
+class Cluster(NamedTuple):
+    local: Any
+    folder: Path
+
+    @property
+    def address(self) -> str:
+        return str(self.local.scheduler_address)
+
+    def pids(self) -> list[int]:
+        return [nanny.process.pid for nanny in self.local.workers.values() if nanny.process and nanny.process.pid]
+
+    def kill_after(self, marks: int, count: int | None = None) -> threading.Thread:
+        """Kill workers, all without a count, once so many tasks have begun."""
+
+        def kill() -> None:
+            deadline = time.monotonic() + 30
+            while len(list(self.folder.iterdir())) < marks and time.monotonic() < deadline:
+                time.sleep(0.005)
+            for pid in self.pids()[:count]:
+                os.kill(pid, signal.SIGKILL)
+
+        thread = threading.Thread(target=kill, daemon=True)
+        thread.start()
+        return thread
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[Any]:
+    path = os.pathsep.join([str(SOURCE), str(TESTS), os.environ.get("PYTHONPATH", "")])
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "host": "127.0.0.1"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", path)  # the workers find this module there
+        with distributed.LocalCluster(n_workers=2, **options) as local:
+            yield local
+
+
+@pytest.fixture
+def cluster(local: Any, tmp_path: Path) -> Cluster:
+    with distributed.Client(local, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=30)
+    return Cluster(local, tmp_path)
+
+
+@pytest.mark.parametrize("victims", [1, None], ids=["one worker", "all workers"])
+def test_dask_goes_on_when_workers_die(cluster: Cluster, victims: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    scattered = []
+    original = distributed.Client.scatter
+    monkeypatch.setattr(
+        distributed.Client, "scatter", lambda self, data, **how: scattered.append(data) or original(self, data, **how)
+    )
+    values = np.random.default_rng(0).normal(size=200_000)
+    before = set(cluster.pids())
+    killer = cluster.kill_after(20, victims)
+    who, results = finished(slow, range(80), shared=(str(cluster.folder), values), jobs=None, dask=cluster.address)
+    got = sorted(results)
+    killer.join(30)
+    assert who == "a Dask cluster"
+    assert got == [(task, float(values[task])) for task in range(80)]
+    assert len(before - set(cluster.pids())) == (2 if victims is None else 1)
+    assert len(scattered) == (2 if victims is None else 1), "sent again only when nobody has it any more"
+
+
+@pytest.mark.slow
+def test_a_task_that_kills_its_workers(cluster: Cluster) -> None:
+    with pytest.raises(StudyError, match=r"again and again on one task.* Rows are kept: run it again to continue\.$"):
+        list(
+            finished(
+                dies, [1], shared=np.ones(3), jobs=None, dask=cluster.address, error=StudyError, kept="Rows are kept"
+            )[1]
+        )
+
+
+def test_a_task_travels_light(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight megabytes are shared, and no task takes them along; a few are on their way at a time."""
+    from distributed.protocol.pickle import dumps
+
+    sizes, most = [], []
+    original = distributed.Client.submit
+
+    def submit(self: Any, function: Any, *arguments: Any, **options: Any) -> Any:
+        sizes.append(
+            sum(len(dumps(part)) for part in (function, *arguments) if not isinstance(part, distributed.Future))
+        )
+        return original(self, function, *arguments, **options)
+
+    monkeypatch.setattr(distributed.Client, "submit", submit)
+    _, results = finished(scaled, range(40), shared=np.arange(1e6), jobs=None, dask=cluster.address)
+    with closing(results):
+        next(results)
+        most.append(len(sizes))
+        assert sorted(results)[-1] == 78.0
+    assert len(sizes) == 41
+    assert max(sizes) < 1000
+    assert most[0] <= 10
+
+
+def test_another_version_on_the_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "__version__", "0.0.1")
+    with pytest.raises(StudyError, match=r"a Dask worker has invariance .* and this process has 0\.0\.1: install"):
+        list(finished(scaled, [1], shared=np.ones(3), jobs=None, dask=cluster.address, error=StudyError)[1])
+
+
+def test_a_scheduler_that_goes_away(cluster: Cluster) -> None:
+    shared = str(cluster.folder), np.arange(2000.0)
+    _, results = finished(slow, range(2000), shared=shared, jobs=None, dask=cluster.address, kept="Rows are kept")
+    next(results)
+    cluster.local.close()
+    with pytest.raises(EngineError, match=r"connection to the Dask scheduler was lost\. Rows are kept"):
+        list(results)
