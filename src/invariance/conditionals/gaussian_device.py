@@ -65,8 +65,16 @@ class SharedScatter:
         import torch
 
         self.columns = moments.columns
+        self.diagonal = np.einsum("gjj->gj", moments.scatter).copy()
         self.device = device
         self.scatter = torch.as_tensor(moments.scatter, dtype=torch.float64, device=device)
+
+    def suits(self, model: GaussianFromMoments, removed: Floats) -> bool:
+        """Whether the model's scatter is this one without rows `removed` (R, G, d), and its features single columns."""
+        if model.features.grouped or model.moments.columns != self.columns:
+            return False
+        left = self.diagonal - (removed**2).sum(axis=0)
+        return np.allclose(left, np.einsum("gjj->gj", model.moments.scatter), rtol=1e-8, atol=0.0)
 
     def problem(self, outcomes: Sequence[OutcomeArrays]) -> Problem:
         """What scores the subsets of all these outcomes."""

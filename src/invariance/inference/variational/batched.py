@@ -13,7 +13,7 @@ from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
 from ...conditionals.gaussian_device import GaussianOnDevice, OutcomeArrays, SharedScatter
 from ...conditionals.gaussian_moments import GaussianFromMoments
-from ...exceptions import EngineError
+from ...exceptions import EngineError, InvarianceError
 from ...posterior.posterior import Posterior
 from ..base import RunOptions
 from ..target import Target
@@ -56,42 +56,48 @@ class _Climbed(NamedTuple):
 
 def posteriors(
     engine: Variational, jobs: Iterable[Job], shared: SharedScatter, n_jobs: int | None = None
-) -> Iterator[tuple[str, Posterior]]:
-    """The posterior of each job, in their order: the same whatever is computed together, and for any n_jobs.
+) -> Iterator[tuple[str, Posterior | None]]:
+    """The posterior of each job, the same whatever is computed together and for any n_jobs; None where the device
+    cannot score for its model, or where there is no target.
 
-    n_jobs : threads that finish what comes off the device
+    n_jobs : threads that prepare what goes to the device and finish what comes from it
     """
 
-    def finish(climbed: _Climbed) -> tuple[str, Posterior]:
+    def finish(climbed: _Climbed | str) -> tuple[str, Posterior | None]:
+        if isinstance(climbed, str):
+            return climbed, None
         return climbed.waiting.job.name, _finished(engine, climbed, shared)
 
-    return ordered_map(finish, _climbed(engine, jobs, shared), n_jobs)
+    return ordered_map(finish, _climbed(engine, jobs, shared, n_jobs), n_jobs)
 
 
-def suits_device(model: object, shared: SharedScatter) -> bool:
-    """Whether the device can score for this model: linear Gaussian, of single columns that are all shared."""
-    return (
-        isinstance(model, GaussianFromMoments)
-        and not model.features.grouped
-        and model.moments.columns == shared.columns
-    )
-
-
-def _climbed(engine: Variational, jobs: Iterable[Job], shared: SharedScatter) -> Iterator[_Climbed]:
+def _climbed(
+    engine: Variational, jobs: Iterable[Job], shared: SharedScatter, n_jobs: int | None
+) -> Iterator[_Climbed | str]:
+    """What each job came to, in batches; the name of those that did not go to the device"""
     remaining = iter(jobs)
-    while batch := [_prepared(engine, job) for job in islice(remaining, LARGEST_BATCH)]:
-        yield from _together(engine, batch, shared)
+    while batch := list(islice(remaining, LARGEST_BATCH)):
+        prepared = list(ordered_map(lambda job: _prepared(engine, job, shared), batch, n_jobs))
+        yield from (one for one in prepared if isinstance(one, str))
+        waiting = [one for one in prepared if isinstance(one, _Waiting)]
+        if waiting:
+            yield from _together(engine, waiting, shared)
 
 
-def _prepared(engine: Variational, job: Job) -> _Waiting:
-    target = job.target()
+def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting | str:
+    try:
+        target = job.target()
+    except InvarianceError:
+        return job.name
     model = target.model
-    assert isinstance(model, GaussianFromMoments)
+    if not isinstance(model, GaussianFromMoments) or not shared.suits(model, job.removed):
+        return job.name
     ready = engine.prepared(FreeSpace(target), job.options)
     columns = model.moments.feature_columns
     arrays = OutcomeArrays.of(model, job.removed)
+    free, forced = columns[target.free], columns[target.forced]
     starts = [
-        Start.of(arrays, target.terms, model.n_rows, columns[target.free], columns[target.forced], logits, rng, engine)
+        Start.of(arrays, target.terms, model.n_rows, free, forced, logits, rng, engine)
         for logits, rng in zip(ready.beginnings.values(), ready.generators, strict=True)
     ]
     return _Waiting(job, ready, starts)
