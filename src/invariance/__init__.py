@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         SettingError,
         SingleEnvironmentWarning,
         StudyError,
+        SweepError,
         WrongTypeError,
     )
     from .inference.enumeration import Enumeration
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from .posterior import Posterior
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
     from .screening import LassoScreen
+    from .sweeps.store import read_sweep
+    from .sweeps.sweep import sweep
 
 _HOMES = {
     "ApproximationWarning": "exceptions",
@@ -81,6 +84,7 @@ _HOMES = {
     "SettingError": "exceptions",
     "SingleEnvironmentWarning": "exceptions",
     "StudyError": "exceptions",
+    "SweepError": "exceptions",
     "Tempering": "inference.tempering",
     "Tolerance": "conditionals.tolerance",
     "UniformPrior": "priors",
@@ -88,7 +92,9 @@ _HOMES = {
     "WrongTypeError": "exceptions",
     "compare": "comparison",
     "load": "estimators.saved",
+    "read_sweep": "sweeps.store",
     "spline": "data",
+    "sweep": "sweeps.sweep",
 }
 
 __all__ = [
@@ -127,6 +133,7 @@ __all__ = [
     "SettingError",
     "SingleEnvironmentWarning",
     "StudyError",
+    "SweepError",
     "Tempering",
     "Tolerance",
     "UniformPrior",
@@ -135,7 +142,9 @@ __all__ = [
     "__version__",
     "compare",
     "load",
+    "read_sweep",
     "spline",
+    "sweep",
 ]
 
 __getattr__, _names = on_first_use(__name__, _HOMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -252,12 +253,13 @@ def _prior_and_entropy(space: FreeSpace, logits: Floats) -> Floats:
 def measured(space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: int, scorer: Scorer) -> Ascent:
     """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all subsets are known)."""
     exact = space.table.size > 0
-    seed = int(rng.integers(1 << 63))
+    # The same random numbers for every leader, so that they differ by more than luck.
+    common = np.random.default_rng(int(rng.integers(1 << 63)))
+    uniforms = np.empty((0, 0)) if exact else common.random((fresh, len(space.free)))
     results = []
     for _, iteration, logits in climbed.leaders:
         q = MeanField(logits, space.max_size)
-        # The same random numbers for every leader, so that they differ by more than luck.
-        draws = space.table_draws if exact else q.sample(fresh, np.random.default_rng(seed))
+        draws = space.table_draws if exact else q.sample_from(uniforms, copy.deepcopy(common))
         log_q = q.log_prob(draws)
         weights = np.exp(log_q) if exact else np.full(fresh, 1.0 / fresh)
         values = space.log_joint(draws, space.log_ratios(draws, scorer)) - log_q
