@@ -11,8 +11,8 @@ from .._tools.arrays import Floats, Mask
 from ..exceptions import SettingError
 from ..kernels.active_set import Scoring
 from ..moments.moments import Moments
-from .gaussian import PIVOT_TOLERANCE
 from .gaussian_moments import GaussianFromMoments
+from .pivots import PIVOT_TOLERANCE
 
 if TYPE_CHECKING:
     import torch
