@@ -87,7 +87,7 @@ def test_every_outcome_is_fitted_as_by_hand() -> None:
 
 
 def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
-    model = BIP(inference=Tempering(chains=2, steps=300), prior="beta-binomial")
+    model = BIP(inference=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
     whole = sweep(table(), model, environment="site")
     part = sweep(table(), model, environment="site", outcomes=["d", "b"])
     same(part, whole[whole["outcome"].isin(["b", "d"])].reset_index(drop=True))
@@ -97,7 +97,7 @@ def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
 
 
 def test_processes_give_the_same_as_one() -> None:
-    model = BIP(inference=Tempering(chains=2, steps=300), prior="beta-binomial")
+    model = BIP(inference=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
     rows = table().assign(whom=[None] * 3 + ["a"] + [None] * 115 + ["b"])
     one = sweep(rows, model, environment="site", perturbed="whom")
     same(sweep(rows, model, environment="site", perturbed="whom", n_jobs=2), one)
