@@ -96,6 +96,20 @@ def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
     assert model.random_state is None
 
 
+def test_every_outcome_has_random_numbers_of_its_own() -> None:
+    class Drawing:
+        def run(self, target: Any, options: Any) -> Any:
+            raise ValueError(str(options.rng.integers(2**60)))
+
+    def drawn(**settings: Any) -> list[str]:
+        return sweep(table(), BIP(inference=Drawing()), environment="site", **settings)["verdict"].tolist()
+
+    numbers = drawn()
+    assert len(set(numbers)) == len(NAMES)
+    assert drawn(outcomes=["e", "b"]) == [numbers[1], numbers[4]]
+    assert not set(drawn(random_state=1)) & set(numbers)
+
+
 def test_processes_give_the_same_as_one() -> None:
     model = BIP(inference=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
     rows = table().assign(whom=[None] * 3 + ["a"] + [None] * 115 + ["b"])
@@ -170,6 +184,15 @@ def test_a_row_that_cannot_be_removed_from_the_moments_is_left_out_of_the_rows()
     found = sweep(rows, environment="site", perturbed=np.where(np.arange(120) == 5, "c", None), outcomes=["c"])
     check_one(found, "c", by_hand(rows.drop(index=5).drop(columns="spike"), "c"))
     assert "Second moments come from the remaining rows" in found["notes"][0]
+
+
+def test_a_column_that_the_first_of_two_rows_takes_along() -> None:
+    rows = table().assign(spike=np.where(np.arange(120) == 5, 1.0, 0.0))
+    whom = np.where(np.isin(np.arange(120), [5, 70]), "c", None)
+    found = sweep(rows, environment="site", perturbed=whom, outcomes=["c"])
+    check_one(found, "c", by_hand(rows.drop(index=[5, 70]).drop(columns="spike"), "c"))
+    assert "remaining rows" not in found["notes"][0]
+    assert "constant over all rows: 'spike'" in found["notes"][0]
 
 
 def test_too_few_rows_left_is_the_verdict_of_that_outcome_alone() -> None:
