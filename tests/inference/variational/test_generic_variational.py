@@ -17,7 +17,7 @@ from invariance.data.features import Features
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions
 from invariance.inference.target import Target
-from invariance.inference.variational.ascent import Ascent, FreeSpace, run_ascent
+from invariance.inference.variational.ascent import Ascent, FreeSpace, climb, measured
 from invariance.inference.variational.schedules import Cyclical
 from invariance.inference.variational.scored_draws import ScoredDraws
 from invariance.kernels.mean_field import CompiledScorer, Objective, make_step
@@ -88,21 +88,22 @@ def exact(model: BoundConditional, prior):
 
 def ascent(model: BoundConditional, prior, memory: int = 1 << 12, seed: int = 0) -> Ascent:
     space = FreeSpace(Target(model, prior.bind(model.feature_names)))
-    return run_ascent(
+    rng = np.random.default_rng(seed)
+    climbed = climb(
         space,
         np.full(len(space.free), -1.5),
-        np.random.default_rng(seed),
+        rng,
         iterations=120,
         pairs=10,
         schedule=Cyclical(),
         kl_analytic_probability=0.5,
         infeasible=np.nan,
         leading=3,
-        fresh=200,
         patience=None,
         memory=memory,
         report=lambda steps, elbo: None,
     )
+    return measured(space, climbed, rng, 200, space.scorer(memory, searching=False))
 
 
 def same_ascent(one: Ascent, two: Ascent, rtol: float = 0.0) -> None:

@@ -10,7 +10,7 @@ from invariance import BIP, Enumeration, InclusionPrior, LinearGaussian, Uniform
 from invariance.data import MultiEnvironmentData
 from invariance.inference.base import RunOptions
 from invariance.inference.target import Target
-from invariance.inference.variational.ascent import FreeSpace, _Leaders, _measure
+from invariance.inference.variational.ascent import Climb, FreeSpace, Iterate, measured
 from invariance.inference.variational.mean_field import MeanField
 from invariance.inference.variational.mixture import Mixture, fit_mixture
 from invariance.kernels.mean_field import score_draws
@@ -115,10 +115,10 @@ def test_error_of_the_elbo_covers(model: LinearGaussian, max_size: int, monkeypa
     """Over 300 measurements of one q the deviations from its exact ELBO are as large as the reported errors say."""
     space = FreeSpace(Target(model, UniformPrior(max_size).bind(5)))
     logits = np.array([1.0, 0.5, -0.5, 1.5, 0.3])
-    leaders = _Leaders(1, [(0.0, 0, logits)])
+    climbed = Climb([Iterate(0.0, 0, logits)], *np.empty((3, 0)))
     arguments = space.scorer(64, searching=False)
-    exact = _measure(space, leaders, np.random.default_rng(0), 1, arguments)
-    assert exact[3] == 0.0
+    exact = measured(space, climbed, np.random.default_rng(0), 1, arguments)
+    assert exact.elbo_error == 0.0
 
     masks, log_ratios = all_masks(5), np.empty(32)
     score_draws(masks, max_size, arguments, log_ratios)
@@ -126,15 +126,15 @@ def test_error_of_the_elbo_covers(model: LinearGaussian, max_size: int, monkeypa
     known = np.isfinite(values)
     product = np.where(masks, expit(logits), 1 - expit(logits)).prod(axis=1)
     q = product[known] / product[known].sum()
-    assert exact[2] == pytest.approx(q @ (values[known] - np.log(q)), rel=1e-9)
-    assert exact[4] == pytest.approx(product[known].sum(), rel=1e-9)
+    assert exact.elbo == pytest.approx(q @ (values[known] - np.log(q)), rel=1e-9)
+    assert exact.feasible == pytest.approx(product[known].sum(), rel=1e-9)
 
     monkeypatch.setattr("invariance.inference.variational.ascent._LOOK_UP", 0)
     sampled = FreeSpace(Target(model, UniformPrior(max_size).bind(5)))
     arguments = sampled.scorer(64, searching=False)
     rng = np.random.default_rng(1)
-    measured = np.array([_measure(sampled, leaders, rng, 400, arguments)[2:4] for _ in range(300)])
-    deviations = (measured[:, 0] - exact[2]) / measured[:, 1]
+    fits = [measured(sampled, climbed, rng, 400, arguments) for _ in range(300)]
+    deviations = np.array([(fit.elbo - exact.elbo) / fit.elbo_error for fit in fits])
     assert 0.85 < deviations.std() < 1.15
     assert abs(deviations.mean()) < 0.25
     assert 0.92 < np.mean(np.abs(deviations) < 2.0) < 0.99

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,20 +166,38 @@ class Ascent:
     trace_feasible: Floats
 
 
+class Iterate(NamedTuple):
+    """One that may be the best: promise, its ELBO by a noisy estimate less two standard errors; iteration; logits
+    (f,)."""
+
+    promise: float
+    iteration: int
+    logits: Floats
+
+
+class Climb(NamedTuple):
+    """What one start came to before it is measured: its leading iterates and the last one, and its traces (T,)."""
+
+    leaders: list[Iterate]
+    elbo: Floats
+    error: Floats
+    feasible: Floats
+
+
 @dataclass
 class _Leaders:
-    """The iterates that promise the highest ELBO: by its noisy estimate less two standard errors, and the last one."""
+    """The iterates that promise the highest ELBO."""
 
     room: int
-    entries: list[tuple[float, int, Floats]] = field(default_factory=list)
+    entries: list[Iterate] = field(default_factory=list)
 
     def offer(self, promise: Floats, first: int, history: Floats) -> None:
         for t in np.argsort(-promise, kind="stable")[: self.room]:
-            self.entries.append((float(promise[t]), first + int(t), history[t].copy()))
-        self.entries = sorted(self.entries, key=lambda entry: (-entry[0], entry[1]))[: self.room]
+            self.entries.append(Iterate(float(promise[t]), first + int(t), history[t].copy()))
+        self.entries = sorted(self.entries, key=lambda entry: (-entry.promise, entry.iteration))[: self.room]
 
 
-def run_ascent(
+def climb(
     space: FreeSpace,
     logits: Floats,
     rng: np.random.Generator,
@@ -189,11 +208,10 @@ def run_ascent(
     kl_analytic_probability: float,
     infeasible: float,
     leading: int,
-    fresh: int,
     patience: int | None,
     memory: int,
     report: Callable[[int, float], None],
-) -> Ascent:
+) -> Climb:
     """Ascend from `logits` (f,); `report(steps, elbo)` is called now and then."""
     scorer, objective = space.scorer(memory, searching=True), space.objective(infeasible)
     f, rates = len(space.free), schedule.rates(iterations)
@@ -220,9 +238,8 @@ def run_ascent(
         report(steps, float(elbo[done - 1]))
         if patience is not None and done - best_at > patience:
             break
-    leaders.entries.append((-np.inf, done - 1, trace.logits[-1].copy()))
-    measured = _measure(space, leaders, rng, fresh, space.scorer(memory, searching=False))
-    return Ascent(*measured, elbo[:done], error[:done], feasible[:done])
+    last = Iterate(-np.inf, done - 1, trace.logits[-1].copy())
+    return Climb([*leaders.entries, last], elbo[:done], error[:done], feasible[:done])
 
 
 def _prior_and_entropy(space: FreeSpace, logits: Floats) -> Floats:
@@ -232,14 +249,12 @@ def _prior_and_entropy(space: FreeSpace, logits: Floats) -> Floats:
     return q @ terms.log_odds + terms.constant - (xlogy(q, q) + xlogy(1 - q, 1 - q)).sum(axis=1)
 
 
-def _measure(
-    space: FreeSpace, leaders: _Leaders, rng: np.random.Generator, fresh: int, scorer: Scorer
-) -> tuple[Floats, int, float, float, float]:
+def measured(space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: int, scorer: Scorer) -> Ascent:
     """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all subsets are known)."""
     exact = space.table.size > 0
     seed = int(rng.integers(1 << 63))
     results = []
-    for _, iteration, logits in leaders.entries:
+    for _, iteration, logits in climbed.leaders:
         q = MeanField(logits, space.max_size)
         # The same random numbers for every leader, so that they differ by more than luck.
         draws = space.table_draws if exact else q.sample(fresh, np.random.default_rng(seed))
@@ -248,7 +263,8 @@ def _measure(
         values = space.log_joint(draws, space.log_ratios(draws, scorer)) - log_q
         elbo, error, share = _restricted_elbo(values, weights, exact)
         results.append((logits, iteration, elbo, error, share * float(np.exp(q.log_support_mass))))
-    return max(results, key=lambda result: (result[2], -result[1]))
+    best = max(results, key=lambda result: (result[2], -result[1]))
+    return Ascent(*best, climbed.elbo, climbed.error, climbed.feasible)
 
 
 def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[float, float, float]:

@@ -21,7 +21,7 @@ from ...priors.bound import BoundPrior
 from ...screening.lasso_screen import LassoScreen
 from ..base import RunOptions, judged
 from ..target import Target
-from .ascent import Ascent, FreeSpace, run_ascent
+from .ascent import Ascent, FreeSpace, climb, measured
 from .coverage import Missed, missed_at_modes, missed_in_table
 from .importance import Reweighted, reweight
 from .mean_field import MeanField
@@ -39,6 +39,21 @@ _SCREENS = ("search", "lasso")
 _MOST_COMPONENTS = 8
 # Up to this many free features searches are quick, and are made even if no start needs them.
 _QUICK_TO_SEARCH = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a run knows before it ascends.
+
+    peaks (m, p): good subsets that the result must not miss; beginnings: {start: logits (f,)}; generators: of each
+    """
+
+    space: FreeSpace
+    peaks: Mask
+    beginnings: dict[str, Floats]
+    generators: list[np.random.Generator]
+    rng: np.random.Generator
+    check_rng: np.random.Generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,28 +128,38 @@ class Variational:
         return cls(**(settings | changes))
 
     def run(self, target: Target, options: RunOptions) -> Posterior:
-        self._check()
         started = time.perf_counter()
+        ready = self.prepared(target, options)
+        starts = ready.beginnings
+        with ProgressBar("variational inference", len(starts) * self.iterations, options.progress) as bar:
+            jobs = list(zip(starts.values(), ready.generators, strict=True))
+            # Starts that share a memory go one after another: what is scored together depends on what is remembered.
+            n_jobs = 1 if ready.space.shares_a_memory else options.n_jobs
+            runs = list(ordered_map(lambda job: self._ascend(ready.space, *job, bar), jobs, n_jobs))
+        return self.finished(ready, dict(zip(starts, runs, strict=True)), started)
+
+    def prepared(self, target: Target, options: RunOptions) -> Prepared:
+        """Where to start from, before anything is ascended."""
+        self._check()
         space = FreeSpace(target)
         rng, search_rng = options.rng.spawn(2)
         modes, peaks = self._modes(space, replace(options, rng=search_rng))
         beginnings = self._beginnings(space, modes) | self._at_each(peaks, space)
         *generators, check_rng = options.rng.spawn(len(beginnings) + 1)
-        with ProgressBar("variational inference", len(beginnings) * self.iterations, options.progress) as bar:
-            jobs = list(zip(beginnings.values(), generators, strict=True))
-            # Starts that share a memory go one after another: what is scored together depends on what is remembered.
-            n_jobs = 1 if space.shares_a_memory else options.n_jobs
-            runs = list(ordered_map(lambda job: self._ascend(space, *job, bar), jobs, n_jobs))
-        fits = dict(zip(beginnings, runs, strict=True))
+        return Prepared(space, peaks, beginnings, generators, rng, check_rng)
+
+    def finished(self, ready: Prepared, fits: dict[str, Ascent], started: float) -> Posterior:
+        """The posterior, from where each start ended."""
+        space, target = ready.space, ready.space.target
         chosen = max(fits, key=lambda start: fits[start].elbo)
-        q, elbo = self._approximation(space, fits, chosen, rng)
-        reweighted = self._reweighted(target, q, rng)
+        q, elbo = self._approximation(space, fits, chosen, ready.rng)
+        reweighted = self._reweighted(target, q, ready.rng)
         missed: Missed | None = None
         outside = reweighted.outside
         if space.table.size:
             missed, outside = missed_in_table(space, q), space.table_outside()
-        elif len(peaks):
-            missed = missed_at_modes(target, q, peaks, self.draws, check_rng)
+        elif len(ready.peaks):
+            missed = missed_at_modes(target, q, ready.peaks, self.draws, ready.check_rng)
         seconds = time.perf_counter() - started
         posterior = variational_posterior(target, q, elbo, fits, chosen, reweighted, missed, outside, seconds)
         return judged(target, posterior)
@@ -223,7 +248,7 @@ class Variational:
         return np.flatnonzero(LassoScreen(k=self.screened).screen(model.rows).kept)
 
     def _ascend(self, space: FreeSpace, logits: Floats, rng: np.random.Generator, bar: ProgressBar) -> Ascent:
-        return run_ascent(
+        climbed = climb(
             space,
             logits,
             rng,
@@ -233,11 +258,11 @@ class Variational:
             kl_analytic_probability=self.kl_analytic_probability,
             infeasible=np.nan if self.infeasible == "relative" else float(self.infeasible),
             leading=self.leading,
-            fresh=self.fresh,
             patience=self.patience,
             memory=self.memory,
             report=lambda steps, elbo: bar.advance(steps, f"ELBO {elbo:.1f}"),
         )
+        return measured(space, climbed, rng, self.fresh, space.scorer(self.memory, searching=False))
 
     def _approximation(
         self,
