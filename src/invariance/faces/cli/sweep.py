@@ -90,10 +90,11 @@ def sweep(
 
         from ...priors.parsing import parse_prior
         from ...sweeps.reading import read_source
-        from ...sweeps.sweep import largest_subset, refuse_device, run_sweep
+        from ...sweeps.sweep import checked_model, largest_subset, refuse_device, run_sweep
         from ...sweeps.text import sweep_lines
 
         refuse_device(device)
+        checked_model(model)
         reading = read_source(file.expanduser(), environment, None, perturbed, **table.reading())
         if settings.max_size is None:
             model.set_params(prior=parse_prior(settings.prior, largest_subset(reading.source)))
