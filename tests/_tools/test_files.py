@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,22 @@ def test_missing_permission_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "b.json").write_text("")
     with pytest.raises(OutputError, match="may not be changed"):
         check_writable(tmp_path / "b.json")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_durable_file_is_on_the_disk_before_it_has_its_name_and_its_name_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced: list[tuple[str, bool]] = []
+    monkeypatch.setattr(
+        "os.fsync",
+        lambda handle: forced.append((os.readlink(f"/proc/self/fd/{handle}"), (tmp_path / "a.json").exists())),
+    )
+    write_text(tmp_path / "a.json", "{}", durable=True)
+    (content, named_before), (folder, named_after) = forced
+    assert content.startswith(f"{tmp_path}/.")
+    assert folder == str(tmp_path)
+    assert (named_before, named_after) == (False, True)
+    forced.clear()
+    write_text(tmp_path / "b.json", "{}")
+    assert forced == []

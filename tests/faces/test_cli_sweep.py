@@ -115,6 +115,7 @@ def test_a_name_with_a_comma_is_one_outcome(example: Path) -> None:
         (["--device", "cuda"], "--device cuda needs the extra gpu, which this version is without: leave --device out."),
         (["--jobs", "2", "--dask", "tcp://x:1"], "--jobs is for this machine and --dask for a cluster"),
         (["--perturbed", "hospitals"], "perturbed column 'hospitals' is not in the table; did you mean 'hospital'?"),
+        (["--select", "best"], "select='best' is not known"),
         (["--outcomes", "Age"], "outcome column 'Age' is not in the data; did you mean 'age'?"),
         (["--outcomes", ","], "outcomes is an empty list: name at least one column, or leave --outcomes out"),
         (["--out", "example.csv"], "example.csv' is a file, not a folder"),

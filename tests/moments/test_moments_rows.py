@@ -87,3 +87,24 @@ def test_an_outcome_that_becomes_constant_is_not_dropped() -> None:
     remaining = Moments.from_data(MultiEnvironmentData.from_arrays(X, y)).without_row("all", [*X[5], 1.0])
     with pytest.raises(DataError, match="outcome 'y' is constant: every row is 0"):
         remaining.check_outcome()
+
+
+@pytest.mark.parametrize("products", [1, 20, 1_000_000], ids=["row by row", "a few rows", "all at once"])
+@pytest.mark.parametrize("e", [0, 1])
+def test_products_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch, products: int, e: int) -> None:
+    """As the plain sums over the rows that are left; the moments that they left are as they were."""
+    monkeypatch.setattr("invariance.moments.parts._PRODUCTS_PER_BLOCK", products)
+    rng = np.random.default_rng(3)
+    X, y, site = rng.normal(size=(50, 6)) + 5.0, rng.normal(size=50), np.arange(50) % 2
+    data = MultiEnvironmentData.from_arrays(X, y, site)
+    moments = Moments.from_data(data)
+    before, row = moments.scatter.copy(), 10 + e
+    left = moments.without_row(e, [*X[row], y[row]])
+    rows, labels = np.delete(np.column_stack([X, y]), row, axis=0), np.delete(site, row)
+    for scatter, group in zip(left.scatter, (rows[labels == 0], rows[labels == 1], rows), strict=True):
+        centred = group - group.mean(axis=0)
+        np.testing.assert_allclose(scatter, centred.T @ centred, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(left.means[e], rows[labels == e].mean(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(moments.scatter, before)
+    assert left.counts.tolist() == [25 - (e == 0), 25 - (e == 1)]
+    assert moments.counts.tolist() == [25, 25]

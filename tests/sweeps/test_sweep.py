@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from invariance import BIP, BetaBinomialPrior, LassoSelection, Moments, MultiEnvironmentData, Tempering, spline, sweep
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
@@ -87,7 +88,7 @@ def test_every_outcome_is_fitted_as_by_hand() -> None:
 
 
 def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
-    model = BIP(inference=Tempering(chains=2, steps=300), prior="beta-binomial")
+    model = BIP(inference=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
     whole = sweep(table(), model, environment="site")
     part = sweep(table(), model, environment="site", outcomes=["d", "b"])
     same(part, whole[whole["outcome"].isin(["b", "d"])].reset_index(drop=True))
@@ -96,8 +97,23 @@ def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
     assert model.random_state is None
 
 
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
+def test_every_outcome_has_random_numbers_of_its_own() -> None:
+    class Drawing:
+        def run(self, target: Any, options: Any) -> Any:
+            raise ValueError(str(options.rng.integers(2**60)))
+
+    def drawn(**settings: Any) -> list[str]:
+        return sweep(table(), BIP(inference=Drawing()), environment="site", **settings)["verdict"].tolist()
+
+    numbers = drawn()
+    assert len(set(numbers)) == len(NAMES)
+    assert drawn(outcomes=["e", "b"]) == [numbers[1], numbers[4]]
+    assert not set(drawn(random_state=1)) & set(numbers)
+
+
 def test_processes_give_the_same_as_one() -> None:
-    model = BIP(inference=Tempering(chains=2, steps=300), prior="beta-binomial")
+    model = BIP(inference=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
     rows = table().assign(whom=[None] * 3 + ["a"] + [None] * 115 + ["b"])
     one = sweep(rows, model, environment="site", perturbed="whom")
     same(sweep(rows, model, environment="site", perturbed="whom", n_jobs=2), one)
@@ -172,6 +188,16 @@ def test_a_row_that_cannot_be_removed_from_the_moments_is_left_out_of_the_rows()
     assert "Second moments come from the remaining rows" in found["notes"][0]
 
 
+def test_a_column_that_the_first_of_two_rows_takes_along() -> None:
+    rows = table().assign(spike=np.where(np.arange(120) == 5, 1.0, 0.0))
+    whom = np.where(np.isin(np.arange(120), [5, 70]), "c", None)
+    found = sweep(rows, environment="site", perturbed=whom, outcomes=["c"])
+    check_one(found, "c", by_hand(rows.drop(index=[5, 70]).drop(columns="spike"), "c"))
+    assert "remaining rows" not in found["notes"][0]
+    assert "constant over all rows: 'spike'" in found["notes"][0]
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 def test_too_few_rows_left_is_the_verdict_of_that_outcome_alone() -> None:
     rows = table()[55:]
     whom = ["a", "a", "a", *[None] * 62]
@@ -192,7 +218,12 @@ def test_an_outcome_that_fails_does_not_stop_the_others() -> None:
     rows = table()
     rows.loc[:59, "d"] = 1.0
     rows["flat"] = 3.0
-    with pytest.warns(DataWarning, match="constant over all rows: 'flat'"):
+    with (
+        pytest.warns(DataWarning, match="constant over all rows: 'flat'"),
+        pytest.warns(
+            DataWarning, match="^2 of 3 outcomes could not be fitted, and their verdict says why: 'd', 'flat'$"
+        ),
+    ):
         found = sweep(rows, environment="site", outcomes=["a", "d", "flat"])
     failed = found[found["feature"].isna()].set_index("outcome")
     assert failed.index.tolist() == ["d", "flat"]
@@ -203,6 +234,7 @@ def test_an_outcome_that_fails_does_not_stop_the_others() -> None:
     assert (found["outcome"] == "a").sum() == 4
 
 
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 def test_an_engine_that_fails_does_not_stop_the_sweep() -> None:
     class Broken:
         def run(self, target: Any, options: Any) -> Any:
@@ -298,6 +330,12 @@ def test_verdicts_follow_the_p_value() -> None:
             WrongTypeError,
             r"sweep\(\) got an unexpected keyword argument 'exlude'; did you mean 'exclude'",
         ),
+        ({"model": BIP(inference="exat")}, SettingError, "inference='exat' is not known"),
+        ({"model": BIP(inference=Tempering)}, SettingError, "is not an engine"),
+        ({"model": BIP(select="best")}, SettingError, "select='best' is not known"),
+        ({"model": BIP(prior="flat")}, SettingError, "cannot read the prior 'flat'"),
+        ({"model": BIP(conditional="line")}, SettingError, "conditional='line' is not known"),
+        ({"model": BIP(regressor=LinearRegression())}, SettingError, "set regressor=None"),
         ({"model": LassoSelection()}, WrongTypeError, "a sweep fits a BIP, not LassoSelection"),
     ],
 )

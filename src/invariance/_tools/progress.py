@@ -17,6 +17,7 @@ ProgressMode = bool | Literal["auto"]
 _WORTH_SHOWING = 2.0
 _FIRST_LOOK = 0.25
 _BETWEEN_UPDATES = 0.1
+_COMPILING = "compiling, once after an installation"
 
 
 class _Display(Protocol):
@@ -31,15 +32,17 @@ class ProgressBar:
     """Counts steps; shows a bar on standard error once the whole is expected to take over two seconds, or when two
     seconds have passed without a step: the first use of a kernel compiles it.
 
-    mode: "auto" shows it in terminals and notebooks only, True everywhere, False never.
+    mode: "auto" shows it in terminals and notebooks only, True everywhere, False never. meanwhile: what happens before
+    the first step.
     """
 
-    def __init__(self, description: str, total: int, mode: ProgressMode = "auto") -> None:
+    def __init__(self, description: str, total: int, mode: ProgressMode = "auto", meanwhile: str = _COMPILING) -> None:
         if mode not in (True, False, "auto"):
             raise SettingError(f"progress={mode!r} is not known: use True, False or 'auto'.")
         self.description = description
         self.total = total
         self.mode = mode
+        self.meanwhile = meanwhile
         self.done = 0
         self._bar: _Display | None = None
         self._lock = threading.Lock()
@@ -83,7 +86,7 @@ class ProgressBar:
             if self.done == 0 and self.mode is not False:
                 self._show()
             if self._bar is not None and self.done == 0:
-                self._bar.update(0, "compiling, once after an installation")
+                self._bar.update(0, self.meanwhile)
 
     def _show(self) -> None:
         if in_notebook():

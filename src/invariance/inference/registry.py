@@ -25,18 +25,23 @@ _CHEAP_STEPS = 2_000_000_000
 def choose_engine(inference: str | Engine, target: Target) -> Engine:
     """The engine that `inference` names; "auto" is exact while that takes about ten seconds of one core, and tempering
     beyond. Work is counted, not timed: neither the machine nor its load changes the choice."""
+    if isinstance(inference, str) and inference == "auto":
+        from .enumeration import enumeration_steps
+
+        inference = "exact" if enumeration_steps(target) <= _CHEAP_STEPS else "tempering"
+    return as_engine(inference)
+
+
+def as_engine(inference: str | Engine) -> Engine:
+    """The engine that a name other than "auto" stands for, or the one that is given."""
     if not isinstance(inference, str):
         if isinstance(inference, type) or not hasattr(inference, "run"):
             raise SettingError(
                 f"inference={inference!r} is not an engine: use a name, or an engine such as Tempering()."
             )
         return inference
-    if inference != "auto" and inference not in ENGINES:
+    if inference not in ENGINES:
         known = ", ".join(map(repr, ("auto", *ENGINES)))
         raise SettingError(f"inference={inference!r} is not known: use {known} or an engine such as Enumeration().")
-    if inference == "auto":
-        from .enumeration import enumeration_steps
-
-        inference = "exact" if enumeration_steps(target) <= _CHEAP_STEPS else "tempering"
     engine: Engine = ENGINES[inference]()
     return engine

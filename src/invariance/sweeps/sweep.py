@@ -17,12 +17,17 @@ from .._tools.parallel import n_workers
 from .._tools.progress import ProgressBar, ProgressMode, in_notebook
 from .._tools.workers import finished
 from .._version import __version__
-from ..data.checks import largest_size, nearest
+from ..conditionals.registry import as_conditional
+from ..data.checks import largest_size, nearest, quoted, warn
 from ..data.choices import known_columns
+from ..decisions.registry import as_rule
 from ..estimators.bip import BIP
 from ..estimators.table_settings import READING, stated
 from ..exceptions import DataError, SettingError, SweepError, WrongTypeError
+from ..inference.registry import as_engine
+from ..prediction.building import refuse_moments
 from ..priors.beta_binomial import BetaBinomialPrior
+from ..priors.parsing import as_prior
 from .fitting import Entry, Sweep, fit_outcome, settings_of
 from .memory import check_processes, memory_words
 from .reading import Reading, read_source
@@ -113,7 +118,7 @@ def sweep(
     ['age', 'exercise', 'smoking']
     """
     refuse_both(device, dask)
-    settings = _checked(model)
+    settings = checked_model(model)
     said = {} if model is None else stated(model)
     column = environment if model is None or environment is not None else model.environment
     reading = read_source(table, column, environments, perturbed, **(said | how_to_read))
@@ -122,6 +127,10 @@ def sweep(
         run = run_sweep(
             reading, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device
         )
+    failed = run.results["outcome"][run.results["feature"].isna()]
+    if len(failed):
+        counted = f"{len(failed):,} of {run.results['outcome'].nunique():,} outcomes"
+        warn(f"{counted} could not be fitted, and their verdict says why: {quoted(failed)}")
     return run.results
 
 
@@ -151,10 +160,11 @@ def run_sweep(
         for sentence in _announcements(source, wanted, left, processes):
             announce(sentence)
         workers, entries = _workers(task, left, processes, dask, device)
-        with ProgressBar("sweep", len(left), progress) as bar, closing(entries):
+        begun = time.perf_counter()
+        with ProgressBar("sweep", len(left), progress, "the first outcomes are fitted") as bar, closing(entries):
             for n, entry in enumerate(entries, 1):
                 store.add(entry)
-                bar.advance(1, f"{n / (time.perf_counter() - started):.2g} outcomes/s")
+                bar.advance(1, f"{60 * n / (time.perf_counter() - begun):.3g} a minute")
         store.compact()
         results = results_in(folder)
     results = results[results["outcome"].isin(wanted)].reset_index(drop=True)
@@ -190,12 +200,18 @@ def largest_subset(source: Source) -> int:
     return max(0, min(LARGEST_SUBSET, largest_size(counts, source.moments.varying_widths[:-1])))
 
 
-def _checked(model: Any) -> BIP | None:
-    """The model without what concerns tables, which it does not see."""
+def checked_model(model: Any) -> BIP | None:
+    """The model without what concerns tables, which it does not see; what no fit could be made with is refused now."""
     if model is None:
         return None
     if not isinstance(model, BIP):
         raise WrongTypeError(f"a sweep fits a BIP, not {type(model).__name__}: pass one with the settings, or None.")
+    refuse_moments(model.regressor)
+    as_rule(model.select, threshold=model.threshold)
+    as_conditional(model.conditional)
+    as_prior(model.prior)
+    if not isinstance(model.inference, str) or model.inference != "auto":
+        as_engine(model.inference)
     without: BIP = clone(model).set_params(environment=None, **READING)
     return without
 

@@ -92,11 +92,12 @@ def sweep(
 
         from ...priors.parsing import parse_prior
         from ...sweeps.reading import read_source
-        from ...sweeps.sweep import largest_subset, run_sweep
+        from ...sweeps.sweep import checked_model, largest_subset, run_sweep
         from ...sweeps.sweep import refuse_both as refuse_device_and_dask
         from ...sweeps.text import sweep_lines
 
         refuse_device_and_dask(device, dask)
+        checked_model(model)
         reading = read_source(file.expanduser(), environment, None, perturbed, **table.reading())
         if settings.max_size is None:
             model.set_params(prior=parse_prior(settings.prior, largest_subset(reading.source)))
