@@ -13,6 +13,7 @@ from scipy.special import expit, xlogy
 from ..._tools.arrays import Floats, Mask
 from ...kernels.active_set import Scoring
 from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, score_draws
+from ...kernels.subset_cholesky import subset_work
 from ...priors.bound import PriorTerms
 from ..generic_walk import walk_of
 from ..subset_blocks import DenseBlocks
@@ -114,7 +115,7 @@ class FreeSpace:
         forced = self.target.forced
         features = np.delete(np.arange(scoring.inverse_scale.shape[1]), scoring.outcome).astype(np.int64)
         size = 1 << (max(memory, 2) - 1).bit_length()
-        room = len(forced) + self.max_size + 1
+        room = len(forced) + self.max_size
         members = np.zeros(room, np.int64)
         members[: len(forced)] = features[forced]
         return CompiledScorer(
@@ -126,7 +127,7 @@ class FreeSpace:
             values=np.empty(size),
             members=members,
             n_forced=len(forced),
-            matrices=np.empty((len(scoring.weights), room, room)),
+            work=subset_work(len(scoring.weights), room),
         )
 
     def log_joint(self, draws: Mask, log_ratios: Floats) -> Floats:
