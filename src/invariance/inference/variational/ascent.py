@@ -12,6 +12,8 @@ from scipy.special import expit, xlogy
 
 from ..._tools.arrays import Floats, Mask
 from ...kernels.active_set import Scoring
+from ...kernels.gram_rows import GramRows
+from ...kernels.large_subsets import LARGE
 from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, score_draws
 from ...kernels.subset_cholesky import subset_work
 from ...priors.bound import PriorTerms
@@ -25,6 +27,9 @@ from .scored_draws import ScoredDraws, ascend_in_batches
 # Up to this many free features all subsets are scored once and looked up.
 _LOOK_UP = 16
 _STRETCH = 50
+# Bytes of second moments that are copied for faster access: beyond what caches hold, and of what memory is to spare.
+_OUTGROWS_CACHES = 1 << 24
+_MOST_COPIED = 1 << 30
 
 # A table of all draws, or what computes and remembers their log Λ.
 Scorer = Floats | CompiledScorer | ScoredDraws
@@ -100,16 +105,27 @@ class FreeSpace:
         if self.table.size:
             return self._search_table if searching else self.table
         model = self.target.model
-        scoring = model.scoring()
-        if scoring is not None:
-            return self._compiled(scoring, memory, model.search_penalty if searching else np.nan)
+        if self._scoring is not None:
+            return self._compiled(self._scoring, memory, model.search_penalty if searching else np.nan)
         score = model.search_ratio_many if searching else model.log_ratio_many
         of_draws = ScoredDraws(lambda draws: score(self.target.masks(draws)), len(self.free), self.max_size, memory)
         return self._scored.setdefault(searching, of_draws)
 
     @property
     def shares_a_memory(self) -> bool:
-        return not self.table.size and self.target.model.scoring() is None
+        return not self.table.size and self._scoring is None
+
+    @cached_property
+    def _scoring(self) -> Scoring | None:
+        """As the model has it. For large subsets of many columns in a copy where the groups' second moments of a pair
+        stand side by side: reading pairs here and there takes most of the time, and one access then brings them all.
+        """
+        scoring = self.target.model.scoring()
+        if scoring is None or self.max_size < LARGE or isinstance(scoring.scatter, GramRows):
+            return scoring
+        if not _OUTGROWS_CACHES <= scoring.scatter.nbytes <= _MOST_COPIED:
+            return scoring
+        return scoring._replace(scatter=np.ascontiguousarray(scoring.scatter.transpose(1, 2, 0)).transpose(2, 0, 1))
 
     def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
         forced = self.target.forced
