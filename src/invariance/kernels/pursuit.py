@@ -45,7 +45,9 @@ def pursuit(scoring, target, first, last, scale, free, damping, path, given):
     open_ones = free & (scale > 0.0)
     open_ones[target] = False
     for k in range(path.size):
-        top = path[k] if k < given else _most_promising(covariance, remaining, damping, scoring.tolerance, open_ones, gains)
+        top = path[k]
+        if k >= given:
+            top = _most_promising(covariance, remaining, damping, scoring.tolerance, open_ones, gains)
         if top < 0 or remaining[top] < scoring.tolerance:
             return k
         open_ones[top] = False

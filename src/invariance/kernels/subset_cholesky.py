@@ -71,7 +71,7 @@ def _log_ratio(scoring, members, matrix):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def subset_log_ratio(scoring, members):
-    """log Λ of the columns `members`, ascending; NaN where undecidable."""
+    """log Λ of the columns `members`, ascending, few of them; NaN where undecidable."""
     return _log_ratio(scoring, members, np.empty((members.size + 1, members.size + 1)))
 
 

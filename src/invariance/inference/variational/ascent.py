@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,8 @@ class FreeSpace:
 
     target: Target
     _scored: dict[bool, ScoredDraws] = field(default_factory=dict, init=False)
+    _copies: list[Floats] = field(default_factory=list, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
 
     @property
     def free(self) -> NDArray[np.intp]:
@@ -105,27 +108,28 @@ class FreeSpace:
         if self.table.size:
             return self._search_table if searching else self.table
         model = self.target.model
-        if self._scoring is not None:
-            return self._compiled(self._scoring, memory, model.search_penalty if searching else np.nan)
+        scoring = self._scoring()
+        if scoring is not None:
+            return self._compiled(scoring, memory, model.search_penalty if searching else np.nan)
         score = model.search_ratio_many if searching else model.log_ratio_many
         of_draws = ScoredDraws(lambda draws: score(self.target.masks(draws)), len(self.free), self.max_size, memory)
         return self._scored.setdefault(searching, of_draws)
 
     @property
     def shares_a_memory(self) -> bool:
-        return not self.table.size and self._scoring is None
+        return not self.table.size and self.target.model.scoring() is None
 
-    @cached_property
     def _scoring(self) -> Scoring | None:
-        """As the model has it. For large subsets of many columns in a copy where the groups' second moments of a pair
-        stand side by side: reading pairs here and there takes most of the time, and one access then brings them all.
-        """
+        """As the model has it. Large subsets of many columns get a copy of the second moments, one for all starts."""
         scoring = self.target.model.scoring()
-        if scoring is None or self.max_size < LARGE or isinstance(scoring.scatter, GramRows):
+        if scoring is None or isinstance(scoring.scatter, GramRows) or self.max_size < LARGE:
             return scoring
         if not _OUTGROWS_CACHES <= scoring.scatter.nbytes <= _MOST_COPIED:
             return scoring
-        return scoring._replace(scatter=np.ascontiguousarray(scoring.scatter.transpose(1, 2, 0)).transpose(2, 0, 1))
+        with self._lock:
+            if not self._copies:
+                self._copies.append(_side_by_side(scoring.scatter))
+        return scoring._replace(scatter=self._copies[0])
 
     def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
         forced = self.target.forced
@@ -162,6 +166,14 @@ class FreeSpace:
         terms = self.target.terms
         n_rows = float(self.target.model.n_rows)
         return Objective(terms.log_odds, terms.log_size_weight, terms.max_size, n_rows, infeasible)
+
+
+def _side_by_side(scatter: Floats) -> Floats:
+    """(G, d, d) the same numbers, with those of a pair of columns next to each other in memory.
+
+    Large subsets take most of their time to read pairs here and there: so one access brings them for all groups.
+    """
+    return np.ascontiguousarray(scatter.transpose(1, 2, 0)).transpose(2, 0, 1)
 
 
 @dataclass(frozen=True, eq=False)
