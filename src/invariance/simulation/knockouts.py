@@ -18,7 +18,7 @@ DELETED_LEVEL = (-6.0, -1.0)
 # The two genes of a planted pair are quiet; the first is deleted thoroughly, and the second follows all that it does.
 PAIR_DEVIATION, PAIR_LEVEL, PAIR_WEIGHT = 0.1, -6.0, 1.0
 # The share of genes that regulate others; the r-th of them becomes a parent in proportion to r^−HUBS.
-REGULATORS, HUBS = 0.2, 0.6
+REGULATORS, HUBS = 0.8, 0.5
 HIDDEN_FACTORS = 3
 
 
@@ -91,11 +91,11 @@ def knockouts(
 ) -> Knockouts:
     """Simulated knock-outs, by default as many as in the yeast data of Kemmeren et al. (2014), as log2 ratios.
 
-    Genes stand in an order that their columns do not show. A fifth of them are regulators, a few of these hubs with
-    hundreds of children. A gene has a Poisson number of parents among the regulators before it, and is their weighted
-    sum plus Gaussian noise; its deviation among wild types is about U[0.1, 0.3]. A deletion sets one gene to a level of
-    U[−6, −1], and what is downstream follows. No gene is deleted twice. Regulators are deleted more often than others:
-    a gene is chosen in proportion to 1 + the number of its children.
+    Genes stand in an order that their columns do not show. Four in five can regulate others, and a few of these are
+    hubs with up to hundreds of children. A gene has a Poisson number of parents among the regulators before it, and is
+    their weighted sum plus Gaussian noise; its deviation among wild types is about U[0.1, 0.3]. A deletion sets one
+    gene to a level of U[−6, −1], and what is downstream follows. No gene is deleted twice, and those that regulate
+    many are deleted more often: a gene is chosen in proportion to 1 + the number of its children.
 
     genes, wild_type, deletions : how many genes, wild-type samples, and samples with one gene deleted
     parents : how many parents a gene has on average, where there are as many regulators before it
