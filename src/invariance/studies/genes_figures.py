@@ -114,7 +114,7 @@ def profile_figure(profile: Profile) -> Figure:
 
 
 def scatter_figure(effects: Effects, target: str, genes: list[str]) -> Figure:
-    figure, axes = panels(1, len(genes), 4.4 * len(genes) + 0.4, 4.2, sharey=True)
+    figure, axes = panels(1, len(genes), max(4.4 * len(genes), 5.6), 4.2, sharey=True)
     for ax, gene in zip(axes[0], genes, strict=True):
         _scatter(ax, effects, target, gene)
     axes[0, 0].set_ylabel(target)
@@ -129,7 +129,7 @@ def _scatter(ax: Axes, effects: Effects, target: str, gene: str) -> None:
     for rows, marker, color, size, label in (
         (samples.wild_type, "x", "0.45", 22, "wild type"),
         (~samples.wild_type & ~own, "o", BLUE, 14, "deletion"),
-        (own, "*", VERMILION, 220, "deletion of this gene, held out"),
+        (own, "*", VERMILION, 220, "its own deletion, held out"),
     ):
         ax.scatter(
             samples.values[rows, x], samples.values[rows, y], s=size, c=color, marker=marker, label=label, zorder=2

@@ -10,6 +10,8 @@ import pandas as pd
 from .._tools.arrays import Mask
 from .base import Row
 
+Line = Row | pd.Series  # of `summary`
+
 # The counts of one fit, which add up over targets and folds.
 COUNTS = ("predicted", "checkable", "correct", "candidates", "effects")
 
@@ -77,7 +79,7 @@ def summary(rows: pd.DataFrame) -> Row:
     }
 
 
-def against_chance(line: Row) -> str:
+def against_chance(line: Line) -> str:
     """By the share of right predictions over all seeds, which counts whole predictions as the range does."""
     if line["checkable"] == 0:
         return undefined(line)
@@ -87,7 +89,7 @@ def against_chance(line: Row) -> str:
     return BELOW if share < line["chance_low"] else "as chance"
 
 
-def undefined(line: Row) -> str:
+def undefined(line: Line) -> str:
     """Why there is no precision."""
     return "none can be checked" if line["predicted"] else "none predicted"
 

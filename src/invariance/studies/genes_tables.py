@@ -37,7 +37,7 @@ def tables_of(study: Genes, results: pd.DataFrame) -> list[Table]:
 
 def precision_table(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
     lines = []
-    for line in study.table(results).to_dict("records"):
+    for _, line in study.table(results).iterrows():
         low, high = line["chance_low"], line["chance_high"]
         lines.append(
             {

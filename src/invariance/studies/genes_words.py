@@ -47,7 +47,7 @@ def _setting_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
     candidates, effects = once["candidates"].sum(), once["effects"].sum()
     said = [
         f"{wild:,} wild types, {len(one.samples) - wild:,} deletions and {len(one.genes):,} genes{panels}; "
-        f"{n_targets:,} targets, {study.replicates} {'seed' if study.replicates == 1 else 'seeds'}, five blocks of deletions, each held out once.",
+        f"{n_targets:,} targets, five blocks of deletions, each held out once; seeds: {study.replicates}.",
         f"Of the held-out deletions that can be checked, {effects / max(candidates, 1):.3f} move the target "
         f"({effects:,} of {candidates:,}): the precision of random predictions.",
     ]
@@ -80,9 +80,8 @@ def _findings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
         )
     silent = table[table["precision"].isna()]
     if len(silent):
-        listed = "; ".join(
-            f"{name} {', '.join(rows['setting'])}" for name, rows in silent.groupby("method", sort=False)
-        )
+        by_method = silent.groupby("method", sort=False)["setting"]
+        listed = "; ".join(f"{name} {', '.join(settings)}" for name, settings in by_method)
         said.append(f"No prediction that can be checked: {listed}. Their precision is not defined.")
     return said
 
