@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from .genes_agreement import Target, correct_by_target
 from .genes_methods import GENE_METHODS
 from .genes_protocol import PAPER_TARGETS
-from .genes_tables import LISTED, Target, agreed, validated
 
 if TYPE_CHECKING:
     from .genes import Genes
 
 PROFILED = "BIP-VI"
+# Methods whose ranking is shown, and what they rank by.
+RANKED = {PROFILED: "inclusion probability", "BIP-ratio": "odds over prior odds"}
 _TOP = 10
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The highest inclusion probabilities for one target: (gene, mean over seeds, verdict of its deletion)."""
+    """The highest scores of genes for one target: (gene, mean over seeds, verdict of its deletion)."""
 
     panel: int
     target: str
@@ -30,13 +32,13 @@ class Profile:
         return next((gene for gene, _, found in self.leading if found == verdict), None)
 
 
-def profile_of(study: Genes, results: pd.DataFrame) -> Profile | None:
-    """Of the paper's target, or else of the one with the most validated predictions; None without BIP-VI."""
-    if PROFILED not in study.methods:
+def profile_of(study: Genes, results: pd.DataFrame, method: str = PROFILED) -> Profile | None:
+    """Of the paper's target, or else of the one with the most validated predictions; None without the method."""
+    if method not in study.methods:
         return None
     panel, target = _chosen(study, results)
     rows = results[(results["panel"] == panel) & (results["target"] == target)]
-    rows = rows[(rows["method"] == PROFILED) & (rows["setting"] == GENE_METHODS[PROFILED].settings[0])]
+    rows = rows[(rows["method"] == method) & (rows["setting"] == GENE_METHODS[method].settings[0])]
     means = held_out_means(study, rows)
     effects = study.effects(panel)
     leading = sorted(means.items(), key=lambda pair: -pair[1])[:_TOP]
@@ -64,5 +66,5 @@ def _chosen(study: Genes, results: pd.DataFrame) -> Target:
     published = [(panel, target) for panel, target in targets if target == PAPER_TARGETS[0]]
     if published:
         return published[0]
-    right = validated(study, agreed(study, results, PROFILED, LISTED[PROFILED]))
-    return max(targets, key=lambda target: sum(entry[:2] == target for entry in right))
+    hits = correct_by_target(study, results)
+    return max(targets, key=lambda target: hits[target])

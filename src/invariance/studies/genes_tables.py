@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from .base import Table
+from .genes_agreement import LISTED, correct_by_target, listed_by
 from .genes_methods import GENE_METHODS
 from .genes_metrics import undefined
+from .genes_profile import RANKED, profile_of
 from .genes_protocol import NO_EFFECT, PAPER_TARGETS, UNCHECKED, VALIDATED
 
 if TYPE_CHECKING:
     from .genes import Genes
 
-Target = tuple[int, str]  # panel, gene
-
-# The settings whose predictions the paper lists, and ours.
-LISTED = {"ICP-screen": "α=0.01", "BIP-VI": "t=0.5", "BIP λ=0.1": "t=0.5", "BIP-predictive": "best compatible"}
 MARKS = {VALIDATED: "**{}**", NO_EFFECT: "{}ˣ", UNCHECKED: "{}\\*"}
 _TEN = 10
 
@@ -31,6 +28,7 @@ def tables_of(study: Genes, results: pd.DataFrame) -> list[Table]:
             "Genes predicted with every seed: **validated**, without effectˣ, cannot be checked\\*; ∅ none",
             targets_table(study, results),
         ),
+        *profile_tables(study, results),
         Table("Seconds per target and fold on one thread: median and quartiles", cost_table(study, results)),
     ]
 
@@ -61,58 +59,32 @@ def with_error(value: float, error: float, otherwise: str) -> str:
     return f"{value:.3f}" if np.isnan(error) else f"{value:.3f} ± {error:.3f}"
 
 
-def agreed(study: Genes, results: pd.DataFrame, method: str, setting: str) -> dict[Target, list[str]]:
-    """Genes that a method predicts for each target with every seed, where the deletion of the gene is held out; in all
-    folds, where it was not deleted.
-    """
-    chosen = results[(results["method"] == method) & (results["setting"] == setting)]
-    votes: dict[Target, dict[str, float]] = {}
-    splits = {
-        (panel, number): study.split(panel, number)
-        for panel in chosen["panel"].unique()
-        for number in range(study.replicates)
-    }
-    n_folds = chosen["fold"].nunique()
-    for row in chosen.to_dict("records"):
-        split = splits[row["panel"], row["replicate"]]
-        of_target = votes.setdefault((row["panel"], row["target"]), {})
-        for gene in row["genes"].split():
-            fold = split.fold_of(gene)
-            weight = 1 / n_folds if fold is None else float(fold == row["fold"])
-            of_target[gene] = of_target.get(gene, 0.0) + weight
-    return {
-        target: [gene for gene, vote in of_target.items() if vote > study.replicates - 1e-9]
-        for target, of_target in votes.items()
-    }
-
-
-def validated(study: Genes, found: dict[Target, list[str]]) -> set[tuple[int, str, str]]:
-    """(panel, target, gene) of the predictions that a deletion confirms."""
-    return {
-        (panel, target, gene)
-        for (panel, target), genes in found.items()
-        for gene in genes
-        if study.effects(panel).verdict(gene, target) == VALIDATED
-    }
-
-
 def targets_table(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
     """The paper's targets where they are there, and then those with the most validated predictions, up to ten."""
-    listed = {name: setting for name, setting in LISTED.items() if name in study.methods}
-    found = {name: agreed(study, results, name, setting) for name, setting in listed.items()}
-    right = [validated(study, genes) for genes in found.values()]
+    found = listed_by(study, results)
+    hits = correct_by_target(study, results)
     all_targets = list(dict.fromkeys(zip(results["panel"], results["target"], strict=True)))
-    hits = Counter((panel, target) for of_method in right for panel, target, _ in of_method)
     in_order = sorted(all_targets, key=lambda target: (target[1] not in PAPER_TARGETS, -hits[target]))
     lines = []
     for panel, target in in_order[:_TEN]:
         effects = study.effects(panel)
         line = {"target": target if len(study.samples) == 1 else f"{target} (panel {panel})"}
-        for name, setting in listed.items():
-            marked = [MARKS[effects.verdict(gene, target)].format(gene) for gene in found[name][panel, target]]
-            line[f"{name} ({setting})"] = ", ".join(marked) or "∅"
+        for name, genes in found.items():
+            marked = [MARKS[effects.verdict(gene, target)].format(gene) for gene in genes[panel, target]]
+            line[f"{name} ({LISTED[name]})"] = ", ".join(marked) or "∅"
         lines.append(line)
     return pd.DataFrame(lines)
+
+
+def profile_tables(study: Genes, results: pd.DataFrame) -> list[Table]:
+    """The leading genes of one target by each method that ranks them."""
+    found = []
+    for name, meaning in RANKED.items():
+        profile = profile_of(study, results, name)
+        if profile is not None:
+            frame = pd.DataFrame(profile.leading, columns=["gene", meaning, "its deletion"])
+            found.append(Table(f"Leading genes of {profile.target} by {name}", frame))
+    return found
 
 
 def cost_table(study: Genes, results: pd.DataFrame) -> pd.DataFrame:

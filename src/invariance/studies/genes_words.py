@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from .genes_agreement import LISTED, agreed, validated
 from .genes_methods import (
     EMPTY_MODE,
     FAILED,
@@ -15,7 +16,6 @@ from .genes_methods import (
     REJECTED,
 )
 from .genes_metrics import ABOVE, BELOW
-from .genes_tables import LISTED, agreed, validated
 
 if TYPE_CHECKING:
     from .genes import Genes
@@ -47,7 +47,7 @@ def _setting_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
     candidates, effects = once["candidates"].sum(), once["effects"].sum()
     said = [
         f"{wild:,} wild types, {len(one.samples) - wild:,} deletions and {len(one.genes):,} genes{panels}; "
-        f"{n_targets:,} targets, five blocks of deletions, each held out once; seeds: {study.replicates}.",
+        f"targets: {n_targets:,}; seeds: {study.replicates}; five blocks of deletions, each held out once.",
         f"Of the held-out deletions that can be checked, {effects / max(candidates, 1):.3f} move the target "
         f"({effects:,} of {candidates:,}): the precision of random predictions.",
     ]
