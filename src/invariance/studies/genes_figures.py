@@ -49,9 +49,9 @@ def pictures_of(study: Genes, results: pd.DataFrame) -> list[Picture]:
             drawn.append(
                 Picture(
                     "validation",
-                    f"{profile.target} against genes of its profile: wild types (×), deletions (●) and the deletion of "
-                    "the gene itself (★), which the fit did not see. Dashed: the 1% and 99% quantiles of wild types. "
-                    "A star outside both pairs of lines validates the gene.",
+                    f"{profile.target} against genes of its profile: wild types (×), deletions of others (●) and "
+                    "the deletion of the gene itself (★), which the fit did not see. Dashed: the 1% and 99% quantiles of "
+                    "wild types. A star outside both pairs of lines validates the gene.",
                     scatter_figure(study.effects(profile.panel), profile.target, genes),
                 )
             )
@@ -125,10 +125,10 @@ def scatter_figure(effects: Effects, target: str, genes: list[str]) -> Figure:
 def _scatter(ax: Axes, effects: Effects, target: str, gene: str) -> None:
     samples = effects.deletions
     x, y = samples.place[gene], samples.place[target]
-    own = np.isin(np.arange(len(samples.samples)), samples.deleting(gene))
+    own, perturbing = (np.isin(np.arange(len(samples.samples)), samples.deleting(name)) for name in (gene, target))
     for rows, marker, color, size, label in (
         (samples.wild_type, "x", "0.45", 22, "wild type"),
-        (~samples.wild_type & ~own, "o", BLUE, 14, "deletion"),
+        (~samples.wild_type & ~own & ~perturbing, "o", BLUE, 14, "deletion"),
         (own, "*", VERMILION, 220, "its own deletion, held out"),
     ):
         ax.scatter(

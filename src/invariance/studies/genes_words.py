@@ -63,7 +63,6 @@ def _findings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
     table = study.table(results)
     said = []
     checked = table[table["precision"].notna()]
-    by_chance = f"with {len(checked)} settings about {0.025 * len(checked):.1f} would be above by chance alone"
     for verdict in (ABOVE, BELOW):
         chosen = checked[checked["verdict"] == verdict]
         if len(chosen):
@@ -71,12 +70,17 @@ def _findings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
                 f"{line['method']} {line['setting']} {line['precision']:.3f} (recall {line['recall']:.3f})"
                 for line in chosen.to_dict("records")
             )
-            count = f"; {by_chance}" if verdict == ABOVE else ""
-            said.append(f"Precision {verdict} (95% range of random predictions): {listed}{count}.")
-    if not (checked["verdict"] == ABOVE).any():
+            said.append(f"Precision {verdict} (95% range of random predictions): {listed}.")
+    n_above, by_chance = int((checked["verdict"] == ABOVE).sum()), 0.025 * len(checked)
+    counted = (
+        f"{n_above} of {len(checked)} settings are above that range, where about {by_chance:.1f} would be by chance"
+    )
+    if n_above > round(by_chance):
+        said.append(f"{counted}.")
+    else:
         said.append(
-            "A null result: no method's precision is above the 95% range of random predictions. These data do not show "
-            "that any of them finds genes whose deletion moves the target."
+            f"A null result: {counted}. These data do not show that a method finds genes whose deletion moves the "
+            "target."
         )
     silent = table[table["precision"].isna()]
     if len(silent):
