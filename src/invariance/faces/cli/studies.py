@@ -166,13 +166,8 @@ def study(
     command goes on where it stopped; more replicates, or the larger scale, can be added in the same folder.
     """
     with plain_speech():
-<<<<<<< HEAD
         refuse_both(jobs, dask)
-=======
-        if dask is not None and jobs is not None:
-            raise typer.BadParameter("--jobs is for this machine and --dask for a cluster: use one of them.")
         source = _source(name, data, simulated)
->>>>>>> h-study
         folder = Path("results") / f"{name.value}-{scale.value}" if out is None else Path(os.path.expanduser(out))
         check_writable(folder / "report.md")
 
