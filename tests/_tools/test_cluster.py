@@ -16,7 +16,8 @@ import pytest
 
 from invariance._tools import cluster as cluster_module
 from invariance._tools.workers import finished
-from invariance.exceptions import EngineError, StudyError
+from invariance._version import __version__
+from invariance.exceptions import ClusterWarning, EngineError, StudyError
 
 distributed = pytest.importorskip("distributed")
 
@@ -138,8 +139,41 @@ def test_a_task_travels_light(cluster: Cluster, monkeypatch: pytest.MonkeyPatch)
 
 def test_another_version_on_the_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "__version__", "0.0.1")
-    with pytest.raises(StudyError, match=r"a Dask worker has invariance .* and this process has 0\.0\.1: install"):
-        list(finished(scaled, [1], shared=np.ones(3), jobs=None, dask=cluster.address, error=StudyError)[1])
+    work = {"shared": np.ones(3), "jobs": None, "dask": cluster.address, "error": StudyError}
+    words = (
+        rf"the Dask scheduler has invariance {__version__}, and version 0\.0\.1 gives out the work: install the same"
+    )
+    with pytest.raises(StudyError, match=words):
+        list(finished(scaled, [1], **work)[1])
+    monkeypatch.setattr(cluster_module._Cluster, "_check_versions", lambda self: None)
+    with pytest.raises(StudyError, match=rf"worker that came later has invariance {__version__}, and version 0\.0\.1"):
+        list(finished(scaled, [1], **work)[1])
+
+
+@pytest.mark.parametrize("lacking", ["scheduler", "worker"])
+def test_a_cluster_without_this_package(cluster: Cluster, lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question is put as where the package is missing: it must be of the standard library."""
+    method = {"scheduler": "run_on_scheduler", "worker": "run"}[lacking]
+    original = getattr(distributed.Client, method)
+
+    def ask(self: Any, function: Any, name: str, **how: Any) -> Any:
+        assert function.__module__ == "pkgutil"
+        return original(self, function, name.replace("invariance", "not_installed"), **how)
+
+    monkeypatch.setattr(distributed.Client, method, ask)
+    words = rf"the Dask {lacking}( tcp://\S+)? has no invariance \(No module named 'not_installed'\), and version"
+    with pytest.raises(EngineError, match=words):
+        list(finished(scaled, [1], shared=np.ones(3), jobs=None, dask=cluster.address)[1])
+
+
+def test_a_cluster_that_has_no_worker_yet() -> None:
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0", protocol="tcp://") as local:
+        timer = threading.Timer(0.5, local.scale, (1,))
+        timer.start()
+        advice = rf"no worker at present: waiting\. Start one with `dask worker {local.scheduler_address}`\.$"
+        with pytest.warns(ClusterWarning, match=advice):
+            assert list(finished(scaled, [1], shared=np.ones(3), jobs=None, dask=local.scheduler_address)[1]) == [2.0]
+        timer.join()
 
 
 def test_a_scheduler_that_goes_away(cluster: Cluster) -> None:

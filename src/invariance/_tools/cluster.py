@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pkgutil
+import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
 from .._version import __version__
-from ..exceptions import InvarianceError
+from ..exceptions import ClusterWarning, InvarianceError
 from .work import Work, hold_one_thread
 
 _CONNECTION_SECONDS = 10
@@ -85,26 +88,50 @@ class _Cluster:
 
     def _shared_there(self) -> Any:
         """What the tasks share, on the cluster: a reference, small however large it is."""
-        if self.work.shared is None:
-            return None
         if self.shared is None or self.shared.status != "finished":
-            # Some cluster has no worker before it has a task.
-            self.client.submit(_awake, pure=False).result()
+            self._await_worker()
+            self._check_versions()
             (self.shared,) = self.client.scatter([self.work.shared], broadcast=True, hash=False)
         return self.shared
+
+    def _await_worker(self) -> None:
+        """Some clusters have no worker before they have a task: one that can be done without this package."""
+        if not self.client.nthreads():
+            address = self.client.scheduler.address
+            warnings.warn(
+                f"the Dask cluster has no worker at present: waiting. Start one with `dask worker {address}`.",
+                ClusterWarning,
+                stacklevel=2,
+            )
+        self.client.submit(os.getpid, pure=False).result()
+
+    def _check_versions(self) -> None:
+        """Asked without this package: where it is missing Dask lets workers die of it, one after the other."""
+        asked = pkgutil.resolve_name, "invariance._version:__version__"
+        try:
+            scheduler = self.client.run_on_scheduler(*asked)
+        except ImportError as missing:
+            scheduler = missing
+        workers = self.client.run(*asked, on_error="return")
+        places = {"the Dask scheduler": scheduler} | {
+            f"the Dask worker {name}": there for name, there in workers.items()
+        }
+        for place, there in places.items():
+            _check_version(place, there, __version__, self.work.error)
 
 
 def _on_worker(
     function: Callable[[Any, Any], Any], shared: Any, task: Any, version: str, error: type[InvarianceError]
 ) -> Any:
-    if version != __version__:
-        raise error(f"a Dask worker has invariance {__version__} and this process has {version}: install the same.")
+    _check_version("a Dask worker that came later", __version__, version, error)
     hold_one_thread()
     return function(shared, task)
 
 
-def _awake() -> None:
-    """Something to do for a worker that is to be there."""
+def _check_version(place: str, there: str | Exception, here: str, error: type[InvarianceError]) -> None:
+    if there != here:
+        found = f"invariance {there}" if isinstance(there, str) else f"no invariance ({there})"
+        raise error(f"{place} has {found}, and version {here} gives out the work: install the same there.")
 
 
 def _died_again_and_again(work: Work) -> InvarianceError:
