@@ -17,7 +17,7 @@ PACKAGE = "invariance"
 ROOMS = (
     *("exceptions", "_version", "_tools", "kernels", "data", "moments", "screening", "simulation", "datasets"),
     *("conditionals", "priors", "posterior", "inference", "decisions", "prediction"),
-    *("estimators", "baselines", "comparison", "sweep", "studies", "faces", "__init__", "__main__"),
+    *("estimators", "baselines", "comparison", "sweeps", "studies", "faces", "__init__", "__main__"),
 )
 HEIGHT = {room: n for n, room in enumerate(ROOMS)}
 LONGEST_FILE, MEDIAN_FILE, TOP_MODULES = 400, 130, 12

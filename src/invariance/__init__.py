@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         SettingError,
         SingleEnvironmentWarning,
         StudyError,
+        SweepError,
         WrongTypeError,
     )
     from .inference.enumeration import Enumeration
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from .posterior import Posterior
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
     from .screening import LassoScreen
+    from .sweeps.store import read_sweep
+    from .sweeps.sweep import sweep
 
 _HOMES = {
     "ApproximationWarning": "exceptions",
@@ -83,6 +86,7 @@ _HOMES = {
     "SettingError": "exceptions",
     "SingleEnvironmentWarning": "exceptions",
     "StudyError": "exceptions",
+    "SweepError": "exceptions",
     "Tempering": "inference.tempering",
     "Tolerance": "conditionals.tolerance",
     "UniformPrior": "priors",
@@ -90,7 +94,9 @@ _HOMES = {
     "WrongTypeError": "exceptions",
     "compare": "comparison",
     "load": "estimators.saved",
+    "read_sweep": "sweeps.store",
     "spline": "data",
+    "sweep": "sweeps.sweep",
 }
 
 __all__ = [
@@ -130,6 +136,7 @@ __all__ = [
     "SettingError",
     "SingleEnvironmentWarning",
     "StudyError",
+    "SweepError",
     "Tempering",
     "Tolerance",
     "UniformPrior",
@@ -138,7 +145,9 @@ __all__ = [
     "__version__",
     "compare",
     "load",
+    "read_sweep",
     "spline",
+    "sweep",
 ]
 
 __getattr__, _names = on_first_use(__name__, _HOMES)

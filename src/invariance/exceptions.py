@@ -35,6 +35,10 @@ class StudyError(EngineError):
     """A study cannot be run or continued as asked."""
 
 
+class SweepError(EngineError):
+    """A sweep cannot be run or continued as asked."""
+
+
 class PosteriorError(InvarianceError, LookupError):
     """The posterior does not hold what was asked of it; the message says what to do instead."""
 

@@ -13,11 +13,12 @@ from ..exceptions import OutputError
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], durable: bool = False) -> Iterator[Path]:
     """A temporary name in the folder of `path`, with its ending, for the caller to write to.
 
     When the block ends well the file takes the place of `path` in one step; otherwise `path` stays as it was. Links
-    are followed, and what is not a plain file (a pipe, /dev/null) is written directly.
+    are followed, and what is not a plain file (a pipe, /dev/null) is written directly. durable: it is on the disk,
+    under its name, when the block has ended.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -30,14 +31,29 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         if target.exists():
             shutil.copymode(target, temporary)
+        if durable:
+            _force_to_disk(temporary)
         os.replace(temporary, target)
+        if durable:
+            _force_to_disk(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def _force_to_disk(path: Path) -> None:
+    """Wait until a file, or the list of names in a folder, is there."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows opens no folders
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_text(path: str | os.PathLike[str], text: str, durable: bool = False) -> None:
     """Write UTF-8 text in one step."""
-    with replacing(path) as temporary:
+    with replacing(path, durable) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

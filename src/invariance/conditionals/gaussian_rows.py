@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
+from .._tools.memory import free_bytes
 from ..data.checks import check_max_size, largest_size
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
@@ -32,14 +32,6 @@ _FEWEST_KEPT = 64
 def moments_bytes(data: MultiEnvironmentData) -> int:
     """Memory that the second moments of all pairs of columns take, in every environment and the pool."""
     return 8 * (data.n_environments + 1) * (data.features.n_columns + 1) ** 2
-
-
-def free_bytes() -> int | None:
-    """Memory that is free now; None where the system does not tell."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def fits_in_memory(data: MultiEnvironmentData) -> bool:

@@ -20,7 +20,6 @@ from ..data.checks import (
     largest_size,
     losses,
     nearest,
-    quoted,
 )
 from ..data.encoding import Encoding
 from ..data.features import Features
@@ -28,7 +27,8 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from .choosing import choosing
 from .merging import joined_columns, joined_encoding, restored
-from .parts import Part, adding, fill_pool, merged, of_rows, removed
+from .parts import Part, adding, fill_pool, merged, of_rows
+from .removing import without_row
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,13 +216,13 @@ class Moments:
             self.maximum[:, self.outcome],
             outcome_name=self.outcome_name,
         )
-        return self._dropping(lowest == highest)
+        return self.dropping(lowest == highest)
 
-    def _dropping(self, constant: Mask) -> Moments:
+    def dropping(self, constant: Mask) -> Moments:
         """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
         left = self.without_constant(constant)
         gone = [name for name in self.feature_names if name not in left.feature_names]
-        columns = [name for name in self._names(constant) if self._owner(name) not in gone]
+        columns = [name for name in self.names_of(constant) if self._owner(name) not in gone]
         announce_constant(gone, self.n_features, columns)
         return left
 
@@ -230,8 +230,8 @@ class Moments:
         """With columns (d,) that are the same in all rows among `constants`."""
         if not constant.any():
             return self
-        values = dict(zip(self._names(constant), (self.origin + self.shifts[0])[constant].tolist(), strict=True))
-        return replace(self.of_columns(tuple(self._names(~constant))), constants={**self.constants, **values})
+        values = dict(zip(self.names_of(constant), (self.origin + self.shifts[0])[constant].tolist(), strict=True))
+        return replace(self.of_columns(tuple(self.names_of(~constant))), constants={**self.constants, **values})
 
     def _owner(self, column: str) -> str:
         """The feature that a column belongs to, or did before it was left out."""
@@ -261,44 +261,7 @@ class Moments:
         Right to nine digits, or refused: a row that made up nearly all of a column's scatter leaves too few digits of
         the other rows behind. A feature that is constant over all rows that are left is dropped, with a warning.
         """
-        e = self._environment_index(environment)
-        values = np.asarray(row, dtype=float)
-        if values.shape != (len(self.columns),):
-            raise DataError(f"a row has {len(self.columns)} values ({self.columns[0]!r}, …), not {values.shape}.")
-        missing = np.isnan(values)
-        if missing.any():
-            raise DataError(
-                f"this row has missing values (NaN) in {quoted(self._names(missing))}, as no row of these moments has: "
-                "pass its values as they were when the moments were computed."
-            )
-        if self.rounding is None:
-            raise DataError("these moments were not computed from rows, so that none can be removed.")
-        part = self.part(e)
-        if part.n_rows < 2:
-            raise DataError(f"environment {environment!r} has {part.n_rows} row; the last row cannot be removed.")
-        beyond = np.stack([values <= part.minimum, values >= part.maximum]) & (part.at_ends == 0)
-        outside = (values < part.minimum) | (values > part.maximum) | beyond.any(axis=0)
-        if outside.any():
-            name = self.columns[int(np.argmax(outside))]
-            raise DataError(f"this row is not in environment {environment!r}: its {name!r} is outside the range there.")
-        left, unresolved = removed(part, values, self.origin)
-        if unresolved.any():
-            raise DataError(
-                f"without this row too little is left of the scatter of {quoted(self._names(unresolved))} in "
-                f"environment {environment!r} to be known to nine digits: the row is far from the others there. "
-                "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
-            )
-        parts = (left if label == environment else self.part(i) for i, label in enumerate(self.environments))
-        remaining = _assembled(self.columns, self.outcome, self.environments, self.origin, parts)
-        kept = ("groups", "encoding", "constants", "dropped_rows", "environment_notes")
-        remaining = replace(remaining, **{name: getattr(self, name) for name in kept})
-        became_constant = self.varies[-1] & ~remaining.varies[-1]
-        became_constant[self.outcome] = False
-        left_over = remaining._dropping(became_constant)
-        if left_over.encoding is None:
-            return left_over
-        means = {**left_over.constants, **dict(zip(left_over.columns, left_over.pooled_mean.tolist(), strict=True))}
-        return replace(left_over, encoding=left_over.encoding.occurring_in(means, left_over.n_rows))
+        return without_row(self, environment, row)
 
     def choosing(self, environments: Sequence[Hashable]) -> Moments:
         """Moments of the rows of these environments alone; features that are constant there are left out."""
@@ -327,12 +290,7 @@ class Moments:
         low, high = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
         check_outcome(self.environments, self.counts, low, high, self.outcome_name)
 
-    def _environment_index(self, environment: Hashable) -> int:
-        if environment not in self.environments:
-            raise DataError(f"there is no environment {environment!r}; the environments are {list(self.environments)}.")
-        return self.environments.index(environment)
-
-    def _names(self, chosen: Mask) -> list[str]:
+    def names_of(self, chosen: Mask) -> list[str]:
         return [self.columns[j] for j in np.flatnonzero(chosen)]
 
     def of_columns(self, columns: tuple[str, ...]) -> Moments:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ _EPSILON = float(np.finfo(float).eps)
 # What is left of a column's scatter when a row is removed must be known to this relative accuracy.
 _RESOLVED = 1e-9
 _ROWS_PER_BLOCK = 65_536
+# So many products at a time stay in a processor's cache between two passes over them.
+_PRODUCTS_PER_BLOCK = 131_072
 # Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
 _DEPENDENT = 1e-12
 
@@ -64,15 +67,19 @@ def merged(a: Part | None, b: Part | None) -> Part:
     return Part(n, a.shift + gap * (b.n_rows / n), minimum, maximum, at_ends, rounding, scatter)
 
 
-def removed(part: Part, values: Floats, origin: Floats) -> tuple[Part, Mask]:
+def removed(part: Part, values: Floats, origin: Floats, scatter: Floats) -> tuple[Part, Mask]:
     """The part without the row of `values`, and (d,) the columns whose scatter is then not known to `_RESOLVED`.
 
-    Integers at the ends, not rounded sums, tell a column that is constant in the remaining rows.
+    scatter : (d, d) to be filled with what is left. Integers at the ends, not rounded sums, tell a column that is
+    constant in the remaining rows.
     """
     n = part.n_rows - 1
     measured = values - origin
     deviation = measured - part.shift
-    scatter = part.scatter - (part.n_rows / n) * np.outer(deviation, deviation)
+    weighted = (part.n_rows / n) * deviation
+    for rows in _blocks(len(values)):
+        np.multiply(weighted[rows, None], deviation, out=scatter[rows])
+        np.subtract(part.scatter[rows], scatter[rows], out=scatter[rows])
     ends = np.stack([part.minimum, part.maximum])
     at_ends = part.at_ends - (ends == values)
     constant = (at_ends == n).any(axis=0)
@@ -91,9 +98,18 @@ def removed(part: Part, values: Floats, origin: Floats) -> tuple[Part, Mask]:
 def fill_pool(counts: Integers, shifts: Floats, scatter: Floats) -> None:
     """Into the last of scatter (E + 1, d, d): centred products over all rows, from those of each environment."""
     gaps = shifts - counts @ shifts / counts.sum()
-    np.matmul((gaps * counts[:, None]).T, gaps, out=scatter[-1])
-    for local in scatter[:-1]:
-        scatter[-1] += local
+    weighted = (gaps * counts[:, None]).T
+    for rows in _blocks(len(weighted)):
+        pool = scatter[-1, rows]
+        np.matmul(weighted[rows], gaps, out=pool)
+        for local in scatter[:-1]:
+            pool += local[rows]
+
+
+def _blocks(d: int) -> Iterator[slice]:
+    """Rows of a matrix (d, d), few at a time."""
+    step = max(1, _PRODUCTS_PER_BLOCK // d)
+    return (slice(start, start + step) for start in range(0, d, step))
 
 
 def filled_pool(counts: Integers, shifts: Floats, local: Floats) -> Floats:

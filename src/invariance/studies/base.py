@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from .._tools.seeds import seed_number, seed_sequence
 from .._version import __version__
 
 if TYPE_CHECKING:
@@ -43,12 +43,6 @@ def _text(value: Value) -> str:
 def grid(**axes: Iterable[Value]) -> tuple[Cell, ...]:
     """All combinations, the last axis fastest."""
     return tuple(Cell(tuple(zip(axes, values, strict=True))) for values in product(*axes.values()))
-
-
-def seed_sequence(*path: object) -> np.random.SeedSequence:
-    """A seed from names and numbers, the same on every machine and in every version of Python."""
-    digest = hashlib.sha256("/".join(str(part) for part in path).encode()).digest()
-    return np.random.SeedSequence(np.frombuffer(digest[:16], dtype="<u4").tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +117,7 @@ class Study(ABC):
         return np.random.default_rng(seed_sequence(self.name, self.seed, cell.key, number, *part))
 
     def seed_of(self, cell: Cell, number: int, *part: object) -> int:
-        return int(self.rng(cell, number, *part).integers(2**31))
+        return seed_number(self.name, self.seed, cell.key, number, *part)
 
     def settings(self) -> dict[str, Any]:
         return asdict(self)

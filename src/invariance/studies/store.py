@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._tools.files import replacing, write_text
-from ..exceptions import OutputError, StudyError
+from .._tools.files import replacing
+from .._tools.run_folder import held, keep_apart
+from ..exceptions import StudyError
 from .base import Row, Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS, SETTINGS, LOCK = "rows.jsonl", "settings.json", ".lock"
+ROWS, SETTINGS = "rows.jsonl", "settings.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +46,8 @@ class Store:
     @contextmanager
     def open(self) -> Iterator[dict[tuple[str, int], Finished]]:
         """Create or check the folder and keep other processes out of it; gives what is there already."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = (self.folder / LOCK).open("w")
-        except OSError as error:
-            raise OutputError(f"cannot write into {str(self.folder)!r}: {error.strerror or error}") from error
-        with lock:
-            _hold(lock, self.folder)
-            self._check_settings()
+        with held(self.folder, StudyError):
+            keep_apart(self.folder / SETTINGS, self.study.identity(), (self.folder / ROWS).exists(), StudyError)
             finished = self._read()
             with (self.folder / ROWS).open("a", encoding="utf-8") as self._rows:
                 yield finished
@@ -89,27 +84,6 @@ class Store:
             table.to_parquet(temporary, index=False)
         return path
 
-    def _check_settings(self) -> None:
-        """Refuse a folder whose rows another study, version or setting made."""
-        path = self.folder / SETTINGS
-        identity = json.loads(json.dumps(self.study.identity()))
-        if path.exists():
-            there = json.loads(path.read_text(encoding="utf-8"))
-            differing = [name for name in {**there, **identity} if there.get(name) != identity.get(name)]
-            if differing:
-                listed = "; ".join(f"{name}: {there.get(name)} there, {identity.get(name)} now" for name in differing)
-                raise StudyError(
-                    f"the folder {str(self.folder)!r} holds results of other settings ({listed}). Name another folder, "
-                    "or delete this one."
-                )
-        elif (self.folder / ROWS).exists():
-            raise StudyError(
-                f"the folder {str(self.folder)!r} holds {ROWS} but no {SETTINGS} that says what made them. Name "
-                "another folder, or delete this one."
-            )
-        else:
-            write_text(path, json.dumps(identity, indent=1) + "\n")
-
     def _read(self) -> dict[tuple[str, int], Finished]:
         path = self.folder / ROWS
         if not path.exists():
@@ -132,19 +106,3 @@ def _parsed(line: bytes) -> Finished | None:
         return Finished(content["cell"], content["replicate"], content["seconds"], content["rows"])
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def _hold(lock: Any, folder: Path) -> None:
-    """The system drops the lock when the process ends, however it ends."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise StudyError(
-            f"another process is writing into {str(folder)!r}: wait for it, or name another folder."
-        ) from None
-    except OSError:
-        return  # a file system without locks

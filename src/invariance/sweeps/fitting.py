@@ -1,0 +1,127 @@
+"""The fit of one outcome, and what is kept of it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from .._tools.arrays import Floats, Mask
+from .._tools.seeds import seed_number
+from ..decisions.base import Findings
+from ..estimators.bip import BIP
+from .source import Source
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """All that the result of an outcome depends on; it travels to the workers once.
+
+    model : with the settings of every fit; top : features to keep of each, None for all; seed : of the sweep
+    """
+
+    source: Source
+    model: BIP
+    top: int | None
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What is kept of an outcome: k features, by inclusion; none where the fit failed, and `verdict` says why.
+
+    features : k names; inclusion, predictive : (k,) probabilities in the paper's posterior and in that of compatible
+    subsets, NaN where the rule does not ask for it; selected : (k,); p_invariant, r2 : of the selected subset
+    """
+
+    outcome: str
+    verdict: str
+    features: tuple[str, ...] = ()
+    inclusion: Floats = field(default_factory=lambda: np.empty(0))
+    predictive: Floats = field(default_factory=lambda: np.empty(0))
+    selected: Mask = field(default_factory=lambda: np.empty(0, dtype=bool))
+    p_invariant: float = np.nan
+    r2: float = np.nan
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        return not self.features
+
+
+def fit_outcome(sweep: Sweep, outcome: str) -> Entry:
+    """The same wherever and after whatever else it is done, but for the seconds. Complaints are its verdict."""
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        # What there is to remark about one outcome out of thousands is in its notes.
+        warnings.simplefilter("ignore")
+        try:
+            entry = _fitted(sweep, outcome)
+        except (MemoryError, OSError):
+            raise  # of this machine at this moment: another try may succeed
+        except Exception as error:
+            entry = Entry(outcome, " ".join(f"{error}".split()) or type(error).__name__)
+    return replace(entry, seconds=time.perf_counter() - started)
+
+
+def _fitted(sweep: Sweep, outcome: str) -> Entry:
+    moments, notes = sweep.source.moments_for(outcome)
+    model = clone(sweep.model)
+    model.set_params(random_state=seed_number("sweep", sweep.seed, outcome), n_jobs=1, progress=False)
+    decision = model.fit_moments(moments).decision_
+    common = {*sweep.source.moments.losses, *sweep.source.moments.notes}
+    said = [note for note in decision.findings.posterior.notes if note not in common]
+    return entry_of(outcome, decision.findings, decision.mask, sweep.top, (*notes, *said))
+
+
+def entry_of(outcome: str, findings: Findings, selected: Mask, top: int | None, notes: tuple[str, ...] = ()) -> Entry:
+    """What is kept of an outcome, however its posterior was found and the features selected (p,).
+
+    Of the features the `top` most probable ones, and all that are selected.
+    """
+    inclusion = findings.posterior.inclusion
+    kept = np.zeros(len(inclusion), dtype=bool)
+    order = np.argsort(-inclusion, kind="stable")
+    kept[order[:top]] = True
+    order = order[(kept | selected)[order]]
+    evidence = findings.judge.evidence(selected[None]).one()
+    predictive = vars(findings).get("predictive")  # computed for some rules only
+    return Entry(
+        outcome,
+        _verdict(evidence.p_invariant, findings),
+        tuple(findings.posterior.feature_names[j] for j in order),
+        inclusion[order],
+        np.full(len(order), np.nan) if predictive is None else predictive.inclusion[order],
+        selected[order],
+        evidence.p_invariant,
+        evidence.r2,
+        notes,
+    )
+
+
+def _verdict(p_invariant: float, findings: Findings) -> str:
+    """Of the selected subset, in a word or two."""
+    if np.isnan(p_invariant):
+        return "not judged"
+    if p_invariant >= findings.tolerance.level:
+        return "invariant"
+    return "weakly invariant" if p_invariant >= findings.tolerance.lowest_level else "not invariant"
+
+
+def settings_of(model: BIP) -> dict[str, Any]:
+    """The settings that results depend on, as text."""
+    irrelevant = {"n_jobs", "progress", "random_state", "environment", "categorical", "numeric", "groups"}
+    irrelevant |= {"handle_unknown", "predict_with", "regressor"}
+    values = model.get_params(deep=False)
+    return {name: _text(value) for name, value in values.items() if name not in irrelevant}
+
+
+def _text(value: Any) -> str:
+    """Without the place in memory that the text of some objects ends with."""
+    shown = repr(value)
+    return type(value).__qualname__ if " at 0x" in shown else shown

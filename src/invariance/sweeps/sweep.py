@@ -1,0 +1,237 @@
+"""One fit for each outcome column over shared second moments, each result kept as soon as it is there."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import clone
+
+from .._tools.parallel import n_workers
+from .._tools.progress import ProgressBar, ProgressMode, in_notebook
+from .._tools.workers import finished
+from .._version import __version__
+from ..data.checks import nearest
+from ..data.choices import known_columns
+from ..estimators.bip import BIP
+from ..estimators.table_settings import READING, stated
+from ..exceptions import DataError, SettingError, SweepError, WrongTypeError
+from ..priors.beta_binomial import BetaBinomialPrior
+from .fitting import Sweep, fit_outcome, settings_of
+from .memory import check_processes, memory_words
+from .reading import Reading, read_source
+from .source import Source
+from .store import Store, results_in
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGEST_SUBSET = 20
+
+
+@dataclass(frozen=True, eq=False)
+class SweepRun:
+    """A completed sweep.
+
+    results : of the outcomes that were asked for; folder : where they are, None where they were not to be kept
+    seconds, n_now : of this session; n_before : outcomes that earlier sessions had finished; workers : who did it
+    """
+
+    results: pd.DataFrame
+    folder: Path | None
+    seconds: float
+    n_now: int
+    n_before: int
+    workers: str
+
+
+def sweep(
+    table: Any,
+    model: BIP | None = None,
+    *,
+    environment: str | None = None,
+    environments: Any = None,
+    outcomes: Sequence[str] | None = None,
+    perturbed: Any = None,
+    missing: str = "error",
+    out: str | Path | None = None,
+    top: int | None = 20,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    dask: str | None = None,
+    random_state: int = 0,
+    progress: ProgressMode = "auto",
+) -> pd.DataFrame:
+    """Fit every column as the outcome of all others, over second moments that are computed once.
+
+    Parameters
+    ----------
+    table : data frame, path of a .csv, .tsv or .parquet file, MultiEnvironmentData, or Moments
+    model : a BIP with the settings of every fit; None is BIP(prior=BetaBinomialPrior(max_size=20)), or fewer where an
+        environment has too few rows: exact while that is quick, tempering for many features
+    environment : name of the column of labels; environments : the labels, one per row
+    outcomes : names; None is every column of numbers that is a feature on its own. Categories, splines and groups are
+        features only.
+    perturbed : name of a column, or one entry per row: the column that was intervened on in that row, None for none.
+        A row is not used for the outcome that it perturbs.
+    missing : "error", or "drop", which leaves out rows with missing values
+    out : folder of the results, a Parquet data set that the same call continues after an interruption; None keeps none
+    top : features kept of each outcome, by inclusion, beside those that are selected; None is all, p rows an outcome
+    n_jobs : processes, of one thread each; None is one, -1 all cores. dask : address of a scheduler that is to do the
+        work instead. The result does not depend on either.
+    random_state : a whole number. The seed of a fit depends on it and on the outcome's name only, so that neither the
+        order nor the other outcomes matter.
+    progress : "auto" shows a bar in terminals and notebooks; True, False
+
+    Second moments take 8 (E + 1) d² bytes for d columns in E environments, 0.9 GB for 6,170 columns in two. Processes
+    share one more copy of them, and each takes as much again while it fits an outcome that does without some rows.
+
+    Returns
+    -------
+    One row for each outcome and feature that is kept, by outcome, then by inclusion: outcome, feature, inclusion,
+    predictive (inclusion among the subsets compatible with invariance, where the rule asks for these), selected,
+    verdict on the selected features ("invariant", "weakly invariant", "not invariant", "not judged"), p_invariant and
+    r2 of these, seconds, notes. An outcome that cannot be fitted has one row without a feature, and the reason as its
+    verdict.
+
+    Examples
+    --------
+    >>> from invariance import sweep
+    >>> from invariance.datasets import make_example
+    >>> found = sweep(make_example(), outcomes=["blood_pressure"])
+    >>> sorted(found.feature[found.selected])
+    ['age', 'exercise', 'smoking']
+    """
+    if device is not None:
+        raise SettingError(f"device={device!r} needs the extra gpu, which this version is without: leave device= out.")
+    settings = _checked(model)
+    how = {} if model is None else stated(model)
+    source_options = how | ({"missing": missing} if missing != "error" else {})
+    column = environment if model is None or environment is not None else model.environment
+    reading = read_source(table, column, environments, perturbed, **source_options)
+    announce = _on_standard_error if _watched(progress) else lambda sentence: None
+    with _folder(out) as folder:
+        run = run_sweep(
+            reading, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce=announce
+        )
+    return run.results
+
+
+def run_sweep(
+    reading: Reading,
+    model: BIP | None,
+    outcomes: Sequence[str] | None,
+    folder: Path,
+    top: int | None,
+    jobs: int | None,
+    dask: str | None,
+    seed: int,
+    progress: ProgressMode,
+    announce: Callable[[str], object],
+) -> SweepRun:
+    """The sweep over a table that was read; `announce` is told, before it begins, what there is to know."""
+    source = reading.source
+    wanted = _outcomes(source, outcomes)
+    task = Sweep(source, model or default_model(source), _checked_top(top), _checked_seed(seed))
+    processes = 1 if dask is not None else min(n_workers(jobs), len(wanted))
+    check_processes(source, processes)
+    store = Store(folder, _identity(reading, task))
+    started = time.perf_counter()
+    with store.open() as done:
+        left = [name for name in wanted if name not in done]
+        for sentence in _announcements(source, wanted, left, processes):
+            announce(sentence)
+        kept = "Finished outcomes are kept"
+        workers, entries = finished(
+            fit_outcome, left, shared=task, jobs=processes, dask=dask, error=SweepError, kept=kept
+        )
+        with ProgressBar("sweep", len(left), progress) as bar, closing(entries):
+            for n, entry in enumerate(entries, 1):
+                store.add(entry)
+                bar.advance(1, f"{n / (time.perf_counter() - started):.2g} outcomes/s")
+        store.compact()
+        results = results_in(folder)
+    results = results[results["outcome"].isin(wanted)].reset_index(drop=True)
+    seconds = time.perf_counter() - started
+    return SweepRun(results, folder, seconds, len(left), len(wanted) - len(left), workers)
+
+
+def default_model(source: Source) -> BIP:
+    """Every size up to 20 is as probable as any other; fewer where an environment has too few rows."""
+    largest = min(LARGEST_SUBSET, source.moments.largest_size - source.most_left_out)
+    return BIP(prior=BetaBinomialPrior(max_size=max(largest, 0)))
+
+
+def _checked(model: Any) -> BIP | None:
+    """The model without what concerns tables, which it does not see."""
+    if model is None:
+        return None
+    if not isinstance(model, BIP):
+        raise WrongTypeError(f"a sweep fits a BIP, not {type(model).__name__}: pass one with the settings, or None.")
+    without: BIP = clone(model).set_params(environment=None, **READING)
+    return without
+
+
+def _checked_top(top: Any) -> int | None:
+    if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
+        raise SettingError(f"top={top!r} is no number of features: use a whole number from 1 on, or None for all.")
+    return top
+
+
+def _checked_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise SettingError(f"random_state={seed!r} is no seed of a sweep: use a whole number from 0 on.")
+    return seed
+
+
+def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
+    possible = source.possible
+    if asked is None:
+        return list(possible)
+    constants = source.moments.constants
+    names = list(dict.fromkeys(known_columns("outcomes", asked, [*asked] if not isinstance(asked, str) else [])))
+    if not names:
+        raise SettingError("outcomes is an empty list: name at least one column, or pass outcomes=None for all.")
+    for name in names:
+        if name in source.features_only:
+            raise DataError(f"{name!r} is made of levels or of several columns: it is a feature, and no outcome.")
+        if name not in possible and name not in constants:
+            raise DataError(f"outcome column {name!r} is not in the data; {nearest(name, possible)}")
+    return names
+
+
+def _identity(reading: Reading, task: Sweep) -> dict[str, Any]:
+    """All that the contents of the results depend on."""
+    settings = settings_of(task.model)
+    return {"sweep": __version__, **settings, "seed": task.seed, "top": task.top, **reading.identity}
+
+
+def _announcements(source: Source, wanted: list[str], left: list[str], processes: int) -> Iterator[str]:
+    before = f", of which {len(wanted) - len(left):,} are there already" if len(left) < len(wanted) else ""
+    yield f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. {memory_words(source, processes)}"
+    if source.features_only:
+        names = ", ".join(source.features_only[:8])
+        yield f"Features only, and no outcomes, because they are levels or several columns: {names}."
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    if out is not None:
+        yield Path(out).expanduser()
+        return
+    with tempfile.TemporaryDirectory(prefix="invariance-sweep-") as temporary:
+        yield Path(temporary)
+
+
+def _watched(progress: ProgressMode) -> bool:
+    return progress is True or (progress == "auto" and (sys.stderr.isatty() or in_notebook()))
+
+
+def _on_standard_error(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
