@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from invariance.exceptions import ClusterWarning, EngineError, StudyError
 
 distributed = pytest.importorskip("distributed")
 
-SOURCE, TESTS = Path(__file__).parents[2] / "src", Path(__file__).parent
+from local_cluster import Cluster, two_workers  # noqa: E402
 
 
 def scaled(shared: np.ndarray, task: int) -> float:
@@ -33,55 +33,21 @@ def dies(shared: None, task: int) -> int:
     return task
 
 
-def slow(shared: tuple[str, np.ndarray], task: int) -> tuple[int, float]:
-    """Leaves a mark where it can be seen, and takes its time."""
-    folder, values = shared
-    (Path(folder) / f"{task}-{os.getpid()}").touch()
+def slow(shared: np.ndarray, task: int) -> tuple[int, float]:
     time.sleep(0.03)
-    return task, float(values[task])
-
-
-class Cluster(NamedTuple):
-    local: Any
-    folder: Path
-
-    @property
-    def address(self) -> str:
-        return str(self.local.scheduler_address)
-
-    def pids(self) -> list[int]:
-        return [nanny.process.pid for nanny in self.local.workers.values() if nanny.process and nanny.process.pid]
-
-    def kill_after(self, marks: int, count: int | None = None) -> threading.Thread:
-        """Kill workers, all without a count, once so many tasks have begun."""
-
-        def kill() -> None:
-            deadline = time.monotonic() + 30
-            while len(list(self.folder.iterdir())) < marks and time.monotonic() < deadline:
-                time.sleep(0.005)
-            for pid in self.pids()[:count]:
-                os.kill(pid, signal.SIGKILL)
-
-        thread = threading.Thread(target=kill, daemon=True)
-        thread.start()
-        return thread
+    return task, float(shared[task])
 
 
 @pytest.fixture(scope="module")
-def local() -> Iterator[Any]:
-    path = os.pathsep.join([str(SOURCE), str(TESTS), os.environ.get("PYTHONPATH", "")])
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "host": "127.0.0.1"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", path)  # the workers find this module there
-        with distributed.LocalCluster(n_workers=2, **options) as local:
-            yield local
+def shared_cluster() -> Iterator[Cluster]:
+    with two_workers(Path(__file__).parent) as cluster:
+        yield cluster
 
 
 @pytest.fixture
-def cluster(local: Any, tmp_path: Path) -> Cluster:
-    with distributed.Client(local, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=30)
-    return Cluster(local, tmp_path)
+def cluster(shared_cluster: Cluster) -> Cluster:
+    shared_cluster.await_both()
+    return shared_cluster
 
 
 @pytest.mark.parametrize("victims", [1, None], ids=["one worker", "all workers"])
@@ -93,13 +59,15 @@ def test_dask_goes_on_when_workers_die(cluster: Cluster, victims: int | None, mo
     )
     values = np.random.default_rng(0).normal(size=200_000)
     before = set(cluster.pids())
-    killer = cluster.kill_after(20, victims)
-    who, results = finished(slow, range(80), shared=(str(cluster.folder), values), jobs=None, dask=cluster.address)
-    got = sorted(results)
-    killer.join(30)
+    who, results = finished(slow, range(60), shared=values, jobs=None, dask=cluster.address)
+    got = []
+    for result in results:
+        got.append(result)
+        if len(got) == 10:
+            cluster.kill(victims)
     assert who == "a Dask cluster"
-    assert got == [(task, float(values[task])) for task in range(80)]
-    assert len(before - set(cluster.pids())) == (2 if victims is None else 1)
+    assert sorted(got) == [(task, float(values[task])) for task in range(60)]
+    assert len(before - set(cluster.pids())) == (victims or 2)
     assert len(scattered) == (2 if victims is None else 1), "sent again only when nobody has it any more"
 
 
@@ -177,8 +145,9 @@ def test_a_cluster_that_has_no_worker_yet() -> None:
 
 
 def test_a_scheduler_that_goes_away(cluster: Cluster) -> None:
-    shared = str(cluster.folder), np.arange(2000.0)
-    _, results = finished(slow, range(2000), shared=shared, jobs=None, dask=cluster.address, kept="Rows are kept")
+    _, results = finished(
+        slow, range(2000), shared=np.arange(2000.0), jobs=None, dask=cluster.address, kept="Rows are kept"
+    )
     next(results)
     cluster.local.close()
     with pytest.raises(EngineError, match=r"connection to the Dask scheduler was lost\. Rows are kept"):
