@@ -21,6 +21,34 @@ class Walk:
 
 
 PYTHON = (
+    Walk("a sweep over nothing", "sweep(table)", r"environment='site'", "sweep(table, REMEDY)"),
+    Walk(
+        "a sweep without labels", "sweep(table[['a', 'y']])", r"environments=labels", "sweep(table[['a', 'y']], REMEDY)"
+    ),
+    Walk(
+        "a sweep over gaps",
+        "sweep(gaps, environment='site')",
+        r"missing='drop'",
+        "sweep(gaps, environment='site', REMEDY)",
+    ),
+    Walk(
+        "a sweep over names",
+        "sweep(words, environment='site')",
+        r"exclude=\['b'\]",
+        "sweep(words, environment='site', REMEDY)",
+    ),
+    Walk(
+        "outcomes as one text",
+        "sweep(table, environment='site', outcomes='a,b')",
+        r"outcomes=\['a', 'b'\]",
+        "sweep(table, environment='site', REMEDY)",
+    ),
+    Walk(
+        "no outcomes",
+        "sweep(table, environment='site', outcomes=[])",
+        r"outcomes=None",
+        "sweep(table, environment='site', REMEDY)",
+    ),
     Walk(
         "a regressor and an average",
         "BIP(predict_with='average', regressor=LinearRegression()).fit_data(data)",
@@ -490,6 +518,8 @@ PYTHON = (
 
 TABLE = "table.csv --outcome y --environment site"
 SHELL = (
+    Walk("a sweep over gaps, in a shell", "sweep gaps.csv --environment site --out swept --jobs 1", r"--missing drop"),
+    Walk("a sweep over names, in a shell", "sweep words.csv --environment site --out swept --jobs 1", r"--exclude b"),
     Walk("gaps", "fit gaps.csv --outcome y --environment site", r"--missing drop"),
     Walk("gaps, compare", "compare gaps.csv --outcome y --environment site", r"--missing drop"),
     Walk("text", "fit words.csv --outcome y --environment site", r"--exclude b"),

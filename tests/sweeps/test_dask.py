@@ -20,19 +20,19 @@ distributed = pytest.importorskip("distributed")
 
 from local_cluster import Cluster, two_workers  # noqa: E402
 
-MODEL = BIP(prior=BetaBinomialPrior(max_size=3))
+MODEL = BIP(prior=BetaBinomialPrior(max_size=2))
 SETTINGS = {"environment": "site", "perturbed": "deleted"}
 
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    """A chain of forty columns; every tenth row comes with a column that it perturbs."""
+    """A chain of sixteen columns; every tenth row perturbs one of them."""
     rng = np.random.default_rng(3)
-    values = rng.normal(size=(160, 40))
-    for j in range(1, 40):
+    values = rng.normal(size=(160, 16))
+    for j in range(1, 16):
         values[:, j] += 0.8 * values[:, j - 1]
     values[80:, ::5] += 2.0
-    table = pd.DataFrame(values, columns=[f"g{j}" for j in range(40)])
+    table = pd.DataFrame(values, columns=[f"g{j}" for j in range(16)])
     table["site"] = ["wild"] * 80 + ["deleted"] * 80
     table["deleted"] = [f"g{row // 10}" if row % 10 == 0 else None for row in range(160)]
     return table
@@ -79,11 +79,12 @@ def test_the_results_of_a_cluster_are_those_of_this_machine(
     there = sweep(table, MODEL, **SETTINGS, out=tmp_path, dask=cluster.address)
     same(there, here)
     same(read_sweep(tmp_path), here)
-    assert here["outcome"].nunique() == 40
+    assert here["outcome"].nunique() == 16
     assert here["selected"].any()
 
 
-@pytest.mark.parametrize("victims", [1, None], ids=["one worker", "all workers"])
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.ClusterWarning")
+@pytest.mark.parametrize("victims", [1, pytest.param(None, marks=pytest.mark.slow)], ids=["one worker", "all workers"])
 def test_killed_workers_cost_no_outcome(
     table: pd.DataFrame,
     here: pd.DataFrame,
@@ -93,7 +94,7 @@ def test_killed_workers_cost_no_outcome(
     tmp_path: Path,
 ) -> None:
     before = set(cluster.pids())
-    after(8, lambda: cluster.kill(victims), monkeypatch)
+    after(4, lambda: cluster.kill(victims), monkeypatch)
     same(sweep(table, MODEL, **SETTINGS, out=tmp_path, dask=cluster.address), here)
     assert len(before - set(cluster.pids())) == (victims or 2), "workers were to be killed"
 
@@ -104,10 +105,10 @@ def test_begun_on_a_cluster_and_finished_here(
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    after(8, interrupt, monkeypatch)
+    after(4, interrupt, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         sweep(table, MODEL, **SETTINGS, out=tmp_path, dask=cluster.address)
-    assert 8 <= read_sweep(tmp_path)["outcome"].nunique() < 40
+    assert 4 <= read_sweep(tmp_path)["outcome"].nunique() < 16
     same(sweep(table, MODEL, **SETTINGS, out=tmp_path), here)
 
 
@@ -125,11 +126,10 @@ def test_moments_travel_once(table: pd.DataFrame, cluster: Cluster, monkeypatch:
 
     monkeypatch.setattr(distributed.Client, "scatter", recording_scatter)
     monkeypatch.setattr(distributed.Client, "submit", recording_submit)
-    names = [f"g{j}" for j in range(20)]
-    sweep(table, MODEL, **SETTINGS, outcomes=names, dask=cluster.address)
+    sweep(table, MODEL, **SETTINGS, outcomes=["g1", "g2", "g3"], dask=cluster.address)
     assert len(scattered) == 1
-    assert scattered[0] > 3 * 40 * 40 * 8, "the moments of both environments and of all rows"
-    assert len(tasks) >= 20
+    assert scattered[0] > 3 * 16 * 16 * 8, "the moments of both environments and of all rows"
+    assert len(tasks) >= 3
     assert max(tasks) < 1000
 
 

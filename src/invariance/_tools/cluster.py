@@ -6,6 +6,7 @@ import os
 import pkgutil
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -22,7 +23,8 @@ _MOST_LOSSES = 3
 def on_cluster(work: Work, tasks: Sequence[Any], address: str) -> Generator[Any, None, None]:
     """The results of all tasks in any order."""
     try:
-        from distributed import Client, KilledWorker
+        from distributed import CancelledError, Client, KilledWorker
+        from distributed.comm import CommClosedError
     except ImportError:
         raise work.error("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
     _await_answer(address, work.error)
@@ -31,6 +33,10 @@ def on_cluster(work: Work, tasks: Sequence[Any], address: str) -> Generator[Any,
             yield from _Cluster(client, work).results(tasks)
         except KilledWorker as error:
             raise _died_again_and_again(work) from error
+        except (CancelledError, CommClosedError) as error:
+            raise work.error(
+                f"the connection to the Dask scheduler was lost. {work.kept}: run it again to continue."
+            ) from error
 
 
 class _Cluster:
@@ -59,7 +65,11 @@ class _Cluster:
             try:
                 result = future.result()
             except CancelledError as error:
-                self._send_lost(task, losses + 1, error)
+                if error.reason == "scheduler-connection-lost":
+                    raise
+                if losses == _MOST_LOSSES:
+                    raise _died_again_and_again(self.work) from error
+                self._send(task, losses + 1)
                 continue
             self._send_more(waiting)
             yield result
@@ -71,15 +81,6 @@ class _Cluster:
         for task in islice(waiting, max(wanted - len(self.sent), 0)):
             self._send(task)
 
-    def _send_lost(self, task: Any, losses: int, error: Any) -> None:
-        if error.reason == "scheduler-connection-lost":
-            raise self.work.error(
-                f"the connection to the Dask scheduler was lost. {self.work.kept}: run it again to continue."
-            ) from error
-        if losses > _MOST_LOSSES:
-            raise _died_again_and_again(self.work) from error
-        self._send(task, losses)
-
     def _send(self, task: Any, losses: int = 0) -> None:
         arguments = self.work.function, self._shared_there(), task, __version__, self.work.error
         future = self.client.submit(_on_worker, *arguments, pure=False)
@@ -88,10 +89,15 @@ class _Cluster:
 
     def _shared_there(self) -> Any:
         """What the tasks share, on the cluster: a reference, small however large it is."""
-        if self.shared is None or self.shared.status != "finished":
+        losses = 0
+        while self.shared is None or self.shared.status != "finished":
+            if losses > _MOST_LOSSES:
+                raise _died_again_and_again(self.work)
             self._await_worker()
             self._check_versions()
-            (self.shared,) = self.client.scatter([self.work.shared], broadcast=True, hash=False)
+            with suppress(OSError):  # of a worker that died while it was sent there
+                (self.shared,) = self.client.scatter([self.work.shared], broadcast=True, hash=False)
+            losses += 1
         return self.shared
 
     def _await_worker(self) -> None:
@@ -112,12 +118,10 @@ class _Cluster:
             scheduler = self.client.run_on_scheduler(*asked)
         except ImportError as missing:
             scheduler = missing
-        workers = self.client.run(*asked, on_error="return")
-        places = {"the Dask scheduler": scheduler} | {
-            f"the Dask worker {name}": there for name, there in workers.items()
-        }
-        for place, there in places.items():
-            _check_version(place, there, __version__, self.work.error)
+        _check_version("the Dask scheduler", scheduler, __version__, self.work.error)
+        for address, there in self.client.run(*asked, on_error="return").items():
+            if not isinstance(there, OSError):  # of a worker that has just died
+                _check_version(f"the Dask worker {address}", there, __version__, self.work.error)
 
 
 def _on_worker(
@@ -136,8 +140,7 @@ def _check_version(place: str, there: str | Exception, here: str, error: type[In
 
 def _died_again_and_again(work: Work) -> InvarianceError:
     return work.error(
-        f"the Dask workers died again and again on one task, perhaps for want of memory. {work.kept}: run it again "
-        "to continue."
+        f"the Dask workers died again and again, perhaps for want of memory. {work.kept}: run it again to continue."
     )
 
 

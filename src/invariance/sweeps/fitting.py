@@ -16,6 +16,8 @@ from ..decisions.base import Findings
 from ..estimators.bip import BIP
 from .source import Source
 
+VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")
+
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
@@ -106,11 +108,12 @@ def entry_of(outcome: str, findings: Findings, selected: Mask, top: int | None, 
 
 def _verdict(p_invariant: float, findings: Findings) -> str:
     """Of the selected subset, in a word or two."""
+    invariant, weakly_invariant, not_invariant, not_judged = VERDICTS
     if np.isnan(p_invariant):
-        return "not judged"
+        return not_judged
     if p_invariant >= findings.tolerance.level:
-        return "invariant"
-    return "weakly invariant" if p_invariant >= findings.tolerance.lowest_level else "not invariant"
+        return invariant
+    return weakly_invariant if p_invariant >= findings.tolerance.lowest_level else not_invariant
 
 
 def settings_of(model: BIP) -> dict[str, Any]:

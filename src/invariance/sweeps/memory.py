@@ -30,10 +30,7 @@ def memory_words(source: Source, processes: int) -> str:
     if processes > 1:
         words += f", and as much again for the {processes} processes that share them"
     if source.perturbing:
-        words += (
-            f"; a process takes {_text(scatter)} more while it fits one of the {len(source.perturbing):,} outcomes "
-            "that do without some rows"
-        )
+        words += f"; a process takes {_text(scatter)} more for an outcome that does without some rows"
     return words + "."
 
 

@@ -11,14 +11,19 @@ from typing import Any
 import numpy as np
 
 from .._tools.work import one_thread
-from ..data.checks import check_lengths, encode_labels, nearest, quoted
+from ..data.checks import check_lengths, did_you_mean, encode_labels, nearest, quoted
 from ..data.columns import as_frame, free_name, label_list
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.reading import column_names, read_columns
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, SettingError, WrongTypeError
 from ..moments.moments import Moments
 from .memory import check_room
 from .source import Source
+
+OPTIONS = (
+    *("missing", "features", "exclude", "categorical", "numeric", "groups"),
+    *("drop_environments", "merge_environments", "min_rows"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +37,12 @@ class Reading:
 def read_source(
     table: Any, environment: str | None = None, environments: Any = None, perturbed: Any = None, **options: Any
 ) -> Reading:
-    """options : as `MultiEnvironmentData.from_table` takes them, `missing` or `categorical` for example"""
+    """options : as `MultiEnvironmentData.from_table` takes them"""
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        raise WrongTypeError(
+            f"sweep() got an unexpected keyword argument {unknown[0]!r}{did_you_mean(unknown[0], OPTIONS)}"
+        )
     if isinstance(table, Moments):
         given = {"environment": environment, "environments": environments, "perturbed": perturbed, **options}
         _refuse(given, "moments are of rows that were read already: compute them with it")
@@ -125,12 +135,13 @@ def _perturbing(whom: Sequence[str | None], columns: Sequence[str]) -> dict[str,
 
 
 def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentData:
-    """With the first column that is a feature on its own in the place of the outcome."""
+    """With the last column that is a feature on its own in the place of the outcome."""
     features = data.features
     grouped = {column for members in features.groups.values() for column in members}
-    j = next((j for j, name in enumerate(features.columns) if name not in grouped), None)
-    if j is None:
+    alone = [j for j, name in enumerate(features.columns) if name not in grouped]
+    if not alone:
         raise DataError(f"no column can be the outcome: {quoted(features.names)} are levels, splines or groups.")
+    j = alone[-1]
     name = features.columns[j]
     others = np.array([feature != name for feature in features.names])
     encoding = data.encoding
@@ -143,7 +154,7 @@ def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentDat
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
-    said = [name for name, value in given.items() if value is not None and value != "error"]
+    said = [name for name, value in given.items() if value is not None]
     if said:
         raise SettingError(f"{said[0]}= is for a table, and {why}. Leave {said[0]}= out.")
 

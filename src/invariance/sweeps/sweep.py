@@ -17,7 +17,7 @@ from .._tools.parallel import n_workers
 from .._tools.progress import ProgressBar, ProgressMode, in_notebook
 from .._tools.workers import finished
 from .._version import __version__
-from ..data.checks import nearest
+from ..data.checks import largest_size, nearest
 from ..data.choices import known_columns
 from ..estimators.bip import BIP
 from ..estimators.table_settings import READING, stated
@@ -59,7 +59,6 @@ def sweep(
     environments: Any = None,
     outcomes: Sequence[str] | None = None,
     perturbed: Any = None,
-    missing: str = "error",
     out: str | Path | None = None,
     top: int | None = 20,
     n_jobs: int | None = None,
@@ -67,6 +66,7 @@ def sweep(
     dask: str | None = None,
     random_state: int = 0,
     progress: ProgressMode = "auto",
+    **how_to_read: Any,
 ) -> pd.DataFrame:
     """Fit every column as the outcome of all others, over second moments that are computed once.
 
@@ -80,7 +80,6 @@ def sweep(
         features only.
     perturbed : name of a column, or one entry per row: the column that was intervened on in that row, None for none.
         A row is not used for the outcome that it perturbs.
-    missing : "error", or "drop", which leaves out rows with missing values
     out : folder of the results, a Parquet data set that the same call continues after an interruption; None keeps none
     top : features kept of each outcome, by inclusion, beside those that are selected; None is all, p rows an outcome
     n_jobs : processes, of one thread each; None is one, -1 all cores. dask : address of a scheduler that is to do the
@@ -88,6 +87,9 @@ def sweep(
     random_state : a whole number. The seed of a fit depends on it and on the outcome's name only, so that neither the
         order nor the other outcomes matter.
     progress : "auto" shows a bar in terminals and notebooks; True, False
+    how_to_read : missing, features, exclude, categorical, numeric, groups, drop_environments, merge_environments and
+        min_rows, as `MultiEnvironmentData.from_table` takes them. What the model says of categorical, numeric and
+        groups counts as well.
 
     Second moments take 8 (E + 1) d² bytes for d columns in E environments, 0.9 GB for 6,170 columns in two. Processes
     share one more copy of them, and each takes as much again while it fits an outcome that does without some rows.
@@ -108,13 +110,11 @@ def sweep(
     >>> sorted(found.feature[found.selected])
     ['age', 'exercise', 'smoking']
     """
-    if device is not None:
-        raise SettingError(f"device={device!r} needs the extra gpu, which this version is without: leave device= out.")
+    refuse_device(device)
     settings = _checked(model)
-    how = {} if model is None else stated(model)
-    source_options = how | ({"missing": missing} if missing != "error" else {})
+    said = {} if model is None else stated(model)
     column = environment if model is None or environment is not None else model.environment
-    reading = read_source(table, column, environments, perturbed, **source_options)
+    reading = read_source(table, column, environments, perturbed, **(said | how_to_read))
     announce = _on_standard_error if _watched(progress) else lambda sentence: None
     with _folder(out) as folder:
         run = run_sweep(
@@ -162,10 +162,20 @@ def run_sweep(
     return SweepRun(results, folder, seconds, len(left), len(wanted) - len(left), workers)
 
 
+def refuse_device(device: str | None) -> None:
+    if device is not None:
+        raise SettingError(f"device={device!r} needs the extra gpu, which this version is without: leave device= out.")
+
+
 def default_model(source: Source) -> BIP:
-    """Every size up to 20 is as probable as any other; fewer where an environment has too few rows."""
-    largest = min(LARGEST_SUBSET, source.moments.largest_size - source.most_left_out)
-    return BIP(prior=BetaBinomialPrior(max_size=max(largest, 0)))
+    """Every size is as probable as any other, up to the largest."""
+    return BIP(prior=BetaBinomialPrior(max_size=largest_subset(source)))
+
+
+def largest_subset(source: Source) -> int:
+    """How large subsets are unless somebody says otherwise: 20 features, or fewer where an environment has few rows."""
+    counts = source.moments.counts - source.most_left_out
+    return max(0, min(LARGEST_SUBSET, largest_size(counts, source.moments.varying_widths[:-1])))
 
 
 def _checked(model: Any) -> BIP | None:

@@ -77,6 +77,10 @@ _RULES: tuple[Rule, ...] = (
     (r", or pass simulated data, which carry their truth, to fit_data\(\)", lambda match: ""),
     (r"with fewer jobs", lambda match: "with fewer --jobs"),
     (r"without dask=", lambda match: "without --dask"),
+    (r"n_jobs=(?P<processes>\d+)", lambda match: f"--jobs {match['processes']}"),
+    (r"device='(?P<device>\w+)'", lambda match: f"--device {match['device']}"),
+    (r"pass outcomes=None for all", lambda match: "leave --outcomes out"),
+    (r"leave device= out", lambda match: "leave --device out"),
 )
 _ANY = re.compile("|".join(f"(?P<rule_{i}>{pattern})" for i, (pattern, _) in enumerate(_RULES)))
 

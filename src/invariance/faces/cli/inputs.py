@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,18 +52,37 @@ class TableOptions:
     def read(self, file: Path, outcome: str, environment: str) -> MultiEnvironmentData:
         from ...data.multi_environment import MultiEnvironmentData
 
-        return MultiEnvironmentData.from_table(
-            file,
-            outcome,
-            environment,
-            features=None if self.features is None else read_names(self.features),
-            missing=self.missing.value,
-            exclude=read_names(self.exclude),
-            categorical=read_names(self.categorical) or "auto",
-            numeric=read_names(self.numeric),
-            drop_environments=read_names(self.drop_environment),
-            merge_environments=read_merges(self.merge),
-            min_rows=self.min_rows,
+        _refuse_several(file, outcome, environment)
+        return MultiEnvironmentData.from_table(file, outcome, environment, **self.reading())
+
+    def reading(self) -> dict[str, Any]:
+        """As `MultiEnvironmentData.from_table` takes them."""
+        return {
+            "features": None if self.features is None else read_names(self.features),
+            "missing": self.missing.value,
+            "exclude": read_names(self.exclude),
+            "categorical": read_names(self.categorical) or "auto",
+            "numeric": read_names(self.numeric),
+            "drop_environments": read_names(self.drop_environment),
+            "merge_environments": read_merges(self.merge),
+            "min_rows": self.min_rows,
+        }
+
+
+def _refuse_several(file: Path, outcome: str, environment: str) -> None:
+    """Raise where several columns are named as the outcome, which is for another command."""
+    names = read_names(outcome)
+    if len(names) < 2:
+        return
+    from ...data.reading import column_names
+    from ...exceptions import DataError
+
+    columns = column_names(file, warn_unnamed=False)
+    if outcome not in columns and all(name in columns for name in names):
+        line = ["invariance", "sweep", str(file), "--environment", environment, "--outcomes", outcome, "--out", "sweep"]
+        raise DataError(
+            f"--outcome {shlex.quote(outcome)} names {len(names)} columns, and this command fits one outcome. For a "
+            f"fit of each: {shlex.join(line)}"
         )
 
 

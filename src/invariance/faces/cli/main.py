@@ -32,6 +32,7 @@ from .options import (
 from .outputs import checked_outputs, deliver, deliver_report, save
 from .predict import register as register_predict
 from .studies import register
+from .sweep import register as register_sweep
 
 
 class OneLineErrors(TyperGroup):
@@ -207,6 +208,7 @@ def compare(
 
 
 register_explain(app)
+register_sweep(app)
 
 
 @app.command(epilog=_DEMO_EXAMPLES)

@@ -134,6 +134,11 @@ InferenceOption = Annotated[
         help=f'{ENGINES.help}; auto: exact while quick. With settings: "tempering(chains=8, steps=20000)".',
     ),
 ]
+ProcessesOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes.", show_default="all cores")]
+DaskOption = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Send the work to this Dask scheduler instead.", show_default=False),
+]
 JobsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default="all cores")]
 SeedOption = Annotated[int, typer.Option(metavar="N", min=0, help="For engines that draw; exact does not.")]
 MinRowsOption = Annotated[
@@ -145,3 +150,8 @@ DropEnvironmentOption = Annotated[
 MergeOption = Annotated[
     str | None, typer.Option(metavar="A+B=C", help="Environments that become one, with its label.", show_default="none")
 ]
+
+
+def refuse_both(jobs: int | None, dask: str | None) -> None:
+    if dask is not None and jobs is not None:
+        raise typer.BadParameter("--jobs is for this machine and --dask for a cluster: use one of them.")

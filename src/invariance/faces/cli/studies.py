@@ -17,6 +17,7 @@ from ..._version import __version__
 from ...exceptions import OutputError
 from ...studies import STUDIES
 from .console import plain_speech, say, show
+from .options import DaskOption, ProcessesOption, refuse_both
 
 if TYPE_CHECKING:
     from ...data.multi_environment import MultiEnvironmentData
@@ -141,11 +142,8 @@ def study(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the results.", show_default="results/NAME-SCALE")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes.", show_default="all cores")] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Send the work to this Dask scheduler instead.", show_default=False),
-    ] = None,
+    jobs: ProcessesOption = None,
+    dask: DaskOption = None,
     replicates: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Replicates of every cell.", show_default="the scale's")
     ] = None,
@@ -157,8 +155,7 @@ def study(
     command goes on where it stopped; more replicates, or the larger scale, can be added in the same folder.
     """
     with plain_speech():
-        if dask is not None and jobs is not None:
-            raise typer.BadParameter("--jobs is for this machine and --dask for a cluster: use one of them.")
+        refuse_both(jobs, dask)
         folder = Path("results") / f"{name.value}-{scale.value}" if out is None else Path(os.path.expanduser(out))
         check_writable(folder / "report.md")
 

@@ -1,0 +1,122 @@
+"""The command that fits every column as the outcome of all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..._tools.files import check_writable
+from .console import plain_speech, say, show
+from .inputs import ModelOptions, TableOptions
+from .names import read_names
+from .option_groups import with_option_groups
+from .options import (
+    DaskOption,
+    EnvironmentOption,
+    FileArgument,
+    PriorOption,
+    ProcessesOption,
+    SeedOption,
+    refuse_both,
+)
+
+_EXAMPLES = """\b
+Examples:
+  invariance sweep table.csv --environment site --out sweep
+  invariance sweep genes.parquet --environment kind --perturbed deleted \\
+      --outcomes targets.txt --out sweep --jobs 8
+  invariance sweep genes.parquet --environment kind --out sweep \\
+      --inference "tempering(chains=2)" --dask tcp://10.0.0.1:8786
+
+After an interruption the same command goes on where it stopped. In Python, invariance.read_sweep("sweep") gives the
+table.
+"""
+
+
+@dataclass(frozen=True)
+class SweepOptions(ModelOptions):
+    """With defaults for many features."""
+
+    max_size: Annotated[
+        int | None,
+        typer.Option(metavar="K", min=0, help="Most features in a subset.", show_default="20, or what the data allow"),
+    ] = None
+    prior: PriorOption = "beta-binomial"
+
+
+@with_option_groups
+def sweep(
+    file: FileArgument,
+    environment: EnvironmentOption,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.", show_default=False)],
+    *,
+    outcomes: Annotated[
+        str, typer.Option(metavar="A,B|FILE", help="Columns to predict, or a file with one name a line.")
+    ] = "all",
+    perturbed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="Column with the name of the column that was intervened on in a row: it is not used for that outcome.",
+            show_default="none",
+        ),
+    ] = None,
+    table: TableOptions,
+    settings: SweepOptions,
+    top: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Features to keep of each outcome; 0 is all of them.")
+    ] = 20,
+    jobs: ProcessesOption = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="cuda", help="Send the work to a GPU instead.", show_default=False)
+    ] = None,
+    dask: DaskOption = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Fit every column as the outcome of all others.
+
+    Second moments are computed once. Each result is written to a Parquet data set soon after it is there: outcome,
+    feature, inclusion probability, whether it is selected, and the verdict on what is selected.
+    """
+    with plain_speech():
+        refuse_both(jobs, dask)
+        folder = out.expanduser()
+        check_writable(folder / "manifest.json")
+        model = settings.bip(None, seed)
+        chosen = _outcomes(outcomes)
+
+        from ...priors.parsing import parse_prior
+        from ...sweeps.reading import read_source
+        from ...sweeps.sweep import largest_subset, refuse_device, run_sweep
+        from ...sweeps.text import sweep_lines
+
+        refuse_device(device)
+        reading = read_source(file.expanduser(), environment, None, perturbed, **table.reading())
+        if settings.max_size is None:
+            model.set_params(prior=parse_prior(settings.prior, largest_subset(reading.source)))
+        try:
+            run = run_sweep(
+                reading, model, chosen, folder, top or None, jobs or -1, dask, seed, "auto", lambda s: say("note", s)
+            )
+        except KeyboardInterrupt:
+            say("note", f"what is finished is in {str(folder)!r}; the same command goes on from there")
+            raise
+        show("\n".join([*sweep_lines(run), "", f"Saved to {folder}"]))
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=_EXAMPLES)(sweep)
+
+
+def _outcomes(text: str) -> list[str] | None:
+    """The names in a list or in a file; None for all columns."""
+    if text == "all":
+        return None
+    path = Path(text).expanduser()
+    if not path.is_file():
+        return read_names(text)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip()]

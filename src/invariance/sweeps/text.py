@@ -1,0 +1,80 @@
+"""A finished sweep in words: how many outcomes have which verdict, the strongest pairs, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .._tools.layout import COLUMNS, display_width, name_labels, shorten, wrap
+from .._tools.wording import duration
+from .fitting import VERDICTS
+from .sweep import SweepRun
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MOST_PAIRS, _MOST_FAILED = 10, 5
+_NAME_WIDTH = 26
+
+
+def sweep_lines(run: SweepRun) -> Iterator[str]:
+    """Within 80 columns."""
+    outcomes = run.results.drop_duplicates("outcome")
+    failed = outcomes[outcomes["feature"].isna()]
+    yield from _heading(run, len(outcomes))
+    yield ""
+    yield "Verdict on the selected features"
+    verdicts = outcomes["verdict"].where(outcomes["feature"].notna(), "failed")
+    counts = [(word, int((verdicts == word).sum())) for word in (*VERDICTS, "failed")]
+    digits = len(f"{len(outcomes):,}")
+    yield from (f"  {word:<16}  {count:>{digits},}" for word, count in counts if count)
+    selected = run.results[run.results["selected"]]
+    chosen = selected["outcome"].nunique()
+    each = f", {len(selected) / chosen:.1f} on average" if chosen else ""
+    yield ""
+    yield f"Some features are selected for {chosen:,} of {len(outcomes):,} outcomes{each}."
+    yield from _pairs(selected[selected["verdict"].isin(VERDICTS[:2])])
+    yield from _failures(failed)
+
+
+def _heading(run: SweepRun, n: int) -> Iterator[str]:
+    before = f"; {run.n_before:,} were there before" if run.n_before else ""
+    took = f"{run.n_now:,} of them now, in {duration(run.seconds)} by {run.workers}{before}"
+    yield from wrap(f"Sweep over {n:,} outcome{'s' * (n != 1)}: {took}.")
+
+
+def _pairs(selected: pd.DataFrame) -> Iterator[str]:
+    """Those whose features are selected, and invariant together, by how probable the feature is."""
+    strongest = selected.sort_values(["inclusion", "predictive", "r2"], ascending=False, kind="stable")[:_MOST_PAIRS]
+    if strongest.empty:
+        return
+    names = {
+        column: dict(zip(distinct, name_labels(distinct, _NAME_WIDTH), strict=True))
+        for column in ("outcome", "feature")
+        for distinct in [list(dict.fromkeys(strongest[column]))]
+    }
+    widths = {column: max(map(display_width, [column, *labels.values()])) for column, labels in names.items()}
+    yield ""
+    yield "Strongest pairs among those selected and invariant"
+    head = [f"{column:<{widths[column]}}" for column in names]
+    yield f"  {'  '.join(head)}  inclusion  p_invariant"
+    for row in strongest.itertuples():
+        cells = [_padded(names[column][getattr(row, column)], widths[column]) for column in names]
+        yield f"  {'  '.join(cells)}  {row.inclusion:>9.3f}  {row.p_invariant:>11.2g}"
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - display_width(text))
+
+
+def _failures(failed: pd.DataFrame) -> Iterator[str]:
+    if failed.empty:
+        return
+    yield ""
+    yield "Failed"
+    for row in failed[:_MOST_FAILED].itertuples():
+        yield from wrap(f"{shorten(str(row.outcome), _NAME_WIDTH)}: {row.verdict}", "  ", "    ", COLUMNS)
+    if len(failed) > _MOST_FAILED:
+        more = [shorten(str(name), _NAME_WIDTH) for name in failed["outcome"][_MOST_FAILED:]]
+        listed = ", ".join(more[:20]) + (f", … +{len(more) - 20}" if len(more) > 20 else "")
+        yield from wrap(f"and {len(more):,} more: {listed}", "  ", "    ", COLUMNS)

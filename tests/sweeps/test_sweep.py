@@ -1,0 +1,343 @@
+"""One fit for each outcome: the same as by hand, whatever else is fitted, and rows that perturb an outcome left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from invariance import BIP, BetaBinomialPrior, LassoSelection, Moments, MultiEnvironmentData, Tempering, spline, sweep
+from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
+
+NAMES = ["a", "b", "c", "d", "e"]
+
+
+def table(n: int = 120, seed: int = 0) -> pd.DataFrame:
+    """a → b → c alike in both sites; d and e react to them differently."""
+    rng = np.random.default_rng(seed)
+    site = np.repeat(["north", "south"], [n // 2, n - n // 2])
+    shift = np.where(site == "north", 0.0, 1.5)
+    a = rng.normal(size=n) + shift
+    b = 1.2 * a + rng.normal(size=n)
+    c = -0.8 * b + rng.normal(size=n)
+    d = (0.5 + shift) * c + rng.normal(size=n)
+    e = rng.normal(size=n) * (1 + shift) + b
+    return pd.DataFrame({"a": a, "b": b, "c": c, "d": d, "e": e, "site": site})
+
+
+def without_seconds(found: pd.DataFrame) -> pd.DataFrame:
+    return found.drop(columns="seconds")
+
+
+def same(first: pd.DataFrame, second: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(without_seconds(first), without_seconds(second), check_exact=True)
+
+
+def by_hand(rows: pd.DataFrame, outcome: str, **settings: Any) -> BIP:
+    model = BIP(prior=BetaBinomialPrior(max_size=4), **settings)
+    return model.fit_moments(Moments.from_data(MultiEnvironmentData.from_table(rows, outcome, "site")))
+
+
+def check_one(found: pd.DataFrame, outcome: str, model: BIP) -> None:
+    one = found[found["outcome"] == outcome].set_index("feature")
+    inclusion = dict(zip(model.feature_names_in_, model.inclusion_probabilities_, strict=True))
+    assert {*one.index} == {*inclusion}
+    for name, row in one.iterrows():
+        assert row["inclusion"] == pytest.approx(inclusion[name], abs=1e-9)
+        assert row["selected"] == (name in model.selected_features_)
+    evidence = model.decision_.evidence
+    assert one["p_invariant"].iloc[0] == pytest.approx(evidence.p_invariant, abs=1e-9)
+    assert one["r2"].iloc[0] == pytest.approx(evidence.r2, abs=1e-9)
+
+
+# ---------------------------------------------------------------- what is fitted
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_every_outcome_is_fitted_as_by_hand() -> None:
+    found = sweep(table(), environment="site")
+    assert found["outcome"].drop_duplicates().tolist() == NAMES
+    assert found.columns.tolist() == [
+        *(
+            "outcome",
+            "feature",
+            "inclusion",
+            "predictive",
+            "selected",
+            "verdict",
+            "p_invariant",
+            "r2",
+            "seconds",
+            "notes",
+        )
+    ]
+    for outcome in NAMES:
+        check_one(found, outcome, by_hand(table(), outcome))
+    for _, one in found.groupby("outcome"):
+        assert one["inclusion"].is_monotonic_decreasing
+    model = by_hand(table(), "b")
+    assert model.predictive_ is not None
+    one = found[found["outcome"] == "b"].set_index("feature")
+    expected = pd.Series(model.predictive_.inclusion, index=model.predictive_.feature_names)
+    pd.testing.assert_series_equal(one["predictive"].sort_index(), expected.sort_index(), check_names=False)
+
+
+def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
+    model = BIP(inference=Tempering(chains=2, steps=300), prior="beta-binomial")
+    whole = sweep(table(), model, environment="site")
+    part = sweep(table(), model, environment="site", outcomes=["d", "b"])
+    same(part, whole[whole["outcome"].isin(["b", "d"])].reset_index(drop=True))
+    other = sweep(table(), model, environment="site", outcomes=["d", "b"], random_state=1)
+    assert (other["inclusion"] != part["inclusion"]).any()
+    assert model.random_state is None
+
+
+def test_processes_give_the_same_as_one() -> None:
+    model = BIP(inference=Tempering(chains=2, steps=300), prior="beta-binomial")
+    rows = table().assign(whom=[None] * 3 + ["a"] + [None] * 115 + ["b"])
+    one = sweep(rows, model, environment="site", perturbed="whom")
+    same(sweep(rows, model, environment="site", perturbed="whom", n_jobs=2), one)
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "csv", "parquet", "labels", "data", "moments"])
+def test_tables_of_any_form(form: str, tmp_path: Path) -> None:
+    rows = table()
+    given: Any = rows
+    names: dict[str, Any] = {"environment": "site"}
+    if form == "polars":
+        given = pl.from_pandas(rows)
+    elif form in ("csv", "parquet"):
+        given = tmp_path / f"table.{form}"
+        rows.to_csv(given, index=False) if form == "csv" else rows.to_parquet(given, index=False)
+    elif form == "labels":
+        given, names = rows.drop(columns="site"), {"environments": rows["site"].tolist()}
+    elif form in ("data", "moments"):
+        given, names = MultiEnvironmentData.from_table(rows, "a", "site"), {}
+        given = given if form == "data" else Moments.from_data(given)
+    found, expected = sweep(given, outcomes=["c"], **names), sweep(rows, environment="site", outcomes=["c"])
+    assert found["feature"].tolist() == expected["feature"].tolist()
+    np.testing.assert_allclose(found["inclusion"], expected["inclusion"], rtol=1e-9)
+
+
+def test_names_with_commas_and_a_column_called_row_number() -> None:
+    odd = table().rename(columns={"a": "x, y", "b": "row number"})
+    found = sweep(odd, environment="site", outcomes=["x, y"])
+    assert set(found["feature"]) == {"row number", "c", "d", "e"}
+
+
+def test_the_default_fits_small_environments() -> None:
+    """Subsets of 20 features could not be fitted to seven rows."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(15, 12)), columns=[f"x{j}" for j in range(12)])
+    found = sweep(rows, environments=["a"] * 7 + ["b"] * 8, outcomes=["x0", "x5"], perturbed=["x5"] + [None] * 14)
+    assert found["feature"].notna().all()
+
+
+# ---------------------------------------------------------------- rows that perturb an outcome
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+@pytest.mark.parametrize("gap", [False, True], ids=["all rows", "with a row left out before"])
+def test_a_row_is_not_used_for_the_outcome_that_it_perturbs(gap: bool) -> None:
+    rows = table()
+    whom = np.full(120, None, dtype=object)
+    whom[[5, 70, 71, 100]] = "b", "c", "b", "elsewhere"
+    whom[6] = ""
+    if gap:
+        rows.loc[2, "d"] = np.nan
+        with pytest.warns(DataWarning, match="dropped 1 of 120 rows"):
+            found = sweep(rows.assign(whom=whom), environment="site", perturbed="whom", missing="drop")
+    else:
+        found = sweep(rows, environment="site", perturbed=whom)
+    complete = rows.dropna()
+    for outcome, left_out in (("a", []), ("b", [5, 71]), ("c", [70])):
+        check_one(found, outcome, by_hand(complete.drop(index=left_out), outcome))
+    notes = found.groupby("outcome")["notes"].first()
+    assert notes["b"].startswith("2 rows that perturb 'b' left out.")
+    assert notes["c"].startswith("1 row that perturbs 'c' left out.")
+    assert "left out" not in notes["a"]
+
+
+def test_a_row_that_cannot_be_removed_from_the_moments_is_left_out_of_the_rows() -> None:
+    """Without it the scatter would keep three digits; and a column that only this row varies goes with it."""
+    rows = table()
+    rows.loc[5, "b"] = 1e9
+    rows["spike"] = np.where(np.arange(120) == 5, 1.0, 0.0)
+    found = sweep(rows, environment="site", perturbed=np.where(np.arange(120) == 5, "c", None), outcomes=["c"])
+    check_one(found, "c", by_hand(rows.drop(index=5).drop(columns="spike"), "c"))
+    assert "Second moments come from the remaining rows" in found["notes"][0]
+
+
+def test_too_few_rows_left_is_the_verdict_of_that_outcome_alone() -> None:
+    rows = table()[55:]
+    whom = ["a", "a", "a", *[None] * 62]
+    found = sweep(rows, environment="site", perturbed=whom)
+    failed = found[found["feature"].isna()]
+    assert failed["outcome"].tolist() == ["a"]
+    assert (
+        failed["verdict"]
+        .iloc[0]
+        .startswith("without 3 rows that perturb 'a', fewer than 3 rows are left of environment 'north'")
+    )
+
+
+# ---------------------------------------------------------------- outcomes that fail or cannot be
+
+
+def test_an_outcome_that_fails_does_not_stop_the_others() -> None:
+    rows = table()
+    rows.loc[:59, "d"] = 1.0
+    rows["flat"] = 3.0
+    with pytest.warns(DataWarning, match="constant over all rows: 'flat'"):
+        found = sweep(rows, environment="site", outcomes=["a", "d", "flat"])
+    failed = found[found["feature"].isna()].set_index("outcome")
+    assert failed.index.tolist() == ["d", "flat"]
+    assert failed["verdict"]["d"].startswith("outcome 'd' is constant inside environment 'north' (60 rows)")
+    assert failed["verdict"]["flat"] == "outcome 'flat' is constant: every row is 3."
+    assert not failed["selected"].any()
+    assert failed["inclusion"].isna().all()
+    assert (found["outcome"] == "a").sum() == 4
+
+
+def test_an_engine_that_fails_does_not_stop_the_sweep() -> None:
+    class Broken:
+        def run(self, target: Any, options: Any) -> Any:
+            raise ZeroDivisionError("by\nzero")
+
+    found = sweep(table(), BIP(inference=Broken()), environment="site", outcomes=["a"])
+    assert found["verdict"].tolist() == ["by zero"]
+
+
+def test_want_of_memory_is_no_verdict() -> None:
+    class Hungry:
+        def run(self, target: Any, options: Any) -> Any:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        sweep(table(), BIP(inference=Hungry()), environment="site", outcomes=["a"])
+
+
+def test_levels_and_groups_are_features_and_no_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(1)
+    rows = table().assign(ward=rng.choice(["x", "y", "z"], 120))
+    model = BIP(groups={"both": ["d", "e"]})
+    found = sweep(rows, model, environment="site", progress=True)
+    assert set(found["outcome"]) == {"a", "b", "c"}
+    assert set(found["feature"][found["outcome"] == "a"]) == {"b", "c", "ward", "both"}
+    assert "Features only, and no outcomes, because they are levels or several columns:" in capsys.readouterr().err
+    direct = BIP(prior=BetaBinomialPrior(max_size=20), groups={"both": ["d", "e"]})
+    direct.fit(rows[["b", "c", "d", "e", "ward"]], rows["a"], environments=rows["site"])
+    again = sweep(rows, BIP(prior=BetaBinomialPrior(max_size=20), groups={"both": ["d", "e"]}), environment="site")
+    one = again[again["outcome"] == "a"].set_index("feature")["inclusion"]
+    np.testing.assert_allclose(one[["b", "ward", "both"]], direct.inclusion_probabilities_[[0, 4, 2]], atol=1e-9)
+    for name in ("ward", "both"):
+        with pytest.raises(DataError, match=f"'{name}' is made of levels or of several columns"):
+            sweep(rows, model, environment="site", outcomes=[name])
+    with pytest.raises(DataError, match="no column can be the outcome: 'ward'"):
+        sweep(rows[["ward", "site"]], environment="site")
+    curved = sweep(rows, BIP(groups=[spline("e", knots=3)]), environment="site", outcomes=["a"])
+    assert "e" in set(curved["feature"])
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+def test_top_features_and_all_that_are_selected() -> None:
+    every = sweep(table(), environment="site", top=None)
+    assert (every.groupby("outcome").size() == 4).all()
+    few = sweep(table(), environment="site", top=1)
+    for outcome, kept in few.groupby("outcome"):
+        one = every[every["outcome"] == outcome]
+        assert kept["feature"].iloc[0] == one["feature"].iloc[0]
+        assert set(kept["feature"][1:]) == set(one["feature"][1:][one["selected"][1:]])
+    assert (few.groupby("outcome").size() > 1).any()
+
+
+def test_verdicts_follow_the_p_value() -> None:
+    found = sweep(table(), environment="site").drop_duplicates("outcome")
+    for row in found.itertuples():
+        expected = (
+            "invariant"
+            if row.p_invariant >= 0.2
+            else "weakly invariant"
+            if row.p_invariant >= 0.02
+            else "not invariant"
+        )
+        assert row.verdict == expected
+    assert len(set(found["verdict"])) > 1
+
+
+# ---------------------------------------------------------------- complaints
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "message"),
+    [
+        ({"environment": None}, SettingError, "a sweep needs environments, once"),
+        ({"environments": ["n"] * 120}, SettingError, "a sweep needs environments, once"),
+        ({"environment": "sites"}, DataError, "environment column 'sites' is not in the table; did you mean 'site'"),
+        ({"perturbed": "whom"}, DataError, "perturbed column 'whom' is not in the table"),
+        ({"perturbed": ["b"]}, DataError, "the table has 120 rows, perturbed has 1 row"),
+        ({"perturbed": ["B"] * 120}, DataError, "perturbed names none of the columns, but 'B'; did you mean 'b'"),
+        ({"outcomes": ["A"]}, DataError, "outcome column 'A' is not in the data; did you mean 'a'"),
+        (
+            {"outcomes": "a,b"},
+            SettingError,
+            r"outcomes='a,b' is a single string: pass a list of names, outcomes=\['a', 'b'\]",
+        ),
+        ({"outcomes": []}, SettingError, "outcomes is an empty list"),
+        ({"top": 0}, SettingError, "top=0 is no number of features"),
+        ({"random_state": None}, SettingError, "random_state=None is no seed of a sweep"),
+        ({"device": "cuda"}, SettingError, "device='cuda' needs the extra gpu"),
+        (
+            {"exlude": ["b"]},
+            WrongTypeError,
+            r"sweep\(\) got an unexpected keyword argument 'exlude'; did you mean 'exclude'",
+        ),
+        ({"model": LassoSelection()}, WrongTypeError, "a sweep fits a BIP, not LassoSelection"),
+    ],
+)
+def test_complaints(settings: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        sweep(table(), **{"environment": "site", **settings})
+
+
+def test_missing_values_are_named() -> None:
+    rows = table()
+    rows.loc[2, "d"] = np.nan
+    with pytest.raises(DataError, match=r"missing values \(NaN\) in 'd' \(1 row\).*missing='drop'"):
+        sweep(rows, environment="site")
+
+
+@pytest.mark.parametrize("named", [{"environment": "site"}, {"perturbed": ["a"] * 120}, {"missing": "drop"}])
+def test_moments_are_of_rows_that_were_read(named: dict[str, Any]) -> None:
+    moments = Moments.from_data(MultiEnvironmentData.from_table(table(), "a", "site"))
+    with pytest.raises(SettingError, match=f"Leave {next(iter(named))}= out"):
+        sweep(moments, **named)
+
+
+# ---------------------------------------------------------------- memory
+
+
+def test_memory_is_stated(capsys: pytest.CaptureFixture[str]) -> None:
+    sweep(table(), environment="site", perturbed=["a"] + [None] * 119, outcomes=["a"], progress=True)
+    said = capsys.readouterr().err
+    assert said == (
+        "1 outcome. Second moments of 5 columns take 4 kB; a process takes 1 kB more for an outcome that does without "
+        "some rows.\n"
+    )
+
+
+def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 700)
+    with pytest.raises(DataError, match="second moments of 5 columns in 2 environments take 1 kB"):
+        sweep(table(), environment="site")
+    moments = Moments.from_data(MultiEnvironmentData.from_table(table(), "a", "site"))
+    assert len(sweep(moments, outcomes=["a"]))
+    monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 500)
+    with pytest.raises(DataError, match=r"2 processes would take 1 kB more, and 0 kB are free\. Use n_jobs=1\."):
+        sweep(moments, n_jobs=2)

@@ -1,0 +1,289 @@
+"""The folder of a sweep: what is finished survives anything, is not done again, is never mixed with other results."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from invariance import BIP, BetaBinomialPrior, Tolerance, read_sweep, sweep
+from invariance.exceptions import DataWarning, MissingFileError, OutputError, SweepError
+from invariance.sweeps import store
+from invariance.sweeps import sweep as sweep_module
+from invariance.sweeps.fitting import Entry, Sweep, fit_outcome
+from invariance.sweeps.store import MANIFEST, Store, parts_of
+
+N_OUTCOMES = 24
+
+
+def table(seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(60, N_OUTCOMES)).cumsum(axis=1)
+    rows = pd.DataFrame(values, columns=[f"x{j:02d}" for j in range(N_OUTCOMES)])
+    return rows.assign(site=np.repeat(["north", "south"], 30), whom=["x03"] + [None] * 59)
+
+
+SMALL = BIP(prior=BetaBinomialPrior(max_size=2), inference="exact")
+SETTINGS: dict[str, Any] = {"model": SMALL, "environment": "site", "perturbed": "whom", "top": 3}
+
+
+def run(folder: Path, **changes: Any) -> pd.DataFrame:
+    return sweep(changes.pop("table", table()), **{**SETTINGS, "out": folder, **changes})
+
+
+def content(found: pd.DataFrame) -> bytes:
+    """All that is not measured, as bytes."""
+    return found.drop(columns="seconds").to_csv(index=False).encode()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return content(run(tmp_path_factory.mktemp("whole") / "sweep"))
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The outcomes that are fitted."""
+    fitted: list[str] = []
+
+    def fit(task: Sweep, outcome: str) -> Entry:
+        fitted.append(outcome)
+        return fit_outcome(task, outcome)
+
+    monkeypatch.setattr(sweep_module, "fit_outcome", fit)
+    return fitted
+
+
+def at_once(monkeypatch: pytest.MonkeyPatch, most: int = 1) -> None:
+    """Every outcome, or every few, in a file of its own."""
+    monkeypatch.setattr(store, "_MOST_WAITING", most)
+
+
+# ---------------------------------------------------------------- going on
+
+
+def test_finished_outcomes_are_not_done_again_and_others_can_be_added(
+    tmp_path: Path, counted: list[str], whole: bytes
+) -> None:
+    first = run(tmp_path / "sweep", outcomes=["x05", "x03"])
+    assert counted == ["x05", "x03"]
+    again = run(tmp_path / "sweep", outcomes=["x03"])
+    assert counted == ["x05", "x03"]
+    pd.testing.assert_frame_equal(again, first[first["outcome"] == "x03"].reset_index(drop=True))
+    assert content(run(tmp_path / "sweep")) == whole
+    assert len(counted) == N_OUTCOMES
+    assert content(read_sweep(tmp_path / "sweep")) == whole
+
+
+def test_an_interrupted_sweep_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes
+) -> None:
+    def fit(task: Sweep, outcome: str) -> Entry:
+        if outcome == "x07":
+            raise KeyboardInterrupt
+        return fit_outcome(task, outcome)
+
+    monkeypatch.setattr(sweep_module, "fit_outcome", fit)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path)
+    assert read_sweep(tmp_path)["outcome"].nunique() == 7
+    monkeypatch.undo()
+    assert content(run(tmp_path)) == whole
+
+
+def _killed(start: Callable[[], object], after: float) -> None:
+    """Start it in a process of its own, and kill that."""
+    child = multiprocessing.get_context("fork").Process(target=start)
+    child.start()
+    child.join(after)
+    if child.is_alive():
+        os.kill(child.pid or 0, signal.SIGKILL)
+    child.join()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes, kills: int) -> None:
+    """Files are written all the time, and joined; whatever moment is hit, the end is the same."""
+
+    def slow(task: Sweep, outcome: str) -> Entry:
+        time.sleep(0.01)
+        return fit_outcome(task, outcome)
+
+    monkeypatch.setattr(sweep_module, "fit_outcome", slow)
+    monkeypatch.setattr(store, "_MOST_PARTS", 4)
+    at_once(monkeypatch)
+    rng = np.random.default_rng()
+    folder = tmp_path / "sweep"
+    for _ in range(kills):
+        _killed(lambda: run(folder), rng.uniform(0.02, 0.5))
+        if (folder / MANIFEST).exists():
+            assert set(content(read_sweep(folder)).splitlines()) <= set(whole.splitlines())
+    assert content(run(folder)) == whole
+    assert {path.name for path in folder.iterdir()} == {MANIFEST, ".lock", parts_of(folder)[0].name}
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_small_files_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes) -> None:
+    at_once(monkeypatch)
+    monkeypatch.setattr(Store, "compact", lambda self: None)
+    assert content(run(tmp_path)) == whole
+    assert len(parts_of(tmp_path)) == N_OUTCOMES
+    monkeypatch.undo()
+    assert content(run(tmp_path)) == whole
+    assert len(parts_of(tmp_path)) == 1
+
+
+def test_no_file_grows_beyond_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes) -> None:
+    at_once(monkeypatch, 2)
+    monkeypatch.setattr(store, "_ROWS_PER_PART", 30)
+    assert content(run(tmp_path)) == whole
+    sizes = [pq.read_metadata(path).num_rows for path in parts_of(tmp_path)]
+    assert len(sizes) > 1
+    assert max(sizes) <= 30
+
+
+def test_a_crash_while_files_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes) -> None:
+    """The large file is there, and the small ones not yet gone: every outcome counts once."""
+    at_once(monkeypatch)
+    monkeypatch.setattr(Path, "unlink", lambda self, missing_ok=False: None)
+    run(tmp_path)
+    assert len(parts_of(tmp_path)) == N_OUTCOMES + 1
+    assert content(read_sweep(tmp_path)) == whole
+    monkeypatch.undo()
+    assert content(run(tmp_path)) == whole
+    assert len(parts_of(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
+def test_a_damaged_file_is_put_aside_and_its_outcomes_are_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes, counted: list[str], damage: str
+) -> None:
+    at_once(monkeypatch, 6)
+    monkeypatch.setattr(Store, "compact", lambda self: None)
+    run(tmp_path)
+    victim = parts_of(tmp_path)[1]
+    bytes_of = bytearray(victim.read_bytes())
+    if damage == "changed":
+        bytes_of[len(bytes_of) // 8] ^= 255
+    victim.write_bytes({"cut": bytes_of[:-40], "changed": bytes_of, "empty": b""}[damage])
+    with pytest.warns(DataWarning, match=r"part-000002\.parquet' is damaged .*not in the table until the same sweep"):
+        assert read_sweep(tmp_path)["outcome"].nunique() == N_OUTCOMES - 6
+    counted.clear()
+    with pytest.warns(DataWarning, match=r"part-000002\.parquet' is damaged .*done again"):
+        assert content(run(tmp_path)) == whole
+    assert len(counted) == 6
+    assert victim.with_suffix(".damaged").exists()
+
+
+def test_what_a_killed_process_left_behind_is_cleared(tmp_path: Path, whole: bytes) -> None:
+    run(tmp_path, outcomes=["x00"])
+    (tmp_path / ".0123456789ab.parquet").write_bytes(b"half")
+    assert content(run(tmp_path)) == whole
+    assert not list(tmp_path.glob(".*.parquet"))
+
+
+def test_a_reader_beside_the_writer_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes) -> None:
+    """Between the look at the folder and that into a file, the file has become part of another."""
+    at_once(monkeypatch)
+    monkeypatch.setattr(Store, "compact", lambda self: None)
+    run(tmp_path)
+    monkeypatch.undo()
+    original, joined = store._read_part, []
+
+    def read(path: Path) -> Any:
+        if not joined:
+            joined.append(path)
+            run(tmp_path)
+        return original(path)
+
+    # The writer reads with the original.
+    monkeypatch.setattr(store, "_read_part", lambda path: read(path) if not joined else original(path))
+    assert content(read_sweep(tmp_path)) == whole
+    assert joined
+
+
+# ---------------------------------------------------------------- nothing is mixed
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"top": 4}, "top: 3 there, 4 now"),
+        ({"random_state": 1}, "seed: 0 there, 1 now"),
+        ({"model": BIP(prior=BetaBinomialPrior(max_size=1), inference="exact")}, r"prior: .*max_size=2\) there"),
+        ({"model": BIP(prior=SMALL.prior, inference="exact", select="mode")}, "select: 'predictive' there, 'mode' now"),
+        ({"model": BIP(prior=SMALL.prior, inference="exact", tolerance=Tolerance.strict())}, "tolerance: None there"),
+        ({"table": table(1)}, "data: [0-9a-f]{32} there, [0-9a-f]{32} now"),
+        ({"perturbed": ["x04"] + [None] * 59}, "columns: 24 there, 25 now|perturbed: "),
+        ({"table": table()[1:]}, "rows: 60 there, 59 now"),
+    ],
+)
+def test_other_settings_or_data_are_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+    run(tmp_path, outcomes=["x00"])
+    before = sorted(path.name for path in tmp_path.iterdir())
+    if "perturbed" in changes:
+        changes = {**changes, "table": table().drop(columns="whom")}
+    with pytest.raises(SweepError, match=f"holds results of other settings.*({named}).*Name another folder"):
+        run(tmp_path, **changes)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_results_without_a_manifest_are_not_continued(tmp_path: Path) -> None:
+    run(tmp_path, outcomes=["x00"])
+    (tmp_path / MANIFEST).unlink()
+    with pytest.raises(SweepError, match=r"holds results but no manifest\.json"):
+        run(tmp_path)
+    with pytest.raises(MissingFileError, match="is not the folder of a sweep"):
+        read_sweep(tmp_path)
+
+
+def test_settings_that_change_no_result_may_change(tmp_path: Path, counted: list[str]) -> None:
+    run(tmp_path, outcomes=["x00"])
+    other = BIP(prior=SMALL.prior, inference="exact", n_jobs=2, random_state=5, progress=False, environment="site")
+    run(tmp_path, outcomes=["x00"], model=other)
+    assert counted == ["x00"]
+
+
+def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
+    with Store(tmp_path, {}).open(), pytest.raises(SweepError, match="another process is writing into"):
+        run(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot write into"):
+        run(tmp_path / "file" / "sweep")
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(OutputError, match=r"pip install 'invariance\[parquet\]'"):
+        run(tmp_path)
+
+
+def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert content(sweep(table(), **SETTINGS)) == whole
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_of_the_folder_goes_on_elsewhere(tmp_path: Path, counted: list[str], whole: bytes) -> None:
+    run(tmp_path / "here", outcomes=["x00", "x01"])
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    assert content(run(tmp_path / "there")) == whole
+    assert len(counted) == N_OUTCOMES
