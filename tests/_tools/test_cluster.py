@@ -94,6 +94,22 @@ def test_workers_that_die_while_something_is_sent_there(cluster: Cluster, monkey
         list(finished(scaled, range(3), shared=np.ones(3), jobs=None, dask=cluster.address)[1])
 
 
+def test_what_is_lost_before_the_first_task(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All workers died, and others came, while it was sent: nobody has it, and nobody says so."""
+    scatter, lost = distributed.Client.scatter, []
+
+    def losing_scatter(self: Any, data: Any, **how: Any) -> Any:
+        if lost:
+            return scatter(self, data, **how)
+        lost.append(distributed.Future("nobody-has-this", self))
+        lost[0]._state.finish()
+        return lost
+
+    monkeypatch.setattr(distributed.Client, "scatter", losing_scatter)
+    assert sorted(finished(scaled, range(3), shared=np.ones(3), jobs=None, dask=cluster.address)[1]) == [2.0] * 3
+    assert lost
+
+
 @pytest.mark.slow
 def test_a_task_that_kills_its_workers(cluster: Cluster) -> None:
     with pytest.raises(StudyError, match=r"again and again, perhaps .*\. Rows are kept: run it again to continue\.$"):

@@ -69,6 +69,7 @@ class _Cluster:
                     raise
                 if losses == _MOST_LOSSES:
                     raise _died_again_and_again(self.work) from error
+                self._forget_what_is_lost()
                 self._send(task, losses + 1)
                 continue
             self._send_more(waiting)
@@ -90,15 +91,20 @@ class _Cluster:
     def _shared_there(self) -> Any:
         """What the tasks share, on the cluster: a reference, small however large it is."""
         losses = 0
-        while self.shared is None or self.shared.status != "finished":
+        while self.shared is None:
             if losses > _MOST_LOSSES:
                 raise _died_again_and_again(self.work)
             self._await_worker()
             self._check_versions()
-            with suppress(OSError):  # of a worker that died while it was sent there
+            with suppress(OSError, KeyError):  # of a worker that died while it was sent there
                 (self.shared,) = self.client.scatter([self.work.shared], broadcast=True, hash=False)
             losses += 1
         return self.shared
+
+    def _forget_what_is_lost(self) -> None:
+        """The scheduler is asked: what workers lost while it was sent there is never reported as lost."""
+        if self.shared is not None and not any(self.client.who_has([self.shared]).values()):
+            self.shared = None
 
     def _await_worker(self) -> None:
         """Some clusters have no worker before they have a task: one that can be done without this package."""
