@@ -139,9 +139,9 @@ def test_a_task_travels_light(cluster: Cluster, monkeypatch: pytest.MonkeyPatch)
         next(results)
         most.append(len(sizes))
         assert sorted(results)[-1] == 78.0
-    assert len(sizes) == 41
+    assert len(sizes) == 43, "40 tasks, one that awaits a worker, and a copy for each of two"
     assert max(sizes) < 1000
-    assert most[0] <= 10
+    assert most[0] <= 12
 
 
 def test_another_version_on_the_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

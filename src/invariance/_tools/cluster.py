@@ -52,6 +52,7 @@ class _Cluster:
         self.client = client
         self.work = work
         self.shared: Any = None
+        self.copies: list[Any] = []
         self.sent: dict[str, tuple[Any, int]] = {}
         self.completed = as_completed(loop=client.loop)
 
@@ -97,14 +98,21 @@ class _Cluster:
             self._await_worker()
             self._check_versions()
             with suppress(OSError, KeyError):  # of a worker that died while it was sent there
-                (self.shared,) = self.client.scatter([self.work.shared], broadcast=True, hash=False)
+                (self.shared,) = self.client.scatter([self.work.shared], hash=False)
+                self.copies = [self._copy_to(worker) for worker in self.client.nthreads()]
             losses += 1
         return self.shared
 
+    def _copy_to(self, worker: str) -> Any:
+        """A task that needs it brings it there. Dask's own broadcast may wait for ever where a worker dies."""
+        return self.client.submit(id, self.shared, workers=[worker], allow_other_workers=True, pure=False)
+
     def _forget_what_is_lost(self) -> None:
         """The scheduler is asked: what workers lost while it was sent there is never reported as lost."""
-        if self.shared is not None and not any(self.client.who_has([self.shared]).values()):
-            self.shared = None
+        if self.shared is not None:
+            holders = self.client.sync(self.client.scheduler.who_has, keys=[self.shared.key])
+            if not any(holders.values()):
+                self.shared = None
 
     def _await_worker(self) -> None:
         """Some clusters have no worker before they have a task: one that can be done without this package."""
