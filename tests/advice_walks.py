@@ -592,6 +592,7 @@ IN_WORDS = (
     "its inclusion probabilities count them, `reweighted` does not",
     "so do draws from sample()",
     "Start one with `dask scheduler`",  # tests/studies/test_dask_addresses.py
+    "Start one with `dask worker {}`",  # tests/_tools/test_cluster.py
     "no feature was selected, so transform() returns",  # its remedy is another message's
     "cannot read the prior {}",  # walked in a shell
     "in the first rows of the file, and other",  # tests/data/test_encoding.py
