@@ -32,7 +32,7 @@ from invariance import (
 from invariance.data.deletions import Deletions
 from invariance.inference.base import Engine, RunOptions
 from invariance.inference.target import Target
-from invariance.inference.variational.ascent import FreeSpace, run_ascent
+from invariance.inference.variational.ascent import FreeSpace, climb
 from invariance.priors import Prior
 from invariance.simulation import knockouts
 
@@ -76,7 +76,7 @@ def seconds_an_iteration(moments: Moments, inclusion: float, iterations: int) ->
     logits = np.full(moments.n_features, logit(inclusion))
 
     def ascend(steps: int) -> None:
-        run_ascent(
+        climb(
             space,
             logits,
             np.random.default_rng(0),
@@ -86,7 +86,6 @@ def seconds_an_iteration(moments: Moments, inclusion: float, iterations: int) ->
             kl_analytic_probability=published.kl_analytic_probability,
             infeasible=-1.0,
             leading=1,
-            fresh=1,
             patience=None,
             memory=published.memory,
             report=lambda steps, elbo: None,
