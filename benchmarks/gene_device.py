@@ -23,6 +23,7 @@ from gene_scale import PUBLISHED, PUBLISHED_PRIOR, START, target_moments
 from invariance import BIP, BetaBinomialPrior, LinearGaussian, Moments, Variational, sweep
 from invariance.conditionals.gaussian_device import OutcomeArrays, SharedScatter
 from invariance.data.deletions import Deletions
+from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.device.draws_torch import listed
 from invariance.kernels.device.problem import Problem
 from invariance.simulation import knockouts
@@ -99,16 +100,24 @@ def flip_shares(problem: Problem, members: torch.Tensor) -> torch.Tensor:
 
 
 def flips(moments: Moments, chains: int, size: int) -> None:
-    """All one-flip neighbours of many chains at once, beside the compiled scan of one chain."""
+    """All one-flip neighbours of many chains at once, beside what a chain on a core does for one more move: it adds a
+    column to the factors that it keeps, scans all neighbours, and takes the column out again."""
     model = LinearGaussian().bind(moments)
-    rng = np.random.default_rng(0)
-    mask = np.zeros(moments.n_features, dtype=bool)
-    mask[rng.choice(moments.n_features, size, replace=False)] = True
-    core = best_seconds(lambda: model.flip_neighbours(mask), 5)
+    columns = np.random.default_rng(0).choice(moments.feature_columns, size + 1, replace=False)
+    scoring, included = model.scoring_by_moments(), np.zeros(len(moments.columns), dtype=bool)
+    included[columns[:-1]] = True
+    state, change = active_set(len(moments.group_counts), len(included), size + 2), np.empty(len(included))
+    load(scoring, state, included)
+
+    def move() -> None:
+        add_column(scoring, state, columns[-1])
+        flip_scores(scoring, state, change)
+        remove_column(scoring, state, columns[-1])
+
+    core = best_seconds(move, 50)
     shared = SharedScatter(moments, torch.device("cuda"))
     problem = shared.problem([OutcomeArrays.of(model, np.zeros((0, 3, len(moments.columns))))])
-    chosen = torch.as_tensor(mask, device="cuda").expand(chains, -1)
-    members = listed(chosen, chains, size).members.long()
+    members = listed(torch.as_tensor(included, device="cuda").expand(chains, -1), chains, size).members.long()
 
     def scan() -> None:
         flip_shares(problem, members)
@@ -116,9 +125,9 @@ def flips(moments: Moments, chains: int, size: int) -> None:
 
     device = best_seconds(scan, 5) / chains
     print(
-        f"neighbours of a subset of {size}: {1e6 * core:.0f} µs a chain on one core, {1e6 * device:.1f} on the device"
+        f"neighbours of a subset of {size}: {1e6 * core:.0f} µs a chain on one core, {1e6 * device:.1f} on the device,"
     )
-    print(f"  with {chains} chains at once: {core / device:.0f} cores' worth, before anything is decided or moved")
+    print(f"  {chains} chains at once: {core / device:.1f} cores' worth, before anything is decided or moved")
 
 
 if __name__ == "__main__":

@@ -274,8 +274,8 @@ def test_fused_kernels_give_what_plain_operations_give(n_removed: int) -> None:
     inclusion = torch.as_tensor(rng.random((1, 11)), device=device)
     inclusion[0, moments.outcome] = 0.0
     direction, seeds = torch.ones_like(inclusion), torch.tensor([-3], device=device)
-    plain = draws_torch.draw_pairs(inclusion, direction, seeds, 2, 40, 8)
-    fused = draws_triton.draw_pairs(inclusion, direction, seeds, 2, 40, 8)
+    plain = draws_torch.draw_pairs(inclusion, direction, seeds, 2, 40, 5)
+    fused = draws_triton.draw_pairs(inclusion, direction, seeds, 2, 40, 5)
     assert torch.equal(plain.signs, fused.signs)
     assert torch.equal(plain.subsets.size, fused.subsets.size)
     torch.testing.assert_close(plain.slopes, fused.slopes, rtol=0, atol=1e-12)

@@ -39,7 +39,7 @@ def test_what_perturbs_an_outcome_is_not_used_for_it() -> None:
     assert set(found.outcome) == {"a", "c", "d"}
     chosen = found[(found.outcome == "c") & found.selected]
     assert "a" in set(chosen.feature)
-    spoiled = swept(top=None, perturbed=None)
+    spoiled = swept(top=None, perturbed=None, exclude=["hit"])
     other = spoiled[spoiled.outcome == "c"].set_index("feature").inclusion
     assert not np.allclose(other, found[found.outcome == "c"].set_index("feature").inclusion[other.index], atol=0.02)
     unperturbed = spoiled[spoiled.outcome == "a"].inclusion.to_numpy()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..kernels.device.problem import Problem
 
 # Factors of so many bytes at a time are on the device.
-_WORK_BYTES = 2 << 30
+_WORK_BYTES = 1 << 28
 
 
 def as_device(name: str) -> torch.device:

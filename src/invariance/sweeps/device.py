@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ..conditionals.gaussian_device import SharedScatter, as_device
 from ..conditionals.linear_gaussian import LinearGaussian
@@ -14,7 +15,7 @@ from ..conditionals.registry import as_conditional
 from ..decisions.search import generator
 from ..exceptions import SettingError
 from ..inference.base import RunOptions
-from ..inference.variational.batched import Job, posteriors
+from ..inference.variational.batched import Job, each_posterior
 from ..inference.variational.engine import Variational
 from .fitting import Entry, Sweep, fit_outcome, model_for
 
@@ -59,9 +60,8 @@ def _entries(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         started = time.perf_counter()
-        for outcome, posterior in posteriors(engine, jobs, shared, n_jobs):
-            # What does not suit the device, such as an outcome that cannot be fitted at all, is fitted here.
-            entry = fit_outcome(sweep, outcome, posterior)
+        # What does not suit the device, such as an outcome that cannot be fitted at all, is fitted here.
+        for entry in each_posterior(engine, jobs, shared, partial(fit_outcome, sweep), n_jobs):
             took, started = time.perf_counter() - started, time.perf_counter()
             yield replace(entry, seconds=took)
 

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from invariance.conditionals.gaussian_device import SharedScatter  # noqa: E402
 from invariance.inference.variational import batched  # noqa: E402
-from invariance.inference.variational.batched import Job, posteriors  # noqa: E402
+from invariance.inference.variational.batched import Job, each_posterior  # noqa: E402
 
 ENGINE = Variational(iterations=120, pairs=6, starts=("uninformative",), fresh=300, draws=500, leading=3)
 NONE = np.zeros((0, 3, 21))
@@ -44,6 +44,10 @@ def job(moments: Moments, name: str, prior=None) -> Job:
 
     seed = moments.columns.index(name)
     return Job(name, target, NONE, RunOptions(rng=np.random.default_rng(seed), progress=False))
+
+
+def posteriors(engine: Variational, jobs, shared: SharedScatter, n_jobs=None):
+    return each_posterior(engine, jobs, shared, lambda name, posterior: (name, posterior), n_jobs)
 
 
 def found(moments: Moments, shared: SharedScatter, n: int = 5, engine: Variational = ENGINE, n_jobs=None, prior=None):

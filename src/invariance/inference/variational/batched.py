@@ -24,6 +24,8 @@ from .scored_draws import ScoredDraws
 
 LARGEST_BATCH = 128
 
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True, eq=False)
 class Job:
@@ -54,21 +56,26 @@ class _Climbed(NamedTuple):
     seconds: float
 
 
-def posteriors(
-    engine: Variational, jobs: Iterable[Job], shared: SharedScatter, n_jobs: int | None = None
-) -> Iterator[tuple[str, Posterior | None]]:
-    """The posterior of each job, the same whatever is computed together and for any n_jobs; None where the device
-    cannot score for its model, or where there is no target.
+def each_posterior(
+    engine: Variational,
+    jobs: Iterable[Job],
+    shared: SharedScatter,
+    use: Callable[[str, Posterior | None], Result],
+    n_jobs: int | None = None,
+) -> Iterator[Result]:
+    """use(name, posterior) of each job, the same whatever is computed together and for any n_jobs; the posterior is None
+    where the device cannot score for the model, or where there is no target.
 
-    n_jobs : threads that prepare what goes to the device and finish what comes from it
+    n_jobs : threads that prepare what goes to the device, finish what comes from it, and use it
     """
 
-    def finish(climbed: _Climbed | str) -> tuple[str, Posterior | None]:
+    def finish(climbed: _Climbed | str) -> Result:
         if isinstance(climbed, str):
-            return climbed, None
-        return climbed.waiting.job.name, _finished(engine, climbed, shared)
+            return use(climbed, None)
+        return use(climbed.waiting.job.name, _finished(engine, climbed, shared))
 
-    return ordered_map(finish, _climbed(engine, jobs, shared, n_jobs), n_jobs)
+    with threadpool_limits(1):
+        yield from ordered_map(finish, _climbed(engine, jobs, shared, n_jobs), n_jobs)
 
 
 def _climbed(
