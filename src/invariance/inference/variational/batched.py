@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from threadpoolctl import threadpool_limits
 
 from ..._tools.arrays import Floats, Mask
 from ..._tools.parallel import ordered_map
@@ -63,8 +65,8 @@ def each_posterior(
     use: Callable[[str, Posterior | None], Result],
     n_jobs: int | None = None,
 ) -> Iterator[Result]:
-    """use(name, posterior) of each job, the same whatever is computed together and for any n_jobs; the posterior is None
-    where the device cannot score for the model, or where there is no target.
+    """use(name, posterior) of each job, the same whatever is computed together and for any n_jobs; the posterior is
+    None where the device cannot score for the model, or where there is no target.
 
     n_jobs : threads that prepare what goes to the device, finish what comes from it, and use it
     """
