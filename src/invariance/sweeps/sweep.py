@@ -245,7 +245,8 @@ def _announcements(task: Sweep, wanted: list[str], left: list[str], processes: i
     yield f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. {memory_words(source, processes)}"
     n_rows = len(wanted) * source.moments.n_features
     if task.top is None and n_rows > _MANY_ROWS:
-        yield f"All features are kept: a table of {n_rows:,} rows, which takes about {n_rows * _ROW_BYTES / 1e9:.1f} GB."
+        size = f"{n_rows * _ROW_BYTES / 1e9:.1f} GB"
+        yield f"All features are kept: a table of {n_rows:,} rows, which takes about {size}."
     if source.features_only:
         names = ", ".join(source.features_only[:8])
         yield f"Features only, and no outcomes, because they are levels or several columns: {names}."
