@@ -1,6 +1,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+JOBS   ?= auto
 
 .PHONY: demo test test-slow lint house bench clean
 
@@ -21,8 +22,9 @@ $(VENV)/.lint: $(VENV)/.run
 demo: $(VENV)/.run
 	$(BIN)/invariance demo --json demo/posterior.json --plot demo/inclusion.png
 
+# One process a core, each with a stretch of the tests: neighbours use the same kernels, which are compiled once.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow

@@ -592,6 +592,7 @@ IN_WORDS = (
     "its inclusion probabilities count them, `reweighted` does not",
     "so do draws from sample()",
     "Start one with `dask scheduler`",  # tests/studies/test_dask_addresses.py
+    "Start one with `dask worker {}`",  # tests/_tools/test_cluster.py
     "no feature was selected, so transform() returns",  # its remedy is another message's
     "cannot read the prior {}",  # walked in a shell
     "in the first rows of the file, and other",  # tests/data/test_encoding.py
@@ -601,6 +602,7 @@ IN_WORDS = (
     "is a posterior, from which nothing is predicted",
     "is not a saved model: its format is not {}",
     "the saved model has a regressor, which predict_with={} cannot average",
+    "The files do not tell the systematic names of deleted genes",  # tests/datasets/test_yeast_text.py
     "the saved regressor holds types",  # tests/estimators/test_saved.py
     "the model has a regressor of its own and no average: leave --average out",
     "fit_moments needs Moments",  # tests/data/test_features.py

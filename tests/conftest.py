@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+import kernel_cache
 from bad_tables import GOOD
 from cli_runner import run
+
+kernel_cache.keep_in_order()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .estimators.saved import load
     from .exceptions import (
         ApproximationWarning,
+        ClusterWarning,
         CoverageWarning,
         DataError,
         DataWarning,
@@ -53,6 +54,7 @@ _HOMES = {
     "BIP": "estimators.bip",
     "BayesianLinearGaussian": "conditionals.bayesian_gaussian",
     "BetaBinomialPrior": "priors",
+    "ClusterWarning": "exceptions",
     "CoverageWarning": "exceptions",
     "DataError": "exceptions",
     "DataWarning": "exceptions",
@@ -104,6 +106,7 @@ __all__ = [
     "ApproximationWarning",
     "BayesianLinearGaussian",
     "BetaBinomialPrior",
+    "ClusterWarning",
     "CoverageWarning",
     "DataError",
     "DataWarning",

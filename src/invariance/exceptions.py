@@ -71,6 +71,10 @@ class CoverageWarning(UserWarning):
     """There are too few environments to tell how far a prediction may be off in a new one."""
 
 
+class ClusterWarning(UserWarning):
+    """A Dask cluster has nobody to do the work; the message says how to help it."""
+
+
 class MixingWarning(UserWarning):
     """The replicas of a sampler disagree: its probabilities are not to be relied on."""
 

@@ -4,72 +4,23 @@ from __future__ import annotations
 
 import json
 import pickle
-import warnings
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from conformance_cases import UnitNoise
+from decision_cases import Fixed, broken, decided, made, role_of
 from invariance import BIP, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, UniformPrior
 from invariance._tools.layout import display_width
 from invariance.data.features import Features
 from invariance.datasets import make_example
-from invariance.decisions.base import Findings
 from invariance.decisions.challenges import never_challenged
 from invariance.decisions.decision import Decision
 from invariance.decisions.roles import Role
 from invariance.posterior.judge import Judge
 from invariance.posterior.posterior import Posterior
 from posteriors import all_masks
-
-
-def made(
-    n_environments: int = 4, n: int = 120, n_noise: int = 1, shifted: float = 1.5, seed: int = 0, **changes: Any
-) -> MultiEnvironmentData:
-    """y = a − b/2 + noise alike everywhere; `effect` results from y, differently in each; `noise0`, … say nothing.
-    Only a is moved by the environments."""
-    rng = np.random.default_rng(seed)
-    e = np.repeat(np.arange(n_environments), n)
-    a, b = rng.normal(size=(2, len(e)))
-    a += shifted * np.linspace(-1, 1, n_environments)[e]
-    y = a - 0.5 * b + rng.normal(size=len(e))
-    effect = y * np.linspace(0.2, 1.5, n_environments)[e] + rng.normal(size=len(e))
-    X = np.column_stack([a, b, effect, rng.normal(size=(len(e), n_noise))])
-    arguments = {
-        "X": X,
-        "y": y,
-        "environment_index": e,
-        "feature_names": ("a", "b", "effect", *(f"noise{j}" for j in range(n_noise))),
-        "environments": tuple(f"site {k}" for k in range(n_environments)),
-    }
-    return MultiEnvironmentData(**(arguments | changes))
-
-
-def decided(data: MultiEnvironmentData | Moments, **settings: Any) -> Decision:
-    model = BIP(**settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = model.fit_moments(data) if isinstance(data, Moments) else model.fit_data(data)
-    assert fitted.decision_ is fitted.decision_
-    assert fitted.invariant_ == fitted.decision_.invariant
-    assert fitted.selected_features_ == fitted.decision_.selected
-    return fitted.decision_
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A rule that always chooses the same features."""
-
-    chosen: tuple[bool, ...]
-
-    def select(self, findings: Findings) -> Any:
-        return np.array(self.chosen)
-
-
-def role_of(decision: Decision, name: str) -> Any:
-    return next(feature for feature in decision.features if feature.name == name)
 
 
 @pytest.fixture(scope="module")
@@ -117,12 +68,6 @@ def test_the_mode_stands_beside_the_selection(plain: Decision) -> None:
     )
     same = replace(plain, mask=posterior.mode_mask)
     assert "the same subset is the most probable one, probability" in " ".join(str(same).split())
-
-
-def broken() -> MultiEnvironmentData:
-    """An environment acts on the outcome itself."""
-    data = made(shifted=1.0)
-    return replace(data, y=data.y + np.array([0.0, 3.0, -4.0, 9.0])[data.environment_index])
 
 
 def test_where_nothing_is_compatible_that_is_said_first() -> None:

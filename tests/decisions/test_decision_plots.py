@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
-from test_decision import broken, decided, made
 
+from decision_cases import broken, decided, made
+from invariance.decisions.decision import Decision
 from invariance.decisions.plots import PICTURES, plot_coefficients, plot_frontier, plot_subsets, save_picture
 from posteriors import run_without_package_init
 
-PLAIN = decided(made())
+
+@pytest.fixture(scope="module")
+def plain() -> Decision:
+    return decided(made())
 
 
 def ticks(ax: Any, axis: str) -> list[str]:
@@ -25,14 +29,14 @@ def title(figure: Any) -> str:
     return figure.get_suptitle()
 
 
-def test_coefficients_have_a_panel_each_with_the_pooled_band() -> None:
-    figure = plot_coefficients(PLAIN)
+def test_coefficients_have_a_panel_each_with_the_pooled_band(plain: Decision) -> None:
+    figure = plot_coefficients(plain)
     panels = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title() for ax in panels] == ["a", "b"]
     assert ticks(panels[0], "y") == ["site 0", "site 1", "site 2", "site 3"]
     assert "95% interval" in figure.get_supxlabel()
     assert figure.get_supylabel() == "environment"
-    table = PLAIN.coefficients().set_index(["column", "environment"])
+    table = plain.coefficients().set_index(["column", "environment"])
     for ax in panels:
         own = table.loc[ax.get_title()]
         band = ax.patches[0]
@@ -55,8 +59,8 @@ def test_a_column_that_is_constant_somewhere_is_said_to_be() -> None:
     assert [(text.get_text(), text.get_position()[1]) for text in b.texts] == [("constant", 1)]
 
 
-def test_many_columns_and_environments_are_cut_and_that_is_said() -> None:
-    decision = replace(PLAIN, mask=np.ones(4, dtype=bool))
+def test_many_columns_and_environments_are_cut_and_that_is_said(plain: Decision) -> None:
+    decision = replace(plain, mask=np.ones(4, dtype=bool))
     assert title(plot_coefficients(decision)).endswith("NOT compatible with invariance")
     many = decided(made(n_environments=45, n=30, n_noise=12), select="threshold", threshold=0.0)
     figure = plot_coefficients(many)
@@ -64,10 +68,10 @@ def test_many_columns_and_environments_are_cut_and_that_is_said() -> None:
     assert title(figure).endswith("\n12 of 15 columns\n40 of 45 environments")
 
 
-def test_subsets_are_rows_of_dots_in_the_order_of_prediction() -> None:
-    predictive = PLAIN.findings.predictive
+def test_subsets_are_rows_of_dots_in_the_order_of_prediction(plain: Decision) -> None:
+    predictive = plain.findings.predictive
     assert predictive is not None
-    figure = plot_subsets(PLAIN)
+    figure = plot_subsets(plain)
     dots, probability, r2, p_invariant = figure.axes
     held = [predictive.feature_names.index(name) for name in ticks(dots, "x")]
     colours = np.array([to_hex(c) for c in dots.collections[0].get_facecolors()]).reshape(len(predictive.masks), -1)
@@ -80,15 +84,15 @@ def test_subsets_are_rows_of_dots_in_the_order_of_prediction() -> None:
         np.testing.assert_allclose([bar.get_width() for bar in ax.patches], values)
     assert [ax.get_xlabel() for ax in figure.axes] == ["feature", "probability", "R²", "p_inv"]
     assert [line.get_xdata()[0] for line in p_invariant.get_lines()] == [0.2]
-    assert title(plot_subsets(PLAIN, top=1)).endswith(f"\n1 of {len(predictive.masks)} compatible subsets")
+    assert title(plot_subsets(plain, top=1)).endswith(f"\n1 of {len(predictive.masks)} compatible subsets")
     with pytest.raises(ValueError, match="top must be at least 1"):
-        plot_subsets(PLAIN, top=0)
+        plot_subsets(plain, top=0)
 
 
-def test_frontier_is_the_best_r2_at_each_p_value() -> None:
-    survey = PLAIN.survey
+def test_frontier_is_the_best_r2_at_each_p_value(plain: Decision) -> None:
+    survey = plain.survey
     assert len(survey.masks) == survey.n_subsets == 16
-    ax = plot_frontier(PLAIN)
+    ax = plot_frontier(plain)
     x, y = ax.collections[0].get_offsets().T
     np.testing.assert_allclose(x, np.maximum(survey.p_invariant, 1e-4))
     np.testing.assert_allclose(y, survey.r2)
@@ -97,17 +101,17 @@ def test_frontier_is_the_best_r2_at_each_p_value() -> None:
     for p_value, best in zip(*step.get_data(), strict=True):
         assert best == pytest.approx(max(survey.r2[np.maximum(survey.p_invariant, 1e-4) >= p_value]), abs=1e-9)
     assert level.get_xdata()[0] == 0.2
-    assert mode.get_xdata()[0] == pytest.approx(PLAIN.mode_evidence.p_invariant)
-    assert chosen.get_ydata()[0] == pytest.approx(PLAIN.evidence.r2)
+    assert mode.get_xdata()[0] == pytest.approx(plain.mode_evidence.p_invariant)
+    assert chosen.get_ydata()[0] == pytest.approx(plain.evidence.r2)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("p_inv: p-value of invariance", "R² of the pooled fit")
     assert ax.figure.get_suptitle() == "Outcome y: 2 features selected, compatible with invariance"
 
 
 @pytest.mark.parametrize("kind", PICTURES)
-def test_every_picture_survives_odd_names_and_empty_answers(tmp_path: Path, kind: str) -> None:
+def test_every_picture_survives_odd_names_and_empty_answers(plain: Decision, tmp_path: Path, kind: str) -> None:
     names = ("$\\frac{$", "a_b^c", "tab\tname", "x" * 200)
     odd = decided(made(feature_names=names, outcome_name="$y"))
-    empty = replace(PLAIN, mask=np.zeros(4, dtype=bool))
+    empty = replace(plain, mask=np.zeros(4, dtype=bool))
     one = decided(made(n_environments=1))
     for number, decision in enumerate((odd, decided(broken()), empty, one)):
         path = save_picture(decision, kind, tmp_path / f"{number}")
@@ -115,11 +119,11 @@ def test_every_picture_survives_odd_names_and_empty_answers(tmp_path: Path, kind
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_cannot_be_drawn(tmp_path: Path) -> None:
+def test_what_cannot_be_drawn(plain: Decision, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no picture 'pie': use 'coefficients' or 'subsets' or 'frontier'"):
-        save_picture(PLAIN, "pie", tmp_path / "a.png")
+        save_picture(plain, "pie", tmp_path / "a.png")
     with pytest.raises(ValueError, match=r"cannot write a picture as '\.docx'"):
-        save_picture(PLAIN, "frontier", tmp_path / "a.docx")
+        save_picture(plain, "frontier", tmp_path / "a.docx")
 
 
 def test_matplotlib_is_not_loaded_before_it_is_used() -> None:

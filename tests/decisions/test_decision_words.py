@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_decision import Fixed, broken, decided, made, role_of
 
 from conformance_cases import UnitNoise
+from decision_cases import Fixed, broken, decided, made, role_of
 from invariance import BIP, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tolerance, UniformPrior
 from invariance.decisions import compatible as module
 from invariance.decisions.challenges import never_challenged

@@ -134,11 +134,31 @@ def test_study(workdir: Path) -> None:
         (["theory", "--jobs", "2", "--dask", "tcp://127.0.0.1:1"], "use one of them"),
         (["theory", "--out", "file"], "/file' is a file, not a folder"),
         (["cost", "--dask", "tcp://127.0.0.1:1"], "run it without --dask"),
+        (["genes"], "1,479 deletions of 6,170 genes, from https://deleteome.holstegelab.nl"),
+        (["genes"], "with --data PATH, or simulate a network with --simulated 600"),
+        (["genes", "--data", "file", "--simulated", "60"], "use one of them"),
+        (["genes", "--data", "nowhere.RData"], "there is no file 'nowhere.RData'"),
+        (["theory", "--data", "file"], "the study theory makes its own data: leave --data out"),
+        (["cost", "--simulated", "60"], "the study cost makes its own data: leave --simulated out"),
     ],
 )
 def test_study_complaints(workdir: Path, arguments: list[str], phrase: str) -> None:
     (workdir / "file").write_text("")
     assert phrase in " ".join(fails("study", *arguments).split())
+
+
+def test_genes_of_a_simulated_network(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from invariance.studies import genes
+
+    usual = genes.at_scale
+    monkeypatch.setattr(
+        genes, "at_scale", lambda *given, **changes: usual(*given, **changes, methods=("Lasso",), targets=1)
+    )
+    result = run("study", "genes", "--simulated", 60, "--jobs", 1, "--replicates", 1, "--seed", 2)
+    assert result.exit_code == 0, result.stderr
+    assert "262 wild types, 14 deletions and 60 genes; targets: 1;" in result.stdout
+    report = (workdir / "results" / "genes-quick" / "report.md").read_text()
+    assert "`invariance study genes --scale quick --simulated 60 --replicates 1 --seed 2`" in report
 
 
 def test_an_interrupt_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,13 +31,17 @@ TINY: dict[str, dict[str, object]] = {
         "methods": ("Oracle", "BIP-screen", "ICP-screen", "EILLS-screen", "Hidden-ICP-screen", "Regression"),
     },
     "cost": {"replicates": 1, "strengths": (1.0,), "points": ((10, 50, 5), (10, 200, 2))},
+    "genes": {"simulated": 60, "targets": 1, "replicates": 1, "methods": ("ICP-screen", "Lasso", "Marginal")},
 }
+# What has to be said beside the name and the scale.
+NEEDED: dict[str, dict[str, object]] = {"genes": {"simulated": 60}}
 PICTURES = {
     "theory": {"posterior", "heterogeneity"},
     "identifiability": {"posterior"},
     "comparison-p10": {"rates", "rates-by-n", "posterior"},
     "comparison-p450": {"rates", "posterior"},
     "cost": {"seconds"},
+    "genes": {"precision-recall"},
 }
 
 
@@ -79,12 +83,12 @@ def test_report(runs: dict[str, StudyRun], name: str) -> None:
 
 @pytest.mark.parametrize(("name", "scale"), list(itertools.product(STUDIES, SCALES)))
 def test_scales(name: str, scale: str) -> None:
-    study = make_study(name, scale)
+    study = make_study(name, scale, **NEEDED.get(name, {}))
     assert isinstance(study, Study)
     assert (study.name, study.scale) == (name, scale)
     keys = [cell.key for cell in study.cells()]
     assert len(set(keys)) == len(keys)
-    per_setting = {"theory": 1000, "identifiability": 1000, "cost": 3}.get(name, 100)
+    per_setting = {"theory": 1000, "identifiability": 1000, "cost": 3, "genes": 3}.get(name, 100)
     assert (study.replicates == per_setting) == (scale == "paper")
     if isinstance(study, Comparison):
         # The paper has 400 data sets for each n and E, over all strengths.

@@ -324,7 +324,7 @@ def test_verdicts_follow_the_p_value() -> None:
         ({"outcomes": []}, SettingError, "outcomes is an empty list"),
         ({"top": 0}, SettingError, "top=0 is no number of features"),
         ({"random_state": None}, SettingError, "random_state=None is no seed of a sweep"),
-        ({"device": "cuda"}, SettingError, "device='cuda' needs the extra gpu"),
+        ({"device": "cuda"}, SettingError, "device='cuda' does variational inference"),
         (
             {"exlude": ["b"]},
             WrongTypeError,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pkgutil
+import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 from .._version import __version__
-from ..exceptions import InvarianceError
+from ..exceptions import ClusterWarning, InvarianceError
 from .work import Work, hold_one_thread
 
 _CONNECTION_SECONDS = 10
@@ -19,7 +23,8 @@ _MOST_LOSSES = 3
 def on_cluster(work: Work, tasks: Sequence[Any], address: str) -> Generator[Any, None, None]:
     """The results of all tasks in any order."""
     try:
-        from distributed import Client, KilledWorker
+        from distributed import CancelledError, Client, KilledWorker
+        from distributed.comm import CommClosedError
     except ImportError:
         raise work.error("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
     _await_answer(address, work.error)
@@ -28,6 +33,10 @@ def on_cluster(work: Work, tasks: Sequence[Any], address: str) -> Generator[Any,
             yield from _Cluster(client, work).results(tasks)
         except KilledWorker as error:
             raise _died_again_and_again(work) from error
+        except (CancelledError, CommClosedError) as error:
+            raise work.error(
+                f"the connection to the Dask scheduler was lost. {work.kept}: run it again to continue."
+            ) from error
 
 
 class _Cluster:
@@ -43,6 +52,7 @@ class _Cluster:
         self.client = client
         self.work = work
         self.shared: Any = None
+        self.copies: list[Any] = []
         self.sent: dict[str, tuple[Any, int]] = {}
         self.completed = as_completed(loop=client.loop)
 
@@ -56,7 +66,12 @@ class _Cluster:
             try:
                 result = future.result()
             except CancelledError as error:
-                self._send_lost(task, losses + 1, error)
+                if error.reason == "scheduler-connection-lost":
+                    raise
+                if losses == _MOST_LOSSES:
+                    raise _died_again_and_again(self.work) from error
+                self._forget_what_is_lost()
+                self._send(task, losses + 1)
                 continue
             self._send_more(waiting)
             yield result
@@ -68,15 +83,6 @@ class _Cluster:
         for task in islice(waiting, max(wanted - len(self.sent), 0)):
             self._send(task)
 
-    def _send_lost(self, task: Any, losses: int, error: Any) -> None:
-        if error.reason == "scheduler-connection-lost":
-            raise self.work.error(
-                f"the connection to the Dask scheduler was lost. {self.work.kept}: run it again to continue."
-            ) from error
-        if losses > _MOST_LOSSES:
-            raise _died_again_and_again(self.work) from error
-        self._send(task, losses)
-
     def _send(self, task: Any, losses: int = 0) -> None:
         arguments = self.work.function, self._shared_there(), task, __version__, self.work.error
         future = self.client.submit(_on_worker, *arguments, pure=False)
@@ -85,32 +91,70 @@ class _Cluster:
 
     def _shared_there(self) -> Any:
         """What the tasks share, on the cluster: a reference, small however large it is."""
-        if self.work.shared is None:
-            return None
-        if self.shared is None or self.shared.status != "finished":
-            # Some cluster has no worker before it has a task.
-            self.client.submit(_awake, pure=False).result()
-            (self.shared,) = self.client.scatter([self.work.shared], broadcast=True, hash=False)
+        losses = 0
+        while self.shared is None:
+            if losses > _MOST_LOSSES:
+                raise _died_again_and_again(self.work)
+            self._await_worker()
+            self._check_versions()
+            with suppress(OSError, KeyError):  # of a worker that died while it was sent there
+                (self.shared,) = self.client.scatter([self.work.shared], hash=False)
+                self.copies = [self._copy_to(worker) for worker in self.client.nthreads()]
+            losses += 1
         return self.shared
+
+    def _copy_to(self, worker: str) -> Any:
+        """A task that needs it brings it there. Dask's own broadcast may wait for ever where a worker dies."""
+        return self.client.submit(id, self.shared, workers=[worker], allow_other_workers=True, pure=False)
+
+    def _forget_what_is_lost(self) -> None:
+        """The scheduler is asked: what workers lost while it was sent there is never reported as lost."""
+        if self.shared is not None:
+            holders = self.client.sync(self.client.scheduler.who_has, keys=[self.shared.key])
+            if not any(holders.values()):
+                self.shared = None
+
+    def _await_worker(self) -> None:
+        """Some clusters have no worker before they have a task: one that can be done without this package."""
+        if not self.client.nthreads():
+            address = self.client.scheduler.address
+            warnings.warn(
+                f"the Dask cluster has no worker at present: waiting. Start one with `dask worker {address}`.",
+                ClusterWarning,
+                stacklevel=2,
+            )
+        self.client.submit(os.getpid, pure=False).result()
+
+    def _check_versions(self) -> None:
+        """Asked without this package: where it is missing Dask lets workers die of it, one after the other."""
+        asked = pkgutil.resolve_name, "invariance._version:__version__"
+        try:
+            scheduler = self.client.run_on_scheduler(*asked)
+        except ImportError as missing:
+            scheduler = missing
+        _check_version("the Dask scheduler", scheduler, __version__, self.work.error)
+        for address, there in self.client.run(*asked, on_error="return").items():
+            if not isinstance(there, OSError):  # of a worker that has just died
+                _check_version(f"the Dask worker {address}", there, __version__, self.work.error)
 
 
 def _on_worker(
     function: Callable[[Any, Any], Any], shared: Any, task: Any, version: str, error: type[InvarianceError]
 ) -> Any:
-    if version != __version__:
-        raise error(f"a Dask worker has invariance {__version__} and this process has {version}: install the same.")
+    _check_version("a Dask worker that came later", __version__, version, error)
     hold_one_thread()
     return function(shared, task)
 
 
-def _awake() -> None:
-    """Something to do for a worker that is to be there."""
+def _check_version(place: str, there: str | Exception, here: str, error: type[InvarianceError]) -> None:
+    if there != here:
+        found = f"invariance {there}" if isinstance(there, str) else f"no invariance ({there})"
+        raise error(f"{place} has {found}, and version {here} gives out the work: install the same there.")
 
 
 def _died_again_and_again(work: Work) -> InvarianceError:
     return work.error(
-        f"the Dask workers died again and again on one task, perhaps for want of memory. {work.kept}: run it again "
-        "to continue."
+        f"the Dask workers died again and again, perhaps for want of memory. {work.kept}: run it again to continue."
     )
 
 

@@ -23,10 +23,11 @@ from ..kernels.subset_volumes import subset_volumes
 from ..moments.moments import Moments
 from .base import BoundConditional, Description, Null, Prediction
 from .bayesian_law import residual_law
-from .gaussian import PIVOT_TOLERANCE, inverse_scales
+from .gaussian import inverse_scales
 from .gaussian_fit import LinearFit
 from .gaussian_moments import GaussianFromMoments
 from .invariance_test import InvarianceTest
+from .pivots import PIVOT_TOLERANCE
 from .support import Unsupported, find_causes, reasons_of
 from .tolerance import Tolerance
 

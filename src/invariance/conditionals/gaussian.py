@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from copy import copy
 from functools import cached_property
 
@@ -22,8 +23,6 @@ from .random_effects import random_effects_risk
 from .standard_errors import StandardErrors, errors_from_moments, errors_from_rows
 from .tolerance import Tolerance
 from .transfer import left_out_errors, left_out_errors_from_rows
-
-PIVOT_TOLERANCE = 1e-9
 
 
 class GaussianModel(BoundConditional):
@@ -93,9 +92,9 @@ class GaussianModel(BoundConditional):
         degrees = (ranks[:, :-1] + 2).sum(axis=1) - (ranks[:, -1] + 2)
         return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
 
+    @abstractmethod
     def residuals(self, masks: Mask) -> Residuals:
         """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
-        raise NotImplementedError
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
         """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows."""

@@ -23,10 +23,11 @@ from ..kernels.subset_tree import settle
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from .base import Prediction, Weigh
-from .gaussian import PIVOT_TOLERANCE, GaussianModel, group_weights, inverse_scales
+from .gaussian import GaussianModel, group_weights, inverse_scales
 from .gaussian_fit import LinearFit, fit_from_moments, fit_from_rows
 from .gaussian_walk import GaussianWalk
 from .invariance_test import Residuals
+from .pivots import PIVOT_TOLERANCE
 from .row_groups import always_decidable, compressed_rows, no_rows
 from .screen import GaussianScreen, Limits
 from .support import Unsupported, find_causes, reasons_of, too_few_rows
@@ -225,6 +226,10 @@ class GaussianFromMoments(GaussianModel):
         """Columns of the moments that features `members` (k,) stand for."""
         return self.moments.feature_columns[self.features.columns_of(members)].astype(np.int64)
 
+    def scoring_by_moments(self) -> Scoring:
+        """Without the rows."""
+        return self._from_moments
+
     def scoring_by_rows(self) -> Scoring:
         """With the rows, which take longer to prepare, for what second moments cannot decide."""
         return self._scoring
@@ -260,7 +265,9 @@ class GaussianFromMoments(GaussianModel):
         return self.moments.scatter[g][np.ix_(columns, columns)] * scale[:, None] * scale
 
     def _too_large(self, masks: Mask) -> Mask:
-        ranks = masks.astype(np.float64) @ self.moments.varying_widths.T.astype(np.float64)
+        more = self.moments.varying_widths - 1
+        other = np.flatnonzero(more.any(axis=0))
+        ranks = np.count_nonzero(masks, axis=1)[:, None] + masks[:, other].astype(np.float64) @ more[:, other].T
         return np.any(ranks + 2 > self.moments.group_counts, axis=1)
 
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:

@@ -11,18 +11,19 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.memory import free_bytes
 from ..data.checks import check_max_size, largest_size
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.subsets import Subset, as_mask, as_masks
+from ..data.subsets import Subset, as_lists, as_mask, as_masks
 from ..kernels.active_set import Scoring
 from ..kernels.centring import centred_rows
 from ..kernels.gram_rows import GramRows, gram_rows
 from ..kernels.group_rows import GroupRows
-from ..kernels.subset_cholesky import subset_log_ratio
+from ..kernels.subset_cholesky import score_subsets
 from ..moments.moments import Moments
 from .base import Prediction
-from .gaussian import PIVOT_TOLERANCE, GaussianModel, group_weights, inverse_scales
+from .gaussian import GaussianModel, group_weights, inverse_scales
 from .gaussian_fit import LinearFit, fit_from_rows
 from .gaussian_moments import GaussianFromMoments
 from .invariance_test import Residuals
+from .pivots import PIVOT_TOLERANCE
 from .support import Unsupported
 
 _CACHE_BYTES = 2.5e8
@@ -101,7 +102,9 @@ class GaussianOnDemand(GaussianModel):
 
     def _each(self, masks: ArrayLike, scoring: Scoring) -> Floats:
         chosen = self.features.expand(as_masks(masks, self.n_features))
-        return np.array([subset_log_ratio(scoring, np.flatnonzero(mask)) for mask in chosen], dtype=float)
+        values = np.empty(len(chosen))
+        score_subsets(scoring, np.nan, *as_lists(chosen), values)
+        return values
 
     def prediction_many(self, masks: ArrayLike) -> Prediction:
         pooled = np.append(np.zeros(self.moments.n_environments), 0.5 * self.moments.n_rows)

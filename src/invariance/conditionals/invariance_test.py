@@ -11,6 +11,7 @@ from scipy.special import chdtrc, fdtrc
 from .._tools.arrays import Floats, Integers
 from .tolerance import Tolerance
 
+# No decision depends on a smaller tail, and the series for F' takes ever more terms there.
 _FAR_OUT = 1e-30
 
 

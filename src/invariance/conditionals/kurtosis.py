@@ -11,8 +11,8 @@ from ..data.subsets import as_lists
 from ..kernels.residual_powers import residual_powers
 from ..kernels.subset_cholesky import subset_slopes
 from ..moments.least_squares import least_squares
+from .pivots import PIVOT_TOLERANCE
 
-_SINGULAR = 1e-9
 _FEWEST_PER_THREAD = 64
 
 
@@ -62,7 +62,7 @@ def _common_slopes(within: Floats, rows: Floats, starts: Integers, members: Inte
     scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
     gram = within * scale[:, None] * scale
     slopes = np.zeros((len(starts) - 1, len(within) - 1))
-    subset_slopes(gram, _SINGULAR, starts, members, slopes)
+    subset_slopes(gram, PIVOT_TOLERANCE, starts, members, slopes)
     unknown = np.flatnonzero(np.isnan(slopes).any(axis=1))
     slopes *= scale[:-1] * np.sqrt(rows.shape[1])
     for s in unknown:

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from ..moments.moments import Moments
+from .pivots import PIVOT_TOLERANCE
 
 _AT_ONCE = 512
-_SINGULAR = 1e-9
 
 
 def random_effects_risk(moments: Moments, masks: Mask, rss: Floats, freedom: Floats) -> Floats:
@@ -67,4 +67,4 @@ def _between(moments: Moments, columns: NDArray[np.intp], telling: Mask, noise: 
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
     between = np.linalg.eigvalsh(root.swapaxes(1, 2) @ (scattered - errors) @ root)
     risks = (1.0 + 1.0 / n) * np.maximum(between, 0.0).sum(axis=1)
-    return np.where(independent < _SINGULAR, np.inf, risks)
+    return np.where(independent < PIVOT_TOLERANCE, np.inf, risks)

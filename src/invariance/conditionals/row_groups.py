@@ -32,8 +32,10 @@ def compressed_rows(data: MultiEnvironmentData, moments: Moments) -> GroupRows:
             unit = np.asarray(np.linalg.qr(unit.T, mode="r")).T
         parts.append(unit)
     ends = np.cumsum([0, *(part.shape[1] for part in parts)]).astype(np.int64)
+    # Kernels are compiled for each order of the entries in memory: of factors alone `concatenate` would make the other.
+    values = np.concatenate(parts, axis=1, out=np.empty((columns.shape[1], ends[-1])))
     no_gaps = np.empty((0, columns.shape[1]))
-    return GroupRows(np.concatenate(parts, axis=1), ends[:-1], ends[1:], moments.group_counts, no_gaps)
+    return GroupRows(values, ends[:-1], ends[1:], moments.group_counts, no_gaps)
 
 
 def always_decidable(moments: Moments, inverse_scale: Floats, tolerance: float) -> bool:

@@ -20,11 +20,11 @@ from ..moments.moments import Moments
 from .base import NDArray32, Weigh
 from .gaussian_walk import GaussianWalk
 from .invariance_test import Residuals, spread_statistics
+from .pivots import PIVOT_TOLERANCE
 from .tolerance import Tolerance
 
 # How far a statistic must be above its limit for rounding to be no reason.
 _MARGIN = 1.0 + 1e-6
-_SINGULAR = 1e-9
 _MOST_SUBSETS = 1 << 16
 
 
@@ -115,7 +115,7 @@ def largest_excess_kurtosis(data: MultiEnvironmentData, moments: Moments) -> flo
     varying = np.flatnonzero(np.diagonal(within) > 0.0)
     scale = 1.0 / np.sqrt(np.diagonal(within)[varying])
     values, vectors = np.linalg.eigh(within[np.ix_(varying, varying)] * scale[:, None] * scale)
-    if values[0] < _SINGULAR:
+    if values[0] < PIVOT_TOLERANCE:
         return np.inf
     whiten = scale[:, None] * vectors / np.sqrt(values)
     weighted = np.zeros((len(varying), len(varying)))

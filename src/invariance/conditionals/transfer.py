@@ -9,8 +9,7 @@ from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..moments.least_squares import least_squares
 from ..moments.moments import Moments
-
-_SINGULAR = 1e-9
+from .pivots import PIVOT_TOLERANCE
 
 
 def left_out_errors(moments: Moments, masks: Mask) -> Floats:
@@ -73,6 +72,6 @@ class _OtherEnvironments:
         right = self.others[:, members, outcome] * scale
         if not len(members):
             return right
-        if np.linalg.eigvalsh(unit).min() < _SINGULAR:
+        if np.linalg.eigvalsh(unit).min() < PIVOT_TOLERANCE:
             return np.full(right.shape, np.nan)
         return np.asarray(np.linalg.solve(unit, right[:, :, None])[:, :, 0] * scale)

@@ -12,8 +12,9 @@ from scipy.special import gammaincc
 from scipy.stats import chi2, f
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..conditionals.gaussian import PIVOT_TOLERANCE, deviance_moments
+from ..conditionals.gaussian import deviance_moments
 from ..conditionals.invariance_test import Residuals, spread_p_values
+from ..conditionals.pivots import PIVOT_TOLERANCE
 from ..moments.least_squares import least_squares
 from ..moments.moments import Moments
 

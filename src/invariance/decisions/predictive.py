@@ -27,7 +27,8 @@ from ..posterior.posterior import Posterior, SubsetSource, SubsetTable
 from ..priors.bound import BoundPrior
 from .compatible_walk import CompatibleWalk, compatible_walk
 
-# What a feature has to explain of the outcome's residual variance to be worth a risk, however many rows there are.
+# What a feature has to explain of the outcome's residual variance to be worth a risk, however many rows there are;
+# chosen on the light tunnel.
 FLOOR = 0.008
 
 

@@ -38,18 +38,22 @@ class Search:
         self, data: MultiEnvironmentData | Moments, progress: ProgressMode, rng: np.random.Generator | None = None
     ) -> Findings:
         """rng: to draw from, if not from the same random numbers as the fit did"""
-        model = self.conditional.bind(data, self.n_jobs)
-        original = None if isinstance(data, Moments) else data.original_features
-        prior = self.prior.bind(data.feature_names, model.largest_size, original)
-        model.check_max_size(prior.max_size)
-        target = Target(model, prior)
+        target = self.target(data)
         options = RunOptions(self.n_jobs, copy.deepcopy(self.rng) if rng is None else rng, progress)
         engine = choose_engine(self.inference, target)
         posterior = engine.run(target, options)
         notes = data.losses + data.notes + posterior.notes
-        posterior = replace(posterior, notes=notes, judge=Judge(model, self.tolerance))
+        posterior = replace(posterior, notes=notes, judge=Judge(target.model, self.tolerance))
         later = replace(options, rng=options.rng.spawn(1)[0])
         return Findings(target, posterior, engine, later, self.tolerance)
+
+    def target(self, data: MultiEnvironmentData | Moments) -> Target:
+        """The conditional and the prior, tied to data."""
+        model = self.conditional.bind(data, self.n_jobs)
+        original = None if isinstance(data, Moments) else data.original_features
+        prior = self.prior.bind(data.feature_names, model.largest_size, original)
+        model.check_max_size(prior.max_size)
+        return Target(model, prior)
 
 
 def generator(random_state: Any) -> np.random.Generator:

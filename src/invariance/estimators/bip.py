@@ -161,10 +161,9 @@ class BIP(IntervalRegressor):
         check_predict_with(self.predict_with, self.regressor)
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
-        rule = as_rule(self.select, threshold=self.threshold)
-        families = as_conditional(self.conditional), as_prior(self.prior), self.inference, rule
         rng = generator(self.random_state)
-        self._search = Search(*families, _as_tolerance(self.tolerance), self.n_jobs, copy.deepcopy(rng))
+        self._search = self.search(copy.deepcopy(rng))
+        rule = self._search.rule
         self._findings = self._search.findings(data, self.progress, rng)
         self.posterior_ = self._findings.posterior
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
@@ -174,6 +173,12 @@ class BIP(IntervalRegressor):
         if not self.invariant_:
             warn(_not_invariant(self._findings, selected), NotInvariantWarning)
         return selected
+
+    def search(self, rng: np.random.Generator) -> Search:
+        """What `fit` does, as far as the settings say."""
+        families = as_conditional(self.conditional), as_prior(self.prior), self.inference
+        rule = as_rule(self.select, threshold=self.threshold)
+        return Search(*families, rule, _as_tolerance(self.tolerance), self.n_jobs, rng)
 
     @property
     def predictive_(self) -> Posterior | None:

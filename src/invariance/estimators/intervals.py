@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,11 @@ class IntervalRegressor(EnvironmentSelector):
     predict_with: str
     _regressor: Any = None
 
-    def _predictor(self, kind: str) -> Predictor:
-        raise NotImplementedError
+    @abstractmethod
+    def _predictor(self, kind: str) -> Predictor: ...
 
-    def _new_environments(self, kind: str) -> NewEnvironments:
-        raise NotImplementedError
+    @abstractmethod
+    def _new_environments(self, kind: str) -> NewEnvironments: ...
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from .._tools.arrays import Mask
 from .._tools.layout import format_subset
 from ..data.checks import quoted, warn
 from ..data.encoding import Encoding
@@ -53,8 +52,8 @@ class SavedModel(IntervalRegressor):
     def fit_data(self, data: Any) -> NoReturn:
         raise SettingError(_NO_FIT)
 
-    def _select(self, data: Any) -> Mask:
-        raise NotImplementedError
+    def _select(self, data: Any) -> NoReturn:
+        raise SettingError(_NO_FIT)
 
     def _predictor(self, kind: str) -> Predictor:
         if kind not in self._predictors:

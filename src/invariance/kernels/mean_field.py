@@ -11,7 +11,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from .active_set import Scoring
-from .subset_cholesky import score_members
+from .subset_cholesky import SubsetWork, score_members
 
 
 class Objective(NamedTuple):
@@ -43,8 +43,7 @@ class CompiledScorer(NamedTuple):
 
     scoring, penalty: as in score_members. columns (f,): of the scoring. words (f, 2): random; their xor names a subset.
     slots (m, 2), values (m,), m a power of two: what was scored before, where a newer subset takes the place of an
-    older one. members (k,), matrices (G, k, k): work space of score_members for the largest subset; the first n_forced
-    members are always in.
+    older one. members (k,), work: work space for the largest subset; the first n_forced members are always in.
     """
 
     scoring: Scoring
@@ -55,7 +54,7 @@ class CompiledScorer(NamedTuple):
     values: np.ndarray
     members: np.ndarray
     n_forced: int
-    matrices: np.ndarray
+    work: SubsetWork
 
 
 def score_draw(scorer, draw):
@@ -90,7 +89,7 @@ def _remembered_or_computed(scorer, draw):
     slot = np.int64(first & np.uint64(values.size - 1))
     if slots[slot, 0] != first or slots[slot, 1] != second:
         slots[slot, 0], slots[slot, 1] = first, second
-        values[slot] = score_members(scorer.scoring, scorer.penalty, members[:size], scorer.matrices)
+        values[slot] = score_members(scorer.scoring, scorer.penalty, members[:size], scorer.work)
     return values[slot]
 
 

@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from .gram_rows import gram_row
+from .group_rows import subtract
 
 # Forward selection, except that a column of which little is left must explain much more to enter.
 FORWARD = 0.01
@@ -37,34 +38,55 @@ def pursuit(scoring, target, first, last, scale, free, damping, path, given):
     over.
     """
     d = free.size
-    rows = np.zeros((path.size, d))
+    rows, gains = np.empty((path.size, d)), np.empty(d)
     remaining = np.ones(d)
-    covariance = np.zeros(d)
-    for g in range(first, last):
-        covariance += gram_row(scoring.scatter, g, target)
-    covariance *= scale * scale[target]
+    covariance = np.empty(d)
+    _scaled_row(scoring, target, first, last, scale, covariance)
     open_ones = free & (scale > 0.0)
     open_ones[target] = False
     for k in range(path.size):
-        top = path[k] if k < given else -1
-        largest = -1.0
-        for j in range(d if k >= given else 0):
-            if open_ones[j] and remaining[j] < scoring.tolerance:
-                open_ones[j] = False
-            gain = covariance[j] ** 2 / (remaining[j] + damping)
-            if open_ones[j] and gain > largest:
-                top, largest = j, gain
+        top = path[k]
+        if k >= given:
+            top = _most_promising(covariance, remaining, damping, scoring.tolerance, open_ones, gains)
         if top < 0 or remaining[top] < scoring.tolerance:
             return k
         open_ones[top] = False
         path[k] = top
         new = rows[k]
-        for g in range(first, last):
-            new += gram_row(scoring.scatter, g, top)
-        new *= scale * scale[top]
+        _scaled_row(scoring, top, first, last, scale, new)
         for m in range(k):
-            new -= rows[m, top] * rows[m]
-        new /= np.sqrt(new[top])
-        remaining -= new * new
-        covariance -= new[target] * new
+            subtract(new, rows[m, top], rows[m])
+        root, with_target = np.sqrt(new[top]), new[target] / np.sqrt(new[top])
+        for j in range(d):
+            new[j] /= root
+            remaining[j] -= new[j] * new[j]
+            covariance[j] -= with_target * new[j]
     return path.size
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scaled_row(scoring, column, first, last, scale, out):
+    """out (d,) = correlations of a column with all, groups first..last-1 added up"""
+    out[:] = 0.0
+    for g in range(first, last):
+        row = gram_row(scoring.scatter, g, column)
+        for j in range(out.size):
+            out[j] += row[j]
+    for j in range(out.size):
+        out[j] *= scale[j] * scale[column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _most_promising(covariance, remaining, damping, tolerance, open_ones, gains):
+    """The open column with the largest gain, -1 if there is none. Columns of which too little is left are closed.
+
+    Two loops: the compiler vectorises the first. gains (d,): work space.
+    """
+    for j in range(gains.size):
+        open_ones[j] &= not remaining[j] < tolerance
+        gains[j] = covariance[j] ** 2 / (remaining[j] + damping) if open_ones[j] else -1.0
+    top, largest = -1, -1.0
+    for j in range(gains.size):
+        if gains[j] > largest:
+            top, largest = j, gains[j]
+    return top

@@ -1,11 +1,26 @@
-"""log Λ of single subsets, one small factorisation per group: from second moments or, where those cannot tell, rows."""
+"""log Λ of single subsets, one factorisation per group: from second moments or, where those cannot tell, rows."""
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from .gram_rows import gram_entry
 from .group_rows import rank_from_rows, rows_at_hand, share_from_rows
+from .large_subsets import LargeSubset, decided_as_large, large_subset
 from .subset_tree import settled, sweep_in_place
+
+
+class SubsetWork(NamedTuple):
+    """Work space for scoring subsets of up to k members one after another. matrices (G, k+1, k+1)"""
+
+    matrices: np.ndarray
+    large: LargeSubset
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def subset_work(n_groups, largest):
+    return SubsetWork(np.empty((n_groups, largest + 1, largest + 1)), large_subset(n_groups, largest))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -56,24 +71,27 @@ def _log_ratio(scoring, members, matrix):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def subset_log_ratio(scoring, members):
-    """log Λ of the columns `members`, ascending; NaN where undecidable."""
+    """log Λ of the columns `members`, ascending, few of them; NaN where undecidable."""
     return _log_ratio(scoring, members, np.empty((members.size + 1, members.size + 1)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_members(scoring, penalty, members, matrices):
+def score_members(scoring, penalty, members, work):
     """log Λ of one subset, whose columns are `members`; NaN where undecidable.
 
-    matrices (G, k+1, k+1): work space for k = members.size.
     Where second moments cannot decide, the rows do if they are at hand. With a penalty that is not NaN, for searching,
     collinear members are not asked about: those whose pivot is below the tolerance in some group are left out and log Λ
     of the rest is multiplied by 1 + penalty·(number left out), or divided where a reward for prediction makes it > 0.
     """
+    if decided_as_large(scoring, members, work.large):
+        value = settled(scoring.offset + (scoring.weights * np.log(work.large.shares)).sum(), scoring.weights)
+        if value == value:
+            return value
     if penalty == penalty:
-        value = _penalised(scoring, penalty, members, matrices)
+        value = _penalised(scoring, penalty, members, work.matrices)
         if value == value or not rows_at_hand(scoring.rows):
             return value
-    return _log_ratio(scoring, members, matrices[0])
+    return _log_ratio(scoring, members, work.matrices[0])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -110,7 +128,7 @@ def score_subsets(scoring, penalty, starts, members, out):
     largest = 0
     for s in range(starts.size - 1):
         largest = max(largest, starts[s + 1] - starts[s])
-    work = np.empty((scoring.weights.size, largest + 1, largest + 1))
+    work = subset_work(scoring.weights.size, largest)
     for s in range(starts.size - 1):
         out[s] = score_members(scoring, penalty, members[starts[s] : starts[s + 1]], work)
 
@@ -137,12 +155,17 @@ def subset_fits(scoring, starts, members, shares, ranks):
     largest = 0
     for s in range(starts.size - 1):
         largest = max(largest, starts[s + 1] - starts[s])
-    work = np.empty((largest + 1, largest + 1))
+    work = subset_work(scoring.weights.size, largest)
     for s in range(starts.size - 1):
         subset = members[starts[s] : starts[s + 1]]
+        as_large = decided_as_large(scoring, subset, work.large)
         for g in range(scoring.weights.size):
-            shares[s, g] = _outcome_share(scoring, g, subset, work)
-            ranks[s, g] = _rank(scoring, g, subset, work)
+            if as_large:
+                shares[s, g] = work.large.shares[g]
+                ranks[s, g] = np.count_nonzero(scoring.inverse_scale[g][subset])
+            else:
+                shares[s, g] = _outcome_share(scoring, g, subset, work.matrices[0])
+                ranks[s, g] = _rank(scoring, g, subset, work.matrices[0])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

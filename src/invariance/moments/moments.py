@@ -308,7 +308,7 @@ class Moments:
             shifts=self.shifts[:, order],
             minimum=self.minimum[:, order],
             maximum=self.maximum[:, order],
-            scatter=self.scatter[:, order][:, :, order],
+            scatter=self.scatter[np.ix_(range(len(self.scatter)), order, order)],
             at_ends=None if self.at_ends is None else self.at_ends[:, :, order],
             rounding=None if self.rounding is None else self.rounding[:, order],
         )

@@ -41,8 +41,9 @@ class PriorTerms:
 
     def log_prior(self, draws: Mask) -> Floats:
         """(S,) of draws (S, f) over the free features; -inf for draws that are too large"""
-        weight = np.append(self.log_size_weight, -np.inf)[np.minimum(draws.sum(axis=1), len(self.log_size_weight))]
-        return draws @ self.log_odds + weight + self.constant
+        sizes = np.count_nonzero(draws, axis=1)
+        weight = np.append(self.log_size_weight, -np.inf)[np.minimum(sizes, len(self.log_size_weight))]
+        return (draws @ self.log_odds if self.log_odds.any() else 0.0) + weight + self.constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +141,9 @@ class BoundPrior:
             return np.array(logs) + self.log_odds[self.free[:1]].sum() * counts + self._weights
         log_in, log_out = self._log_chances
         mass = np.where(counts == 0, 0.0, -np.inf)
-        for j in range(self.free.size):
-            _add_feature(mass, j, log_in[j], log_out[j])
+        from ..kernels.size_law import add_features
+
+        add_features(mass, log_in, log_out)
         return mass - np.sum(log_out) + self._weights
 
     def _remaining_mass(self) -> Floats:
@@ -150,12 +152,11 @@ class BoundPrior:
         T[j, k] is the expected size weight when k of the first j free features are in and the others are
         drawn independently by their odds; the last column (too many) is -inf.
         """
-        log_in, log_out = self._log_chances
+        from ..kernels.size_law import fill_remaining
+
         table = np.full((self.free.size + 1, self._weights.size + 1), -np.inf)
         table[-1, :-1] = self._weights
-        for j in range(self.free.size - 1, -1, -1):
-            after = table[j + 1]
-            table[j, :-1] = np.logaddexp(log_out[j] + after[:-1], log_in[j] + after[1:])
+        fill_remaining(table, *self._log_chances)
         return table
 
     def log_prob(self, masks: ArrayLike) -> Floats:
@@ -198,12 +199,11 @@ class BoundPrior:
             for j, feature in enumerate(self.free):
                 result[:, feature] = rng.random(n) < np.exp(log_in[j])
         else:
-            table = self._remaining_mass()
-            held = np.zeros(n, dtype=np.intp)
-            for j, feature in enumerate(self.free):
-                chance = np.exp(log_in[j] + table[j + 1, held + 1] - table[j, held])
-                result[:, feature] = rng.random(n) < chance
-                held += result[:, feature]
+            from ..kernels.size_law import draw_from
+
+            drawn = np.empty((n, self.free.size), dtype=np.bool_)
+            draw_from(self._remaining_mass(), log_in, rng.random((self.free.size, n)), drawn)
+            result[:, self.free] = drawn
         return result
 
     def support_size(self) -> int:
@@ -231,19 +231,12 @@ class BoundPrior:
             chances = np.exp(self._log_size_mass - self.log_normalizer)
             result[self.free] = chances @ np.arange(chances.size) / self.free.size
         else:
-            table = self._remaining_mass()
-            before = np.where(np.arange(self._weights.size) == 0, 0.0, -np.inf)
-            for j, feature in enumerate(self.free):
-                result[feature] = np.exp(before + log_in[j] + table[j + 1, 1:] - table[0, 0]).sum()
-                _add_feature(before, j, log_in[j], log_out[j])
+            from ..kernels.size_law import inclusion_from
+
+            free = np.empty(self.free.size)
+            inclusion_from(self._remaining_mass(), log_in, log_out, free)
+            result[self.free] = free
         return np.minimum(result, 1.0)
-
-
-def _add_feature(mass: Floats, j: int, log_in: float, log_out: float) -> None:
-    """Extend, in place, the log size distribution of the first j features by one more."""
-    top = min(j + 1, mass.size - 1)
-    mass[1 : top + 1] = np.logaddexp(mass[1 : top + 1] + log_out, mass[:top] + log_in)
-    mass[0] += log_out
 
 
 def _binomials(n: int, most: int) -> Iterator[int]:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
-from .lasso import SCREEN_FOLDS, SCREENED_FEATURES, cross_validated_lasso, standardized
+from .lasso import SCREEN_FOLDS, SCREENED_FEATURES, LassoFit, cross_validated_lasso, standardized
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +70,17 @@ class LassoScreen(BaseEstimator):
             self.n_jobs,
             with_folds=lambda folds: typed.format(" ".join(repr(clone(self).set_params(cv=folds)).split())),
         )
-        used_fallback = not fit.coefficients.any()
-        by_column = np.abs(pooled_correlations(data) if used_fallback else fit.coefficients)
-        size = np.maximum.reduceat(by_column, features.starts[:-1])
-        kept = np.zeros(p, dtype=bool)
-        kept[np.argsort(-size, kind="stable")[: self.k]] = True
-        return Screening(kept & (size > 0.0), fit.coefficients, used_fallback)
+        return screening_of(data, fit, self.k)
+
+
+def screening_of(data: MultiEnvironmentData, fit: LassoFit, k: int) -> Screening:
+    """What passes a screen for k features whose Lasso was fitted before."""
+    used_fallback = not fit.coefficients.any()
+    by_column = np.abs(pooled_correlations(data) if used_fallback else fit.coefficients)
+    size = np.maximum.reduceat(by_column, data.features.starts[:-1])
+    kept = np.zeros(data.n_features, dtype=bool)
+    kept[np.argsort(-size, kind="stable")[:k]] = True
+    return Screening(kept & (size > 0.0), fit.coefficients, used_fallback)
 
 
 def pooled_correlations(data: MultiEnvironmentData) -> Floats:

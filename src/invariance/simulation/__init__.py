@@ -3,6 +3,7 @@
 from .examples import example_1, example_2, example_3
 from .flat import flat
 from .hidden_sums import HIDDEN_SUMS, hidden_sums
+from .knockouts import Knockouts, knockouts
 from .presets import (
     P10,
     P450,
@@ -22,6 +23,7 @@ __all__ = [
     "P450",
     "THEORY",
     "CoefficientBound",
+    "Knockouts",
     "SimulationParameters",
     "StructuralModel",
     "example_1",
@@ -29,6 +31,7 @@ __all__ = [
     "example_3",
     "flat",
     "hidden_sums",
+    "knockouts",
     "p10",
     "p450",
     "random_model",

@@ -90,6 +90,11 @@ class Study(ABC):
     @abstractmethod
     def title(self) -> str: ...
 
+    @property
+    def source(self) -> dict[str, Any]:
+        """What `make_study` has to be told beside the name and the scale: the data of a study that simulates none."""
+        return {}
+
     @abstractmethod
     def cells(self) -> tuple[Cell, ...]: ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,7 @@ def cost_sentences(run: StudyRun) -> list[str]:
         f"This session did {run.n_now:,} replicates in {_seconds(run.seconds)} with {run.workers}"
         + (f"; {run.n_before:,} were there from before." if run.n_before else "."),
     ]
-    paper = make_study(run.study.name, "paper")
+    paper = make_study(run.study.name, "paper", **run.study.source)
     total = len(paper.cells()) * paper.replicates
     if total > n:
         said.append(
@@ -70,8 +71,9 @@ def _seconds(seconds: float) -> str:
 
 def _settings(run: StudyRun) -> str:
     study = run.study
-    usual = make_study(study.name, study.scale)
+    usual = make_study(study.name, study.scale, **study.source)
     command = f"invariance study {study.name} --scale {study.scale}"
+    command += "".join(f" --{option} {shlex.quote(str(value))}" for option, value in study.source.items())
     for option in ("replicates", "seed"):
         if getattr(study, option) != getattr(usual, option):
             command += f" --{option} {getattr(study, option)}"

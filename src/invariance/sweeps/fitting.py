@@ -14,6 +14,8 @@ from .._tools.arrays import Floats, Mask
 from .._tools.seeds import seed_number
 from ..decisions.base import Findings
 from ..estimators.bip import BIP
+from ..inference.ready import Ready
+from ..posterior.posterior import Posterior
 from .source import Source
 
 VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")
@@ -56,14 +58,17 @@ class Entry:
         return not self.features
 
 
-def fit_outcome(sweep: Sweep, outcome: str) -> Entry:
-    """The same wherever and after whatever else it is done, but for the seconds. Complaints are its verdict."""
+def fit_outcome(sweep: Sweep, outcome: str, known: Posterior | None = None) -> Entry:
+    """The same wherever and after whatever else it is done, but for the seconds. Complaints are its verdict.
+
+    known : its posterior, where it was computed before
+    """
     started = time.perf_counter()
     with warnings.catch_warnings():
         # What there is to remark about one outcome out of thousands is in its notes.
         warnings.simplefilter("ignore")
         try:
-            entry = _fitted(sweep, outcome)
+            entry = _fitted(sweep, outcome, known)
         except (MemoryError, OSError):
             raise  # of this machine at this moment: another try may succeed
         except Exception as error:
@@ -71,10 +76,18 @@ def fit_outcome(sweep: Sweep, outcome: str) -> Entry:
     return replace(entry, seconds=time.perf_counter() - started)
 
 
-def _fitted(sweep: Sweep, outcome: str) -> Entry:
+def model_for(sweep: Sweep, outcome: str) -> BIP:
+    """What is to be fitted to an outcome."""
+    seed = seed_number("sweep", sweep.seed, outcome)
+    model: BIP = clone(sweep.model).set_params(random_state=seed, n_jobs=1, progress=False)
+    return model
+
+
+def _fitted(sweep: Sweep, outcome: str, known: Posterior | None) -> Entry:
     moments, notes = sweep.source.moments_for(outcome)
-    model = clone(sweep.model)
-    model.set_params(random_state=seed_number("sweep", sweep.seed, outcome), n_jobs=1, progress=False)
+    model = model_for(sweep, outcome)
+    if known is not None:
+        model.set_params(inference=Ready(known))
     decision = model.fit_moments(moments).decision_
     common = {*sweep.source.moments.losses, *sweep.source.moments.notes}
     said = [note for note in decision.findings.posterior.notes if note not in common]

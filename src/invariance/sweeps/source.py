@@ -60,6 +60,21 @@ class Source:
             return self._of_the_remaining(outcome, rows), (left_out, far)
         return turned, (left_out,)
 
+    def removed(self, outcome: str) -> Floats:
+        """(R, E + 1, d) what takes the rows that perturb the outcome out of the scatter of each environment and of the
+        pool: the sum of the products of these."""
+        rows = self.perturbing.get(outcome, ())
+        vectors = np.zeros((len(rows), len(self.moments.group_counts), len(self.moments.columns)))
+        counts = self.moments.group_counts.copy()
+        means = np.vstack([self.moments.means, self.moments.pooled_mean])
+        for vector, row in zip(vectors, rows, strict=True):
+            for g in (self._rows.environment_index[row], -1):
+                deviation = self._values(row) - means[g]
+                vector[g] = deviation * np.sqrt(counts[g] / (counts[g] - 1.0))
+                means[g] -= deviation / (counts[g] - 1.0)
+                counts[g] -= 1.0
+        return vectors
+
     def _check_left(self, outcome: str, rows: tuple[int, ...]) -> None:
         data = self._rows
         left = data.counts - np.bincount(data.environment_index[list(rows)], minlength=data.n_environments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from ..inference.registry import as_engine
 from ..prediction.building import refuse_moments
 from ..priors.beta_binomial import BetaBinomialPrior
 from ..priors.parsing import as_prior
-from .fitting import Sweep, fit_outcome, settings_of
+from .fitting import Entry, Sweep, fit_outcome, settings_of
 from .memory import check_processes, memory_words
 from .reading import Reading, read_source
 from .source import Source
@@ -90,6 +90,8 @@ def sweep(
     top : features kept of each outcome, by inclusion, beside those that are selected; None is all, p rows an outcome
     n_jobs : processes, of one thread each; None is one, -1 all cores. dask : address of a scheduler that is to do the
         work instead. The result does not depend on either.
+    device : "cuda" runs variational inference (`inference`) for many outcomes at once on a GPU, with other random
+        numbers than a processor has; n_jobs is then threads beside it. It needs the extra `gpu`.
     random_state : a whole number. The seed of a fit depends on it and on the outcome's name only, so that neither the
         order nor the other outcomes matter.
     progress : "auto" shows a bar in terminals and notebooks; True, False
@@ -116,7 +118,7 @@ def sweep(
     >>> sorted(found.feature[found.selected])
     ['age', 'exercise', 'smoking']
     """
-    refuse_device(device)
+    refuse_both(device, dask)
     settings = checked_model(model)
     said = {} if model is None else stated(model)
     column = environment if model is None or environment is not None else model.environment
@@ -124,7 +126,7 @@ def sweep(
     announce = _on_standard_error if _watched(progress) else lambda sentence: None
     with _folder(out) as folder:
         run = run_sweep(
-            reading, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce=announce
+            reading, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device
         )
     failed = run.results["outcome"][run.results["feature"].isna()]
     if len(failed):
@@ -144,6 +146,7 @@ def run_sweep(
     seed: int,
     progress: ProgressMode,
     announce: Callable[[str], object],
+    device: str | None = None,
 ) -> SweepRun:
     """The sweep over a table that was read; `announce` is told, before it begins, what there is to know."""
     source = reading.source
@@ -151,16 +154,13 @@ def run_sweep(
     task = Sweep(source, model or default_model(source), _checked_top(top), _checked_seed(seed))
     processes = 1 if dask is not None else min(n_workers(jobs), len(wanted))
     check_processes(source, processes)
-    store = Store(folder, _identity(reading, task))
+    store = Store(folder, _identity(reading, task, device))
     started = time.perf_counter()
     with store.open() as done:
         left = [name for name in wanted if name not in done]
         for sentence in _announcements(task, wanted, left, processes):
             announce(sentence)
-        kept = "Finished outcomes are kept"
-        workers, entries = finished(
-            fit_outcome, left, shared=task, jobs=processes, dask=dask, error=SweepError, kept=kept
-        )
+        workers, entries = _workers(task, left, processes, dask, device)
         begun = time.perf_counter()
         with ProgressBar("sweep", len(left), progress, "the first outcomes are fitted") as bar, closing(entries):
             for n, entry in enumerate(entries, 1):
@@ -173,9 +173,21 @@ def run_sweep(
     return SweepRun(results, folder, seconds, len(left), len(wanted) - len(left), workers)
 
 
-def refuse_device(device: str | None) -> None:
+def refuse_both(device: str | None, dask: str | None) -> None:
+    if device is not None and dask is not None:
+        raise SettingError("device= is for this machine and dask= for a cluster: use one of them.")
+
+
+def _workers(
+    task: Sweep, outcomes: Sequence[str], processes: int, dask: str | None, device: str | None
+) -> tuple[str, Generator[Entry, None, None]]:
+    """Who does the work, in words, and what is kept of each outcome."""
     if device is not None:
-        raise SettingError(f"device={device!r} needs the extra gpu, which this version is without: leave device= out.")
+        from .device import on_device
+
+        return on_device(task, outcomes, device, processes)
+    kept = "Finished outcomes are kept"
+    return finished(fit_outcome, outcomes, shared=task, jobs=processes, dask=dask, error=SweepError, kept=kept)
 
 
 def default_model(source: Source) -> BIP:
@@ -233,9 +245,9 @@ def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _identity(reading: Reading, task: Sweep) -> dict[str, Any]:
-    """All that the contents of the results depend on."""
-    settings = settings_of(task.model)
+def _identity(reading: Reading, task: Sweep, device: str | None) -> dict[str, Any]:
+    """All that the contents of the results depend on; a device has random numbers of its own."""
+    settings = settings_of(task.model) | ({} if device is None else {"device": True})
     return {"sweep": __version__, **settings, "seed": task.seed, "top": task.top, **reading.identity}
 
 

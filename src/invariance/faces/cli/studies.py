@@ -39,6 +39,7 @@ class StudyName(StrEnum):
     comparison_p10 = "comparison-p10"
     comparison_p450 = "comparison-p450"
     cost = "cost"
+    genes = "genes"
 
 
 class Scale(StrEnum):
@@ -68,6 +69,8 @@ Examples:
   invariance study theory --scale paper --jobs 2
   invariance study comparison-p10 --out comparison
   invariance study comparison-p450 --dask tcp://10.0.0.1:8786
+  invariance study genes --data Kemmeren.RData
+  invariance study genes --simulated 600
 """
 )
 
@@ -148,14 +151,23 @@ def study(
         int | None, typer.Option(metavar="N", min=1, help="Replicates of every cell.", show_default="the scale's")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Another seed gives other, independent data.")] = 0,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="For genes: the file of the yeast deletions.", show_default=False),
+    ] = None,
+    simulated: Annotated[
+        int | None,
+        typer.Option(metavar="GENES", help="For genes: a simulated network instead.", show_default=False),
+    ] = None,
 ) -> None:
-    """Repeat one of the paper's simulation studies.
+    """Repeat one of the paper's studies.
 
     Writes results, pictures and report.md, each replicate as soon as it is finished. After an interruption the same
     command goes on where it stopped; more replicates, or the larger scale, can be added in the same folder.
     """
     with plain_speech():
         refuse_both(jobs, dask)
+        source = _source(name, data, simulated)
         folder = Path("results") / f"{name.value}-{scale.value}" if out is None else Path(os.path.expanduser(out))
         check_writable(folder / "report.md")
 
@@ -163,7 +175,7 @@ def study(
         from ...studies.output import cost_sentences
         from ...studies.runner import run_study
 
-        changes = {"seed": seed} | ({} if replicates is None else {"replicates": replicates})
+        changes = source | {"seed": seed} | ({} if replicates is None else {"replicates": replicates})
         wanted = make_study(name.value, scale.value, **changes)
         try:
             run = run_study(wanted, folder, jobs=jobs or -1, dask=dask)
@@ -172,6 +184,22 @@ def study(
             raise
         said = [run.study.title, "", *run.study.reading(run.results), "", *cost_sentences(run), ""]
         show("\n".join([*said, f"Saved the report to {folder / 'report.md'}"]))
+
+
+def _source(name: StudyName, data: Path | None, simulated: int | None) -> dict[str, Any]:
+    """The data of the one study that simulates none unless asked to."""
+    given = {"data": None if data is None else str(data), "simulated": simulated}
+    source = {option: value for option, value in given.items() if value is not None}
+    if name is not StudyName.genes:
+        if source:
+            raise typer.BadParameter(f"the study {name.value} makes its own data: leave --{next(iter(source))} out.")
+    elif len(source) == 2:
+        raise typer.BadParameter("--data is for measured genes and --simulated for a network: use one of them.")
+    elif not source:
+        from ...studies.genes_source import NEEDED
+
+        raise typer.BadParameter(f"{NEEDED}: name it with --data PATH, or simulate a network with --simulated 600.")
+    return source
 
 
 def _model(preset: str, environments: int | None, strength: float | None, rng: Any) -> StructuralModel:

@@ -30,6 +30,8 @@ Examples:
       --outcomes targets.txt --out sweep --jobs 8
   invariance sweep genes.parquet --environment kind --out sweep \\
       --inference "tempering(chains=2)" --dask tcp://10.0.0.1:8786
+  invariance sweep genes.parquet --environment kind --out sweep \\
+      --inference "vi(starts=['uninformative'])" --select threshold --device cuda
 
 After an interruption the same command goes on where it stopped. In Python, invariance.read_sweep("sweep") gives the
 table.
@@ -90,17 +92,28 @@ def sweep(
 
         from ...priors.parsing import parse_prior
         from ...sweeps.reading import read_source
-        from ...sweeps.sweep import checked_model, largest_subset, refuse_device, run_sweep
+        from ...sweeps.sweep import checked_model, largest_subset, run_sweep
+        from ...sweeps.sweep import refuse_both as refuse_device_and_dask
         from ...sweeps.text import sweep_lines
 
-        refuse_device(device)
+        refuse_device_and_dask(device, dask)
         checked_model(model)
         reading = read_source(file.expanduser(), environment, None, perturbed, **table.reading())
         if settings.max_size is None:
             model.set_params(prior=parse_prior(settings.prior, largest_subset(reading.source)))
         try:
             run = run_sweep(
-                reading, model, chosen, folder, top or None, jobs or -1, dask, seed, "auto", lambda s: say("note", s)
+                reading,
+                model,
+                chosen,
+                folder,
+                top or None,
+                jobs or -1,
+                dask,
+                seed,
+                "auto",
+                lambda s: say("note", s),
+                device,
             )
         except KeyboardInterrupt:
             say("note", f"what is finished is in {str(folder)!r}; the same command goes on from there")

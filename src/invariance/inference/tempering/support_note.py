@@ -12,10 +12,13 @@ from .together import Cliques, undecidable_subsets
 _EXAMPLES = 64
 
 
-def support_note(target: Target, known: Cliques | None = None, met: Mask | None = None) -> str | None:
+def support_note(
+    target: Target, known: Cliques | None = None, met: Mask | None = None, look: bool = True
+) -> str | None:
     """A sentence when single features, or some that belong together, put subsets outside the support.
 
-    met (k, p): subsets without a value that a sampler came across, for models without a compiled scorer.
+    met (k, p): subsets without a value that a sampler came across. They are what is known of models without a compiled
+    scorer, and of others that were not to be looked through.
     """
     model, prior = target.model, target.prior
     allowed = ~prior.forced_out
@@ -24,7 +27,7 @@ def support_note(target: Target, known: Cliques | None = None, met: Mask | None 
     together = alone[:0] if met is None else met
     from_rows = model.rows is not None
     # Another compiled target would be another cache of second moments on demand.
-    if known is None or not from_rows or known.determining.any():
+    if look and (known is None or not from_rows or known.determining.any()):
         compiled = CompiledTarget.of(target)
         if compiled is not None:
             together = undecidable_subsets(compiled, from_rows, _EXAMPLES, known)

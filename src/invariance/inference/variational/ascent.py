@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +15,10 @@ from scipy.special import expit, xlogy
 
 from ..._tools.arrays import Floats, Mask
 from ...kernels.active_set import Scoring
+from ...kernels.gram_rows import GramRows
+from ...kernels.large_subsets import LARGE
 from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, score_draws
+from ...kernels.subset_cholesky import subset_work
 from ...priors.bound import PriorTerms
 from ..generic_walk import walk_of
 from ..subset_blocks import DenseBlocks
@@ -25,6 +30,9 @@ from .scored_draws import ScoredDraws, ascend_in_batches
 # Up to this many free features all subsets are scored once and looked up.
 _LOOK_UP = 16
 _STRETCH = 50
+# Bytes of second moments that are copied for faster access: beyond what caches hold, and of what memory is to spare.
+_OUTGROWS_CACHES = 1 << 24
+_MOST_COPIED = 1 << 30
 
 # A table of all draws, or what computes and remembers their log Λ.
 Scorer = Floats | CompiledScorer | ScoredDraws
@@ -36,6 +44,8 @@ class FreeSpace:
 
     target: Target
     _scored: dict[bool, ScoredDraws] = field(default_factory=dict, init=False)
+    _copies: list[Floats] = field(default_factory=list, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
 
     @property
     def free(self) -> NDArray[np.intp]:
@@ -100,7 +110,7 @@ class FreeSpace:
         if self.table.size:
             return self._search_table if searching else self.table
         model = self.target.model
-        scoring = model.scoring()
+        scoring = self._scoring()
         if scoring is not None:
             return self._compiled(scoring, memory, model.search_penalty if searching else np.nan)
         score = model.search_ratio_many if searching else model.log_ratio_many
@@ -111,11 +121,23 @@ class FreeSpace:
     def shares_a_memory(self) -> bool:
         return not self.table.size and self.target.model.scoring() is None
 
+    def _scoring(self) -> Scoring | None:
+        """As the model has it. Large subsets of many columns get a copy of the second moments, one for all starts."""
+        scoring = self.target.model.scoring()
+        if scoring is None or isinstance(scoring.scatter, GramRows) or self.max_size < LARGE:
+            return scoring
+        if not _OUTGROWS_CACHES <= scoring.scatter.nbytes <= _MOST_COPIED:
+            return scoring
+        with self._lock:
+            if not self._copies:
+                self._copies.append(_side_by_side(scoring.scatter))
+        return scoring._replace(scatter=self._copies[0])
+
     def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
         forced = self.target.forced
         features = np.delete(np.arange(scoring.inverse_scale.shape[1]), scoring.outcome).astype(np.int64)
         size = 1 << (max(memory, 2) - 1).bit_length()
-        room = len(forced) + self.max_size + 1
+        room = len(forced) + self.max_size
         members = np.zeros(room, np.int64)
         members[: len(forced)] = features[forced]
         return CompiledScorer(
@@ -127,7 +149,7 @@ class FreeSpace:
             values=np.empty(size),
             members=members,
             n_forced=len(forced),
-            matrices=np.empty((len(scoring.weights), room, room)),
+            work=subset_work(len(scoring.weights), room),
         )
 
     def log_joint(self, draws: Mask, log_ratios: Floats) -> Floats:
@@ -146,6 +168,14 @@ class FreeSpace:
         terms = self.target.terms
         n_rows = float(self.target.model.n_rows)
         return Objective(terms.log_odds, terms.log_size_weight, terms.max_size, n_rows, infeasible)
+
+
+def _side_by_side(scatter: Floats) -> Floats:
+    """(G, d, d) the same numbers, with those of a pair of columns next to each other in memory.
+
+    Large subsets take most of their time to read pairs here and there: so one access brings them for all groups.
+    """
+    return np.ascontiguousarray(scatter.transpose(1, 2, 0)).transpose(2, 0, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,12 +282,13 @@ def _prior_and_entropy(space: FreeSpace, logits: Floats) -> Floats:
 def measured(space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: int, scorer: Scorer) -> Ascent:
     """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all subsets are known)."""
     exact = space.table.size > 0
-    seed = int(rng.integers(1 << 63))
+    # The same random numbers for every leader, so that they differ by more than luck.
+    common = np.random.default_rng(int(rng.integers(1 << 63)))
+    uniforms = np.empty((0, 0)) if exact else common.random((fresh, len(space.free)))
     results = []
     for _, iteration, logits in climbed.leaders:
         q = MeanField(logits, space.max_size)
-        # The same random numbers for every leader, so that they differ by more than luck.
-        draws = space.table_draws if exact else q.sample(fresh, np.random.default_rng(seed))
+        draws = space.table_draws if exact else q.sample_from(uniforms, copy.deepcopy(common))
         log_q = q.log_prob(draws)
         weights = np.exp(log_q) if exact else np.full(fresh, 1.0 / fresh)
         values = space.log_joint(draws, space.log_ratios(draws, scorer)) - log_q

@@ -48,7 +48,6 @@ class Prepared:
     peaks (m, p): good subsets that the result must not miss; beginnings: {start: logits (f,)}; generators: of each
     """
 
-    space: FreeSpace
     peaks: Mask
     beginnings: dict[str, Floats]
     generators: list[np.random.Generator]
@@ -129,28 +128,28 @@ class Variational:
 
     def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
-        ready = self.prepared(target, options)
+        space = FreeSpace(target)
+        ready = self.prepared(space, options)
         starts = ready.beginnings
         with ProgressBar("variational inference", len(starts) * self.iterations, options.progress) as bar:
             jobs = list(zip(starts.values(), ready.generators, strict=True))
             # Starts that share a memory go one after another: what is scored together depends on what is remembered.
-            n_jobs = 1 if ready.space.shares_a_memory else options.n_jobs
-            runs = list(ordered_map(lambda job: self._ascend(ready.space, *job, bar), jobs, n_jobs))
-        return self.finished(ready, dict(zip(starts, runs, strict=True)), started)
+            n_jobs = 1 if space.shares_a_memory else options.n_jobs
+            runs = list(ordered_map(lambda job: self.ascended(space, *job, bar), jobs, n_jobs))
+        return self.finished(space, ready, dict(zip(starts, runs, strict=True)), started)
 
-    def prepared(self, target: Target, options: RunOptions) -> Prepared:
+    def prepared(self, space: FreeSpace, options: RunOptions) -> Prepared:
         """Where to start from, before anything is ascended."""
         self._check()
-        space = FreeSpace(target)
         rng, search_rng = options.rng.spawn(2)
         modes, peaks = self._modes(space, replace(options, rng=search_rng))
         beginnings = self._beginnings(space, modes) | self._at_each(peaks, space)
         *generators, check_rng = options.rng.spawn(len(beginnings) + 1)
-        return Prepared(space, peaks, beginnings, generators, rng, check_rng)
+        return Prepared(peaks, beginnings, generators, rng, check_rng)
 
-    def finished(self, ready: Prepared, fits: dict[str, Ascent], started: float) -> Posterior:
+    def finished(self, space: FreeSpace, ready: Prepared, fits: dict[str, Ascent], started: float) -> Posterior:
         """The posterior, from where each start ended."""
-        space, target = ready.space, ready.space.target
+        target = space.target
         chosen = max(fits, key=lambda start: fits[start].elbo)
         q, elbo = self._approximation(space, fits, chosen, ready.rng)
         reweighted = self._reweighted(target, q, ready.rng)
@@ -179,6 +178,11 @@ class Variational:
             raise SettingError(f"screen={self.screen!r} is not known: use 'search' or 'lasso'.")
         if self.components != "auto" and not (isinstance(self.components, int) and self.components >= 1):
             raise SettingError(f"components={self.components!r} is not known: use 'auto' or a whole number from 1 on.")
+
+    @property
+    def infeasible_value(self) -> float:
+        """Objective, per row, of a draw outside the support; NaN where it is below the worst one seen inside."""
+        return np.nan if self.infeasible == "relative" else float(self.infeasible)
 
     @property
     def _searches(self) -> bool:
@@ -247,7 +251,7 @@ class Variational:
             raise EngineError("screen='lasso' needs the rows, which are not at hand. Use Variational(screen='search').")
         return np.flatnonzero(LassoScreen(k=self.screened).screen(model.rows).kept)
 
-    def _ascend(self, space: FreeSpace, logits: Floats, rng: np.random.Generator, bar: ProgressBar) -> Ascent:
+    def ascended(self, space: FreeSpace, logits: Floats, rng: np.random.Generator, bar: ProgressBar) -> Ascent:
         climbed = climb(
             space,
             logits,
@@ -256,7 +260,7 @@ class Variational:
             pairs=self.pairs,
             schedule=self.schedule,
             kl_analytic_probability=self.kl_analytic_probability,
-            infeasible=np.nan if self.infeasible == "relative" else float(self.infeasible),
+            infeasible=self.infeasible_value,
             leading=self.leading,
             patience=self.patience,
             memory=self.memory,

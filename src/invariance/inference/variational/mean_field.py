@@ -68,8 +68,13 @@ class MeanField:
         return self._law.log_prob(masks)
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
-        """(n, p) draws: from the product where those are small enough, and from the restricted law for the rest."""
-        draws = rng.random((n, len(self.logits))) < expit(self.logits)
+        """(n, p) draws"""
+        return self.sample_from(rng.random((n, len(self.logits))), rng)
+
+    def sample_from(self, uniforms: Floats, rng: np.random.Generator) -> Mask:
+        """(n, p) draws: from the product, by uniforms (n, p), where those are small enough, and from the restricted law
+        for the rest."""
+        draws = uniforms < expit(self.logits)
         too_large = np.flatnonzero(draws.sum(axis=1) > self.max_size)
         if len(too_large):
             draws[too_large] = self._law.sample(len(too_large), rng)

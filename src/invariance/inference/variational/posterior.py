@@ -33,6 +33,8 @@ _EXAMPLES = 64
 # Missing this much of the posterior, probabilities are off by as much.
 _MUCH = 0.05
 _FEW_SUBSETS = 1 << 24
+# Up to so many free features it is quick to look for those that pick each other.
+_LOOKED_THROUGH = 1000
 
 _UNSEARCHED = (
     "these settings do not search for subsets: whether the approximation misses probable ones was not looked at, and "
@@ -170,7 +172,7 @@ def variational_posterior(
     if check.note is not None:
         notes.append(check.note)
     smallest = np.argsort(outside.sum(axis=1), kind="stable")[:_EXAMPLES]
-    left_out = support_note(target, met=outside[smallest])
+    left_out = support_note(target, met=outside[smallest], look=len(target.free) <= _LOOKED_THROUGH)
     if left_out is not None:
         notes.append(left_out)
     doubts = []

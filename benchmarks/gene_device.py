@@ -1,0 +1,150 @@
+"""Gene scale on a CUDA device: BIP-VI for many targets at once, beside PyTorch written for one target at a time.
+
+6,170 genes, 262 wild types and 1,479 deletions, simulated; the paper's budget of 10,000 iterations of 10 pairs, prior
+uniform up to 200 of 6,169 features. Samples that delete a target are not used for it.
+
+python benchmarks/gene_device.py                  all of it; needs a CUDA device
+python benchmarks/gene_device.py --vi --targets 256
+python benchmarks/gene_device.py --tempering --targets 512 --jobs 16     processes beside, no device
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+import torch
+
+from _harness import best_seconds, header
+from _torch_vi import TorchVI
+from gene_scale import PUBLISHED, PUBLISHED_PRIOR, START, target_moments
+from invariance import BIP, BetaBinomialPrior, LinearGaussian, Moments, Variational, sweep
+from invariance.conditionals.gaussian_device import OutcomeArrays, SharedScatter
+from invariance.data.deletions import Deletions
+from invariance.kernels.device.draws_torch import listed
+from invariance.kernels.device.problem import Problem
+from invariance.simulation import knockouts
+
+
+def swept(data: Deletions, targets: list[str], model: BIP, **how: object) -> float:
+    """Seconds of a sweep over these targets, second moments and reading included."""
+    started = time.perf_counter()
+    sweep(
+        data.to_frame(),
+        model,
+        environment="environment",
+        perturbed="deleted",
+        outcomes=targets,
+        progress=False,
+        **how,
+    )
+    return time.perf_counter() - started
+
+
+def variational(data: Deletions, targets: list[str], iterations: int, jobs: int) -> float:
+    model = BIP(prior=PUBLISHED_PRIOR, inference=Variational.genes(iterations=iterations), select="threshold")
+    few = BIP(prior=PUBLISHED_PRIOR, inference=Variational.genes(iterations=2), select="threshold")
+    before = swept(data, targets[:1], few, device="cuda", n_jobs=jobs)
+    torch.cuda.reset_peak_memory_stats()
+    total = swept(data, targets, model, device="cuda", n_jobs=jobs) - before
+    each = total / len(targets)
+    peak = torch.cuda.max_memory_allocated() / 1e9
+    print(
+        f"BIP-VI, {len(targets)} targets, {iterations:,} iterations: {each:.2f} s a target, {peak:.1f} GB on the device"
+    )
+    return each * PUBLISHED / iterations
+
+
+def one_at_a_time(moments: Moments, iterations: int) -> float:
+    plain = TorchVI(moments, PUBLISHED_PRIOR.max_size, device="cuda")
+    start = np.full(moments.n_features, START)
+    plain.run(start, seed=0, iterations=3, pairs=10)
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    plain.run(start, seed=0, iterations=iterations, pairs=10)
+    each = (time.perf_counter() - started) / iterations
+    total = PUBLISHED * each
+    print(f"PyTorch, one target at a time: {1e3 * each:.1f} ms an iteration, {total:.0f} s a target, EXTRAPOLATED")
+    return total
+
+
+def tempering(data: Deletions, targets: list[str], jobs: int) -> None:
+    model = BIP(prior=BetaBinomialPrior(max_size=20), inference="tempering", select="threshold")
+    before = swept(data, targets[:jobs], model, n_jobs=jobs)
+    total = swept(data, targets[jobs:], model, n_jobs=jobs)
+    each = total / (len(targets) - jobs)
+    hours = 6170 * each / 3600
+    print(
+        f"tempering on {jobs} processes: {each:.2f} s a target over {len(targets) - jobs} ({before:.0f} s for the first"
+    )
+    print(f"{jobs}, which compile); 6,170 targets: {hours:.2f} hours, EXTRAPOLATED")
+
+
+def flip_shares(problem: Problem, members: torch.Tensor) -> torch.Tensor:
+    """(C, G, d) share of the outcome left when each column joins the subsets members (C, k) of one outcome."""
+    out = []
+    for g in range(len(problem.scatter)):
+        scale = problem.scale[0, g]
+        gram = problem.scatter[g]
+        rows = gram[members] * scale[members][:, :, None] * scale
+        factor, _ = torch.linalg.cholesky_ex(rows.gather(2, members[:, None, :].expand(-1, members.shape[1], -1)))
+        solved = torch.linalg.solve_triangular(factor, rows, upper=False)
+        y = int(problem.outcome[0])
+        left = 1.0 - (solved**2).sum(dim=1)
+        covariance = gram[y] * scale * scale[y] - (solved * solved[:, :, y : y + 1]).sum(dim=1)
+        out.append(left[:, y : y + 1] - covariance**2 / left)
+    return torch.stack(out, dim=1)
+
+
+def flips(moments: Moments, chains: int, size: int) -> None:
+    """All one-flip neighbours of many chains at once, beside the compiled scan of one chain."""
+    model = LinearGaussian().bind(moments)
+    rng = np.random.default_rng(0)
+    mask = np.zeros(moments.n_features, dtype=bool)
+    mask[rng.choice(moments.n_features, size, replace=False)] = True
+    core = best_seconds(lambda: model.flip_neighbours(mask), 5)
+    shared = SharedScatter(moments, torch.device("cuda"))
+    problem = shared.problem([OutcomeArrays.of(model, np.zeros((0, 3, len(moments.columns))))])
+    chosen = torch.as_tensor(mask, device="cuda").expand(chains, -1)
+    members = listed(chosen, chains, size).members.long()
+
+    def scan() -> None:
+        flip_shares(problem, members)
+        torch.cuda.synchronize()
+
+    device = best_seconds(scan, 5) / chains
+    print(
+        f"neighbours of a subset of {size}: {1e6 * core:.0f} µs a chain on one core, {1e6 * device:.1f} on the device"
+    )
+    print(f"  with {chains} chains at once: {core / device:.0f} cores' worth, before anything is decided or moved")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for part in ("--vi", "--plain", "--tempering", "--flips"):
+        parser.add_argument(part, action="store_true")
+    parser.add_argument("--targets", type=int, default=128)
+    parser.add_argument("--iterations", type=int, default=PUBLISHED)
+    parser.add_argument("--jobs", type=int, default=16)
+    choices = parser.parse_args()
+    every = not (choices.vi or choices.plain or choices.tempering or choices.flips)
+    warnings.simplefilter("ignore")
+    header("Gene scale on a device")
+    if torch.cuda.is_available():
+        print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
+    simulated = knockouts(seed=0).data
+    targets = np.random.default_rng(0).choice(simulated.genes, choices.targets, replace=False).tolist()
+    one = target_moments(simulated, targets[0])
+    if every or choices.vi:
+        ours = variational(simulated, targets, choices.iterations, choices.jobs)
+    if every or choices.plain:
+        theirs = one_at_a_time(one, 100)
+    if every or (choices.vi and choices.plain):
+        print(f"PyTorch one at a time / BIP-VI: {theirs / ours:.0f}")
+    if every or choices.flips:
+        for size in (3, 20):
+            flips(one, 512, size)
+    if every or choices.tempering:
+        tempering(simulated, targets, choices.jobs)

@@ -1,0 +1,92 @@
+"""Eight float64 numbers that compiled code holds in registers.
+
+The compiler keeps numbers that are stored in arrays there: it cannot know that nothing else points to them. A tile of
+eight `Lanes` stays in registers while products are subtracted from it, at several times the speed.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, models, register_model
+
+LANES = 8
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_INDEX = ir.IntType(32)
+# One rounding for a product and a sum, where the processor can.
+_CONTRACT = ("contract",)
+
+
+class Lanes(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+_LANES = Lanes()
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, _VECTOR)
+
+
+def _place(context, builder, array_type, array, index):
+    """Pointer to the entry of a contiguous array that stands at `index` of it, flat."""
+    return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+
+
+def _everywhere(builder, value):
+    """A vector that holds `value` in all lanes."""
+    nothing = ir.Constant(_VECTOR, ir.Undefined)
+    first = builder.insert_element(nothing, value, ir.Constant(_INDEX, 0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES))
+
+
+@intrinsic
+def load(typing_context, array, start):
+    """array[start : start + 8] of a contiguous array, flat"""
+
+    def generate(context, builder, signature, arguments):
+        place = _place(context, builder, signature.args[0], *arguments)
+        return builder.load(builder.bitcast(place, _VECTOR.as_pointer()), align=8)
+
+    return _LANES(array, types.intp), generate
+
+
+@intrinsic
+def store(typing_context, array, start, lanes):
+    """array[start : start + 8] = lanes"""
+
+    def generate(context, builder, signature, arguments):
+        place = _place(context, builder, signature.args[0], *arguments[:2])
+        builder.store(arguments[2], builder.bitcast(place, _VECTOR.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, lanes), generate
+
+
+@intrinsic
+def scaled(typing_context, lanes, factor):
+    """lanes · factor"""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fmul(arguments[0], _everywhere(builder, arguments[1]))
+
+    return lanes(lanes, types.float64), generate
+
+
+@intrinsic
+def product(typing_context, lanes, others):
+    """lanes · others, one by one"""
+    return lanes(lanes, others), lambda context, builder, signature, arguments: builder.fmul(*arguments)
+
+
+@intrinsic
+def less(typing_context, lanes, factor, others):
+    """lanes − factor · others"""
+
+    def generate(context, builder, signature, arguments):
+        factor = _everywhere(builder, arguments[1])
+        removed = builder.fmul(factor, arguments[2], flags=_CONTRACT)
+        return builder.fsub(arguments[0], removed, flags=_CONTRACT)
+
+    return lanes(lanes, types.float64, others), generate

@@ -1,0 +1,167 @@
+"""The yeast study: which genes, when deleted, move a target, and which of them the methods predict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from ..data.deletions import Deletions
+from ..exceptions import SettingError
+from .base import Cell, Picture, Row, Study, Table, seed_sequence
+from .genes_methods import GENE_METHODS, Training
+from .genes_metrics import against_chance, counts_of, summary
+from .genes_protocol import PAPER_TARGETS, Effects, Split, training_data
+from .genes_source import fingerprint, same_samples, samples_of
+
+FOLDS = 5
+_LISTED = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Genes(Study):
+    """Precision and recall of predicted genes over held-out deletions; a replicate is another split into blocks.
+
+    data : path of the published file, or of panels out of it; simulated : genes of a simulated network instead
+    fingerprint : of the samples; targets : how many, spread over the panels (None: every gene)
+    methods : names out of invariance.studies.genes_methods.GENE_METHODS
+    iterations : of BIP-VI
+    """
+
+    choice: ClassVar[frozenset[str]] = Study.choice | {"data", "targets"}
+
+    data: str | None
+    simulated: int | None
+    fingerprint: str
+    targets: int | None
+    methods: tuple[str, ...] = tuple(GENE_METHODS)
+    iterations: int = 10_000
+
+    @property
+    def name(self) -> str:
+        return "genes"
+
+    @property
+    def title(self) -> str:
+        return "Gene deletions: predicted genes against held-out deletions"
+
+    @property
+    def source(self) -> dict[str, Any]:
+        return {"data": self.data} if self.simulated is None else {"simulated": self.simulated}
+
+    @property
+    def samples(self) -> tuple[Deletions, ...]:
+        return same_samples(self.data, self.simulated, self.seed, self.fingerprint)
+
+    def cells(self) -> tuple[Cell, ...]:
+        return tuple(
+            Cell((("panel", panel), ("target", target), ("fold", fold)))
+            for panel, target in _targets(self.samples, self.seed)[: self.targets]
+            for fold in range(FOLDS)
+        )
+
+    def split(self, panel: int, number: int) -> Split:
+        """The blocks of one replicate, the same for every target."""
+        rng = np.random.default_rng(seed_sequence(self.name, self.seed, number, panel, "blocks"))
+        return Split.of(self.samples[panel], FOLDS, rng)
+
+    def effects(self, panel: int) -> Effects:
+        return _effects(self.samples)[panel]
+
+    def replicate(self, cell: Cell, number: int) -> list[Row]:
+        """One row for each method and setting: counts of predictions, seconds of the fit (all settings together where
+        one fit serves them), `genes`, the first predicted ones, and in the row of the first setting `ranking`, the
+        highest scores.
+        """
+        target, fold, panel = cell["target"], cell["fold"], cell["panel"]
+        split = self.split(panel, number)
+        data = training_data(split.deletions, target, split.training(target, fold))
+        checks = self.effects(panel).checks(target, data.feature_names, split.held_out(fold))
+        training = Training(data, self.seed_of(cell, number), self.iterations)
+        names = np.array(data.feature_names, dtype=object)
+        rows = []
+        for name in self.methods:
+            method = GENE_METHODS[name]
+            found, seconds = method.answer(training)
+            order = np.arange(len(names)) if found.score is None else np.argsort(-found.score, kind="stable")
+            for i, (setting, selected) in enumerate(zip(method.settings, found.selected, strict=True)):
+                ranking = "" if i or found.score is None else _ranking(names[order], found.score[order])
+                about = {"method": name, "setting": setting, "seconds": seconds, "note": found.note}
+                listed = " ".join(names[order][selected[order]][:_LISTED])
+                rows.append({**about, **counts_of(selected, *checks), "genes": listed, "ranking": ranking})
+        return rows
+
+    def table(self, results: pd.DataFrame) -> pd.DataFrame:
+        """One line for each method and setting: counts per seed, precision and recall with standard errors over seeds,
+        the precision of random predictions with its range, and which side of it the method is on.
+        """
+        lines = []
+        for name in self.methods:
+            chosen = results[results["method"] == name]
+            for setting in GENE_METHODS[name].settings:
+                line = summary(chosen[chosen["setting"] == setting])
+                lines.append({"method": name, "setting": setting, **line, "verdict": against_chance(line)})
+        return pd.DataFrame(lines)
+
+    def tables(self, results: pd.DataFrame) -> list[Table]:
+        from .genes_tables import tables_of
+
+        return tables_of(self, results)
+
+    def pictures(self, results: pd.DataFrame) -> list[Picture]:
+        from .genes_figures import pictures_of
+
+        return pictures_of(self, results)
+
+    def reading(self, results: pd.DataFrame) -> list[str]:
+        from .genes_words import reading_of
+
+        return reading_of(self, results)
+
+
+def _ranking(names: np.ndarray, scores: np.ndarray) -> str:
+    pairs = zip(names[:_LISTED], scores[:_LISTED], strict=True)
+    return " ".join(f"{name}={score:.4g}" for name, score in pairs)
+
+
+@lru_cache(maxsize=1)
+def _effects(samples: tuple[Deletions, ...]) -> tuple[Effects, ...]:
+    return tuple(Effects.of(one) for one in samples)
+
+
+@lru_cache(maxsize=1)
+def _targets(samples: tuple[Deletions, ...], seed: int) -> tuple[tuple[int, str], ...]:
+    """(panel, gene) for every gene that varies among wild types: the paper's targets first, then in random order, one
+    of each panel after the other, so that any number of them is spread over the panels.
+    """
+    ranked = []
+    for panel, one in enumerate(samples):
+        rng = np.random.default_rng(seed_sequence("genes", seed, panel, "targets"))
+        varies = np.ptp(one.values[one.wild_type], axis=0) > 0.0
+        drawn = [one.genes[j] for j in rng.permutation(len(one.genes)) if varies[j]]
+        first = [gene for gene in PAPER_TARGETS if gene in drawn]
+        ordered = first + [gene for gene in drawn if gene not in first]
+        ranked += [(rank, panel, gene) for rank, gene in enumerate(ordered)]
+    return tuple((panel, gene) for _, panel, gene in sorted(ranked, key=lambda entry: entry[:2]))
+
+
+def at_scale(
+    name: str, scale: str, data: str | None = None, simulated: int | None = None, seed: int = 0, **changes: Any
+) -> Genes:
+    samples = samples_of(data, simulated, seed)
+    paper = scale == "paper"
+    quick_targets = 10 if len(samples) == 1 else len(samples)
+    settings: dict[str, Any] = {
+        "scale": scale,
+        "replicates": 3 if paper else 2,
+        "targets": None if paper else quick_targets,
+    }
+    settings |= {"data": data, "simulated": simulated, "seed": seed, "fingerprint": fingerprint(samples)}
+    settings |= changes
+    for method in settings.get("methods", ()):
+        if method not in GENE_METHODS:
+            raise SettingError(f"no method is named {method!r}: use some of {', '.join(GENE_METHODS)}.")
+    return Genes(**settings)

@@ -1,0 +1,116 @@
+"""What the numbers of the gene study say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from .genes_agreement import LISTED, agreed, validated
+from .genes_methods import (
+    EMPTY_MODE,
+    FAILED,
+    INCOMPATIBLE,
+    PUBLISHED_LIMIT,
+    PUBLISHED_SAMPLES,
+    REJECTED,
+)
+from .genes_metrics import ABOVE, BELOW
+
+if TYPE_CHECKING:
+    from .genes import Genes
+
+_NOTES = {
+    EMPTY_MODE: "In {share} of the fits the empty subset is the mode of the paper's posterior with a beta-binomial "
+    "prior: its members cannot be read off the mode. BIP-ratio therefore ranks genes by their odds in that "
+    "posterior over those in the prior.",
+    INCOMPATIBLE: "In {share} of the fits no subset is compatible with invariance: BIP-predictive predicts nothing.",
+    REJECTED: "In {share} of the fits ICP accepts no subset at any level, and predicts nothing.",
+}
+
+
+def reading_of(study: Genes, results: pd.DataFrame) -> list[str]:
+    return [
+        *_setting_in_words(study, results),
+        *_findings_in_words(study, results),
+        *_agreement_in_words(study, results),
+        *_notes_in_words(study, results),
+    ]
+
+
+def _setting_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
+    once = results[(results["method"] == study.methods[0]) & (results["setting"] == results["setting"].iloc[0])]
+    one = study.samples[0]
+    wild = int(one.wild_type.sum())
+    panels = "" if len(study.samples) == 1 else f" in each of {len(study.samples)} panels"
+    n_targets = len(once[["panel", "target"]].drop_duplicates())
+    candidates, effects = once["candidates"].sum(), once["effects"].sum()
+    said = [
+        f"{wild:,} wild types, {len(one.samples) - wild:,} deletions and {len(one.genes):,} genes{panels}; "
+        f"targets: {n_targets:,}; seeds: {study.replicates}; five blocks of deletions, each held out once.",
+        f"Of the held-out deletions that can be checked, {effects / max(candidates, 1):.3f} move the target "
+        f"({effects:,} of {candidates:,}): the precision of random predictions.",
+    ]
+    if "BIP-VI" in study.methods and wild < PUBLISHED_SAMPLES:
+        said.append(
+            f"BIP-VI's subsets are limited to {PUBLISHED_LIMIT}/{PUBLISHED_SAMPLES} of the samples in the smaller "
+            f"environment, as the published limit is: {PUBLISHED_LIMIT} would leave no residuals here."
+        )
+    return said
+
+
+def _findings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
+    table = study.table(results)
+    said = []
+    checked = table[table["precision"].notna()]
+    for verdict in (ABOVE, BELOW):
+        chosen = checked[checked["verdict"] == verdict]
+        if len(chosen):
+            listed = ", ".join(
+                f"{line['method']} {line['setting']} {line['precision']:.3f} (recall {line['recall']:.3f})"
+                for line in chosen.to_dict("records")
+            )
+            said.append(f"Precision {verdict} (95% range of random predictions): {listed}.")
+    n_above, by_chance = int((checked["verdict"] == ABOVE).sum()), 0.025 * len(checked)
+    counted = (
+        f"{n_above} of {len(checked)} settings are above that range, where about {by_chance:.1f} would be by chance"
+    )
+    if n_above > round(by_chance):
+        said.append(f"{counted}.")
+    else:
+        said.append(
+            f"A null result: {counted}. These data do not show that a method finds genes whose deletion moves the "
+            "target."
+        )
+    silent = table[table["precision"].isna()]
+    if len(silent):
+        by_method = silent.groupby("method", sort=False)["setting"]
+        listed = "; ".join(f"{name} {', '.join(settings)}" for name, settings in by_method)
+        said.append(f"No prediction that can be checked: {listed}. Their precision is not defined.")
+    return said
+
+
+def _agreement_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
+    if not {"BIP-VI", "ICP-screen"} <= set(study.methods):
+        return []
+    right = {name: validated(study, agreed(study, results, name, LISTED[name])) for name in ("BIP-VI", "ICP-screen")}
+    both = right["BIP-VI"] & right["ICP-screen"]
+    return [
+        f"Correct with every seed: BIP-VI ({LISTED['BIP-VI']}) {len(right['BIP-VI'])}, ICP-screen "
+        f"({LISTED['ICP-screen']}) {len(right['ICP-screen'])}, both {len(both)}. The paper has 371, 67 and 27 on the "
+        "full file."
+    ]
+
+
+def _notes_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
+    fits = results.drop_duplicates(["panel", "target", "fold", "replicate", "method"])
+    said = []
+    for note, sentence in _NOTES.items():
+        asked = fits[fits["method"].isin(fits.loc[fits["note"] == note, "method"])]
+        if len(asked):
+            said.append(sentence.format(share=f"{(asked['note'] == note).mean():.2f}"))
+    failed = fits[fits["note"].str.startswith(FAILED)]
+    for name, count in failed.groupby("method").size().items():
+        example = failed.loc[failed["method"] == name, "note"].iloc[0].removeprefix(f"{FAILED}: ")
+        said.append(f"{name} gave no result in {count} of {(fits['method'] == name).sum()} fits, first: {example}")
+    return said

@@ -1,0 +1,76 @@
+"""A sweep whose variational ascents run on a device, for many outcomes at once."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+
+from ..conditionals.gaussian_device import SharedScatter, as_device
+from ..conditionals.linear_gaussian import LinearGaussian
+from ..conditionals.registry import as_conditional
+from ..decisions.search import generator
+from ..exceptions import SettingError
+from ..inference.base import RunOptions
+from ..inference.variational.batched import Job, posteriors
+from ..inference.variational.engine import Variational
+from .fitting import Entry, Sweep, fit_outcome, model_for
+
+
+def device_engine(sweep: Sweep, device: str) -> Variational:
+    """The engine of the sweep; raise where the device cannot do what it asks for."""
+    inference = sweep.model.inference
+    engine = Variational() if inference == "vi" else inference
+    if not isinstance(engine, Variational):
+        raise SettingError(
+            f"device={device!r} does variational inference, not inference={inference!r}: use inference='vi', or "
+            "Variational(...), or leave device out."
+        )
+    conditional = as_conditional(sweep.model.conditional)
+    if not isinstance(conditional, LinearGaussian):
+        raise SettingError(
+            f"device={device!r} knows the linear Gaussian conditional only, not {conditional!r}: use "
+            "conditional='linear_gaussian', or leave device out."
+        )
+    if sweep.source.features_only:
+        names = ", ".join(sweep.source.features_only[:8])
+        raise SettingError(
+            f"device={device!r} knows features of one column only, and these have several: {names}. Exclude them, or "
+            "leave device out."
+        )
+    return engine
+
+
+def on_device(
+    sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | None
+) -> tuple[str, Generator[Entry, None, None]]:
+    """Who does the work, in words, and what is kept of each outcome; n_jobs : threads that finish it."""
+    engine = device_engine(sweep, device)
+    place = as_device(device)
+    return f"device {place}", _entries(sweep, outcomes, engine, SharedScatter(sweep.source.moments, place), n_jobs)
+
+
+def _entries(
+    sweep: Sweep, outcomes: Sequence[str], engine: Variational, shared: SharedScatter, n_jobs: int | None
+) -> Generator[Entry, None, None]:
+    jobs = (_job(sweep, outcome) for outcome in outcomes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        started = time.perf_counter()
+        for outcome, posterior in posteriors(engine, jobs, shared, n_jobs):
+            # What does not suit the device, such as an outcome that cannot be fitted at all, is fitted here.
+            entry = fit_outcome(sweep, outcome, posterior)
+            took, started = time.perf_counter() - started, time.perf_counter()
+            yield replace(entry, seconds=took)
+
+
+def _job(sweep: Sweep, outcome: str) -> Job:
+    model = model_for(sweep, outcome)
+    rng = generator(model.random_state)
+    search = model.search(rng)
+    options = RunOptions(1, copy.deepcopy(rng), False)
+    return Job(
+        outcome, lambda: search.target(sweep.source.moments_for(outcome)[0]), sweep.source.removed(outcome), options
+    )

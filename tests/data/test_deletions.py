@@ -1,0 +1,86 @@
+"""Expression in wild types and in samples where one gene is deleted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from invariance.data.deletions import Deletions
+from invariance.exceptions import DataError
+
+VALUES = np.array(
+    [[0.1, 0.2, 0.0], [-0.1, 0.0, 0.1], [-3.0, 0.5, 0.0], [0.0, 0.1, -4.0], [-2.0, 0.0, 0.3], [0.0, 0.0, 0.0]]
+)
+DELETED = (None, None, "a", "c", "a", "z")
+SAMPLES = tuple("stuvwx")
+
+
+@pytest.fixture
+def deletions() -> Deletions:
+    return Deletions(VALUES, ("a", "b", "c"), SAMPLES, DELETED)
+
+
+def test_rows_of_a_gene(deletions: Deletions) -> None:
+    for gene in ("a", "b", "c", "z", "nobody"):
+        assert deletions.deleting(gene).tolist() == [row for row, name in enumerate(DELETED) if name == gene]
+    assert deletions.values[deletions.deleting("b")].shape == (0, 3)
+    assert deletions.wild_type.tolist() == [True, True, False, False, False, False]
+    assert deletions.environments.tolist() == ["wild type"] * 2 + ["deletion"] * 4
+    assert deletions.place == {"a": 0, "b": 1, "c": 2}
+
+
+def test_choosing_keeps_rows_together(deletions: Deletions) -> None:
+    chosen = deletions.choosing(np.array([3, 0]))
+    assert chosen.samples == ("v", "s")
+    assert chosen.deleted == ("c", None)
+    np.testing.assert_array_equal(chosen.values, VALUES[[3, 0]])
+    by_mask = deletions.choosing(np.array([True, False, False, True, False, False]))
+    assert by_mask.samples == ("s", "v")
+
+
+def test_frame(deletions: Deletions) -> None:
+    frame = deletions.to_frame()
+    assert list(frame.columns) == ["a", "b", "c", "environment", "deleted"]
+    assert frame.loc["v", "c"] == -4.0
+    assert frame.loc["v", "deleted"] == "c"
+    assert frame.loc["s", "environment"] == "wild type"
+
+
+def test_share_silenced(deletions: Deletions) -> None:
+    # a is down in u and w, c in v; z is not measured
+    assert deletions.silenced == 1.0
+    shifted = Deletions(VALUES, ("a", "b", "c"), SAMPLES, (None, None, "a", "b", "c", "a"))
+    assert shifted.silenced == pytest.approx(1 / 4)
+    assert np.isnan(Deletions(VALUES[:3], ("a", "b", "c"), SAMPLES[:3], (None, None, "z")).silenced)
+
+
+def test_description(deletions: Deletions) -> None:
+    lines = deletions.describe().splitlines()
+    assert lines == [
+        "2 wild types and 4 deletions of 3 genes; 3 genes are measured.",
+        "The deleted gene, where measured, is below all wild types in 100% of the deletions.",
+        "Deleted and not measured: z.",
+        "Deleted in several samples, all of them kept: a (2).",
+    ]
+    noted = Deletions(VALUES, ("a", "b", "c"), SAMPLES, DELETED, ("From a file.",))
+    assert noted.describe().splitlines() == [*lines, "From a file."]
+    assert noted.choosing(np.arange(6)).describe().splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"genes": ("a", "b")}, "genes has 2 entries where values, of shape 6 × 3, need 3"),
+        ({"samples": SAMPLES[:5]}, "samples has 5 entries where values, of shape 6 × 3, need 6"),
+        ({"deleted": DELETED[1:]}, "deleted has 5 entries"),
+        ({"values": VALUES.ravel()}, "not 1 axes"),
+        ({"genes": ("a", "b", "a")}, "measured twice: 'a'"),
+        ({"values": np.where(VALUES == 0.5, np.nan, VALUES)}, "1 values .* gene 'b' in sample 'u'"),
+        ({"deleted": (None,) * 6}, "all 6 samples are of one kind, wild type"),
+        ({"deleted": ("a",) * 6}, "all 6 samples are of one kind, deletion"),
+    ],
+)
+def test_complaints(changed: dict, message: str) -> None:
+    fields = {"values": VALUES, "genes": ("a", "b", "c"), "samples": SAMPLES, "deleted": DELETED}
+    with pytest.raises(DataError, match=message):
+        Deletions(**(fields | changed))

@@ -1,0 +1,151 @@
+"""Variational inference for many outcomes at once gives each what it would have alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from invariance import InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior, Variational
+from invariance.exceptions import EngineError
+from invariance.inference.base import RunOptions
+from invariance.inference.target import Target
+from twins import simulated
+
+torch = pytest.importorskip("torch")
+
+from invariance.conditionals.gaussian_device import SharedScatter  # noqa: E402
+from invariance.inference.variational import batched  # noqa: E402
+from invariance.inference.variational.batched import Job, posteriors  # noqa: E402
+
+ENGINE = Variational(iterations=120, pairs=6, starts=("uninformative",), fresh=300, draws=500, leading=3)
+NONE = np.zeros((0, 3, 21))
+WHERE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
+
+
+@pytest.fixture(scope="module")
+def moments() -> Moments:
+    return Moments.from_data(simulated(20, (70, 90), seed=5))
+
+
+@pytest.fixture(scope="module")
+def shared(moments: Moments) -> SharedScatter:
+    return SharedScatter(moments, WHERE)
+
+
+def job(moments: Moments, name: str, prior=None) -> Job:
+    turned = moments.with_outcome(name)
+    prior = UniformPrior(6) if prior is None else prior
+
+    def target() -> Target:
+        model = LinearGaussian().bind(turned)
+        return Target(model, prior.bind(turned.feature_names, model.largest_size))
+
+    seed = moments.columns.index(name)
+    return Job(name, target, NONE, RunOptions(rng=np.random.default_rng(seed), progress=False))
+
+
+def found(moments: Moments, shared: SharedScatter, n: int = 5, engine: Variational = ENGINE, n_jobs=None, prior=None):
+    jobs = [job(moments, name, prior) for name in moments.columns[:n]]
+    return dict(posteriors(engine, jobs, shared, n_jobs))
+
+
+def same(one, two) -> bool:
+    """To the last bit on a CUDA device. On a processor the last bit of σ depends on where in memory a number lies."""
+    error = 0.0 if WHERE.type == "cuda" else 1e-8
+    return all(
+        np.allclose(one[name].inclusion, two[name].inclusion, rtol=0.0, atol=error)
+        and abs(one[name].elbo - two[name].elbo) <= error
+        for name in two
+    )
+
+
+def test_neither_batches_nor_threads_matter(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = found(moments, shared)
+    assert list(together) == list(moments.columns[:5])
+    assert same(together, found(moments, shared, n_jobs=2))
+    monkeypatch.setattr(batched, "LARGEST_BATCH", 2)
+    assert same(together, found(moments, shared))
+    assert same(together, found(moments, shared, 1))
+
+
+def test_a_batch_that_is_too_large_is_halved(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    together, sizes, climb = found(moments, shared), [], batched.climb_together
+
+    def short_of_memory(engine, starts, where):
+        sizes.append(len(starts))
+        if len(starts) > 2:
+            raise torch.OutOfMemoryError("full")
+        return climb(engine, starts, where)
+
+    monkeypatch.setattr(batched, "climb_together", short_of_memory)
+    assert same(together, found(moments, shared))
+    assert sizes == [5, 2, 3, 1, 2]
+
+
+def test_one_outcome_that_is_too_large_is_named(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(engine, starts, where):
+        raise torch.OutOfMemoryError("full")
+
+    monkeypatch.setattr(batched, "climb_together", full)
+    with pytest.raises(EngineError, match=r"too little memory for one outcome \(x0\)"):
+        found(moments, shared)
+
+
+def test_it_comes_to_what_the_processor_comes_to(moments, shared) -> None:
+    """Other random numbers, the same algorithm: the ELBOs agree within their errors."""
+    engine = Variational(iterations=600, pairs=10, starts=("uninformative",), fresh=2000)
+    for name, posterior in found(moments, shared, 3, engine).items():
+        own = job(moments, name)
+        alone = engine.run(own.target(), own.options)
+        errors = [one.diagnostics["elbo_error"] for one in (posterior, alone)]
+        assert posterior.elbo == pytest.approx(alone.elbo, abs=0.3 + 4.0 * sum(errors))
+        np.testing.assert_allclose(posterior.inclusion, alone.inclusion, atol=0.35)
+
+
+def test_forced_and_excluded_features(moments, shared) -> None:
+    prior = InclusionPrior({"x7": 1.0, "x8": 0.0, "x9": 0.3}, max_size=6)
+    for posterior in found(moments, shared, 2, prior=prior).values():
+        inclusion = dict(zip(posterior.feature_names, posterior.inclusion, strict=True))
+        assert inclusion["x7"] == 1.0
+        assert inclusion["x8"] == 0.0
+        assert 0.0 < inclusion["x9"] < 1.0
+
+
+def test_several_starts_and_patience(moments, shared) -> None:
+    engine = Variational(
+        iterations=300, pairs=4, starts=("uninformative", "searched"), patience=60, fresh=200, draws=300
+    )
+    for posterior in found(moments, shared, 2, engine).values():
+        traces = posterior.diagnostics["trace"]
+        assert set(traces) == {"uninformative", "searched"}
+        for trace in traces.values():
+            assert len(trace["elbo"]) % 50 == 0
+            assert len(trace["elbo"]) - 1 - int(np.argmax(trace["elbo"])) <= 60 + 50
+
+
+def test_what_the_device_cannot_score_is_done_here() -> None:
+    """Copies: a draw with both is undecidable from moments, where the processor leaves one out at a cost."""
+    data = simulated(19, (70, 90), seed=5)
+    X = np.column_stack([data.X, data.X[:, 0]])
+    names = [f"x{j}" for j in range(20)]
+    copies = Moments.from_data(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=names))
+    own = job(copies, "y")
+    ((_, posterior),) = posteriors(ENGINE, [job(copies, "y")], SharedScatter(copies, WHERE))
+    assert posterior is not None
+    alone = ENGINE.run(own.target(), own.options)
+    np.testing.assert_allclose(posterior.inclusion, alone.inclusion, atol=0.5)
+    assert any("outside the support" in note for note in posterior.notes)
+
+
+def test_a_job_without_a_target_is_left_to_others(moments, shared) -> None:
+    from invariance.exceptions import DataError
+
+    def none() -> Target:
+        raise DataError("constant")
+
+    broken = Job("x0", none, NONE, RunOptions(progress=False))
+    assert list(posteriors(ENGINE, [broken], shared)) == [("x0", None)]
+    fewer = moments.of_columns((*moments.columns[:9], moments.outcome_name))
+    assert list(posteriors(ENGINE, [job(fewer, "x0")], shared)) == [("x0", None)]

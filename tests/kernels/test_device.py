@@ -1,0 +1,285 @@
+"""The torch twins against the compiled kernels and plain Python; the fused ones where there is a CUDA device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariance import LinearGaussian, Moments, MultiEnvironmentData
+from invariance.kernels.mean_field import Objective, make_step
+from invariance.kernels.mean_field import draw_pairs as draw_on_host
+from twins import simulated
+
+torch = pytest.importorskip("torch")
+
+from invariance.conditionals.gaussian_device import OutcomeArrays, SharedScatter  # noqa: E402
+from invariance.kernels.device import draws_torch, shares_torch  # noqa: E402
+from invariance.kernels.device.ascent import Objectives, State, Stretch, ascend  # noqa: E402
+from invariance.kernels.device.draws_torch import draw_pairs, listed, uniforms  # noqa: E402
+from invariance.kernels.device.leading import Leaders, with_prior_and_entropy  # noqa: E402
+from invariance.kernels.device.scoring import log_ratios  # noqa: E402
+
+CPU = torch.device("cpu")
+HAS_CUDA = torch.cuda.is_available()
+
+
+def model_of(p: int, counts: tuple[int, ...], seed: int = 0, prediction: float = 0.0):
+    return LinearGaussian(prediction=prediction).bind(Moments.from_data(simulated(p, counts, seed=seed)))
+
+
+def problem_of(*models, removed=None, device=CPU):
+    shared = SharedScatter(models[0].moments, device)
+    d = len(models[0].moments.columns)
+    none = np.zeros((0, len(models[0].moments.group_counts), d))
+    removed = [none] * len(models) if removed is None else removed
+    return shared.problem([OutcomeArrays.of(model, rows) for model, rows in zip(models, removed, strict=True)])
+
+
+def on_device(problem, model, masks) -> np.ndarray:
+    chosen = torch.zeros((len(masks), problem.scatter.shape[1]), dtype=torch.bool, device=problem.device)
+    chosen[:, torch.as_tensor(model.moments.feature_columns)] = torch.as_tensor(masks)
+    room = max(int(masks.sum(axis=1).max()), 1)
+    return log_ratios(problem, listed(chosen, len(masks), room)).cpu().numpy()
+
+
+def random_masks(p: int, n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.random((n, p)) < rng.random((n, 1))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 1000), st.sampled_from([0.0, 0.1]))
+def test_scores_are_those_of_the_processor(p: int, seed: int, prediction: float) -> None:
+    model = model_of(p, (60, 75, 90), seed, prediction)
+    masks = random_masks(p, 30, seed)
+    found = on_device(problem_of(model), model, masks)
+    np.testing.assert_allclose(found, model.log_ratio_many(masks), rtol=0, atol=1e-8)
+
+
+def test_outcomes_that_share_moments_are_scored_together() -> None:
+    moments = model_of(12, (60, 75)).moments
+    models = [LinearGaussian().bind(moments.with_outcome(name)) for name in moments.columns[:4]]
+    problem = problem_of(*models)
+    masks = random_masks(12, 8, 3)
+    subsets = []
+    for model in models:
+        chosen = np.zeros((8, 13), bool)
+        chosen[:, model.moments.feature_columns] = masks
+        subsets.append(chosen)
+    found = log_ratios(problem, listed(torch.as_tensor(np.vstack(subsets)), 8, 12)).numpy()
+    known = np.concatenate([model.log_ratio_many(masks) for model in models])
+    np.testing.assert_allclose(found, known, rtol=0, atol=1e-8)
+
+
+def with_removed(n_removed: int):
+    """A model without the first rows of its second environment, and what takes them out of the moments of all."""
+    from invariance.sweeps.source import Source
+
+    data = simulated(10, (40, 50), seed=4)
+    rows = tuple(np.flatnonzero(data.environment_index == 1)[:n_removed].tolist())
+    moments = Moments.from_data(data)
+    source = Source(moments, data, {moments.outcome_name: rows})
+    return moments, source, LinearGaussian().bind(source.moments_for(moments.outcome_name)[0])
+
+
+@pytest.mark.parametrize("n_removed", [1, 3])
+def test_rows_leave_by_products(n_removed: int) -> None:
+    moments, source, model = with_removed(n_removed)
+    removed = source.removed(moments.outcome_name)
+    assert removed.shape == (n_removed, 3, 11)
+    shared = SharedScatter(moments, CPU)
+    assert shared.suits(model, removed)
+    assert not shared.suits(model, removed[:0])
+    masks = random_masks(10, 40, 1)
+    found = on_device(shared.problem([OutcomeArrays.of(model, removed)]), model, masks)
+    np.testing.assert_allclose(found, model.log_ratio_many(masks), rtol=0, atol=1e-8)
+
+
+def test_columns_that_are_constant_somewhere_and_copies() -> None:
+    data = simulated(6, (40, 50), seed=2)
+    X = data.X.copy()
+    X[data.environment_index == 0, 1] = 7.0
+    X[:, 4] = 2.0 * X[:, 3]
+    model = LinearGaussian().bind(
+        Moments.from_data(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    )
+    masks = random_masks(6, 60, 0)
+    both = masks[:, 3] & masks[:, 4]
+    found = on_device(problem_of(model), model, masks)
+    assert both.any()
+    assert np.isnan(found[both]).all()
+    np.testing.assert_allclose(found[~both], model.log_ratio_many(masks[~both]), rtol=0, atol=1e-8)
+
+
+def test_larger_subsets_than_there_is_room_for_have_no_value() -> None:
+    model = model_of(6, (40, 50))
+    chosen = torch.ones((1, 7), dtype=torch.bool)
+    chosen[0, model.moments.outcome] = False
+    assert torch.isnan(log_ratios(problem_of(model), listed(chosen, 1, 5))).all()
+    assert not torch.isnan(log_ratios(problem_of(model), listed(chosen, 1, 6))).any()
+
+
+def splitmix64(seed: int, place: int) -> float:
+    """Number `place`, from 0 on, of the generator by Steele, Lea & Flood (2014), in whole numbers."""
+    word = (1 << 64) - 1
+    z = (seed + (place + 1) * 0x9E3779B97F4A7C15) & word
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & word
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & word
+    return ((z ^ (z >> 31)) >> 11) / (1 << 53)
+
+
+@given(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(0, 1 << 40))
+def test_random_numbers_are_those_of_splitmix64(seed: int, first: int) -> None:
+    found = uniforms(torch.tensor([seed]), first, 5)[0].tolist()
+    assert found == [splitmix64(seed, first + i) for i in range(5)]
+
+
+def test_draws_are_coupled_and_listed() -> None:
+    rng = np.random.default_rng(0)
+    inclusion, direction = rng.random((2, 9)), rng.normal(size=(2, 9))
+    inclusion[0, 0], inclusion[1, 1] = 0.0, 1.0
+    seeds, step, pairs, room = np.array([5, -9]), 3, 4, 6
+    found = draw_pairs(*map(torch.as_tensor, (inclusion, direction, seeds)), step, pairs, room)
+    s = 0
+    for b in range(2):
+        for m in range(pairs):
+            u = np.array([splitmix64(int(seeds[b]), (step * pairs + m) * 9 + j) for j in range(9)])
+            first, second = u > 1.0 - inclusion[b], u < inclusion[b]
+            signs = first.astype(int) - second
+            assert found.signs[b, m].tolist() == signs.tolist()
+            assert float(found.slopes[b, m]) == pytest.approx(signs @ direction[b], abs=1e-12)
+            for mask in (first, second):
+                assert int(found.subsets.owner[s]) == b
+                assert int(found.subsets.size[s]) == mask.sum()
+                kept = min(int(mask.sum()), room)
+                assert found.subsets.members[s, :kept].tolist() == np.flatnonzero(mask)[:room].tolist()
+                s += 1
+
+
+def objectives_of(terms_odds, by_size, n_rows, infeasible) -> Objectives:
+    return Objectives(*map(torch.as_tensor, (terms_odds, by_size, n_rows)), infeasible)
+
+
+@pytest.mark.parametrize("infeasible", [np.nan, -1.0])
+def test_steps_are_those_of_the_processor(infeasible: float) -> None:
+    """Two outcomes, one feature forced in and one out, sizes limited: 25 steps with the same draws."""
+    moments = model_of(10, (40, 50), seed=3).moments
+    models = [LinearGaussian().bind(moments.with_outcome(name)) for name in moments.columns[:2]]
+    d, pairs, steps, most, forced, excluded = 11, 5, 25, 4, 4, 7
+    rng = np.random.default_rng(1)
+    logits, odds = rng.normal(-0.5, 1.0, (2, d)), np.zeros((2, d))
+    by_size = np.full((2, most + 3), -np.inf)
+    by_size[:, 1 : most + 2] = rng.normal(size=(2, most + 1))
+    free = []
+    for b, model in enumerate(models):
+        logits[b, [model.moments.outcome, excluded]] = -np.inf
+        logits[b, forced] = np.inf
+        free.append(np.flatnonzero(np.isfinite(logits[b])))
+        odds[b, free[b]] = rng.normal(size=len(free[b]))
+    seeds, n_rows = np.array([11, 12]), np.array([90.0, 90.0])
+    rates, analytic = np.linspace(2.0, 9.0, steps), rng.random((steps, 2)) < 0.5
+    state = State(
+        torch.tensor(logits), torch.zeros(2, dtype=torch.float64), torch.zeros(2, dtype=torch.bool), torch.tensor(seeds)
+    )
+    problem, objectives = problem_of(*models), objectives_of(odds, by_size, n_rows, infeasible)
+    found = ascend(problem, objectives, state, 6, rates.tolist(), torch.as_tensor(analytic), pairs)
+    assert not state.undecidable.any()
+    seen = []
+    for b, model in enumerate(models):
+        own, f = logits[b, free[b]].copy(), len(free[b])
+        objective = Objective(odds[b, free[b]], np.append(by_size[b, 1:], np.full(f, -np.inf)), most, 90.0, infeasible)
+        lowest, work = np.zeros(1), np.empty(f)
+        for t in range(steps):
+            u = uniforms(torch.tensor(seeds[b : b + 1]), (6 + t) * pairs * d, pairs * d)
+            u = u.numpy().reshape(pairs, d)[:, free[b]]
+            inclusion, draws = np.empty(f), np.empty((2 * pairs, f), dtype=bool)
+            np.testing.assert_allclose(found.logits[t, b][free[b]].numpy(), own, rtol=0, atol=1e-9)
+            draw_on_host(own, u, inclusion, draws)
+            columns = np.zeros((2 * pairs, d), dtype=bool)
+            columns[:, free[b]], columns[:, forced] = draws, True
+            values = model.log_ratio_many(columns[:, model.moments.feature_columns])
+            values[draws.sum(axis=1) > most] = np.nan
+            seen.append(np.isnan(values))
+            step = make_step(own, inclusion, draws, values, rates[t], analytic[t, b], objective, lowest, work)
+            recorded = [float(part[t, b]) for part in (found.elbo, found.error, found.feasible)]
+            np.testing.assert_allclose(recorded, step, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(state.logits[b][free[b]].numpy(), own, rtol=0, atol=1e-9)
+    assert 0.0 < np.mean(seen) < 1.0
+
+
+def test_draws_that_cannot_be_scored_are_told() -> None:
+    data = simulated(4, (40, 50), seed=2)
+    X = np.column_stack([data.X, data.X[:, 0]])
+    plain = LinearGaussian().bind(Moments.from_data(data))
+    copies = LinearGaussian().bind(
+        Moments.from_data(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    )
+    for model, expected in ((plain, False), (copies, True)):
+        d = len(model.moments.columns)
+        logits = torch.full((1, d), 2.0, dtype=torch.float64)
+        logits[0, model.moments.outcome] = -torch.inf
+        state = State(logits, torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.bool), torch.tensor([3]))
+        objectives = objectives_of(np.zeros((1, d)), np.zeros((1, d + 1)), np.array([90.0]), np.nan)
+        ascend(problem_of(model), objectives, state, 0, [1.0], torch.ones((1, 1), dtype=torch.bool), 20)
+        assert bool(state.undecidable[0]) is expected
+
+
+def test_leaders_are_the_best_iterates_and_of_equals_the_earlier() -> None:
+    rng = np.random.default_rng(0)
+    promise = rng.integers(0, 6, (20, 3)).astype(float)
+    logits = rng.normal(size=(20, 3, 2))
+    leaders = Leaders.none(3, 4, 2, CPU)
+    for first in range(0, 20, 5):
+        part = slice(first, first + 5)
+        leaders = leaders.joined(torch.as_tensor(promise[part]), first, torch.as_tensor(logits[part]))
+    for b in range(3):
+        order = sorted(range(20), key=lambda t: (-promise[t, b], t))[:4]
+        assert leaders.iteration[b].tolist() == order
+        assert leaders.promise[b].tolist() == promise[order, b].tolist()
+        np.testing.assert_array_equal(leaders.logits[b].numpy(), logits[order, b])
+
+
+def test_terms_that_are_known_exactly() -> None:
+    rng = np.random.default_rng(0)
+    logits, odds = rng.normal(size=(2, 3, 5)), rng.normal(size=(3, 5))
+    logits[:, 0, 0], logits[:, 0, 1] = np.inf, -np.inf
+    odds[0, :2] = 0.0
+    elbo = rng.normal(size=(2, 3))
+    stretch = Stretch(*map(torch.as_tensor, (elbo, elbo, elbo, logits)))
+    objectives = objectives_of(odds, np.zeros((3, 7)), np.ones(3), np.nan)
+    found = with_prior_and_entropy(objectives, stretch, torch.tensor([0.5, 1.0, -2.0]))
+    for t in range(2):
+        for b in range(3):
+            q = 1.0 / (1.0 + np.exp(-logits[t, b]))
+            inner = (q > 0) & (q < 1)
+            entropy = -(q[inner] * np.log(q[inner]) + (1 - q[inner]) * np.log(1 - q[inner])).sum()
+            expected = elbo[t, b] + q @ odds[b] + (0.5, 1.0, -2.0)[b] + entropy
+            assert float(found[t, b]) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.skipif(not HAS_CUDA, reason="needs a CUDA device")
+@pytest.mark.parametrize("n_removed", [0, 1, 2])
+def test_fused_kernels_give_what_plain_operations_give(n_removed: int) -> None:
+    from invariance.kernels.device import draws_triton, shares_triton
+
+    device = torch.device("cuda")
+    moments, source, model = with_removed(max(n_removed, 1))
+    removed = source.removed(moments.outcome_name)
+    if n_removed == 0:
+        model, removed = LinearGaussian().bind(moments), removed[:0]
+    problem = SharedScatter(moments, device).problem([OutcomeArrays.of(model, removed)])
+    rng = np.random.default_rng(0)
+    inclusion = torch.as_tensor(rng.random((1, 11)), device=device)
+    inclusion[0, moments.outcome] = 0.0
+    direction, seeds = torch.ones_like(inclusion), torch.tensor([-3], device=device)
+    plain = draws_torch.draw_pairs(inclusion, direction, seeds, 2, 40, 8)
+    fused = draws_triton.draw_pairs(inclusion, direction, seeds, 2, 40, 8)
+    assert torch.equal(plain.signs, fused.signs)
+    assert torch.equal(plain.subsets.size, fused.subsets.size)
+    torch.testing.assert_close(plain.slopes, fused.slopes, rtol=0, atol=1e-12)
+    one, two = shares_torch.log_shares(problem, plain.subsets), shares_triton.log_shares(problem, fused.subsets)
+    torch.testing.assert_close(one, two, rtol=0, atol=1e-10, equal_nan=True)
+    assert torch.isfinite(one).any()
+    assert torch.isnan(one).any()

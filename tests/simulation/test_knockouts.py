@@ -1,0 +1,182 @@
+"""Simulated knock-outs: the network, what deletions do to it, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariance.exceptions import DataError, SettingError
+from invariance.simulation import Knockouts, knockouts
+
+SMALL = {"genes": 60, "wild_type": 40, "deletions": 50, "pairs": 3}
+
+
+def total_effects(simulated: Knockouts) -> np.ndarray:
+    """(d, d) what one unit of gene j adds to gene i over all paths, by plain algebra."""
+    weights = simulated.network.weights.toarray()
+    return np.linalg.inv(np.eye(len(weights)) - weights)
+
+
+def structural_covariance(simulated: Knockouts) -> np.ndarray:
+    network, total = simulated.network, total_effects(simulated)
+    noise = np.diag(network.deviations**2) + network.loadings @ network.loadings.T
+    return total @ noise @ total.T
+
+
+def reached_from(simulated: Knockouts, gene: int) -> set[int]:
+    """A gene and all that is downstream of it, by following edges."""
+    children, causes = simulated.network.weights.nonzero()
+    reached, front = {gene}, {gene}
+    while front:
+        front = set(children[np.isin(causes, list(front))].tolist()) - reached
+        reached |= front
+    return reached
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 80), st.floats(0, 6))
+def test_no_gene_causes_an_earlier_one(seed: int, genes: int, parents: float) -> None:
+    simulated = knockouts(genes, 3, min(genes, 5), parents=parents, pairs=0, seed=seed)
+    network = simulated.network
+    position = np.argsort(network.order)
+    children, causes = network.weights.nonzero()
+    np.testing.assert_array_equal(np.sort(network.order), np.arange(genes))
+    assert (position[causes] < position[children]).all()
+    for gene in simulated.data.genes:
+        marked = np.flatnonzero(network.weights.toarray()[simulated.data.place[gene]])
+        assert simulated.truth(gene) == tuple(simulated.data.genes[j] for j in marked)
+
+
+def test_the_order_is_not_that_of_the_columns() -> None:
+    order = knockouts(**SMALL).network.order
+    assert np.mean(np.diff(order) > 0) < 0.8
+
+
+def test_the_mean_number_of_parents_is_what_was_asked_for_and_there_are_hubs() -> None:
+    network = knockouts(3000, 5, 800, parents=2.0, pairs=0).network
+    n_parents, n_children = np.diff(network.weights.indptr), np.bincount(network.weights.indices, minlength=3000)
+    assert n_parents.mean() == pytest.approx(2.0, abs=0.15)
+    assert n_parents.var() == pytest.approx(2.0, abs=0.4)
+    assert n_children.max() > 40
+    assert 0.15 < np.mean(n_children == 0) < 0.65
+
+
+@pytest.mark.parametrize("signal", [0.3, 0.6])
+def test_parents_explain_the_share_that_was_asked_for(signal: float) -> None:
+    simulated = knockouts(400, 5, 100, pairs=0, signal=signal)
+    variances = np.diag(structural_covariance(simulated))
+    explained = 1.0 - simulated.network.deviations**2 / variances
+    has_parents = np.diff(simulated.network.weights.indptr) > 0
+    np.testing.assert_allclose(explained[~has_parents], 0.0, atol=1e-12)
+    assert np.mean(explained[has_parents]) == pytest.approx(signal, abs=0.03)
+    assert np.quantile(np.sqrt(variances), [0.02, 0.5, 0.98]) == pytest.approx([0.1, 0.2, 0.3], abs=0.03)
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.4])
+def test_wild_types_have_the_moments_of_the_network(hidden: float) -> None:
+    simulated = knockouts(30, 20_000, 10, pairs=2, hidden=hidden, seed=3)
+    values = simulated.data.values[simulated.data.wild_type]
+    expected = structural_covariance(simulated)
+    deviations = np.sqrt(np.diag(expected))
+    np.testing.assert_allclose(values.mean(axis=0) / deviations, 0.0, atol=0.04)
+    difference = (np.cov(values.T) - expected) / np.outer(deviations, deviations)
+    np.testing.assert_allclose(difference, 0.0, atol=0.05)
+
+
+def test_hidden_factors_move_genes_together_without_more_noise() -> None:
+    plain, hidden = (knockouts(50, 5, 10, parents=0.0, pairs=0, hidden=share, seed=1) for share in (0.0, 0.5))
+    assert plain.network.loadings.shape == (50, 0)
+    assert hidden.network.loadings.shape == (50, 3)
+    covariance = structural_covariance(hidden)
+    np.testing.assert_allclose(np.diag(covariance), np.diag(structural_covariance(plain)))
+    shares = (hidden.network.loadings**2).sum(axis=1) / np.diag(covariance)
+    np.testing.assert_allclose(shares, 0.5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_deletion_moves_what_is_downstream_and_nothing_else(seed: int) -> None:
+    simulated = knockouts(**SMALL, seed=seed)
+    network, total = simulated.network, total_effects(simulated)
+    genes = np.array([simulated.data.place[name] for name in simulated.data.deleted if name is not None])
+    # The same noise, with every deleted gene one unit lower.
+    high, low = (network.expression(4, genes, simulated.levels - drop, np.random.default_rng(0)) for drop in (0.0, 1.0))
+    np.testing.assert_array_equal(high[:4], low[:4])
+    np.testing.assert_array_equal(high[4 + np.arange(len(genes)), genes], simulated.levels)
+    np.testing.assert_allclose(low[4:] - high[4:], -total[:, genes].T, atol=1e-9)
+    moved = np.abs(low[4:] - high[4:]) > 1e-9
+    for gene, downstream in zip(genes, moved, strict=True):
+        assert set(np.flatnonzero(downstream)) <= reached_from(simulated, int(gene))
+
+
+def test_a_deleted_gene_no_longer_follows_its_parents() -> None:
+    simulated = knockouts(**SMALL, seed=2)
+    data = simulated.data
+    for k, name in enumerate(name for name in data.deleted if name is not None):
+        (row,) = data.deleting(name)
+        assert row == 40 + k
+        assert data.values[row, data.place[name]] == simulated.levels[k]
+        assert -6.0 <= simulated.levels[k] <= -1.0
+    assert len(set(data.deleted)) == 51
+    assert data.wild_type.sum() == 40
+
+
+def test_regulators_of_many_genes_are_deleted_more_often() -> None:
+    simulated = knockouts(1000, 5, 250, pairs=0)
+    n_children = np.bincount(simulated.network.weights.indices, minlength=1000)
+    deleted = np.isin(simulated.data.genes, [name for name in simulated.data.deleted if name])
+    assert n_children[deleted].mean() > 2.0 * n_children[~deleted].mean()
+
+
+def test_planted_pairs_move_by_many_deviations() -> None:
+    simulated = knockouts(**SMALL, seed=4)
+    data, deviations = simulated.data, np.sqrt(np.diag(structural_covariance(simulated)))
+    assert len({gene for pair in simulated.pairs for gene in pair}) == 6
+    for neighbour, gene in simulated.pairs:
+        (row,) = data.deleting(neighbour)
+        assert data.values[row, data.place[neighbour]] == -6.0
+        assert neighbour in simulated.truth(gene)
+        assert data.values[row, data.place[gene]] / deviations[data.place[gene]] < -20.0
+
+
+def test_a_seed_or_a_generator_decides_everything() -> None:
+    first, second, other = knockouts(**SMALL, seed=1), knockouts(**SMALL, seed=1), knockouts(**SMALL, seed=2)
+    np.testing.assert_array_equal(first.data.values, second.data.values)
+    assert first.data.deleted == second.data.deleted
+    assert first.pairs == second.pairs
+    assert not np.array_equal(first.data.values, other.data.values)
+    drawn = knockouts(**SMALL, seed=np.random.default_rng(1))
+    np.testing.assert_array_equal(drawn.data.values, first.data.values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"genes": 1}, "genes=1 must be a whole number from 2 on"),
+        ({"genes": 60.0}, "genes=60.0 must be a whole number"),
+        ({"wild_type": 0}, "wild_type=0 must be a whole number from 1 on"),
+        ({"deletions": 0}, "deletions=0 must be a whole number from 1 on"),
+        ({"deletions": 61}, "deletions=61 must be at most genes=60"),
+        ({"pairs": -1}, "pairs=-1 must be a whole number from 0 on"),
+        ({"pairs": 7}, "pairs=7 must be at most 6 with genes=60 and deletions=50"),
+        ({"deletions": 2}, "pairs=3 must be at most 2 with genes=60 and deletions=2"),
+        ({"parents": -0.1}, "parents=-0.1 must be a number from 0 on"),
+        ({"parents": np.nan}, "parents=nan must be a number from 0 on"),
+        ({"signal": 1.0}, "signal=1.0 must be at least 0 and less than 1"),
+        ({"hidden": -0.5}, "hidden=-0.5 must be at least 0 and less than 1"),
+    ],
+)
+def test_impossible_settings_are_refused(changes: dict[str, float], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        knockouts(**(SMALL | changes))
+
+
+def test_the_most_pairs_are_possible() -> None:
+    assert len(knockouts(**(SMALL | {"pairs": 6})).pairs) == 6
+
+
+def test_a_gene_that_is_not_there_is_named() -> None:
+    with pytest.raises(DataError, match="there is no gene 'YMR104C': they are 'g01' to 'g60'"):
+        knockouts(**SMALL).truth("YMR104C")

@@ -1,0 +1,89 @@
+"""Sweeps whose ascents run on a device; without one, the same operations on the processor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from invariance import BIP, UniformPrior, Variational, sweep
+from invariance.exceptions import SettingError
+
+torch = pytest.importorskip("torch")
+
+WHERE = "cuda" if torch.cuda.is_available() else "cpu"
+ENGINE = Variational(iterations=150, pairs=6, starts=("uninformative",), fresh=200, draws=300)
+MODEL = BIP(prior=UniformPrior(4), inference=ENGINE, select="threshold")
+
+
+def table(n: int = 90, seed: int = 0) -> pd.DataFrame:
+    """20 columns in two environments; c follows a and b, and single rows of the second perturb c and d."""
+    rng = np.random.default_rng(seed)
+    site = np.repeat(["one", "two"], n)
+    frame = pd.DataFrame(rng.normal(size=(2 * n, 20)), columns=list("abcdefghijklmnopqrst"))
+    frame["a"] += 3.0 * (site == "two") * rng.normal(size=2 * n)
+    frame["c"] = 2.0 * frame["a"] - 1.5 * frame["b"] + 0.4 * rng.normal(size=2 * n)
+    hit = np.full(2 * n, None, dtype=object)
+    hit[n + 3], hit[n + 4] = "c", "d"
+    frame.loc[n + 3, "c"] = 25.0
+    return frame.assign(site=site, hit=hit)
+
+
+def swept(model: BIP = MODEL, **settings) -> pd.DataFrame:
+    arguments = {"environment": "site", "perturbed": "hit", "outcomes": ["a", "c", "d"], "device": WHERE} | settings
+    return sweep(table(), model, progress=False, **arguments)
+
+
+def test_what_perturbs_an_outcome_is_not_used_for_it() -> None:
+    found = swept(top=None)
+    assert set(found.outcome) == {"a", "c", "d"}
+    chosen = found[(found.outcome == "c") & found.selected]
+    assert "a" in set(chosen.feature)
+    spoiled = swept(top=None, perturbed=None)
+    other = spoiled[spoiled.outcome == "c"].set_index("feature").inclusion
+    assert not np.allclose(other, found[found.outcome == "c"].set_index("feature").inclusion[other.index], atol=0.02)
+    unperturbed = spoiled[spoiled.outcome == "a"].inclusion.to_numpy()
+    np.testing.assert_allclose(found[found.outcome == "a"].inclusion.to_numpy(), unperturbed, atol=1e-8)
+
+
+def test_other_outcomes_and_threads_do_not_matter() -> None:
+    one, two = swept(), swept(outcomes=["c"], n_jobs=2)
+    own = one[one.outcome == "c"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(own.drop(columns="seconds"), two.drop(columns="seconds"), atol=1e-8)
+
+
+def test_an_outcome_that_cannot_be_fitted_says_why_and_the_others_go_on() -> None:
+    frame = table()
+    frame.loc[frame.site == "one", "e"] = 1.0
+    found = sweep(frame, MODEL, environment="site", exclude=["hit"], outcomes=["e", "a"], device=WHERE, progress=False)
+    assert "constant" in found[found.outcome == "e"].verdict.iloc[0]
+    assert found[found.outcome == "a"].inclusion.notna().all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model": BIP(inference="tempering")}, "does variational inference, not inference='tempering'"),
+        ({"model": BIP("bayesian_linear_gaussian", inference="vi")}, "knows the linear Gaussian conditional only"),
+        ({"device": "gpu7"}, "device='gpu7' is not known: use 'cuda'"),
+        ({"device": "cuda:99"}, "device='cuda:99' is not there: torch .* sees"),
+        ({"dask": "tcp://127.0.0.1:1"}, "device= is for this machine and dask= for a cluster"),
+    ],
+)
+def test_settings_that_a_device_cannot_follow(settings, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        swept(**settings)
+
+
+def test_features_of_several_columns() -> None:
+    frame = table().assign(kind=np.tile(["u", "v", "w"], 60))
+    with pytest.raises(SettingError, match=r"knows features of one column only, and these have several: kind"):
+        sweep(frame, MODEL, environment="site", exclude=["hit"], device=WHERE, progress=False)
+
+
+def test_results_of_a_device_are_not_mixed_with_others(tmp_path) -> None:
+    from invariance.exceptions import InvarianceError
+
+    swept(out=tmp_path / "sweep")
+    with pytest.raises(InvarianceError, match="device"):
+        swept(out=tmp_path / "sweep", device=None)

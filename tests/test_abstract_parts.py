@@ -1,0 +1,11 @@
+"""Base classes say what a subclass must answer."""
+
+from __future__ import annotations
+
+from invariance.conditionals.gaussian import GaussianModel
+from invariance.estimators.intervals import IntervalRegressor
+
+
+def test_what_a_subclass_must_answer_is_asked_for_when_it_is_made() -> None:
+    assert GaussianModel.__abstractmethods__ >= {"residuals"}
+    assert IntervalRegressor.__abstractmethods__ >= {"_predictor", "_new_environments"}
