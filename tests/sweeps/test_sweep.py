@@ -370,6 +370,14 @@ def test_memory_is_stated(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_a_large_table_is_announced(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("invariance.sweeps.sweep._MANY_ROWS", 19)
+    sweep(table(), environment="site", top=None, progress=True)
+    assert "All features are kept: a table of 20 rows, which takes about 0.0 GB." in capsys.readouterr().err
+    sweep(table(), environment="site", progress=True)
+    assert "All features" not in capsys.readouterr().err
+
+
 def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 700)
     with pytest.raises(DataError, match="second moments of 5 columns in 2 environments take 1 kB"):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LARGEST_SUBSET = 20
+_MANY_ROWS, _ROW_BYTES = 1_000_000, 250
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +158,7 @@ def run_sweep(
     started = time.perf_counter()
     with store.open() as done:
         left = [name for name in wanted if name not in done]
-        for sentence in _announcements(source, wanted, left, processes):
+        for sentence in _announcements(task, wanted, left, processes):
             announce(sentence)
         workers, entries = _workers(task, left, processes, dask, device)
         begun = time.perf_counter()
@@ -250,9 +251,14 @@ def _identity(reading: Reading, task: Sweep, device: str | None) -> dict[str, An
     return {"sweep": __version__, **settings, "seed": task.seed, "top": task.top, **reading.identity}
 
 
-def _announcements(source: Source, wanted: list[str], left: list[str], processes: int) -> Iterator[str]:
+def _announcements(task: Sweep, wanted: list[str], left: list[str], processes: int) -> Iterator[str]:
+    source = task.source
     before = f", of which {len(wanted) - len(left):,} are there already" if len(left) < len(wanted) else ""
     yield f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. {memory_words(source, processes)}"
+    n_rows = len(wanted) * source.moments.n_features
+    if task.top is None and n_rows > _MANY_ROWS:
+        size = f"{n_rows * _ROW_BYTES / 1e9:.1f} GB"
+        yield f"All features are kept: a table of {n_rows:,} rows, which takes about {size}."
     if source.features_only:
         names = ", ".join(source.features_only[:8])
         yield f"Features only, and no outcomes, because they are levels or several columns: {names}."
