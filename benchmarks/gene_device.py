@@ -134,7 +134,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for part in ("--vi", "--plain", "--tempering", "--flips"):
         parser.add_argument(part, action="store_true")
-    parser.add_argument("--targets", type=int, default=128)
+    parser.add_argument("--targets", type=int, default=512)
     parser.add_argument("--iterations", type=int, default=PUBLISHED)
     parser.add_argument("--jobs", type=int, default=16)
     choices = parser.parse_args()
