@@ -203,7 +203,7 @@ def _check(
         raise SettingError(f"deletions={deletions} must be at most genes={genes}: no gene is deleted twice.")
     most_pairs = min(deletions, (genes - _n_regulators(genes)) // 2)
     if pairs > most_pairs:
-        raise SettingError(f"pairs={pairs} must be at most {most_pairs} with genes={genes} and deletions={deletions}.")
+        raise SettingError(f"pairs={pairs} must be at most {most_pairs} for {genes} genes and {deletions} deletions.")
     if not 0.0 <= parents < np.inf:
         raise SettingError(f"parents={parents!r} must be a number from 0 on.")
     for name, share in (("signal", signal), ("hidden", hidden)):
