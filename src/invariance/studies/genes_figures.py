@@ -50,8 +50,8 @@ def pictures_of(study: Genes, results: pd.DataFrame) -> list[Picture]:
                 Picture(
                     "validation",
                     f"{profile.target} against genes of its profile: wild types (×), deletions of others (●) and "
-                    "the deletion of the gene itself (★), which the fit did not see. Dashed: the 1% and 99% quantiles of "
-                    "wild types. A star outside both pairs of lines validates the gene.",
+                    "the deletion of the gene itself (★), which the fit did not see. Dashed: the 1% and 99% quantiles "
+                    "of wild types. A star outside both pairs of lines validates the gene.",
                     scatter_figure(study.effects(profile.panel), profile.target, genes),
                 )
             )
