@@ -14,8 +14,9 @@ from scipy.stats import hypergeom
 
 from invariance.baselines import EILLS, ICP, HiddenICP
 from invariance.exceptions import DataError, EngineError, StudyError
-from invariance.screening.lasso import cross_validated_lasso
+from invariance.screening.lasso import LassoFit, cross_validated_lasso
 from invariance.screening.lasso_screen import LassoScreen, screening_of
+from invariance.simulation import flat
 from invariance.studies import genes, genes_source, make_study
 from invariance.studies.base import Cell
 from invariance.studies.genes import Genes
@@ -274,6 +275,17 @@ def test_levels_at_which_icp_accepts_nothing_select_nothing(training: Training) 
         np.testing.assert_array_equal(found[i], screened(shifted, model))
         outcomes.append(model.outcome_)
     assert outcomes == ["selected", "selected", "selected", "rejected", "rejected"]
+
+
+def test_levels_of_hidden_icp() -> None:
+    rng = np.random.default_rng(2)
+    data = flat(2, rng).sample(60, rng)
+    training = Training(data, 0, 10)
+    training.__dict__["lasso"] = Timed(LassoFit(np.ones(10), 0.0), 0.0)  # everything passes the screen
+    found = GENE_METHODS["Hidden-ICP-screen"].answer(training).value.selected
+    expected = [HiddenICP(alpha=alpha).fit_data(data).support_ for alpha in LEVELS]
+    np.testing.assert_array_equal(found, expected)
+    assert found.sum(axis=1).tolist() == [0, 0, 0, 1, 1]
 
 
 def test_the_screen_is_that_of_the_shared_lasso(training: Training) -> None:
