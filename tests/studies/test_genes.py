@@ -502,12 +502,12 @@ def test_a_null_result_is_called_one(on) -> None:
     }
     null = [{**about, "fold": fold, "replicate": 0, "seconds": 1.0, **counts, "correct": 2} for fold in range(5)]
     said = " ".join(study.reading(pd.DataFrame(null)))
-    assert "A null result: 0 of 1 settings are above that range, where about 0.0 would be by chance." in said
+    assert "A null result: 0 of 1 settings are above the 95% range of random predictions, where about 0.0 would" in said
     found = [row | {"correct": 4, "note": "failed: at once"} for row in null]
     said = " ".join(study.reading(pd.DataFrame(found)))
     assert "null" not in said
-    assert "Precision above chance (95% range of random predictions): Lasso 5 folds 0.444 (recall 1.000)" in said
-    assert "1 of 1 settings are above that range" in said
+    assert "Precision above chance: Lasso 5 folds 0.444 (recall 1.000)" in said
+    assert "1 of 1 settings are above the 95% range" in said
     assert "Lasso gave no result in 5 of 5 fits, first: at once" in said
 
 
