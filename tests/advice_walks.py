@@ -50,6 +50,13 @@ PYTHON = (
         "sweep(table, environment='site', REMEDY)",
     ),
     Walk(
+        "samples of the gene study",
+        "make_study('genes')",
+        r"simulated=600",
+        "make_study('genes', REMEDY)",
+        "from invariance.studies import make_study",
+    ),
+    Walk(
         "a regressor and an average",
         "BIP(predict_with='average', regressor=LinearRegression()).fit_data(data)",
         r"predict_with='selected'",
@@ -583,6 +590,7 @@ IN_WORDS = (
     "cannot read {}: write a name, or name(key=value",
     "a setting is written key=value",
     "is fixed: leave --strength out",
+    "simulate a network with --simulated 600",  # tests/studies/test_cli_studies.py, with fewer genes
     "leave --delta and --tau out",
     "is constant and no feature: leave it out of --subset",
     "--threshold is for --select threshold",  # walked in a shell

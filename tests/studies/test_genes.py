@@ -14,8 +14,9 @@ from scipy.stats import hypergeom
 
 from invariance.baselines import EILLS, ICP, HiddenICP
 from invariance.exceptions import DataError, EngineError, StudyError
-from invariance.screening.lasso import cross_validated_lasso
+from invariance.screening.lasso import LassoFit, cross_validated_lasso
 from invariance.screening.lasso_screen import LassoScreen, screening_of
+from invariance.simulation import flat
 from invariance.studies import genes, genes_source, make_study
 from invariance.studies.base import Cell
 from invariance.studies.genes import Genes
@@ -276,6 +277,17 @@ def test_levels_at_which_icp_accepts_nothing_select_nothing(training: Training) 
     assert outcomes == ["selected", "selected", "selected", "rejected", "rejected"]
 
 
+def test_levels_of_hidden_icp() -> None:
+    rng = np.random.default_rng(2)
+    data = flat(2, rng).sample(60, rng)
+    training = Training(data, 0, 10)
+    training.__dict__["lasso"] = Timed(LassoFit(np.ones(10), 0.0), 0.0)  # everything passes the screen
+    found = GENE_METHODS["Hidden-ICP-screen"].answer(training).value.selected
+    expected = [HiddenICP(alpha=alpha).fit_data(data).support_ for alpha in LEVELS]
+    np.testing.assert_array_equal(found, expected)
+    assert found.sum(axis=1).tolist() == [0, 0, 0, 1, 1]
+
+
 def test_the_screen_is_that_of_the_shared_lasso(training: Training) -> None:
     data = training.data
     shared = screening_of(data, cross_validated_lasso(data, 5, random_state=3), 4)
@@ -490,12 +502,12 @@ def test_a_null_result_is_called_one(on) -> None:
     }
     null = [{**about, "fold": fold, "replicate": 0, "seconds": 1.0, **counts, "correct": 2} for fold in range(5)]
     said = " ".join(study.reading(pd.DataFrame(null)))
-    assert "A null result: 0 of 1 settings are above that range, where about 0.0 would be by chance." in said
+    assert "A null result: 0 of 1 settings are above the 95% range of random predictions, where about 0.0 would" in said
     found = [row | {"correct": 4, "note": "failed: at once"} for row in null]
     said = " ".join(study.reading(pd.DataFrame(found)))
     assert "null" not in said
-    assert "Precision above chance (95% range of random predictions): Lasso 5 folds 0.444 (recall 1.000)" in said
-    assert "1 of 1 settings are above that range" in said
+    assert "Precision above chance: Lasso 5 folds 0.444 (recall 1.000)" in said
+    assert "1 of 1 settings are above the 95% range" in said
     assert "Lasso gave no result in 5 of 5 fits, first: at once" in said
 
 

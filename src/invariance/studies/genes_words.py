@@ -70,10 +70,11 @@ def _findings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
                 f"{line['method']} {line['setting']} {line['precision']:.3f} (recall {line['recall']:.3f})"
                 for line in chosen.to_dict("records")
             )
-            said.append(f"Precision {verdict} (95% range of random predictions): {listed}.")
+            said.append(f"Precision {verdict}: {listed}.")
     n_above, by_chance = int((checked["verdict"] == ABOVE).sum()), 0.025 * len(checked)
     counted = (
-        f"{n_above} of {len(checked)} settings are above that range, where about {by_chance:.1f} would be by chance"
+        f"{n_above} of {len(checked)} settings are above the 95% range of random predictions, where about "
+        f"{by_chance:.1f} would be by chance"
     )
     if n_above > round(by_chance):
         said.append(f"{counted}.")
