@@ -599,6 +599,8 @@ IN_WORDS = (
     "`reweighted` may miss it as well",
     "its inclusion probabilities count them, `reweighted` does not",
     "so do draws from sample()",
+    "is not known: use 'cuda', 'cuda:1' or 'cpu'",  # tests/sweeps/test_sweep_device.py, where torch is at hand
+    "does variational inference, not {}: use inference='vi'",  # the same
     "Start one with `dask scheduler`",  # tests/studies/test_dask_addresses.py
     "Start one with `dask worker {}`",  # tests/_tools/test_cluster.py
     "no feature was selected, so transform() returns",  # its remedy is another message's

@@ -112,7 +112,11 @@ def test_a_name_with_a_comma_is_one_outcome(example: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [
-        (["--device", "cuda"], "--device cuda needs the extra gpu, which this version is without: leave --device out."),
+        (
+            ["--device", "cuda"],
+            "--device cuda does variational inference, not --inference auto: use --inference vi, or leave --device",
+        ),
+        (["--device", "cuda", "--dask", "tcp://x:1"], "--device is for this machine and --dask for a cluster"),
         (["--jobs", "2", "--dask", "tcp://x:1"], "--jobs is for this machine and --dask for a cluster"),
         (["--perturbed", "hospitals"], "perturbed column 'hospitals' is not in the table; did you mean 'hospital'?"),
         (["--select", "best"], "select='best' is not known"),

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, UniformPrior, Variational, sweep
-from invariance.exceptions import SettingError
+from invariance import BIP, Tempering, UniformPrior, Variational, sweep
+from invariance.exceptions import DataWarning, SettingError
 
 torch = pytest.importorskip("torch")
 
@@ -29,9 +29,9 @@ def table(n: int = 90, seed: int = 0) -> pd.DataFrame:
     return frame.assign(site=site, hit=hit)
 
 
-def swept(model: BIP = MODEL, **settings) -> pd.DataFrame:
+def swept(model: BIP = MODEL, frame: pd.DataFrame | None = None, **settings) -> pd.DataFrame:
     arguments = {"environment": "site", "perturbed": "hit", "outcomes": ["a", "c", "d"], "device": WHERE} | settings
-    return sweep(table(), model, progress=False, **arguments)
+    return sweep(table() if frame is None else frame, model, progress=False, **arguments)
 
 
 def test_what_perturbs_an_outcome_is_not_used_for_it() -> None:
@@ -55,7 +55,8 @@ def test_other_outcomes_and_threads_do_not_matter() -> None:
 def test_an_outcome_that_cannot_be_fitted_says_why_and_the_others_go_on() -> None:
     frame = table()
     frame.loc[frame.site == "one", "e"] = 1.0
-    found = sweep(frame, MODEL, environment="site", exclude=["hit"], outcomes=["e", "a"], device=WHERE, progress=False)
+    with pytest.warns(DataWarning, match="1 of 2 outcomes could not be fitted, and their verdict says why: 'e'"):
+        found = swept(frame=frame, outcomes=["e", "a"])
     assert "constant" in found[found.outcome == "e"].verdict.iloc[0]
     assert found[found.outcome == "a"].inclusion.notna().all()
 
@@ -63,6 +64,7 @@ def test_an_outcome_that_cannot_be_fitted_says_why_and_the_others_go_on() -> Non
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"model": BIP(inference=Tempering())}, "does variational inference, not Tempering: use inference='vi'"),
         ({"model": BIP(inference="tempering")}, "does variational inference, not inference='tempering'"),
         ({"model": BIP("bayesian_linear_gaussian", inference="vi")}, "knows the linear Gaussian conditional only"),
         ({"device": "gpu7"}, "device='gpu7' is not known: use 'cuda'"),

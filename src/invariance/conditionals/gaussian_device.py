@@ -29,7 +29,7 @@ def as_device(name: str) -> torch.device:
         import torch
     except ImportError:
         raise SettingError(
-            f"device={name!r} needs PyTorch: install it with pip install 'invariance[gpu]', or leave device out."
+            f"device={name!r} needs PyTorch: install it with pip install 'invariance[gpu]', or leave device= out."
         ) from None
     try:
         device = torch.device(name)

@@ -14,41 +14,50 @@ from ..conditionals.linear_gaussian import LinearGaussian
 from ..conditionals.registry import as_conditional
 from ..decisions.search import generator
 from ..exceptions import SettingError
-from ..inference.base import RunOptions
+from ..inference.base import Engine, RunOptions
 from ..inference.variational.batched import Job, each_posterior
 from ..inference.variational.engine import Variational
 from .fitting import Entry, Sweep, fit_outcome, model_for
 
 
-def device_engine(sweep: Sweep, device: str) -> Variational:
-    """The engine of the sweep; raise where the device cannot do what it asks for."""
+def check_device(sweep: Sweep, device: str) -> None:
+    """Raise where the device cannot do what the sweep asks for, or is not there."""
+    _engine(sweep, device)
+    as_device(device)
+
+
+def _engine(sweep: Sweep, device: str) -> Variational:
     inference = sweep.model.inference
     engine = Variational() if inference == "vi" else inference
     if not isinstance(engine, Variational):
         raise SettingError(
-            f"device={device!r} does variational inference, not inference={inference!r}: use inference='vi', or "
-            "Variational(...), or leave device out."
+            f"device={device!r} does variational inference, not {_text(inference)}: use inference='vi', or leave "
+            "device= out."
         )
     conditional = as_conditional(sweep.model.conditional)
     if not isinstance(conditional, LinearGaussian):
         raise SettingError(
-            f"device={device!r} knows the linear Gaussian conditional only, not {conditional!r}: use "
-            "conditional='linear_gaussian', or leave device out."
+            f"device={device!r} knows the linear Gaussian conditional only, not {conditional!r}: choose that, or leave "
+            "device= out."
         )
     if sweep.source.features_only:
         names = ", ".join(sweep.source.features_only[:8])
         raise SettingError(
             f"device={device!r} knows features of one column only, and these have several: {names}. Exclude them, or "
-            "leave device out."
+            "leave device= out."
         )
     return engine
+
+
+def _text(inference: str | Engine) -> str:
+    return f"inference={inference!r}" if isinstance(inference, str) else type(inference).__name__
 
 
 def on_device(
     sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | None
 ) -> tuple[str, Generator[Entry, None, None]]:
     """Who does the work, in words, and what is kept of each outcome; n_jobs : threads that finish it."""
-    engine = device_engine(sweep, device)
+    engine = _engine(sweep, device)
     place = as_device(device)
     return f"device {place}", _entries(sweep, outcomes, engine, SharedScatter(sweep.source.moments, place), n_jobs)
 

@@ -22,15 +22,17 @@ def check_room(data: MultiEnvironmentData, needs_rows: bool) -> None:
         )
 
 
-def memory_words(source: Source, processes: int) -> str:
+def memory_words(source: Source, processes: int, device: str | None = None) -> str:
     """What the fits take, in a sentence."""
     scatter = source.moments.scatter.nbytes
     held = scatter + (0 if source.data is None else source.data.X.nbytes)
     words = f"Second moments of {len(source.moments.columns):,} columns take {_text(held)}"
+    if device is not None:
+        words += f", and the same moments {_text(scatter)} of device {device}"
     if processes > 1:
         words += f", and as much again for the {processes} processes that share them"
     if source.perturbing:
-        words += f"; a process takes {_text(scatter)} more for an outcome that does without some rows"
+        words += f"; a {'process' if device is None else 'thread'} takes {_text(scatter)} more for an outcome that does without some rows"
     return words + "."
 
 

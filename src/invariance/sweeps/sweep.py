@@ -152,7 +152,11 @@ def run_sweep(
     source = reading.source
     wanted = _outcomes(source, outcomes)
     task = Sweep(source, model or default_model(source), _checked_top(top), _checked_seed(seed))
-    processes = 1 if dask is not None else min(n_workers(jobs), len(wanted))
+    if device is not None:
+        from .device import check_device
+
+        check_device(task, device)
+    processes = 1 if dask is not None or device is not None else min(n_workers(jobs), len(wanted))
     check_processes(source, processes)
     store = Store(folder, _identity(reading, task, device))
     started = time.perf_counter()
@@ -160,7 +164,7 @@ def run_sweep(
         left = [name for name in wanted if name not in done]
         for sentence in _announcements(task, wanted, left, processes):
             announce(sentence)
-        workers, entries = _workers(task, left, processes, dask, device)
+        workers, entries = _workers(task, left, jobs, processes, dask, device)
         begun = time.perf_counter()
         with ProgressBar("sweep", len(left), progress, "the first outcomes are fitted") as bar, closing(entries):
             for n, entry in enumerate(entries, 1):
@@ -179,13 +183,13 @@ def refuse_both(device: str | None, dask: str | None) -> None:
 
 
 def _workers(
-    task: Sweep, outcomes: Sequence[str], processes: int, dask: str | None, device: str | None
+    task: Sweep, outcomes: Sequence[str], jobs: int | None, processes: int, dask: str | None, device: str | None
 ) -> tuple[str, Generator[Entry, None, None]]:
     """Who does the work, in words, and what is kept of each outcome."""
     if device is not None:
         from .device import on_device
 
-        return on_device(task, outcomes, device, processes)
+        return on_device(task, outcomes, device, jobs)
     kept = "Finished outcomes are kept"
     return finished(fit_outcome, outcomes, shared=task, jobs=processes, dask=dask, error=SweepError, kept=kept)
 
@@ -254,7 +258,7 @@ def _identity(reading: Reading, task: Sweep, device: str | None) -> dict[str, An
 def _announcements(task: Sweep, wanted: list[str], left: list[str], processes: int) -> Iterator[str]:
     source = task.source
     before = f", of which {len(wanted) - len(left):,} are there already" if len(left) < len(wanted) else ""
-    yield f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. {memory_words(source, processes)}"
+    yield f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. {memory_words(source, processes, device)}"
     n_rows = len(wanted) * source.moments.n_features
     if task.top is None and n_rows > _MANY_ROWS:
         size = f"{n_rows * _ROW_BYTES / 1e9:.1f} GB"

@@ -81,6 +81,7 @@ _RULES: tuple[Rule, ...] = (
     (r"device='(?P<device>\w+)'", lambda match: f"--device {match['device']}"),
     (r"pass outcomes=None for all", lambda match: "leave --outcomes out"),
     (r"leave device= out", lambda match: "leave --device out"),
+    (r"device= is for this machine and dask= for", lambda match: "--device is for this machine and --dask for"),
 )
 _ANY = re.compile("|".join(f"(?P<rule_{i}>{pattern})" for i, (pattern, _) in enumerate(_RULES)))
 

@@ -123,7 +123,7 @@ def _together(engine: Variational, batch: Sequence[_Waiting], shared: SharedScat
         if len(batch) == 1:
             raise EngineError(
                 f"device {shared.device} has too little memory for one outcome ({batch[0].job.name}): {error}. Use "
-                "fewer pairs, or leave device out."
+                "fewer pairs, or leave device= out."
             ) from error
         climbs = None
     if climbs is None:
