@@ -32,7 +32,8 @@ def memory_words(source: Source, processes: int, device: str | None = None) -> s
     if processes > 1:
         words += f", and as much again for the {processes} processes that share them"
     if source.perturbing:
-        words += f"; a {'process' if device is None else 'thread'} takes {_text(scatter)} more for an outcome that does without some rows"
+        who = "process" if device is None else "thread"
+        words += f"; a {who} takes {_text(scatter)} more for an outcome that does without some rows"
     return words + "."
 
 

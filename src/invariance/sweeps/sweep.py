@@ -162,7 +162,7 @@ def run_sweep(
     started = time.perf_counter()
     with store.open() as done:
         left = [name for name in wanted if name not in done]
-        for sentence in _announcements(task, wanted, left, processes):
+        for sentence in _announcements(task, wanted, left, processes, device):
             announce(sentence)
         workers, entries = _workers(task, left, jobs, processes, dask, device)
         begun = time.perf_counter()
@@ -255,7 +255,9 @@ def _identity(reading: Reading, task: Sweep, device: str | None) -> dict[str, An
     return {"sweep": __version__, **settings, "seed": task.seed, "top": task.top, **reading.identity}
 
 
-def _announcements(task: Sweep, wanted: list[str], left: list[str], processes: int) -> Iterator[str]:
+def _announcements(
+    task: Sweep, wanted: list[str], left: list[str], processes: int, device: str | None
+) -> Iterator[str]:
     source = task.source
     before = f", of which {len(wanted) - len(left):,} are there already" if len(left) < len(wanted) else ""
     yield f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. {memory_words(source, processes, device)}"
