@@ -156,8 +156,9 @@ def run_sweep(
         from .device import check_device
 
         check_device(task, device)
-    processes = 1 if dask is not None or device is not None else min(n_workers(jobs), len(wanted))
-    check_processes(source, processes)
+    workers_here = 1 if dask is not None else min(n_workers(jobs), len(wanted))
+    check_processes(source, workers_here)
+    processes = 1 if device is not None else workers_here
     store = Store(folder, _identity(reading, task, device))
     started = time.perf_counter()
     with store.open() as done:
