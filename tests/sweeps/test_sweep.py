@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,20 @@ import polars as pl
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from invariance import BIP, BetaBinomialPrior, LassoSelection, Moments, MultiEnvironmentData, Tempering, spline, sweep
+from invariance import (
+    BIP,
+    BetaBinomialPrior,
+    LassoSelection,
+    Moments,
+    MultiEnvironmentData,
+    Tempering,
+    UniformPrior,
+    spline,
+    sweep,
+)
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
+from invariance.sweeps.fitting import Sweep, fit_outcome
+from invariance.sweeps.reading import read_source
 
 NAMES = ["a", "b", "c", "d", "e"]
 
@@ -387,3 +400,18 @@ def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 500)
     with pytest.raises(DataError, match=r"2 processes would take 1 kB more, and 0 kB are free\. Use n_jobs=1\."):
         sweep(moments, n_jobs=2)
+
+
+def test_moments_of_an_outcome_go_with_its_fit() -> None:
+    """They may be as large as those of all rows: nothing may keep them until the garbage collector comes."""
+    data = table().assign(hit=[None] * 119 + ["b"])
+    source = read_source(data, "site", None, "hit").source
+    fit = Sweep(source, BIP(prior=UniformPrior(2), inference="tempering"), 20, 0)
+    fit_outcome(fit, "b")
+    gc.collect()
+    gc.disable()
+    try:
+        assert fit_outcome(fit, "b").features
+        assert sum(isinstance(one, Moments) for one in gc.get_objects()) == 1
+    finally:
+        gc.enable()

@@ -67,10 +67,13 @@ class GaussianModel(BoundConditional):
             name = f"{name}, prediction rewarded by {self.prediction:g}"
         return Description(name, moments.outcome_name, moments.environments, moments.counts)
 
-    @cached_property
+    @property
     def untilted(self) -> GaussianModel:
-        if self.prediction == 0.0:
-            return self
+        # Not cached where it is the model itself: second moments would wait for the garbage collector.
+        return self if self.prediction == 0.0 else self._without_reward
+
+    @cached_property
+    def _without_reward(self) -> GaussianModel:
         plain = copy(self)
         plain.prediction = 0.0
         return plain
