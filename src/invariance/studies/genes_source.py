@@ -29,7 +29,7 @@ def samples_of(data: str | None, simulated: int | None, seed: int) -> tuple[Dele
         from ..simulation import knockouts
 
         deletions = max(round(simulated * DELETIONS / GENES), 1)
-        return (knockouts(simulated, WILD_TYPES, deletions, seed=seed).data,)
+        return (knockouts(simulated, WILD_TYPES, deletions, pairs=min(10, simulated // 20), seed=seed).data,)
     from ..datasets import load_yeast, load_yeast_panels
 
     assert data is not None
