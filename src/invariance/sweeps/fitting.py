@@ -15,7 +15,7 @@ from .._tools.seeds import seed_number
 from ..decisions.base import Findings
 from ..estimators.bip import BIP
 from ..inference.ready import Ready
-from ..posterior.posterior import Posterior
+from ..inference.variational.batched import Found
 from .source import Source
 
 VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")
@@ -58,10 +58,10 @@ class Entry:
         return not self.features
 
 
-def fit_outcome(sweep: Sweep, outcome: str, known: Posterior | None = None) -> Entry:
+def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Entry:
     """The same wherever and after whatever else it is done, but for the seconds. Complaints are its verdict.
 
-    known : its posterior, where it was computed before
+    known : what was computed before
     """
     started = time.perf_counter()
     with warnings.catch_warnings():
@@ -83,11 +83,13 @@ def model_for(sweep: Sweep, outcome: str) -> BIP:
     return model
 
 
-def _fitted(sweep: Sweep, outcome: str, known: Posterior | None) -> Entry:
-    moments, notes = sweep.source.moments_for(outcome)
+def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Entry:
     model = model_for(sweep, outcome)
-    if known is not None:
-        model.set_params(inference=Ready(known))
+    if known is None:
+        moments, notes = sweep.source.moments_for(outcome)
+    else:
+        moments, notes = known.moments, sweep.source.left_out(outcome)
+        model.set_params(inference=Ready(known.posterior))
     decision = model.fit_moments(moments).decision_
     common = {*sweep.source.moments.losses, *sweep.source.moments.notes}
     said = [note for note in decision.findings.posterior.notes if note not in common]

@@ -51,14 +51,18 @@ class Source:
         if not rows:
             return turned, ()
         self._check_left(outcome, rows)
-        left_out = f"{rows_text(len(rows))} that perturb{'s' * (len(rows) == 1)} {outcome!r} left out."
         try:
             for row in rows:
                 turned = self._without(turned, row)
         except DataError:
             far = "Second moments come from the remaining rows: what was left out is far from them."
-            return self._of_the_remaining(outcome, rows), (left_out, far)
-        return turned, (left_out,)
+            return self._of_the_remaining(outcome, rows), (*self.left_out(outcome), far)
+        return turned, self.left_out(outcome)
+
+    def left_out(self, outcome: str) -> tuple[str, ...]:
+        """A sentence about the rows that perturb the outcome, if there are such."""
+        rows = self.perturbing.get(outcome, ())
+        return (f"{rows_text(len(rows))} that perturb{'s' * (len(rows) == 1)} {outcome!r} left out.",) if rows else ()
 
     def removed(self, outcome: str) -> Floats:
         """(R, E + 1, d) what takes the rows that perturb the outcome out of the scatter of each environment and of the

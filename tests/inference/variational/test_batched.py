@@ -47,7 +47,7 @@ def job(moments: Moments, name: str, prior=None) -> Job:
 
 
 def posteriors(engine: Variational, jobs, shared: SharedScatter, n_jobs=None):
-    return each_posterior(engine, jobs, shared, lambda name, posterior: (name, posterior), n_jobs)
+    return each_posterior(engine, jobs, shared, lambda name, found: (name, found and found.posterior), n_jobs)
 
 
 def found(moments: Moments, shared: SharedScatter, n: int = 5, engine: Variational = ENGINE, n_jobs=None, prior=None):

@@ -16,6 +16,7 @@ from ..._tools.progress import ProgressBar
 from ...conditionals.gaussian_device import GaussianOnDevice, OutcomeArrays, SharedScatter
 from ...conditionals.gaussian_moments import GaussianFromMoments
 from ...exceptions import EngineError, InvarianceError
+from ...moments.moments import Moments
 from ...posterior.posterior import Posterior
 from ..base import RunOptions
 from ..target import Target
@@ -42,6 +43,13 @@ class Job:
     options: RunOptions
 
 
+class Found(NamedTuple):
+    """The posterior of an outcome, and the moments that it comes from."""
+
+    moments: Moments
+    posterior: Posterior
+
+
 class _Waiting(NamedTuple):
     """A job and what is kept of it while others are prepared: not its target, whose moments may be its own."""
 
@@ -62,11 +70,11 @@ def each_posterior(
     engine: Variational,
     jobs: Iterable[Job],
     shared: SharedScatter,
-    use: Callable[[str, Posterior | None], Result],
+    use: Callable[[str, Found | None], Result],
     n_jobs: int | None = None,
 ) -> Iterator[Result]:
-    """use(name, posterior) of each job, the same whatever is computed together and for any n_jobs; the posterior is
-    None where the device cannot score for the model, or where there is no target.
+    """use(name, found) of each job, the same whatever is computed together and for any n_jobs; found is None where the
+    device cannot score for the model, or where there is no target.
 
     n_jobs : threads that prepare what goes to the device, finish what comes from it, and use it
     """
@@ -140,7 +148,7 @@ def _together(engine: Variational, batch: Sequence[_Waiting], shared: SharedScat
         yield _Climbed(one, known if len(known) == len(own) else None, seconds)
 
 
-def _finished(engine: Variational, climbed: _Climbed, shared: SharedScatter) -> Posterior:
+def _finished(engine: Variational, climbed: _Climbed, shared: SharedScatter) -> Found:
     started = time.perf_counter() - climbed.seconds
     job, ready, starts = climbed.waiting
     target = job.target()
@@ -155,7 +163,7 @@ def _finished(engine: Variational, climbed: _Climbed, shared: SharedScatter) -> 
             continue
         scorer = ScoredDraws(_scored(space), len(space.free), space.max_size, engine.memory)
         fits[name] = measured(space, climbed.climbs[i], rng, engine.fresh, scorer)
-    return engine.finished(space, ready, fits, started)
+    return Found(target.model.moments, engine.finished(space, ready, fits, started))
 
 
 def _scored(space: FreeSpace) -> Callable[[Mask], Floats]:
