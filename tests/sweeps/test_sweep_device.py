@@ -89,3 +89,15 @@ def test_results_of_a_device_are_not_mixed_with_others(tmp_path) -> None:
     swept(out=tmp_path / "sweep")
     with pytest.raises(InvarianceError, match="device"):
         swept(out=tmp_path / "sweep", device=None)
+
+
+def test_rows_that_second_moments_cannot_do_without_are_left_to_the_processor() -> None:
+    frame = table()
+    frame.loc[len(frame) - 87, "c"] = 1e9
+    assert frame.hit[len(frame) - 87] == "c"
+    found = swept(frame=frame)
+    notes = found[found.outcome == "c"].notes.iloc[0]
+    assert "come from the remaining rows" in notes
+    alone = swept(frame=frame, device=None)
+    same = [part[part.outcome == "c"].set_index("feature").inclusion for part in (found, alone)]
+    np.testing.assert_allclose(same[0], same[1][same[0].index], atol=1e-12)

@@ -258,7 +258,7 @@ class Moments:
     def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
         """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.
 
-        Right to nine digits, or refused: a row that made up nearly all of a column's scatter leaves too few digits of
+        Right to ten digits, or refused: a row that made up nearly all of a column's scatter leaves too few digits of
         the other rows behind. A feature that is constant over all rows that are left is dropped, with a warning.
         """
         return without_row(self, environment, row)

@@ -13,8 +13,9 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.centring import centred_rows
 
 _EPSILON = float(np.finfo(float).eps)
-# What is left of a column's scatter when a row is removed must be known to this relative accuracy.
-_RESOLVED = 1e-9
+# What is left of a column's scatter when a row is removed must be known to this relative accuracy: far better than the
+# smallest pivot that second moments may decide by.
+_RESOLVED = 2e-11
 _ROWS_PER_BLOCK = 65_536
 # So many products at a time stay in a processor's cache between two passes over them.
 _PRODUCTS_PER_BLOCK = 131_072

@@ -29,7 +29,7 @@ def without_row(moments: Moments, environment: Hashable, row: ArrayLike) -> Mome
     if unresolved.any():
         raise DataError(
             f"without this row too little is left of the scatter of {quoted(moments.names_of(unresolved))} in "
-            f"environment {environment!r} to be known to nine digits: the row is far from the others there. "
+            f"environment {environment!r} to be known to ten digits: the row is far from the others there. "
             "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
         )
     remaining = _with_part(moments, e, left, scatter)
@@ -49,7 +49,10 @@ def of_fewer_rows(moments: Moments, became_constant: Mask) -> Moments:
 def _checked(moments: Moments, e: int, row: ArrayLike) -> Floats:
     """The row (d,); raise where it cannot be one of environment e."""
     columns, environment = moments.columns, moments.environments[e]
-    values = np.asarray(row, dtype=float)
+    try:
+        values = np.asarray(row, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError(f"a row has {len(columns)} numbers ({columns[0]!r}, …), not {row!r}.") from None
     if values.shape != (len(columns),):
         raise DataError(f"a row has {len(columns)} values ({columns[0]!r}, …), not {values.shape}.")
     missing = np.isnan(values)

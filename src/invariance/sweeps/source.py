@@ -44,20 +44,28 @@ class Source:
 
     def moments_for(self, outcome: str) -> tuple[Moments, tuple[str, ...]]:
         """Of the rows that do not perturb the outcome, and sentences about those that do."""
+        rows = self.perturbing.get(outcome, ())
+        left = self.reduced(outcome)
+        if left is not None:
+            return left, self.left_out(outcome)
+        far = "Second moments come from the remaining rows: what was left out is far from them."
+        return self._of_the_remaining(outcome, rows), (*self.left_out(outcome), far)
+
+    def reduced(self, outcome: str) -> Moments | None:
+        """Those of all rows, less those that perturb the outcome; None where that leaves too few digits."""
         if outcome in self.moments.constants:
             raise DataError(f"outcome {outcome!r} is constant: every row is {self.moments.constants[outcome]:g}.")
         turned = self.moments.with_outcome(outcome)
         rows = self.perturbing.get(outcome, ())
         if not rows:
-            return turned, ()
+            return turned
         self._check_left(outcome, rows)
         try:
             for row in rows:
                 turned = self._without(turned, row)
         except DataError:
-            far = "Second moments come from the remaining rows: what was left out is far from them."
-            return self._of_the_remaining(outcome, rows), (*self.left_out(outcome), far)
-        return turned, self.left_out(outcome)
+            return None
+        return turned
 
     def left_out(self, outcome: str) -> tuple[str, ...]:
         """A sentence about the rows that perturb the outcome, if there are such."""

@@ -13,9 +13,12 @@ from twins import simulated
 
 torch = pytest.importorskip("torch")
 
-from invariance.conditionals.gaussian_device import SharedScatter  # noqa: E402
+from invariance.conditionals.gaussian_device import GaussianOnDevice, SharedScatter  # noqa: E402
 from invariance.inference.variational import batched  # noqa: E402
 from invariance.inference.variational.batched import Job, each_posterior  # noqa: E402
+from invariance.inference.variational.device_ascent import Start, _objectives, _state, climb_together  # noqa: E402
+from invariance.kernels.device.ascent import ascend  # noqa: E402
+from invariance.kernels.device.leading import with_prior_and_entropy  # noqa: E402
 
 ENGINE = Variational(iterations=120, pairs=6, starts=("uninformative",), fresh=300, draws=500, leading=3)
 NONE = np.zeros((0, 3, 21))
@@ -153,3 +156,68 @@ def test_a_job_without_a_target_is_left_to_others(moments, shared) -> None:
     assert list(posteriors(ENGINE, [broken], shared)) == [("x0", None)]
     fewer = moments.of_columns((*moments.columns[:9], moments.outcome_name))
     assert list(posteriors(ENGINE, [job(fewer, "x0")], shared)) == [("x0", None)]
+
+
+def starts_of(moments: Moments, engine: Variational, n: int = 4, prior=None) -> list[Start]:
+    starts = []
+    for name in moments.columns[:n]:
+        waiting = batched._prepared(engine, job(moments, name, prior), SharedScatter(moments, WHERE))
+        assert isinstance(waiting, batched._Waiting)
+        starts += waiting.starts
+    return starts
+
+
+def test_a_climb_is_what_one_stretch_would_be(moments, shared) -> None:
+    """Four outcomes that stop at different times: each as if it were alone, in one stretch, with its own leaders."""
+    engine = Variational(
+        iterations=400, pairs=3, starts=("uninformative",), patience=70, leading=3, kl_analytic_probability=0.5
+    )
+    climbs = climb_together(engine, starts_of(moments, engine), shared)
+    assert len({len(climb.elbo) for climb in climbs}) > 1
+    for start, climb in zip(starts_of(moments, engine), climbs, strict=True):
+        steps = len(climb.elbo)
+        objectives = _objectives(engine, [start], 21, WHERE)
+        state = _state([start], 21, WHERE)
+        analytic = torch.as_tensor(start.analytic[:steps, None], device=WHERE)
+        rates = engine.schedule.rates(engine.iterations)[:steps].tolist()
+        stretch = ascend(shared.problem([start.arrays]), objectives, state, 0, rates, analytic, engine.pairs)
+        constant = torch.tensor([start.terms.constant], dtype=torch.float64, device=WHERE)
+        elbo = with_prior_and_entropy(objectives, stretch, constant)[:, 0].cpu().numpy()
+        error, logits = stretch.error[:, 0].cpu().numpy(), stretch.logits[:, 0].cpu().numpy()[:, start.columns]
+        np.testing.assert_allclose(climb.elbo, elbo, rtol=0, atol=1e-6)
+        promise = elbo - 2.0 * error
+        best = np.argsort(-promise, kind="stable")[:3]
+        assert [iterate.iteration for iterate in climb.leaders] == [*best, steps - 1]
+        np.testing.assert_allclose(
+            [iterate.promise for iterate in climb.leaders[:-1]], promise[best], rtol=0, atol=1e-6
+        )
+        for iterate in climb.leaders:
+            np.testing.assert_allclose(iterate.logits, logits[iterate.iteration], rtol=0, atol=1e-6)
+        ends = [t for t in range(50, 401, 50) if t - np.argmax(elbo[:t]) > 70]
+        assert steps == (ends[0] if ends else 400)
+
+
+def test_where_one_start_cannot_be_scored_none_is_taken(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Variational(iterations=50, pairs=2, starts=("uninformative", "searched"), fresh=50, draws=50)
+    waiting = batched._prepared(engine, job(moments, "x0"), shared)
+    climbs = climb_together(engine, waiting.starts, shared)
+    monkeypatch.setattr(batched, "climb_together", lambda engine, starts, where: [None, climbs[1]])
+    (climbed,) = batched._together(engine, [waiting], shared)
+    assert climbed.climbs is None
+
+
+def test_rewards_for_prediction_stay_on_a_device(moments, shared) -> None:
+    model = LinearGaussian(prediction=0.1).bind(moments)
+    masks = np.random.default_rng(0).random((30, 20)) < 0.3
+    found = GaussianOnDevice(model, shared, NONE)
+    np.testing.assert_allclose(found.log_ratio_many(masks), model.log_ratio_many(masks), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(found.untilted.log_ratio_many(masks), model.untilted.log_ratio_many(masks), atol=1e-8)
+
+
+def test_an_outcome_with_something_wrong_does_not_stop_the_others(moments, shared) -> None:
+    """Its own initial probabilities name the outcome itself."""
+    engine = Variational(iterations=50, pairs=2, initial={"x1": 0.5}, fresh=50, draws=50)
+    got = found(moments, shared, 3, engine)
+    assert got["x1"] is None
+    assert got["x0"] is not None
+    assert got["x2"] is not None

@@ -74,7 +74,7 @@ def each_posterior(
     n_jobs: int | None = None,
 ) -> Iterator[Result]:
     """use(name, found) of each job, the same whatever is computed together and for any n_jobs; found is None where the
-    device cannot score for the model, or where there is no target.
+    device cannot score for the model, or where something is wrong with the outcome: who fits it alone learns what.
 
     n_jobs : threads that prepare what goes to the device, finish what comes from it, and use it
     """
@@ -82,7 +82,12 @@ def each_posterior(
     def finish(climbed: _Climbed | str) -> Result:
         if isinstance(climbed, str):
             return use(climbed, None)
-        return use(climbed.waiting.job.name, _finished(engine, climbed, shared))
+        name = climbed.waiting.job.name
+        try:
+            found = _finished(engine, climbed, shared)
+        except InvarianceError:
+            return use(name, None)
+        return use(name, found)
 
     with threadpool_limits(1):
         yield from ordered_map(finish, _climbed(engine, jobs, shared, n_jobs), n_jobs)
@@ -104,12 +109,12 @@ def _climbed(
 def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting | str:
     try:
         target = job.target()
+        model = target.model
+        if not isinstance(model, GaussianFromMoments) or not shared.suits(model, job.removed):
+            return job.name
+        ready = engine.prepared(FreeSpace(target), job.options)
     except InvarianceError:
         return job.name
-    model = target.model
-    if not isinstance(model, GaussianFromMoments) or not shared.suits(model, job.removed):
-        return job.name
-    ready = engine.prepared(FreeSpace(target), job.options)
     columns = model.moments.feature_columns
     arrays = OutcomeArrays.of(model, job.removed)
     free, forced = columns[target.free], columns[target.forced]
