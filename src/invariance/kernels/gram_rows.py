@@ -28,6 +28,17 @@ class GramRows(NamedTuple):
     used: np.ndarray
 
 
+class PairedMoments(NamedTuple):
+    """Second moments of pairs of columns side by side for all environments, those of the pool left to be added up.
+
+    local (d, d, E); gaps (E, d): √n_e · (mean in the environment − pooled mean). Large subsets of many columns take
+    most of their time to read pairs here and there: so one access brings all of a pair.
+    """
+
+    local: np.ndarray
+    gaps: np.ndarray
+
+
 def gram_rows(centred: np.ndarray, bounds: np.ndarray, gaps: np.ndarray, kept: int) -> GramRows:
     """With an empty cache for `kept` columns."""
     d = len(centred)
@@ -96,7 +107,17 @@ def _row(scatter, g, column):
 def _entry(scatter, g, a, b):
     if isinstance(scatter, types.Array):
         return lambda scatter, g, a, b: scatter[g, a, b]
-    return _kept_or_computed
+    return _paired if scatter.instance_class is PairedMoments else _kept_or_computed
+
+
+def _paired(scatter, g, a, b):
+    n_environments = scatter.gaps.shape[0]
+    if g < n_environments:
+        return scatter.local[a, b, g]
+    total = 0.0
+    for e in range(n_environments):
+        total += scatter.local[a, b, e] + scatter.gaps[e, a] * scatter.gaps[e, b]
+    return total
 
 
 def _kept_or_computed(scatter, g, a, b):

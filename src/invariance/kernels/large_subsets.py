@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 from .blocked_cholesky import block_start, factor, n_blocks
-from .gram_rows import gram_entry
+from .gram_rows import PairedMoments, gram_entry
 from .lanes import LANES
 
 # From so many members on. Smaller subsets are swept: their log Λ is the same to the last bit wherever it is computed.
@@ -47,7 +48,7 @@ def decided_as_large(scoring, members, work):
     order = work.order[: LANES * blocks]
     order[:k] = members
     order[k:] = scoring.outcome
-    _gather(scoring.scatter, order, work.triangles)
+    gather(scoring.scatter, order, work.triangles)
     for g in range(scoring.weights.size):
         if not scoring.inverse_scale[g, scoring.outcome] > 0.0:
             return False
@@ -59,12 +60,18 @@ def decided_as_large(scoring, members, work):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _gather(scatter, order, triangles):
-    """Second moments of the columns `order` (8b,) in each group.
+def gather(scatter, order, triangles):
+    """triangles (G, t): second moments of the columns `order` (8b,) in each group."""
+    raise NotImplementedError("only for compiled code")
 
-    Row by row, and all groups at once: what stands together in memory is read together.
-    """
+
+@overload(gather)
+def _gather(scatter, order, triangles):
+    paired = isinstance(scatter, types.BaseNamedTuple) and scatter.instance_class is PairedMoments
+    return _paired if paired else _entries
+
+
+def _entries(scatter, order, triangles):
     blocks = order.size // LANES
     for i in range(order.size):
         for b in range(i // LANES, blocks):
@@ -72,3 +79,25 @@ def _gather(scatter, order, triangles):
             for g in range(triangles.shape[0]):
                 for c in range(LANES):
                     triangles[g, at + c] = gram_entry(scatter, g, order[i], order[LANES * b + c])
+
+
+def _paired(scatter, order, triangles):
+    local, gaps, n_environments = scatter.local, scatter.gaps, scatter.gaps.shape[0]
+    blocks, touched = order.size // LANES, 0.0
+    for i in range(order.size):
+        if i + 1 < order.size:
+            # Memory is far away: the next row is sent for while this one is written.
+            for j in range(i + 1, order.size):
+                touched += local[order[i + 1], order[j], 0]
+        for b in range(i // LANES, blocks):
+            at = block_start(b) + LANES * i
+            for c in range(LANES):
+                column, pool = order[LANES * b + c], 0.0
+                for e in range(n_environments):
+                    entry = local[order[i], column, e]
+                    triangles[e, at + c] = entry
+                    pool += entry + gaps[e, order[i]] * gaps[e, column]
+                triangles[n_environments, at + c] = pool
+    # Used, so that the compiler does not leave out what touched it: no NaN is ever equal to itself.
+    if touched != touched:
+        triangles[0, 0] = np.nan

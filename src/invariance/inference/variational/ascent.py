@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
 from ..._tools.arrays import Floats, Mask
+from ...conditionals.gaussian_moments import GaussianFromMoments
 from ...kernels.active_set import Scoring
-from ...kernels.gram_rows import GramRows
+from ...kernels.gram_rows import PairedMoments
 from ...kernels.large_subsets import LARGE
 from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, score_draws
 from ...kernels.subset_cholesky import subset_work
+from ...moments.moments import Moments
 from ...priors.bound import PriorTerms
 from ..generic_walk import walk_of
 from ..subset_blocks import DenseBlocks
@@ -44,7 +46,7 @@ class FreeSpace:
 
     target: Target
     _scored: dict[bool, ScoredDraws] = field(default_factory=dict, init=False)
-    _copies: list[Floats] = field(default_factory=list, init=False)
+    _copies: list[PairedMoments] = field(default_factory=list, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
     @property
@@ -123,14 +125,15 @@ class FreeSpace:
 
     def _scoring(self) -> Scoring | None:
         """As the model has it. Large subsets of many columns get a copy of the second moments, one for all starts."""
-        scoring = self.target.model.scoring()
-        if scoring is None or isinstance(scoring.scatter, GramRows) or self.max_size < LARGE:
+        model = self.target.model
+        scoring = model.scoring()
+        if scoring is None or not isinstance(model, GaussianFromMoments) or self.max_size < LARGE:
             return scoring
-        if not _OUTGROWS_CACHES <= scoring.scatter.nbytes <= _MOST_COPIED:
+        if not _OUTGROWS_CACHES <= model.moments.scatter.nbytes <= _MOST_COPIED:
             return scoring
         with self._lock:
             if not self._copies:
-                self._copies.append(_side_by_side(scoring.scatter))
+                self._copies.append(_side_by_side(model.moments))
         return scoring._replace(scatter=self._copies[0])
 
     def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
@@ -170,12 +173,10 @@ class FreeSpace:
         return Objective(terms.log_odds, terms.log_size_weight, terms.max_size, n_rows, infeasible)
 
 
-def _side_by_side(scatter: Floats) -> Floats:
-    """(G, d, d) the same numbers, with those of a pair of columns next to each other in memory.
-
-    Large subsets take most of their time to read pairs here and there: so one access brings them for all groups.
-    """
-    return np.ascontiguousarray(scatter.transpose(1, 2, 0)).transpose(2, 0, 1)
+def _side_by_side(moments: Moments) -> PairedMoments:
+    gaps = moments.shifts - moments.counts @ moments.shifts / moments.n_rows
+    local = np.ascontiguousarray(moments.scatter[:-1].transpose(1, 2, 0))
+    return PairedMoments(local, np.sqrt(moments.counts)[:, None] * gaps)
 
 
 @dataclass(frozen=True, eq=False)
