@@ -12,8 +12,9 @@ import pandas as pd
 from ..data.deletions import Deletions
 from ..exceptions import SettingError
 from .base import Cell, Picture, Row, Study, Table, seed_sequence
+from .genes_chance import by_method
 from .genes_methods import GENE_METHODS, Training
-from .genes_metrics import against_chance, counts_of, summary
+from .genes_metrics import counts_of, summary
 from .genes_protocol import PAPER_TARGETS, Effects, Split, training_data
 from .genes_source import fingerprint, same_samples, samples_of
 
@@ -96,15 +97,17 @@ class Genes(Study):
 
     def table(self, results: pd.DataFrame) -> pd.DataFrame:
         """One line for each method and setting: counts per seed, precision and recall with standard errors over seeds,
-        the precision of random predictions with its range, and which side of it the method is on.
+        the precision of random predictions with the range of one seed, the p-value of the setting against them, and
+        that of the method.
         """
         lines = []
         for name in self.methods:
             chosen = results[results["method"] == name]
             for setting in GENE_METHODS[name].settings:
                 line = summary(chosen[chosen["setting"] == setting])
-                lines.append({"method": name, "setting": setting, **line, "verdict": against_chance(line)})
-        return pd.DataFrame(lines)
+                lines.append({"method": name, "setting": setting, **line})
+        table = pd.DataFrame(lines)
+        return table.assign(method_p_value=table["method"].map(by_method(table)))
 
     def tables(self, results: pd.DataFrame) -> list[Table]:
         from .genes_tables import tables_of
