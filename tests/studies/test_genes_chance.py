@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from gene_samples import regulated
 
-from invariance.studies import genes, make_study
 from invariance.studies.genes import Genes
 from invariance.studies.genes_chance import by_method, central_range, chance_law, combined, upper_tail
 from invariance.studies.genes_metrics import summary
@@ -103,13 +102,8 @@ def test_methods_are_adjusted_for_settings_and_for_each_other() -> None:
 
 
 @pytest.fixture
-def study(monkeypatch: pytest.MonkeyPatch) -> Genes:
-    samples = (regulated(n_genes=12),)
-    monkeypatch.setattr(genes, "samples_of", lambda *source: samples)
-    monkeypatch.setattr(genes, "same_samples", lambda *source: samples)
-    made = make_study("genes", simulated=1, methods=("Lasso", "Marginal"), replicates=2)
-    assert isinstance(made, Genes)
-    return made
+def study(on) -> Genes:
+    return on(regulated(n_genes=12), methods=("Lasso", "Marginal"))
 
 
 def results_of(lasso: int, marginal: int, note: str = "") -> pd.DataFrame:
