@@ -39,7 +39,6 @@ from invariance.studies.genes_protocol import NO_EFFECT, UNCHECKED, VALIDATED, E
 from invariance.studies.genes_tables import cost_table, precision_table, profile_tables, targets_table
 from invariance.studies.runner import run_study
 
-
 # ---------------------------------------------------------------- protocol
 
 
