@@ -196,7 +196,7 @@ def _deleted(n_children: Integers, deletions: int, neighbours: Integers, rng: np
 
 
 def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
 
 
 def _check(

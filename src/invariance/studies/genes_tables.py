@@ -30,7 +30,8 @@ def tables_of(study: Genes, results: pd.DataFrame) -> list[Table]:
             precision_table(study, results),
         ),
         Table(
-            "Genes predicted with every seed: **validated**, without effectˣ, cannot be checked\\*; ∅ none",
+            "Genes predicted with every seed by the fit that holds out their deletion, or by all fits where they were "
+            "not deleted: **validated**, without effectˣ, cannot be checked\\*; ∅ none",
             targets_table(study, results),
         ),
         *profile_tables(study, results),
