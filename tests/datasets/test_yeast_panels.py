@@ -61,9 +61,7 @@ def test_complaints(tmp_path: Path) -> None:
         load_yeast_panels(save(tmp_path, is_obs=~arrays()["is_obs"]))
     with pytest.raises(DataError, match="panel 0: is_obs and ko_index do not agree"):
         load_yeast_panels(save(tmp_path, ko_index=arrays()["ko_index"] * 2))
-    with pytest.raises(
-        DataError, match="differ in the number of panels: X of 2, samples of 2, genes of 1, is_obs"
-    ):
+    with pytest.raises(DataError, match="differ in the number of panels: X of 2, samples of 2, genes of 1, is_obs"):
         load_yeast_panels(save(tmp_path, genes=arrays()["genes"][:1]))
     with pytest.raises(DataError, match=r"panels_nodes.npz holds no panels: its arrays are empty"):
         load_yeast_panels(save(tmp_path, **arrays(panels=0)))

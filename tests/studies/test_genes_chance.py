@@ -143,5 +143,13 @@ def test_one_method_above_chance_is_enough_and_is_named(study: Genes) -> None:
     assert shown["p"].tolist() == [f"{p:.2g}" for p in study.table(results)["p_value"]]
 
 
+def test_a_small_p_value_of_one_of_several_methods_is_not_enough(study: Genes) -> None:
+    results = results_of(2, 2)
+    results.loc[(results["method"] == "Lasso") & (results["fold"] > 0), "correct"] = 3
+    line = study.table(results).iloc[0]
+    assert line["p_value"] < 0.05 < line["method_p_value"]
+    assert "A null result" in " ".join(study.reading(results))
+
+
 def test_only_more_than_chance_counts(study: Genes) -> None:
     assert "A null result" in " ".join(study.reading(results_of(0, 0)))
