@@ -53,9 +53,7 @@ def load_yeast_panels(path: str | os.PathLike[str]) -> tuple[YeastPanel, ...]:
     counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} of {count}" for name, count in counts.items())
-        raise DataError(
-            f"{file.name}: arrays are not of the same number of panels: {listed}. Check how it was written."
-        )
+        raise DataError(f"{file.name}: arrays differ in the number of panels: {listed}. Check how it was written.")
     if not counts["X"]:
         raise DataError(f"{file.name} holds no panels: its arrays are empty. Check how it was written.")
     return tuple(
