@@ -5,7 +5,8 @@ python benchmarks/gene_findings.py --targets 60 --jobs 16 --tempering      sampl
 python benchmarks/gene_findings.py --genes 600 --wild-type 100 --deletions 300 --targets 20        a small genome
 python benchmarks/gene_findings.py --targets 0 --pairs 2 --iterations 4000     planted pairs, the published BIP-VI too
 
-Without --tempering, steepest ascents at several λ say which few features matter, and all subsets of these are scored.
+Without --tempering, steepest ascents at several λ say which features matter, 13 at most, and all subsets of these are
+scored: posteriors are over subsets of these, not of all genes.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ from invariance.inference.variational.ascent import FreeSpace
 from invariance.kernels.mean_field import Trace, ascend
 from invariance.moments.moments import Moments
 from invariance.posterior.posterior import Posterior
-from invariance.screening.lasso import cross_validated_lasso
+from invariance.screening.lasso import LassoFit, cross_validated_lasso
+from invariance.screening.lasso_screen import screening_of
 from invariance.simulation import Knockouts, knockouts
+from invariance.studies.genes_source import DELETIONS, GENES, WILD_TYPES
 
 PRIOR = BetaBinomialPrior(max_size=20)
 # The Lasso sees so many genes, those that correlate most with the target: with all of them it takes minutes a target.
@@ -136,7 +139,9 @@ class Case:
         return tuple(name for name, flag in zip(self.moments.feature_names, mask, strict=True) if flag)
 
     def ranked(self, values: np.ndarray, n: int) -> tuple[str, ...]:
-        return tuple(self.moments.feature_names[j] for j in np.argsort(-values, kind="stable")[:n])
+        """The largest values, fewer where the others are 0."""
+        leading = np.argsort(-values, kind="stable")[:n]
+        return tuple(self.moments.feature_names[j] for j in leading if values[j] > 0.0)
 
     @property
     def downstream(self) -> np.ndarray:
@@ -235,13 +240,16 @@ def over_all(case: Case, seed: int) -> list[Callable[[], Found]]:
 def screened(case: Case) -> list[Callable[[], Found]]:
     """The Lasso, and exact inference over the features that it ranks highest."""
     n_true = len(case.genome.simulated.truth(case.target))
-    size = np.zeros(case.rows.n_features)
+    products = case.moments.scatter[-1][case.moments.outcome] / np.sqrt(np.diagonal(case.moments.scatter[-1]))
+    near = np.argsort(-np.abs(products[case.moments.feature_columns]))[:CORRELATED]
+    is_near = np.isin(np.arange(case.rows.n_features), near)
+    seen = case.rows.narrowed(is_near)
+    fits: list[LassoFit] = []
 
     def lasso() -> Found:
-        products = case.moments.scatter[-1][case.moments.outcome] / np.sqrt(np.diagonal(case.moments.scatter[-1]))
-        near = np.argsort(-np.abs(products[case.moments.feature_columns]))[:CORRELATED]
-        kept = np.isin(np.arange(case.rows.n_features), near)
-        size[kept] = np.abs(cross_validated_lasso(case.rows.narrowed(kept), cv=5).coefficients)
+        fits.append(cross_validated_lasso(seen, cv=5))
+        size = np.zeros(case.rows.n_features)
+        size[is_near] = np.abs(fits[0].coefficients)
         return {
             "Lasso: three": case.ranked(size, 3),
             "Lasso: true number": case.ranked(size, n_true),
@@ -249,9 +257,7 @@ def screened(case: Case) -> list[Callable[[], Found]]:
         }
 
     def behind() -> Found:
-        kept = np.zeros(len(size), dtype=bool)
-        kept[np.argsort(-size, kind="stable")[:SCREENED]] = True
-        model = LinearGaussian().bind(case.rows.narrowed(kept))
+        model = LinearGaussian().bind(seen.narrowed(screening_of(seen, fits[0], SCREENED).kept))
         target = Target(model, UniformPrior().bind(model.feature_names))
         options = RunOptions(1, np.random.default_rng(0), progress=False)
         posterior = Enumeration().run(target, options)
@@ -305,7 +311,12 @@ def findings(jobs: int) -> None:
             print(f"{len(cases)} of {len(TARGETS)} targets", file=sys.stderr, flush=True)
     n_true = sum(len(GENOME.simulated.truth(case.target)) for case in cases)
     n_deleted = sum(case.target in GENOME.deleted for case in cases)
-    print(f"\n{len(cases)} targets, {n_deleted} of them deleted in a sample (which is not used), {n_true} parents")
+    print(
+        f"\n{len(cases)} targets with {n_true} parents; deleted in a sample themselves: {n_deleted}. No fit of a "
+        "target sees that sample; 'not downstream' leaves out what moves in it."
+    )
+    if not GENOME.tempering:
+        print(f"posteriors without a screen are over subsets of at most {MOST_MET} features, those that ascents meet")
     print("over all features, then over those that were deleted in a sample; exact: share of targets; size: found")
     print(f"\n{'':42} {'precision':>9} {'recall':>9} {'precision':>9} {'recall':>9} {'exact':>7} {'size':>9} {'s':>8}")
     for method in cases[0].found:
@@ -336,8 +347,9 @@ def ascended(case: Case, raw: bool, iterations: int, seed: int) -> tuple[np.ndar
 
 def pairs(n: int, iterations: int) -> None:
     """What each setting says of the neighbours of planted pairs."""
-    print(f"\n{n} planted pairs: inclusion of the neighbour, its rank, and how many genes have more than 1/2")
-    for neighbour, gene in GENOME.simulated.pairs[:n]:
+    planted = GENOME.simulated.pairs[:n]
+    print(f"\n{len(planted)} planted pairs: the neighbour's inclusion and rank, and how many genes have more than 1/2")
+    for neighbour, gene in planted:
         case = Case(GENOME, gene)
         place = case.moments.feature_names.index(neighbour)
         options = RunOptions(1, np.random.default_rng(0), progress=False)
@@ -365,9 +377,9 @@ def pairs(n: int, iterations: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--genes", type=int, default=6170)
-    parser.add_argument("--wild-type", type=int, default=262)
-    parser.add_argument("--deletions", type=int, default=1479)
+    parser.add_argument("--genes", type=int, default=GENES)
+    parser.add_argument("--wild-type", type=int, default=WILD_TYPES)
+    parser.add_argument("--deletions", type=int, help="as many for each gene as in the published file")
     parser.add_argument("--signal", type=float, default=0.5)
     parser.add_argument("--hidden", type=float, default=0.0)
     parser.add_argument("--targets", type=int, default=60)
@@ -378,13 +390,11 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     header("What is found of a regulatory network")
-    GENOME = Genome(
-        knockouts(
-            given.genes, given.wild_type, given.deletions, signal=given.signal, hidden=given.hidden, seed=given.seed
-        ),
-        given.tempering,
-    )
-    print(f"{given.genes:,} genes, {given.wild_type:,} wild types, {given.deletions:,} deletions, seed {given.seed}")
+    n_deletions = max(round(given.genes * DELETIONS / GENES), 1) if given.deletions is None else given.deletions
+    n_pairs = min(10, given.genes // 20, n_deletions)
+    options = {"signal": given.signal, "hidden": given.hidden, "pairs": n_pairs, "seed": given.seed}
+    GENOME = Genome(knockouts(given.genes, given.wild_type, n_deletions, **options), given.tempering)
+    print(f"{given.genes:,} genes, {given.wild_type:,} wild types, {n_deletions:,} deletions, seed {given.seed}")
     GENOME.moments  # noqa: B018
     TARGETS = GENOME.targets(given.targets, given.seed)
     if TARGETS:

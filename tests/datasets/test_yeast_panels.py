@@ -17,13 +17,13 @@ def arrays(panels: int = 2, genes: int = 3, wild_types: int = 4) -> dict[str, np
     rng = np.random.default_rng(0)
     n = wild_types + genes
     values = rng.normal(size=(panels, n, genes))
-    order = np.array([rng.permutation(genes) for _ in range(panels)])
+    order = np.array([rng.permutation(genes) for _ in range(panels)]).reshape(panels, genes)
     for panel in range(panels):
         values[panel, wild_types + np.arange(genes), order[panel]] = -9.0
     return {
         "X": values,
-        "samples": np.array([[f"s{panel}{i}" for i in range(n)] for panel in range(panels)]),
-        "genes": np.array([[f"G{panel}{j}" for j in range(genes)] for panel in range(panels)]),
+        "samples": np.array([[f"s{panel}{i}" for i in range(n)] for panel in range(panels)], dtype=str),
+        "genes": np.array([[f"G{panel}{j}" for j in range(genes)] for panel in range(panels)], dtype=str),
         "is_obs": np.repeat([[True] * wild_types + [False] * genes], panels, axis=0),
         "ko_index": np.hstack([np.full((panels, wild_types), -1), order]).astype(np.int16),
         "labels": rng.integers(0, 2, (panels, genes, genes)).astype(np.int8),
@@ -61,6 +61,12 @@ def test_complaints(tmp_path: Path) -> None:
         load_yeast_panels(save(tmp_path, is_obs=~arrays()["is_obs"]))
     with pytest.raises(DataError, match="panel 0: is_obs and ko_index do not agree"):
         load_yeast_panels(save(tmp_path, ko_index=arrays()["ko_index"] * 2))
+    with pytest.raises(DataError, match="differ in the number of panels: X of 2, samples of 2, genes of 1, is_obs"):
+        load_yeast_panels(save(tmp_path, genes=arrays()["genes"][:1]))
+    with pytest.raises(DataError, match=r"panels_nodes.npz holds no panels: its arrays are empty"):
+        load_yeast_panels(save(tmp_path, **arrays(panels=0)))
+    with pytest.raises(DataError, match=r"panel 0: labels are of \(3, 2\), not of 3 × 3 genes"):
+        load_yeast_panels(save(tmp_path, labels=arrays()["labels"][:, :, :2]))
     file = save(tmp_path) / "panels_nodes.npz"
     file.write_bytes(file.read_bytes()[:300])
     with pytest.raises(DataError, match=r"cannot be read as .npz"):

@@ -74,6 +74,18 @@ def test_parents_explain_the_share_that_was_asked_for(signal: float) -> None:
     assert np.quantile(np.sqrt(variances), [0.02, 0.5, 0.98]) == pytest.approx([0.1, 0.2, 0.3], abs=0.03)
 
 
+def test_no_parent_explains_more_than_thrice_what_another_does() -> None:
+    simulated = knockouts(400, 5, 100, pairs=0)
+    weights = simulated.network.weights.toarray()
+    noise = simulated.network.deviations / np.sqrt(np.where((weights != 0.0).any(axis=1), 0.5, 1.0))
+    shares = (weights * noise / noise[:, None]) ** 2  # of each parent in the variance of a gene
+    several = (weights != 0.0).sum(axis=1) > 1
+    least = np.where(shares > 0.0, shares, np.inf).min(axis=1)
+    ratios = shares.max(axis=1)[several] / least[several]
+    assert ratios.max() <= 3.0 + 1e-9
+    assert ratios.max() > 2.5
+
+
 @pytest.mark.parametrize("hidden", [0.0, 0.4])
 def test_wild_types_have_the_moments_of_the_network(hidden: float) -> None:
     simulated = knockouts(30, 20_000, 10, pairs=2, hidden=hidden, seed=3)
@@ -166,15 +178,35 @@ def test_a_seed_or_a_generator_decides_everything() -> None:
         ({"parents": np.nan}, "parents=nan must be a number from 0 on"),
         ({"signal": 1.0}, "signal=1.0 must be at least 0 and less than 1"),
         ({"hidden": -0.5}, "hidden=-0.5 must be at least 0 and less than 1"),
+        ({"parents": "x"}, "parents='x' must be a number from 0 on"),
+        ({"signal": "x"}, "signal='x' must be at least 0 and less than 1"),
+        ({"seed": -1}, "seed=-1 must be a whole number from 0 on, or a numpy Generator"),
+        ({"seed": "a"}, "seed='a' must be a whole number from 0 on, or a numpy Generator"),
+        ({"seed": True}, "seed=True must be a whole number from 0 on"),
     ],
 )
-def test_impossible_settings_are_refused(changes: dict[str, float], message: str) -> None:
+def test_impossible_settings_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         knockouts(**(SMALL | changes))
 
 
 def test_the_most_pairs_are_possible() -> None:
     assert len(knockouts(**(SMALL | {"pairs": 6})).pairs) == 6
+
+
+@pytest.mark.parametrize(("hidden", "same"), [(0.0, True), (0.9, False)])
+def test_parents_are_invariant_without_hidden_factors(hidden: float, same: bool) -> None:
+    network = knockouts(30, 5, 10, pairs=0, hidden=hidden, seed=0).network
+    gene = int(np.flatnonzero(np.diff(network.weights.indptr) == 2)[0])
+    parents, rng = network.parents(gene), np.random.default_rng(1)
+    levels = np.linspace(-6.0, -1.0, 200)
+    deleted = [network.expression(0, parents[:1], np.array([level]), rng)[0] for level in levels]
+    wild = network.expression(20_000, parents[:0], levels[:0], rng)
+    fitted, moved = (
+        np.linalg.lstsq(np.column_stack([np.ones(len(rows)), rows[:, parents]]), rows[:, gene], rcond=None)[0]
+        for rows in (wild, np.array(deleted))
+    )
+    assert (abs(fitted[1] - moved[1]) < 0.05) == same
 
 
 def test_a_gene_that_is_not_there_is_named() -> None:

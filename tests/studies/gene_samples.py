@@ -7,6 +7,7 @@ import numpy as np
 from invariance.data.deletions import Deletions
 
 GENES = ("a", "b", "c", "d", "e")
+QUICK_METHODS = ("ICP-screen", "Lasso", "Marginal")
 
 
 def small_samples() -> Deletions:

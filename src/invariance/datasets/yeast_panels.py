@@ -50,6 +50,12 @@ def load_yeast_panels(path: str | os.PathLike[str]) -> tuple[YeastPanel, ...]:
         raise
     except Exception as error:
         raise DataError(f"{file.name} cannot be read as .npz: {error}. Check that the file is whole.") from error
+    counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} of {count}" for name, count in counts.items())
+        raise DataError(f"{file.name}: arrays differ in the number of panels: {listed}. Check how it was written.")
+    if not counts["X"]:
+        raise DataError(f"{file.name} holds no panels: its arrays are empty. Check how it was written.")
     return tuple(
         _panel(number, *arrays_of_panel) for number, arrays_of_panel in enumerate(zip(*arrays.values(), strict=True))
     )
@@ -66,6 +72,8 @@ def _panel(
 ) -> YeastPanel:
     if not np.array_equal(wild_type, position < 0) or position.max(initial=-1) >= len(genes):
         raise DataError(f"panel {number}: is_obs and ko_index do not agree on which samples are wild types.")
+    if labels.shape != (len(genes), len(genes)):
+        raise DataError(f"panel {number}: labels are of {labels.shape}, not of {len(genes)} × {len(genes)} genes.")
     names = tuple(genes.tolist())
     deleted = tuple(None if j < 0 else names[j] for j in position.tolist())
     return YeastPanel(number, Deletions(values, names, tuple(samples.tolist()), deleted, (_NOTE,)), labels.astype(bool))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -71,7 +72,11 @@ class Knockouts:
     pairs: tuple[tuple[str, str], ...]
 
     def truth(self, gene: str) -> tuple[str, ...]:
-        """The parents of a gene: given these, it is the same in wild types and wherever it is not deleted itself."""
+        """The parents of a gene: given these, it is the same in wild types and wherever it is not deleted itself.
+
+        That is so for hidden=0. With hidden factors, parents are still the direct causes, but the regression on them
+        differs where one of them is deleted, which then no longer tells of the factors: no subset need be invariant.
+        """
         genes = self.data.genes
         if gene not in self.data.place:
             raise DataError(f"there is no gene {gene!r}: they are {genes[0]!r} to {genes[-1]!r}.")
@@ -103,7 +108,7 @@ def knockouts(
     pairs : how many genes follow, beside these parents, every move of a neighbour, whose deletion to −6 moves them by
         some forty deviations, as that of YMR104C moves YMR103C
     hidden : the share of the noise that comes from three factors that move all genes and are not measured
-    seed : a whole number, or a numpy Generator
+    seed : a whole number from 0 on, or a numpy Generator
 
     >>> from invariance.simulation import knockouts
     >>> simulated = knockouts(genes=200, wild_type=30, deletions=50, pairs=1)
@@ -114,6 +119,8 @@ def knockouts(
     True
     """
     _check(genes, wild_type, deletions, parents, signal, pairs, hidden)
+    if not isinstance(seed, np.random.Generator) and not _is_whole(seed, 0):
+        raise SettingError(f"seed={seed!r} must be a whole number from 0 on, or a numpy Generator.")
     rng = np.random.default_rng(seed)
     order, scale = rng.permutation(genes), rng.uniform(*WILD_TYPE_DEVIATION, genes)
     regulates = np.zeros(genes, dtype=bool)
@@ -188,6 +195,10 @@ def _deleted(n_children: Integers, deletions: int, neighbours: Integers, rng: np
     return rng.permutation(np.argsort(-priority)[:deletions])
 
 
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+
+
 def _check(
     genes: int, wild_type: int, deletions: int, parents: float, signal: float, pairs: int, hidden: float
 ) -> None:
@@ -197,15 +208,15 @@ def _check(
         ("deletions", deletions, 1),
         ("pairs", pairs, 0),
     ):
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
+        if not _is_whole(number, least):
             raise SettingError(f"{name}={number!r} must be a whole number from {least} on.")
     if deletions > genes:
         raise SettingError(f"deletions={deletions} must be at most genes={genes}: no gene is deleted twice.")
     most_pairs = min(deletions, (genes - _n_regulators(genes)) // 2)
     if pairs > most_pairs:
         raise SettingError(f"pairs={pairs} must be at most {most_pairs} for {genes} genes and {deletions} deletions.")
-    if not 0.0 <= parents < np.inf:
+    if not (isinstance(parents, Real) and 0.0 <= parents < np.inf):
         raise SettingError(f"parents={parents!r} must be a number from 0 on.")
     for name, share in (("signal", signal), ("hidden", hidden)):
-        if not 0.0 <= share < 1.0:
+        if not (isinstance(share, Real) and 0.0 <= share < 1.0):
             raise SettingError(f"{name}={share!r} must be at least 0 and less than 1.")

@@ -9,16 +9,21 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from .._tools.arrays import Floats
 from ..data.deletions import Deletions
+from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from .base import Cell, Picture, Row, Study, Table, seed_sequence
+from .genes_agreement import LISTED
+from .genes_chance import by_method
 from .genes_methods import GENE_METHODS, Training
-from .genes_metrics import against_chance, counts_of, summary
+from .genes_metrics import counts_of, summary
+from .genes_profile import RANKED
 from .genes_protocol import PAPER_TARGETS, Effects, Split, training_data
 from .genes_source import fingerprint, same_samples, samples_of
 
 FOLDS = 5
-_LISTED = 20
+_EXCERPT = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,43 +73,56 @@ class Genes(Study):
         rng = np.random.default_rng(seed_sequence(self.name, self.seed, number, panel, "blocks"))
         return Split.of(self.samples[panel], FOLDS, rng)
 
+    @property
+    def profiled(self) -> tuple[tuple[int, str], ...]:
+        """(panel, gene) of the targets whose scores are kept, those of the quick scale"""
+        return _targets(self.samples, self.seed)[: _quick_targets(self.samples)]
+
+    def fitted(self, cell: Cell, number: int) -> MultiEnvironmentData:
+        """What the methods are given."""
+        target, split = cell["target"], self.split(cell["panel"], number)
+        return training_data(split.deletions, target, split.training(target, cell["fold"]))
+
     def effects(self, panel: int) -> Effects:
         return _effects(self.samples)[panel]
 
     def replicate(self, cell: Cell, number: int) -> list[Row]:
         """One row for each method and setting: counts of predictions, seconds of the fit (all settings together where
-        one fit serves them), `genes`, the first predicted ones, and in the row of the first setting `ranking`, the
-        highest scores.
+        one fit serves them), what it warned of, `genes`, the predicted ones, all where the report lists them and the
+        first otherwise, and in the row of the first setting `ranking`, the scores where the report may show a profile.
         """
         target, fold, panel = cell["target"], cell["fold"], cell["panel"]
-        split = self.split(panel, number)
-        data = training_data(split.deletions, target, split.training(target, fold))
-        checks = self.effects(panel).checks(target, data.feature_names, split.held_out(fold))
+        data = self.fitted(cell, number)
+        checks = self.effects(panel).checks(target, data.feature_names, self.split(panel, number).held_out(fold))
         training = Training(data, self.seed_of(cell, number), self.iterations)
         names = np.array(data.feature_names, dtype=object)
         rows = []
         for name in self.methods:
             method = GENE_METHODS[name]
-            found, seconds = method.answer(training)
+            found, seconds, warned = method.answer(training)
             order = np.arange(len(names)) if found.score is None else np.argsort(-found.score, kind="stable")
+            shown = name in RANKED and (panel, target) in self.profiled
+            ranking = _ranking(names[order], found.score[order]) if shown and found.score is not None else ""
+            about = {"method": name, "seconds": seconds, "note": found.note, "warned": " ".join(warned)}
             for i, (setting, selected) in enumerate(zip(method.settings, found.selected, strict=True)):
-                ranking = "" if i or found.score is None else _ranking(names[order], found.score[order])
-                about = {"method": name, "setting": setting, "seconds": seconds, "note": found.note}
-                listed = " ".join(names[order][selected[order]][:_LISTED])
-                rows.append({**about, **counts_of(selected, *checks), "genes": listed, "ranking": ranking})
+                listed = names[order][selected[order]][: None if LISTED.get(name) == setting else _EXCERPT]
+                genes = {"genes": " ".join(listed), "ranking": "" if i else ranking}
+                rows.append({**about, "setting": setting, **counts_of(selected, *checks), **genes})
         return rows
 
     def table(self, results: pd.DataFrame) -> pd.DataFrame:
         """One line for each method and setting: counts per seed, precision and recall with standard errors over seeds,
-        the precision of random predictions with its range, and which side of it the method is on.
+        the precision of random predictions with the range of one seed, the p-value of the setting against them, and
+        that of the method.
         """
         lines = []
         for name in self.methods:
             chosen = results[results["method"] == name]
             for setting in GENE_METHODS[name].settings:
                 line = summary(chosen[chosen["setting"] == setting])
-                lines.append({"method": name, "setting": setting, **line, "verdict": against_chance(line)})
-        return pd.DataFrame(lines)
+                lines.append({"method": name, "setting": setting, **line})
+        table = pd.DataFrame(lines)
+        return table.assign(method_p_value=table["method"].map(by_method(table)))
 
     def tables(self, results: pd.DataFrame) -> list[Table]:
         from .genes_tables import tables_of
@@ -122,9 +140,12 @@ class Genes(Study):
         return reading_of(self, results)
 
 
-def _ranking(names: np.ndarray, scores: np.ndarray) -> str:
-    pairs = zip(names[:_LISTED], scores[:_LISTED], strict=True)
-    return " ".join(f"{name}={score:.4g}" for name, score in pairs)
+def _ranking(names: np.ndarray, scores: Floats) -> str:
+    return " ".join(f"{name}={score:.4g}" for name, score in zip(names, scores, strict=True))
+
+
+def _quick_targets(samples: tuple[Deletions, ...]) -> int:
+    return 10 if len(samples) == 1 else len(samples)
 
 
 @lru_cache(maxsize=1)
@@ -153,11 +174,10 @@ def at_scale(
 ) -> Genes:
     samples = samples_of(data, simulated, seed)
     paper = scale == "paper"
-    quick_targets = 10 if len(samples) == 1 else len(samples)
     settings: dict[str, Any] = {
         "scale": scale,
         "replicates": 3 if paper else 2,
-        "targets": None if paper else quick_targets,
+        "targets": None if paper else _quick_targets(samples),
     }
     settings |= {"data": data, "simulated": simulated, "seed": seed, "fingerprint": fingerprint(samples)}
     settings |= changes

@@ -30,7 +30,7 @@ def pictures_of(study: Genes, results: pd.DataFrame) -> list[Picture]:
             "precision-recall",
             "Precision and recall over held-out deletions: a dot for each setting, larger where the method predicts "
             "fewer genes, with bars of 2 standard errors over seeds. Dashed: the share of deletions with an effect, "
-            "which random predictions have for precision.",
+            "the precision of predicting all of them.",
             precision_recall(table, study.methods),
         )
     ]

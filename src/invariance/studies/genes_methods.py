@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
+from .. import exceptions
 from .._tools.arrays import Floats, Mask
 from ..baselines.eills import EILLS
 from ..baselines.hidden_icp import HiddenICP
@@ -52,14 +54,20 @@ T = TypeVar("T")
 
 
 class Timed(NamedTuple, Generic[T]):
+    """warned : the kinds of this package's warnings that the work gave, each once"""
+
     value: T
     seconds: float
+    warned: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, work: Callable[[], T]) -> Timed[T]:
         started = time.perf_counter()
-        value = work()
-        return cls(value, time.perf_counter() - started)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            value = work()
+        kinds = {one.category.__name__ for one in caught if one.category.__module__ == exceptions.__name__}
+        return cls(value, time.perf_counter() - started, tuple(sorted(kinds)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,18 +126,21 @@ class GeneMethod:
     paper: float = float("nan")
 
     def answer(self, training: Training) -> Timed[Predicted]:
-        """The prediction, of nothing where the method fails, and its seconds, with those of the fit that it shares."""
-        shared = 0.0
+        """The prediction, of nothing where the method fails, and its seconds and warnings, with those of the fit that
+        it shares.
+        """
+        shared: Timed[object] = Timed(None, 0.0)
         started = time.perf_counter()
         try:
             if self.shares is not None:
-                shared = getattr(training, self.shares).seconds
+                shared = getattr(training, self.shares)
                 started = time.perf_counter()
-            found = self.predict(training)
+            found = Timed.of(lambda: self.predict(training))
         except (ValueError, EngineError, np.linalg.LinAlgError) as error:
             nothing = np.zeros((len(self.settings), training.data.n_features), dtype=bool)
-            found = Predicted(nothing, note=f"{FAILED}: {error}")
-        return Timed(found, shared + time.perf_counter() - started)
+            found = Timed(Predicted(nothing, note=f"{FAILED}: {error}"), time.perf_counter() - started)
+        warned = tuple(sorted({*shared.warned, *found.warned}))
+        return Timed(found.value, shared.seconds + found.seconds, warned)
 
 
 def published_max_size(data: MultiEnvironmentData) -> int:

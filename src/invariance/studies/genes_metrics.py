@@ -9,13 +9,12 @@ import pandas as pd
 
 from .._tools.arrays import Mask
 from .base import Row
+from .genes_chance import central_range, chance_law, combined, upper_tail
 
 Line = Row | pd.Series  # of `summary`
 
 # The counts of one fit, which add up over targets and folds.
 COUNTS = ("predicted", "checkable", "correct", "candidates", "effects")
-
-ABOVE, BELOW = "above chance", "below chance"
 
 
 def counts_of(selected: Mask, candidates: Mask, effects: Mask) -> Row:
@@ -24,47 +23,34 @@ def counts_of(selected: Mask, candidates: Mask, effects: Mask) -> Row:
     return {name: int(mask.sum()) for name, mask in zip(COUNTS, values, strict=True)}
 
 
-def expected_correct(rows: pd.DataFrame) -> float:
-    """Right predictions, were those of each fit that can be checked chosen at random among its candidates."""
-    chosen = rows[rows["candidates"] > 0]
-    return float((chosen["checkable"] * chosen["effects"] / chosen["candidates"]).sum())
-
-
 def by_seed(rows: pd.DataFrame) -> pd.DataFrame:
-    """One line for each seed: the counts over all fits, precision, recall (NaN for 0 of 0) and precision at chance."""
+    """One line for each seed: the counts over all fits, precision, recall (NaN for 0 of 0), and what random predictions
+    have: the mean of their precision, its central 95%, and how probable it is that they are right as often.
+    """
     lines = []
     for seed, chosen in rows.groupby("replicate"):
         total = {name: int(chosen[name].sum()) for name in COUNTS}
-        shares = {
-            "precision": _share(total["correct"], total["checkable"]),
-            "recall": _share(total["correct"], total["effects"]),
-            "chance": _share(expected_correct(chosen), total["checkable"]),
+        law = chance_law(chosen)
+        low, high = central_range(law)
+        checked = {
+            "precision": total["correct"],
+            "chance": float(law @ np.arange(len(law))),
+            "chance_low": low,
+            "chance_high": high,
         }
-        lines.append({"seed": seed, **total, **shares})
+        shares = {name: _share(number, total["checkable"]) for name, number in checked.items()}
+        shares["recall"] = _share(total["correct"], total["effects"])
+        p_value = upper_tail(law, total["correct"]) if total["checkable"] else float("nan")
+        lines.append({"seed": seed, **total, **shares, "p_value": p_value})
     return pd.DataFrame(lines)
 
 
-def chance_range(checkable: float, chance: float, level: float = 0.95) -> tuple[float, float]:
-    """Where the precision of so many random predictions lies with probability `level` or more; NaN without any.
-
-    The number of right ones is a sum of hypergeometric numbers, which spreads less than the binomial of the same mean
-    (Hoeffding 1956), whose quantiles these are.
-    """
-    from scipy.stats import binom
-
-    if np.isnan(checkable):
-        return float("nan"), float("nan")
-    n = round(checkable)
-    tail = (1.0 - level) / 2.0
-    low, high = binom.ppf((tail, 1.0 - tail), n, chance) / n
-    return float(low), float(high)
-
-
 def summary(rows: pd.DataFrame) -> Row:
-    """Means over seeds with standard errors, NaN where there is no number: no prediction, no effect, a single seed."""
+    """Means over seeds with standard errors, NaN where there is no number: no prediction, no effect, a single seed.
+
+    chance, chance_low, chance_high : what random predictions have in one seed; p_value : of all seeds together
+    """
     seeds = by_seed(rows)
-    chance = _mean(seeds["chance"])
-    low, high = chance_range(_mean(seeds.loc[seeds["checkable"] > 0, "checkable"]), chance)
     return {
         "seeds": len(seeds),
         "seeds_with_predictions": int((seeds["checkable"] > 0).sum()),
@@ -73,20 +59,9 @@ def summary(rows: pd.DataFrame) -> Row:
         "precision_error": _error(seeds["precision"]),
         "recall": _mean(seeds["recall"]),
         "recall_error": _error(seeds["recall"]),
-        "chance": chance,
-        "chance_low": low,
-        "chance_high": high,
+        **{name: _mean(seeds[name]) for name in ("chance", "chance_low", "chance_high")},
+        "p_value": combined(seeds["p_value"]),
     }
-
-
-def against_chance(line: Line) -> str:
-    """By the share of right predictions over all seeds, which counts whole predictions as the range does."""
-    if line["checkable"] == 0:
-        return undefined(line)
-    share = line["correct"] / line["checkable"]
-    if share > line["chance_high"]:
-        return ABOVE
-    return BELOW if share < line["chance_low"] else "as chance"
 
 
 def undefined(line: Line) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from .genes_agreement import Target, correct_by_target
@@ -33,7 +34,9 @@ class Profile:
 
 
 def profile_of(study: Genes, results: pd.DataFrame, method: str = PROFILED) -> Profile | None:
-    """Of the paper's target, or else of the one with the most validated predictions; None without the method."""
+    """Of the paper's target, or else of the one with the most validated predictions of those whose scores are kept;
+    None without the method.
+    """
     if method not in study.methods:
         return None
     panel, target = _chosen(study, results)
@@ -47,22 +50,21 @@ def profile_of(study: Genes, results: pd.DataFrame, method: str = PROFILED) -> P
 
 def held_out_means(study: Genes, rows: pd.DataFrame) -> dict[str, float]:
     """{gene: mean of its scores for one target} over the fits that held out its deletion, over all where it was not
-    deleted. A fit lists its highest scores; the others count 0.
+    deleted; over those in which it varies.
     """
-    sums: dict[str, float] = {}
-    n_fits, n_seeds = len(rows), rows["replicate"].nunique()
+    scores: dict[str, list[float]] = {}
     for row in rows.to_dict("records"):
         split = study.split(row["panel"], row["replicate"])
         for entry in row["ranking"].split():
             gene, _, score = entry.rpartition("=")
-            fold = split.fold_of(gene)
-            if fold is None or fold == row["fold"]:
-                sums[gene] = sums.get(gene, 0.0) + float(score) / (n_fits if fold is None else n_seeds)
-    return sums
+            if split.fold_of(gene) in (None, row["fold"]):
+                scores.setdefault(gene, []).append(float(score))
+    return {gene: float(np.mean(values)) for gene, values in scores.items()}
 
 
 def _chosen(study: Genes, results: pd.DataFrame) -> Target:
-    targets = list(dict.fromkeys(zip(results["panel"], results["target"], strict=True)))
+    studied = set(zip(results["panel"], results["target"], strict=True))
+    targets = [target for target in study.profiled if target in studied]
     published = [(panel, target) for panel, target in targets if target == PAPER_TARGETS[0]]
     if published:
         return published[0]

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from ..exceptions import ApproximationWarning, MixingWarning, NotInvariantWarning
 from .genes_agreement import LISTED, agreed, validated
+from .genes_chance import LEVEL
 from .genes_methods import (
     EMPTY_MODE,
     FAILED,
@@ -14,8 +16,8 @@ from .genes_methods import (
     PUBLISHED_LIMIT,
     PUBLISHED_SAMPLES,
     REJECTED,
+    published_max_size,
 )
-from .genes_metrics import ABOVE, BELOW
 
 if TYPE_CHECKING:
     from .genes import Genes
@@ -27,6 +29,13 @@ _NOTES = {
     INCOMPATIBLE: "In {share} of the fits no subset is compatible with invariance: BIP-predictive predicts nothing.",
     REJECTED: "In {share} of the fits ICP accepts no subset at any level, and predicts nothing.",
 }
+# What the kinds of warnings say of the fits of a method.
+_WARNED = {
+    ApproximationWarning.__name__: "the approximation is far from the posterior, by its own checks (Pareto k̂ above "
+    "0.7, probability that it misses or cannot score)",
+    MixingWarning.__name__: "the replicas of the sampler disagree",
+    NotInvariantWarning.__name__: "the most probable subset is far from invariant",
+}
 
 
 def reading_of(study: Genes, results: pd.DataFrame) -> list[str]:
@@ -35,6 +44,7 @@ def reading_of(study: Genes, results: pd.DataFrame) -> list[str]:
         *_findings_in_words(study, results),
         *_agreement_in_words(study, results),
         *_notes_in_words(study, results),
+        *_warnings_in_words(study, results),
     ]
 
 
@@ -49,12 +59,14 @@ def _setting_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
         f"{wild:,} wild types, {len(one.samples) - wild:,} deletions and {len(one.genes):,} genes{panels}; "
         f"targets: {n_targets:,}; seeds: {study.replicates}; five blocks of deletions, each held out once.",
         f"Of the held-out deletions that can be checked, {effects / max(candidates, 1):.3f} move the target "
-        f"({effects:,} of {candidates:,}): the precision of random predictions.",
+        f"({effects:,} of {candidates:,}). This is the precision of predicting all of them; random predictions have "
+        "it only if as many are drawn in every fit, and the table has what they have with the numbers of each method.",
     ]
-    if "BIP-VI" in study.methods and wild < PUBLISHED_SAMPLES:
+    limit = published_max_size(study.fitted(study.cells()[0], 0))
+    if "BIP-VI" in study.methods and limit < PUBLISHED_LIMIT:
         said.append(
-            f"BIP-VI's subsets are limited to {PUBLISHED_LIMIT}/{PUBLISHED_SAMPLES} of the samples in the smaller "
-            f"environment, as the published limit is: {PUBLISHED_LIMIT} would leave no residuals here."
+            f"BIP-VI's subsets have at most about {limit} genes, {PUBLISHED_LIMIT}/{PUBLISHED_SAMPLES} of the samples "
+            f"in the smaller environment of a fit, as the published limit of {PUBLISHED_LIMIT} is."
         )
     return said
 
@@ -62,26 +74,21 @@ def _setting_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
 def _findings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
     table = study.table(results)
     said = []
-    checked = table[table["precision"].notna()]
-    for verdict in (ABOVE, BELOW):
-        chosen = checked[checked["verdict"] == verdict]
-        if len(chosen):
-            listed = ", ".join(
-                f"{line['method']} {line['setting']} {line['precision']:.3f} (recall {line['recall']:.3f})"
-                for line in chosen.to_dict("records")
-            )
-            said.append(f"Precision {verdict}: {listed}.")
-    n_above, by_chance = int((checked["verdict"] == ABOVE).sum()), 0.025 * len(checked)
-    counted = (
-        f"{n_above} of {len(checked)} settings are above the 95% range of random predictions, where about "
-        f"{by_chance:.1f} would be by chance"
-    )
-    if n_above > round(by_chance):
-        said.append(f"{counted}.")
-    else:
+    checked = table[table["precision"].notna()].sort_values(["method_p_value", "p_value"], kind="stable")
+    best = checked.drop_duplicates("method")
+    for line in best[best["method_p_value"] < LEVEL].to_dict("records"):
         said.append(
-            f"A null result: {counted}. These data do not show that a method finds genes whose deletion moves the "
-            "target."
+            f"{line['method']} is right more often than chance, p = {line['method_p_value']:.2g} after adjusting for "
+            f"its settings and the other methods; most clearly with {line['setting']}: precision "
+            f"{line['precision']:.3f} where random predictions have {line['chance']:.3f}, recall {line['recall']:.3f}."
+        )
+    if len(checked) and not said:
+        first = best.iloc[0]
+        said.append(
+            "A null result: no method is shown to find genes whose deletion moves the target. The smallest p-value "
+            "against random predictions, adjusted for settings and methods, is "
+            f"{first['method_p_value']:.2g}, of {first['method']} ({first['p_value']:.2g} before, with "
+            f"{first['setting']})."
         )
     silent = table[table["precision"].isna()]
     if len(silent):
@@ -104,7 +111,7 @@ def _agreement_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
 
 
 def _notes_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
-    fits = results.drop_duplicates(["panel", "target", "fold", "replicate", "method"])
+    fits = _fits(results)
     said = []
     for note, sentence in _NOTES.items():
         asked = fits[fits["method"].isin(fits.loc[fits["note"] == note, "method"])]
@@ -115,3 +122,21 @@ def _notes_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
         example = failed.loc[failed["method"] == name, "note"].iloc[0].removeprefix(f"{FAILED}: ")
         said.append(f"{name} gave no result in {count} of {(fits['method'] == name).sum()} fits, first: {example}")
     return said
+
+
+def _warnings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
+    # Rows of an earlier version do not tell.
+    fits = _fits(results).reindex(columns=["method", "warned"]).dropna()
+    said = []
+    for kind, meaning in _WARNED.items():
+        warned = fits["warned"].map(lambda kinds, kind=kind: kind in kinds.split())
+        shares = warned.groupby(fits["method"]).mean()
+        listed = [f"{name} {shares[name]:.2f}" for name in study.methods if shares.get(name, 0.0) > 0.0]
+        if listed:
+            said.append(f"Share of fits with a warning that {meaning}: {', '.join(listed)}.")
+    return said
+
+
+def _fits(results: pd.DataFrame) -> pd.DataFrame:
+    """The first setting of each fit of a method"""
+    return results.drop_duplicates(["panel", "target", "fold", "replicate", "method"])
