@@ -18,7 +18,7 @@ from .._tools.progress import ProgressBar, ProgressMode, in_notebook
 from .._tools.workers import finished
 from .._version import __version__
 from ..conditionals.registry import as_conditional
-from ..data.checks import largest_size, nearest, quoted, warn
+from ..data.checks import nearest, quoted, warn
 from ..data.choices import known_columns
 from ..decisions.registry import as_rule
 from ..estimators.bip import BIP
@@ -26,7 +26,9 @@ from ..estimators.table_settings import READING, stated
 from ..exceptions import DataError, SettingError, SweepError, WrongTypeError
 from ..inference.registry import as_engine
 from ..prediction.building import refuse_moments
+from ..priors.base import Prior
 from ..priors.beta_binomial import BetaBinomialPrior
+from ..priors.inclusion import InclusionPrior
 from ..priors.parsing import as_prior
 from .fitting import Entry, Sweep, fit_outcome, settings_of
 from .memory import check_processes, memory_words
@@ -202,8 +204,7 @@ def default_model(source: Source) -> BIP:
 
 def largest_subset(source: Source) -> int:
     """How large subsets are unless somebody says otherwise: 20 features, or fewer where an environment has few rows."""
-    counts = source.moments.counts - source.most_left_out
-    return max(0, min(LARGEST_SUBSET, largest_size(counts, source.moments.varying_widths[:-1])))
+    return min(LARGEST_SUBSET, source.moments.largest_size)
 
 
 def checked_model(model: Any) -> BIP | None:
@@ -215,11 +216,19 @@ def checked_model(model: Any) -> BIP | None:
     refuse_moments(model.regressor)
     as_rule(model.select, threshold=model.threshold)
     as_conditional(model.conditional)
-    as_prior(model.prior)
+    _refuse_positions(as_prior(model.prior))
     if not isinstance(model.inference, str) or model.inference != "auto":
         as_engine(model.inference)
     without: BIP = clone(model).set_params(environment=None, **READING)
     return without
+
+
+def _refuse_positions(prior: Prior) -> None:
+    if isinstance(prior, InclusionPrior) and prior.by_position:
+        raise SettingError(
+            "inclusion probabilities by position fit no sweep, in which every outcome has other features: use one "
+            "number, or name them, InclusionPrior({'age': 0.9})."
+        )
 
 
 def _checked_top(top: Any) -> int | None:
