@@ -6,7 +6,6 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-
 from dataclasses import replace
 from typing import Any
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -149,17 +148,3 @@ def _verdict(p_invariant: float, findings: Findings) -> str:
     if p_invariant >= findings.tolerance.level:
         return invariant
     return weakly_invariant if p_invariant >= findings.tolerance.lowest_level else not_invariant
-
-
-def settings_of(model: BIP) -> dict[str, Any]:
-    """The settings that results depend on, as text."""
-    irrelevant = {"n_jobs", "progress", "random_state", "environment", "categorical", "numeric", "groups"}
-    irrelevant |= {"handle_unknown", "predict_with", "regressor"}
-    values = model.get_params(deep=False)
-    return {name: _text(value) for name, value in values.items() if name not in irrelevant}
-
-
-def _text(value: Any) -> str:
-    """Without the place in memory that the text of some objects ends with."""
-    shown = repr(value)
-    return type(value).__qualname__ if " at 0x" in shown else shown
