@@ -13,6 +13,7 @@ from ..exceptions import SettingError
 
 _IRRELEVANT = {"n_jobs", "progress", "random_state", "environment", "categorical", "numeric", "groups"}
 _IRRELEVANT |= {"handle_unknown", "predict_with", "regressor"}
+_VAGUE = (" at 0x", "...", "array(")
 
 
 def settings_of(model: BIP) -> dict[str, str]:
@@ -22,17 +23,16 @@ def settings_of(model: BIP) -> dict[str, str]:
 
 
 def _text(value: Any, setting: str, inside: tuple[int, ...] = ()) -> str:
-    """Its repr, or its contents where that is a place in memory or leaves numbers out.
+    """Its repr, or its contents where that is a place in memory or leaves numbers or digits out.
 
     inside : ids of the objects that hold the value
     """
     shown = repr(value)
-    if isinstance(value, str) or (" at 0x" not in shown and "..." not in shown):
+    if isinstance(value, str) or not any(sign in shown for sign in _VAGUE):
         return shown
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return (
-            f"array of {value.dtype} {value.shape} {hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()[:32]}"
-        )
+        digest = hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()[:32]
+        return f"array of {value.dtype} {value.shape} {digest}"
     parts = None if id(value) in inside else _parts(value)
     if parts is None:
         raise SettingError(

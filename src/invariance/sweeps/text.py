@@ -38,7 +38,7 @@ def sweep_lines(run: SweepRun) -> Iterator[str]:
     yield ""
     yield from wrap(
         "P-values come from second moments alone and take noise for Gaussian: where tails are heavy they reject too "
-        "often. Fit such an outcome by itself to correct for that."
+        "often. Fit such an outcome by itself, with invariance fit, to correct for that."
     )
 
 
