@@ -164,6 +164,10 @@ class Sparing:
     def select(self, findings: Any) -> Any: ...
 
 
+class HalfSparing(Sparing):
+    """With attributes of both kinds."""
+
+
 def test_rules_without_a_text_are_told_apart(tmp_path: Path) -> None:
     def swept(most: int) -> pd.DataFrame:
         model = BIP(prior=SMALL.prior, inference="exact", select=Leading(most))
@@ -197,7 +201,7 @@ def in_a_circle() -> Leading:
     return rule
 
 
-@pytest.mark.parametrize("held", [lambda: 1, partial(lambda: 1), Sparing(), in_a_circle()])
+@pytest.mark.parametrize("held", [lambda: 1, partial(lambda: 1), Sparing(), HalfSparing(), in_a_circle()])
 def test_what_cannot_be_told_apart_is_refused(held: Any) -> None:
     with pytest.raises(SettingError, match=r"a sweep cannot tell .*<.*which select= holds.*write a __repr__"):
         settings_of(BIP(select=Leading(held)))

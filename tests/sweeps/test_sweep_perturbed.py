@@ -65,6 +65,13 @@ def test_an_outcome_with_few_rows_left_has_a_limit_of_its_own(model: BIP | None)
     check_one(found, "a", fitted(rows[25:], "a", "site", BetaBinomialPrior(max_size=3)))
 
 
+def test_a_limit_that_the_rows_allow_is_left_alone() -> None:
+    acted_on = np.where(np.arange(60) < 25, "a", None)
+    model = BIP(prior=BetaBinomialPrior(max_size=3))
+    found = sweep(few_rows(), model, environment="site", outcomes=["a"], perturbed=acted_on)
+    assert "Subsets of at most" not in first_note(found, "a")
+
+
 def test_a_limit_that_no_outcome_can_have_is_not_lowered() -> None:
     rows = few_rows()[22:]  # eight of the first site
     acted_on = [*["a"] * 3, *[None] * 35]
