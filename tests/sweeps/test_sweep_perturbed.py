@@ -13,6 +13,7 @@ from invariance.conditionals.bayesian_gaussian import BayesianGaussian
 from invariance.conditionals.gaussian_moments import GaussianFromMoments
 from invariance.datasets import make_example
 from invariance.decisions.predictive import PredictiveModel
+from invariance.decisions.soft_gate import PlainNeighbours
 from invariance.exceptions import SettingError
 from invariance.sweeps.reading import read_source
 
@@ -117,6 +118,30 @@ def test_the_price_is_of_coefficients_that_are_free(family: Any) -> None:
     masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
     weights = [PredictiveModel(family(part), Tolerance()).log_weights(masks) for part in (moments, again)]
     np.testing.assert_allclose(*weights, rtol=1e-7)
+
+
+class ColumnsOnly:
+    """In the place of a gate, or of weights: shows how many columns it is told."""
+
+    def values(self, gain: Any, columns: Any, *_: Any) -> Any:
+        return np.asarray(columns, dtype=float)
+
+
+def test_walks_and_searches_count_the_same_coefficients() -> None:
+    source = read_source(with_a_rare_level(0), "env", None, [*["a"] * 2, *[None] * 118]).source
+    model = GaussianFromMoments(source.moments_for("a")[0])
+    masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
+    expected = masks @ np.array([2.0 if name == "k" else 1.0 for name in model.feature_names])
+    free, nothing, sizes = np.arange(2), np.arange(0), np.ones(3, dtype=bool)
+    walk = model.screening_walk(free, nothing, Tolerance(delta=100.0, tau=10.0), ColumnsOnly().values)
+    assert walk.n_low == 2
+    np.testing.assert_array_equal(walk.dense(nothing, sizes), expected)
+    members = np.empty((4, 2), dtype=np.int32)
+    listed = walk.listed(nothing, 2, sizes, members)
+    np.testing.assert_array_equal(listed, [expected[(1 << row[row >= 0]).sum()] for row in members])
+    gate: Any = ColumnsOnly()
+    flipped = PlainNeighbours(model, gate).flipped(masks[0])
+    np.testing.assert_array_equal(flipped, expected[[1, 2]])
 
 
 # ---------------------------------------------------------------- priors that name features
