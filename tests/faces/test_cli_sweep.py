@@ -91,6 +91,37 @@ def test_other_settings_need_another_folder(example: Path) -> None:
     assert "Name another folder with --out, or delete this one." in message
 
 
+def test_what_a_folder_was_made_with_is_shown_as_it_was_written_down(example: Path) -> None:
+    swept("--outcomes", "age", "--max-size", "3", "--prior", "uniform")
+    message = fails(*TABLE, "--out", "out", "--max-size", "2", "--prior", "uniform")
+    assert "(prior: UniformPrior(max_size=3) there, UniformPrior(max_size=2) now). Name another folder with" in message
+
+
+def test_a_refused_command_leaves_nothing_in_the_way(example: Path) -> None:
+    Path("out").mkdir()
+    Path("out/manifest.json").write_text('{"sweep": "of another version"}')
+    assert "1 of them now" in swept("--outcomes", "age")
+
+
+def test_tails_are_mentioned(example: Path) -> None:
+    said = swept("--outcomes", "age")
+    assert "take noise for Gaussian: where tails are heavy they reject too often." in " ".join(said.split())
+
+
+def test_files_of_names_in_other_encodings(example: Path) -> None:
+    Path("marked.txt").write_text("age\nsalt\n", encoding="utf-8-sig")
+    swept("--outcomes", "marked.txt")
+    assert set(read_sweep("out")["outcome"]) == {"age", "salt"}
+    Path("latin.txt").write_bytes("age\nsäure\n".encode("latin-1"))
+    message = fails(*TABLE, "--out", "out", "--outcomes", "latin.txt")
+    assert "--outcomes latin.txt: the file is not UTF-8 text. Save it as UTF-8." in message
+
+
+def test_the_same_outcome_twice_is_not_several(example: Path) -> None:
+    message = fails("fit", "example.csv", "--environment", "hospital", "--outcome", "age,age")
+    assert "is not in the file" in message
+
+
 @pytest.mark.parametrize("command", ["fit", "compare", "explain"])
 def test_several_outcomes_are_for_sweep(example: Path, command: str) -> None:
     """The line that the message names works as typed."""
@@ -120,7 +151,7 @@ def test_a_name_with_a_comma_is_one_outcome(example: Path) -> None:
         (["--jobs", "2", "--dask", "tcp://x:1"], "--jobs is for this machine and --dask for a cluster"),
         (["--perturbed", "hospitals"], "perturbed column 'hospitals' is not in the table; did you mean 'hospital'?"),
         (["--select", "best"], "select='best' is not known"),
-        (["--outcomes", "Age"], "outcome column 'Age' is not in the data; did you mean 'age'?"),
+        (["--outcomes", "Age"], "outcome column 'Age' is not among those of the sweep; did you mean 'age'?"),
         (["--outcomes", ","], "outcomes is an empty list: name at least one column, or leave --outcomes out"),
         (["--out", "example.csv"], "example.csv' is a file, not a folder"),
     ],

@@ -328,7 +328,7 @@ def test_verdicts_follow_the_p_value() -> None:
         ({"perturbed": "whom"}, DataError, "perturbed column 'whom' is not in the table"),
         ({"perturbed": ["b"]}, DataError, "the table has 120 rows, perturbed has 1 row"),
         ({"perturbed": ["B"] * 120}, DataError, "perturbed names none of the columns, but 'B'; did you mean 'b'"),
-        ({"outcomes": ["A"]}, DataError, "outcome column 'A' is not in the data; did you mean 'a'"),
+        ({"outcomes": ["A"]}, DataError, "outcome column 'A' is not among those of the sweep; did you mean 'a'"),
         (
             {"outcomes": "a,b"},
             SettingError,

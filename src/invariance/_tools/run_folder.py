@@ -28,14 +28,21 @@ def held(folder: Path, error: type[EngineError]) -> Iterator[None]:
 
 
 def keep_apart(path: Path, identity: Mapping[str, Any], made: bool, error: type[EngineError]) -> None:
-    """Write down in a new folder what its results depend on; raise where it holds those of something else.
+    """Write down in a folder without results what they will depend on; raise where it holds those of something else.
 
     path : the file that says so; made : whether there are results already
     """
     folder = path.parent
     now = json.loads(json.dumps(identity))
-    if path.exists():
-        there = json.loads(path.read_text(encoding="utf-8"))
+    if not made:
+        write_text(path, json.dumps(now, indent=1) + "\n", durable=True)
+    elif not path.exists():
+        raise error(
+            f"the folder {str(folder)!r} holds results but no {path.name} that says what made them. Name "
+            "another folder, or delete this one."
+        )
+    else:
+        there = _read(path, error)
         differing = [name for name in {**there, **now} if there.get(name) != now.get(name)]
         if differing:
             listed = "; ".join(f"{name}: {there.get(name)} there, {now.get(name)} now" for name in differing)
@@ -43,13 +50,19 @@ def keep_apart(path: Path, identity: Mapping[str, Any], made: bool, error: type[
                 f"the folder {str(folder)!r} holds results of other settings ({listed}). Name another folder, "
                 "or delete this one."
             )
-    elif made:
+
+
+def _read(path: Path, error: type[EngineError]) -> dict[str, Any]:
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        there = None
+    if not isinstance(there, dict):
         raise error(
-            f"the folder {str(folder)!r} holds results but no {path.name} that says what made them. Name "
-            "another folder, or delete this one."
+            f"{str(path)!r}, which says what made the results beside it, is damaged. Name another folder, or delete "
+            "this one."
         )
-    else:
-        write_text(path, json.dumps(now, indent=1) + "\n", durable=True)
+    return there
 
 
 def _hold(lock: TextIO, folder: Path, error: type[EngineError]) -> None:

@@ -194,6 +194,11 @@ class BoundConditional(ABC):
     def n_features(self) -> int:
         return self.features.n_features
 
+    @property
+    def free_columns(self) -> Integers:
+        """(p,) how many coefficients each feature adds to the pooled fit."""
+        return self.features.widths
+
     @cached_property
     def n_rows(self) -> int:
         return self.describe().n_rows

@@ -88,6 +88,11 @@ class BayesianGaussian(BoundConditional):
         return self.moments.features
 
     @property
+    def free_columns(self) -> Integers:
+        """Fewer than there are columns where a level that the others are compared with does not occur."""
+        return self.moments.varying_widths[-1]
+
+    @property
     def rows(self) -> MultiEnvironmentData | None:
         return self.data
 

@@ -41,6 +41,11 @@ class GaussianModel(BoundConditional):
         return self.moments.features
 
     @property
+    def free_columns(self) -> Integers:
+        """Fewer than there are columns where a level that the others are compared with does not occur."""
+        return self.moments.varying_widths[-1]
+
+    @property
     def by_least_squares(self) -> GaussianModel:
         return self
 

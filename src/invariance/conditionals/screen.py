@@ -142,7 +142,6 @@ class GaussianScreen:
     limits: Limits
     weigh: Weigh
     low_ranks: Integers
-    low_columns: Integers
 
     @classmethod
     def of(
@@ -151,10 +150,7 @@ class GaussianScreen:
         low_ranks = np.zeros((model.moments.n_environments + 1, 1 << walk.n_low), np.int64)
         for j, widths in enumerate(model.moments.varying_widths[:, free[: walk.n_low]].T):
             low_ranks[:, 1 << j : 2 << j] = low_ranks[:, : 1 << j] + widths[:, None]
-        low_columns = np.zeros(1 << walk.n_low, np.int64)
-        for j, width in enumerate(model.features.widths[free[: walk.n_low]]):
-            low_columns[1 << j : 2 << j] = low_columns[: 1 << j] + width
-        return cls(model, walk, free, forced, limits, weigh, low_ranks, low_columns)
+        return cls(model, walk, free, forced, limits, weigh, low_ranks)
 
     @property
     def n_features(self) -> int:
@@ -177,7 +173,7 @@ class GaussianScreen:
         )
         weights = np.full(len(share), np.nan)
         possible = np.flatnonzero(state == POSSIBLE)
-        columns = self.model.features.widths[always].sum() + self.low_columns[possible]
+        columns = high_ranks[-1] + self.low_ranks[-1, possible]
         weights[possible] = self.weigh(-0.5 * moments.n_rows * share[possible], columns)
         unknown = np.flatnonzero(state == UNDECIDABLE) if self.model.has_rows else possible[:0]
         unknown = unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
@@ -213,5 +209,5 @@ class GaussianScreen:
         total = moments.scatter[-1][moments.outcome, moments.outcome]
         gain = -0.5 * moments.n_rows * np.log(residuals.rss[allowed, -1] / total)
         weights = np.full(len(draws), np.nan)
-        weights[allowed] = self.weigh(gain, masks[allowed] @ self.model.features.widths)
+        weights[allowed] = self.weigh(gain, masks[allowed] @ moments.varying_widths[-1])
         return weights

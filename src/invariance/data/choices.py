@@ -49,14 +49,19 @@ class Choices:
         return {member.column: member for member in members if isinstance(member, Spline)}
 
 
-def known_columns(setting: str, names: Any, columns: Sequence[str]) -> list[str]:
-    """The names as text, each one of the columns."""
+def listed_names(setting: str, names: Any) -> list[str]:
+    """The names as text."""
     if isinstance(names, str):
         listed = [part.strip() for part in names.split(",")]
         raise SettingError(f"{setting}={names!r} is a single string: pass a list of names, {setting}={listed!r}.")
     if not isinstance(names, Iterable):
         raise SettingError(f"{setting}={names!r} is not a list of column names: pass {setting}=['name', ...].")
-    chosen = [str(name) for name in names]
+    return [str(name) for name in names]
+
+
+def known_columns(setting: str, names: Any, columns: Sequence[str]) -> list[str]:
+    """The names as text, each one of the columns."""
+    chosen = listed_names(setting, names)
     for name in chosen:
         _check_known(f"{setting}={chosen!r}", name, columns)
     return chosen

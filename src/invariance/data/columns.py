@@ -156,16 +156,14 @@ def array_values(values: Any, what: str) -> Floats:
     raise DataError(f"{what} is not numeric (dtype {array.dtype}, for example {first!r}): encode it as numbers.")
 
 
-def label_list(labels: Any) -> list[Hashable]:
-    """Environment labels as a list with one entry per row."""
+def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
+    """Labels, of environments unless another role is named, as a list with one entry per row."""
     if isinstance(labels, (str, bytes)):
-        raise DataError(
-            f"environments={labels!r} is a single string: pass one label per row, for example table[{labels!r}]."
-        )
+        raise DataError(f"{role}={labels!r} is a single string: pass one label per row, for example table[{labels!r}].")
     shape = getattr(labels, "shape", None)
     if isinstance(shape, tuple) and len(shape) != 1:
         if len(shape) != 2 or shape[1] != 1:
-            raise DataError(f"environments has shape {shape}: pass one label per row, shape (N,).")
+            raise DataError(f"{role} has shape {shape}: pass one label per row, shape (N,).")
         labels = np.asarray(labels).ravel()
     if isinstance(labels, np.ndarray):
         return list(labels) if labels.dtype.kind in "mM" else labels.tolist()
@@ -175,9 +173,7 @@ def label_list(labels: Any) -> list[Hashable]:
     try:
         return list(labels)
     except TypeError:
-        raise DataError(
-            f"environments of type {type(labels).__name__} is not a sequence: pass one label per row."
-        ) from None
+        raise DataError(f"{role} of type {type(labels).__name__} is not a sequence: pass one label per row.") from None
 
 
 def free_name(default: str, taken: Sequence[str]) -> str:

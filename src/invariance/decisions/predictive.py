@@ -55,7 +55,7 @@ class PredictiveModel(BoundConditional):
     def log_weights(self, masks: ArrayLike) -> Floats:
         """(S,) −½ cost, whether compatible or not"""
         chosen = as_masks(masks, self.n_features)
-        return self._weigh(self.model.prediction_many(chosen).gain, chosen @ self.features.widths)
+        return self._weigh(self.model.prediction_many(chosen).gain, chosen @ self.model.free_columns)
 
     def _weigh(self, gain: Floats, columns: Integers) -> Floats:
         return gain - 0.5 * self.price * columns

@@ -116,7 +116,7 @@ class PlainNeighbours(Neighbours):
         null = self._model.null_many(masks)
         deviance = -2.0 * self._model.log_ratio_many(masks)
         mean = np.where(null.variance > 0.0, -2.0 * null.expected, 0.0)
-        return self._gate.values(gain, masks @ self._model.features.widths, deviance, mean, 4.0 * null.variance)
+        return self._gate.values(gain, masks @ self._model.free_columns, deviance, mean, 4.0 * null.variance)
 
 
 def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +55,16 @@ class Prior(ABC):
     def forced(self, features: Sequence[str]) -> tuple[str, ...]:
         """Those of the features it was stated about that every subset holds."""
         return ()
+
+    def limited_to(self, max_size: int) -> Prior:
+        """The same belief about subsets of at most so many features."""
+        limited = copy(self)
+        object.__setattr__(limited, "max_size", max_size)
+        return limited
+
+    def with_outcome(self, name: str) -> Prior:
+        """The same belief where one of the features it was stated about is the outcome."""
+        return self
 
     def _restricted(self, original: tuple[str, ...], names: tuple[str, ...]) -> Prior:
         """The same belief about some of the features that it was stated about."""

@@ -64,6 +64,17 @@ class InclusionPrior(Prior):
         values = self._values(tuple(features))
         return tuple(name for name, value in zip(features, values, strict=True) if value == 1.0)
 
+    @property
+    def by_position(self) -> bool:
+        """Whether the order of the features says which probability is whose."""
+        return isinstance(self.probabilities, tuple)
+
+    def with_outcome(self, name: str) -> InclusionPrior:
+        if not isinstance(self.probabilities, Mapping):
+            return self
+        others = {feature: value for feature, value in self.probabilities.items() if feature != name}
+        return InclusionPrior(others, self.max_size)
+
     def _restricted(self, original: tuple[str, ...], names: tuple[str, ...]) -> InclusionPrior:
         values = dict(zip(original, self._values(original).tolist(), strict=True))
         return InclusionPrior([values[name] for name in names], self.max_size)

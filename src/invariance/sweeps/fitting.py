@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -16,6 +15,7 @@ from ..decisions.base import Findings
 from ..estimators.bip import BIP
 from ..inference.ready import Ready
 from ..inference.variational.batched import Found
+from ..priors.parsing import as_prior
 from .source import Source
 
 VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")
@@ -79,8 +79,24 @@ def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Entry
 def model_for(sweep: Sweep, outcome: str) -> BIP:
     """What is to be fitted to an outcome."""
     seed = seed_number("sweep", sweep.seed, outcome)
-    model: BIP = clone(sweep.model).set_params(random_state=seed, n_jobs=1, progress=False)
+    prior = as_prior(sweep.model.prior).with_outcome(outcome)
+    most = _most_features(sweep, outcome)
+    if most is not None:
+        prior = prior.limited_to(most)
+    model: BIP = clone(sweep.model).set_params(prior=prior, random_state=seed, n_jobs=1, progress=False)
     return model
+
+
+def _most_features(sweep: Sweep, outcome: str) -> int | None:
+    """The size limit of an outcome that does without so many rows that the prior's would be too large; None otherwise.
+
+    A limit that is too large for all rows is not mended here: the fit says so.
+    """
+    asked = as_prior(sweep.model.prior).max_size
+    if asked is None or outcome not in sweep.source.perturbing:
+        return None
+    possible = sweep.source.largest_size(outcome)
+    return possible if possible < asked <= sweep.source.moments.largest_size else None
 
 
 def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Entry:
@@ -90,6 +106,9 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Entry:
     else:
         moments, notes = known.moments, sweep.source.left_out(outcome)
         model.set_params(inference=Ready(known.posterior))
+    most = _most_features(sweep, outcome)
+    if most is not None:
+        notes = (*notes, f"Subsets of at most {most} features, which is what the rows that are left allow.")
     decision = model.fit_moments(moments).decision_
     common = {*sweep.source.moments.losses, *sweep.source.moments.notes}
     said = [note for note in decision.findings.posterior.notes if note not in common]
@@ -129,17 +148,3 @@ def _verdict(p_invariant: float, findings: Findings) -> str:
     if p_invariant >= findings.tolerance.level:
         return invariant
     return weakly_invariant if p_invariant >= findings.tolerance.lowest_level else not_invariant
-
-
-def settings_of(model: BIP) -> dict[str, Any]:
-    """The settings that results depend on, as text."""
-    irrelevant = {"n_jobs", "progress", "random_state", "environment", "categorical", "numeric", "groups"}
-    irrelevant |= {"handle_unknown", "predict_with", "regressor"}
-    values = model.get_params(deep=False)
-    return {name: _text(value) for name, value in values.items() if name not in irrelevant}
-
-
-def _text(value: Any) -> str:
-    """Without the place in memory that the text of some objects ends with."""
-    shown = repr(value)
-    return type(value).__qualname__ if " at 0x" in shown else shown

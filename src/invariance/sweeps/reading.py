@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._tools.work import one_thread
-from ..data.checks import check_lengths, did_you_mean, encode_labels, nearest, quoted
+from ..data.checks import check_lengths, did_you_mean, encode_labels, nearest, quoted, warn
+from ..data.choices import listed_names
 from ..data.columns import as_frame, free_name, label_list
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.reading import column_names, read_columns
@@ -77,7 +78,7 @@ def _rows_of(
     # Its number stands for the outcome of each row, and tells afterwards which rows are left.
     number = free_name("row number", frame.columns)
     frame = frame.with_columns(_series(frame, number, np.arange(len(frame), dtype=float)))
-    exclude = [*options.get("exclude", ()), *(name for name in columns if name != environment)]
+    exclude = [*listed_names("exclude", options.get("exclude", ())), *(name for name in columns if name != environment)]
     data = MultiEnvironmentData.from_table(frame.to_native(), number, environment, **{**options, "exclude": exclude})
     kept = data.y.astype(np.intp)
     return _with_a_column_as_outcome(data), None if whom is None else [whom[row] for row in kept]
@@ -117,10 +118,16 @@ def _series(frame: Any, name: str, values: Any) -> Any:
 def _entries(perturbed: Any, n_rows: int) -> list[str | None] | None:
     if perturbed is None:
         return None
-    entries = label_list(perturbed)
+    entries = label_list(perturbed, "perturbed")
     check_lengths({"the table": n_rows, "perturbed": len(entries)})
-    codes, names = encode_labels(entries)
-    return [None if code < 0 else str(names[code]) for code in codes]
+    codes, labels = encode_labels(entries)
+    names = [_name(label) for label in labels]
+    return [None if code < 0 else names[code] for code in codes]
+
+
+def _name(label: Any) -> str:
+    """A column of whole numbers with blanks in it is one of floats."""
+    return f"{label:.0f}" if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def _perturbing(whom: Sequence[str | None], columns: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -131,6 +138,11 @@ def _perturbing(whom: Sequence[str | None], columns: Sequence[str]) -> dict[str,
     named = [name for name in dict.fromkeys(whom) if name]
     if named and not rows:
         raise DataError(f"perturbed names none of the columns, but {quoted(named)}; {nearest(named[0], columns)}")
+    folded = {name.strip().casefold(): name for name in columns}
+    alike = [name for name in named if name not in known and name.strip().casefold() in folded]
+    if alike:
+        meant = quoted(dict.fromkeys(folded[name.strip().casefold()] for name in alike))
+        warn(f"perturbed names {quoted(alike)}, which are no columns, so that their rows are used; is {meant} meant?")
     return {name: tuple(found) for name, found in rows.items()}
 
 
@@ -141,6 +153,8 @@ def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentDat
     alone = [j for j, name in enumerate(features.columns) if name not in grouped]
     if not alone:
         raise DataError(f"no column can be the outcome: {quoted(features.names)} are levels, splines or groups.")
+    if len(features.names) < 2:
+        raise DataError(f"{features.names[0]!r} is the only column: a sweep needs another one to predict it from.")
     j = alone[-1]
     name = features.columns[j]
     others = np.array([feature != name for feature in features.names])
@@ -164,7 +178,7 @@ def _identity_of_rows(data: MultiEnvironmentData, perturbing: Mapping[str, tuple
     arrays = data.X, data.y, data.environment_index.astype(np.int64)
     return {
         **_shape(data.n_rows, columns, data.environments),
-        "data": _digest(columns, sorted(data.features.groups.items()), data.environments, *arrays),
+        "data": _digest(columns, *_labels(data, data.features.groups), *arrays),
         "perturbed": _digest(sorted(perturbing.items())) if perturbing else None,
     }
 
@@ -173,13 +187,17 @@ def _identity_of_moments(moments: Moments) -> dict[str, Any]:
     arrays = moments.counts, moments.origin, moments.shifts, moments.minimum, moments.maximum, moments.scatter
     return {
         **_shape(moments.n_rows, moments.columns, moments.environments),
-        "data": _digest(moments.columns, sorted(moments.groups.items()), moments.environments, *arrays),
+        "data": _digest(moments.columns, *_labels(moments, moments.groups), *arrays),
         "perturbed": None,
     }
 
 
 def _shape(n_rows: int, columns: Sequence[str], environments: Sequence[Any]) -> dict[str, Any]:
     return {"rows": n_rows, "columns": len(columns), "environments": [str(label) for label in environments]}
+
+
+def _labels(read: MultiEnvironmentData | Moments, groups: Mapping[str, Sequence[str]]) -> tuple[Any, ...]:
+    return sorted(groups.items()), read.environments, sorted(read.constants.items())
 
 
 def _digest(*parts: Any) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .._tools.arrays import Floats
-from ..data.checks import SMALLEST_ENVIRONMENT, quoted, rows_text
+from .._tools.arrays import Floats, Integers
+from ..data.checks import SMALLEST_ENVIRONMENT, largest_size, quoted, rows_text
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..moments.moments import Moments
@@ -37,11 +37,6 @@ class Source:
         """Features that cannot be an outcome: levels, splines, groups."""
         return tuple(self.moments.groups)
 
-    @property
-    def most_left_out(self) -> int:
-        """The most rows that an outcome does without."""
-        return max(map(len, self.perturbing.values()), default=0)
-
     def moments_for(self, outcome: str) -> tuple[Moments, tuple[str, ...]]:
         """Of the rows that do not perturb the outcome, and sentences about those that do."""
         rows = self.perturbing.get(outcome, ())
@@ -67,6 +62,12 @@ class Source:
             return None
         return turned
 
+    def largest_size(self, outcome: str) -> int:
+        """The largest subsets that can be fitted to the rows which do not perturb the outcome."""
+        rows = self.perturbing.get(outcome, ())
+        turned = replace(self.moments, outcome=self.moments.columns.index(outcome))
+        return largest_size(self._counts_without(rows) if rows else turned.counts, turned.varying_widths[:-1])
+
     def left_out(self, outcome: str) -> tuple[str, ...]:
         """A sentence about the rows that perturb the outcome, if there are such."""
         rows = self.perturbing.get(outcome, ())
@@ -88,14 +89,18 @@ class Source:
         return vectors
 
     def _check_left(self, outcome: str, rows: tuple[int, ...]) -> None:
-        data = self._rows
-        left = data.counts - np.bincount(data.environment_index[list(rows)], minlength=data.n_environments)
-        small = [label for label, n in zip(data.environments, left, strict=True) if n < SMALLEST_ENVIRONMENT]
+        left = zip(self._rows.environments, self._counts_without(rows), strict=True)
+        small = [label for label, n in left if n < SMALLEST_ENVIRONMENT]
         if small:
             raise DataError(
                 f"without {rows_text(len(rows))} that perturb {outcome!r}, fewer than {SMALLEST_ENVIRONMENT} rows are "
                 f"left of environment {quoted(small)}: leave that environment out or merge it with another."
             )
+
+    def _counts_without(self, rows: tuple[int, ...]) -> Integers:
+        """(E,) rows that are left of each environment"""
+        data = self._rows
+        return data.counts - np.bincount(data.environment_index[list(rows)], minlength=data.n_environments)
 
     def _without(self, moments: Moments, row: int) -> Moments:
         data = self._rows

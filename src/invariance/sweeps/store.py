@@ -99,7 +99,7 @@ class Store:
         self._written = time.monotonic()
 
     def _save(self, table: Any) -> None:
-        numbers = [int(path.stem.removeprefix("part-")) for path in parts_of(self.folder)]
+        numbers = [int(_number(path)) for path in parts_of(self.folder)]
         path = self.folder / f"part-{max(numbers, default=0) + 1:06d}.parquet"
         try:
             with replacing(path, durable=True) as temporary:
@@ -120,7 +120,12 @@ class Store:
 
 
 def parts_of(folder: Path) -> list[Path]:
-    return sorted(folder.glob("part-*.parquet"))
+    """In the order in which they were written; other files are none of ours."""
+    return sorted(path for path in folder.glob("part-*.parquet") if _number(path).isdecimal())
+
+
+def _number(path: Path) -> str:
+    return path.stem.removeprefix("part-")
 
 
 def read_sweep(folder: Any) -> pd.DataFrame:
@@ -128,7 +133,7 @@ def read_sweep(folder: Any) -> pd.DataFrame:
 
     It may be read while the sweep runs.
     """
-    path = Path(folder)
+    path = Path(folder).expanduser()
     if not (path / MANIFEST).is_file():
         raise MissingFileError(f"{str(path)!r} is not the folder of a sweep: it has no {MANIFEST}.")
     return results_in(path)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +19,22 @@ from .._tools.progress import ProgressBar, ProgressMode, in_notebook
 from .._tools.workers import finished
 from .._version import __version__
 from ..conditionals.registry import as_conditional
-from ..data.checks import largest_size, nearest, quoted, warn
-from ..data.choices import known_columns
+from ..data.checks import nearest, quoted, warn
+from ..data.choices import listed_names
 from ..decisions.registry import as_rule
 from ..estimators.bip import BIP
 from ..estimators.table_settings import READING, stated
 from ..exceptions import DataError, SettingError, SweepError, WrongTypeError
 from ..inference.registry import as_engine
 from ..prediction.building import refuse_moments
+from ..priors.base import Prior
 from ..priors.beta_binomial import BetaBinomialPrior
+from ..priors.inclusion import InclusionPrior
 from ..priors.parsing import as_prior
-from .fitting import Entry, Sweep, fit_outcome, settings_of
+from .fitting import Entry, Sweep, fit_outcome
 from .memory import check_processes, memory_words
 from .reading import Reading, read_source
+from .settings import settings_of
 from .source import Source
 from .store import Store, results_in
 
@@ -98,6 +102,9 @@ def sweep(
     how_to_read : missing, features, exclude, categorical, numeric, groups, drop_environments, merge_environments and
         min_rows, as `MultiEnvironmentData.from_table` takes them. What the model says of categorical, numeric and
         groups counts as well.
+
+    P-values come from second moments alone and take noise for Gaussian: where tails are heavy they reject too often.
+    Fit such an outcome by itself, with `BIP.fit`, to correct for that.
 
     Second moments take 8 (E + 1) d² bytes for d columns in E environments, 0.9 GB for 6,170 columns in two. Processes
     share one more copy of them, and each takes as much again while it fits an outcome that does without some rows.
@@ -202,8 +209,7 @@ def default_model(source: Source) -> BIP:
 
 def largest_subset(source: Source) -> int:
     """How large subsets are unless somebody says otherwise: 20 features, or fewer where an environment has few rows."""
-    counts = source.moments.counts - source.most_left_out
-    return max(0, min(LARGEST_SUBSET, largest_size(counts, source.moments.varying_widths[:-1])))
+    return min(LARGEST_SUBSET, source.moments.largest_size)
 
 
 def checked_model(model: Any) -> BIP | None:
@@ -215,23 +221,33 @@ def checked_model(model: Any) -> BIP | None:
     refuse_moments(model.regressor)
     as_rule(model.select, threshold=model.threshold)
     as_conditional(model.conditional)
-    as_prior(model.prior)
+    _refuse_positions(as_prior(model.prior))
     if not isinstance(model.inference, str) or model.inference != "auto":
         as_engine(model.inference)
     without: BIP = clone(model).set_params(environment=None, **READING)
     return without
 
 
+def _refuse_positions(prior: Prior) -> None:
+    if isinstance(prior, InclusionPrior) and prior.by_position:
+        raise SettingError(
+            "inclusion probabilities by position fit no sweep, in which every outcome has other features: use one "
+            "number, or name them, InclusionPrior({'age': 0.9})."
+        )
+
+
 def _checked_top(top: Any) -> int | None:
-    if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
+    if top is None:
+        return None
+    if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
         raise SettingError(f"top={top!r} is no number of features: use a whole number from 1 on, or None for all.")
-    return top
+    return int(top)
 
 
 def _checked_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
         raise SettingError(f"random_state={seed!r} is no seed of a sweep: use a whole number from 0 on.")
-    return seed
+    return int(seed)
 
 
 def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
@@ -239,14 +255,14 @@ def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
     if asked is None:
         return list(possible)
     constants = source.moments.constants
-    names = list(dict.fromkeys(known_columns("outcomes", asked, [*asked] if not isinstance(asked, str) else [])))
+    names = list(dict.fromkeys(listed_names("outcomes", asked)))
     if not names:
         raise SettingError("outcomes is an empty list: name at least one column, or pass outcomes=None for all.")
     for name in names:
         if name in source.features_only:
             raise DataError(f"{name!r} is made of levels or of several columns: it is a feature, and no outcome.")
         if name not in possible and name not in constants:
-            raise DataError(f"outcome column {name!r} is not in the data; {nearest(name, possible)}")
+            raise DataError(f"outcome column {name!r} is not among those of the sweep; {nearest(name, possible)}")
     return names
 
 
@@ -260,7 +276,8 @@ def _announcements(
     task: Sweep, wanted: list[str], left: list[str], processes: int, device: str | None
 ) -> Iterator[str]:
     source = task.source
-    before = f", of which {len(wanted) - len(left):,} are there already" if len(left) < len(wanted) else ""
+    n_there = len(wanted) - len(left)
+    before = f", {n_there:,} of them there already" if n_there else ""
     yield f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. {memory_words(source, processes, device)}"
     n_rows = len(wanted) * source.moments.n_features
     if task.top is None and n_rows > _MANY_ROWS:

@@ -35,6 +35,11 @@ def sweep_lines(run: SweepRun) -> Iterator[str]:
     yield f"Some features are selected for {chosen:,} of {len(outcomes):,} outcomes{each}."
     yield from _pairs(selected[selected["verdict"].isin(VERDICTS[:2])])
     yield from _failures(failed)
+    yield ""
+    yield from wrap(
+        "P-values come from second moments alone and take noise for Gaussian: where tails are heavy they reject too "
+        "often. Fit such an outcome by itself, with invariance fit, to correct for that."
+    )
 
 
 def _heading(run: SweepRun, n: int) -> Iterator[str]:

@@ -54,6 +54,8 @@ def _dropped(match: re.Match[str]) -> str:
 
 # The first rule that fits a place wins, and what it puts there is not looked at again. A quoted name is a column's.
 _RULES: tuple[Rule, ...] = (
+    # What a folder says about its results is no remedy.
+    (r"(?s:results of other settings \(.*\))(?=\. Name another folder)", lambda match: match[0]),
     (rf"(?:inference=)?(?P<engine>{'|'.join(_ENGINES)})\((?P<engine_settings>[^()]*)\)", _engine),
     (r"Screened\((?P<screened>\w+)\(\)(?:, screen=LassoScreen\((?P<screen_settings>[^()]*)\))?\)", _screened),
     (r"(?P<method>ICP|EILLS|Oracle|LassoSelection)\((?P<method_settings>[^()]+)\)", _method),

@@ -71,7 +71,7 @@ class TableOptions:
 
 def _refuse_several(file: Path, outcome: str, environment: str) -> None:
     """Raise where several columns are named as the outcome, which is for another command."""
-    names = read_names(outcome)
+    names = dict.fromkeys(read_names(outcome))
     if len(names) < 2:
         return
     from ...data.reading import column_names

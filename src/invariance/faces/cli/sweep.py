@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ..._tools.files import check_writable
+from ...exceptions import DataError
 from .console import plain_speech, say, show
 from .inputs import ModelOptions, TableOptions
 from .names import read_names
@@ -132,5 +133,8 @@ def _outcomes(text: str) -> list[str] | None:
     path = Path(text).expanduser()
     if not path.is_file():
         return read_names(text)
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"--outcomes {text}: the file is not UTF-8 text. Save it as UTF-8.") from None
     return [line.strip() for line in lines if line.strip()]

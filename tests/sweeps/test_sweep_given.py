@@ -1,0 +1,230 @@
+"""What is given to a sweep: names and numbers of any kind, and folders with other things in them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, read_sweep, sweep
+from invariance._tools import files
+from invariance.exceptions import DataError, DataWarning, SettingError, SweepError
+from invariance.sweeps.reading import read_source
+from invariance.sweeps.settings import settings_of
+from invariance.sweeps.store import MANIFEST
+
+SMALL = BIP(prior=BetaBinomialPrior(max_size=2), inference="exact")
+
+
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
+    rows["b"] += rows["a"]
+    return rows.assign(site=np.repeat(["north", "south"], 30))
+
+
+def numbered() -> pd.DataFrame:
+    return table().rename(columns={"a": 0, "b": 1, "c": 2, "d": 3})
+
+
+def outcomes_of(rows: pd.DataFrame, **settings: Any) -> list[str]:
+    return list(sweep(rows, SMALL, environment="site", **settings)["outcome"].unique())
+
+
+# ---------------------------------------------------------------- names
+
+
+def test_names_that_are_numbers() -> None:
+    assert outcomes_of(numbered(), outcomes=[0, 2]) == ["0", "2"]
+    with pytest.raises(DataError, match="outcome column 'None' is not among those of the sweep"):
+        outcomes_of(table(), outcomes=[None])
+
+
+def test_names_that_can_be_read_once() -> None:
+    assert outcomes_of(table(), outcomes=(name for name in "ba")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("exclude", ["d", None])
+def test_what_to_exclude_is_a_list(exclude: Any) -> None:
+    with pytest.raises(SettingError, match=r"exclude=.*pass .*exclude=\['(d|name)'"):
+        outcomes_of(table(), exclude=exclude)
+    assert outcomes_of(table(), exclude=["d"]) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("labels", [[1, 1, None], [1.0, 1.0, np.nan], ["1", "1", ""]])
+def test_perturbed_columns_that_are_numbers(labels: list[Any]) -> None:
+    """Whole numbers become floats where some are missing."""
+    rows = numbered().assign(hit=pd.Series(labels * 1 + labels[-1:] * 57))
+    found = sweep(rows, SMALL, environment="site", outcomes=["1"], perturbed="hit")
+    assert found["notes"][0].startswith("2 rows that perturb '1' left out.")
+
+
+def test_a_setting_is_called_by_its_name() -> None:
+    with pytest.raises(DataError, match="perturbed of type int is not a sequence"):
+        outcomes_of(table(), perturbed=7)
+
+
+def test_other_capitals_and_blanks_are_mentioned() -> None:
+    perturbed = ["a", "A", "b ", "elsewhere", *[None] * 56]
+    with pytest.warns(DataWarning, match=r"perturbed names 'A', 'b ', which are no columns.*is 'a', 'b' meant\?"):
+        outcomes_of(table(), perturbed=perturbed)
+
+
+def test_one_column_has_nothing_to_follow_from() -> None:
+    with pytest.raises(DataError, match="'a' is the only column: a sweep needs another one"):
+        outcomes_of(table()[["a", "site"]])
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def test_whole_numbers_of_any_kind(tmp_path: Path) -> None:
+    first = sweep(table(), SMALL, environment="site", top=1, random_state=3, out=tmp_path)
+    second = sweep(table(), SMALL, environment="site", top=np.int64(1), random_state=np.int32(3), out=tmp_path)
+    pd.testing.assert_frame_equal(first, second)
+
+
+@pytest.mark.parametrize("jobs", [0, "2", 1.5, True])
+def test_no_number_of_workers(jobs: Any) -> None:
+    with pytest.raises(SettingError, match=r"n_jobs=.* is no number of workers: use one from 1 on, -1 for all cores"):
+        outcomes_of(table(), n_jobs=jobs)
+
+
+def test_what_is_there_already_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        sweep(table(), SMALL, environment="site", outcomes=["a"], out=tmp_path, progress=True)
+    assert "1 outcome, 1 of them there already. Second moments" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- folders
+
+
+def test_a_stray_file_is_nobodys_part(tmp_path: Path) -> None:
+    sweep(table(), SMALL, environment="site", outcomes=["a"], out=tmp_path)
+    shutil.copy(tmp_path / "part-000001.parquet", tmp_path / "part-copy.parquet")
+    found = sweep(table(), SMALL, environment="site", outcomes=["a", "b"], out=tmp_path)
+    assert set(found["outcome"]) == {"a", "b"}
+    assert (tmp_path / "part-copy.parquet").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", ""])
+def test_a_broken_manifest(tmp_path: Path, content: str) -> None:
+    sweep(table(), SMALL, environment="site", outcomes=["a"], out=tmp_path)
+    (tmp_path / MANIFEST).write_text(content)
+    with pytest.raises(SweepError, match=r"manifest\.json', which says what made the results.* is damaged"):
+        sweep(table(), SMALL, environment="site", outcomes=["b"], out=tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", '{"seed": 9}'])
+def test_a_manifest_of_no_results_is_replaced(tmp_path: Path, content: str) -> None:
+    (tmp_path / MANIFEST).write_text(content)
+    sweep(table(), SMALL, environment="site", outcomes=["a"], out=tmp_path)
+    assert json.loads((tmp_path / MANIFEST).read_text())["seed"] == 0
+
+
+def test_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    sweep(table(), SMALL, environment="site", outcomes=["a"], out="~/swept")
+    assert set(read_sweep("~/swept")["outcome"]) == {"a"}
+
+
+def test_results_are_forced_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced = list[str]()
+    original = files._force_to_disk
+    monkeypatch.setattr(files, "_force_to_disk", lambda path: (forced.append(path.suffix), original(path)))
+    sweep(table(), SMALL, environment="site", outcomes=["a"], out=tmp_path)
+    assert ".parquet" in forced
+
+
+# ---------------------------------------------------------------- what results depend on
+
+
+class Leading:
+    """A rule without a text of its own."""
+
+    def __init__(self, most: Any) -> None:
+        self.most = most
+
+    def select(self, findings: Any) -> Any:
+        chosen = np.zeros(len(findings.posterior.inclusion), dtype=bool)
+        chosen[np.argsort(-findings.posterior.inclusion)[: self.most]] = True
+        return chosen
+
+
+class Sparing:
+    __slots__ = ("most",)
+
+    def select(self, findings: Any) -> Any: ...
+
+
+class HalfSparing(Sparing):
+    """With attributes of both kinds."""
+
+
+def test_rules_without_a_text_are_told_apart(tmp_path: Path) -> None:
+    def swept(most: int) -> pd.DataFrame:
+        model = BIP(prior=SMALL.prior, inference="exact", select=Leading(most))
+        return sweep(table(), model, environment="site", outcomes=["a"], out=tmp_path)
+
+    assert swept(1)["selected"].sum() == 1
+    with pytest.raises(SweepError, match=r"select: Leading\(most=1\) there, Leading\(most=3\) now"):
+        swept(3)
+    assert len(swept(1))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.arange(5000.0), np.append(np.arange(4999.0), -1.0)),
+        (np.arange(5000.0), np.arange(5000.0).reshape(2, -1)),
+        (np.array([0.1, 0.2]), np.array([0.1 + 1e-12, 0.2])),
+        ([Leading(1), "..."], [Leading(2), "..."]),
+        ({"x": Leading(np.zeros(2000))}, {"x": Leading(np.ones(2000))}),
+    ],
+)
+def test_contents_tell_objects_apart(one: Any, other: Any) -> None:
+    texts = [settings_of(BIP(select=Leading(held)))["select"] for held in (one, one, other)]
+    assert texts[0] == texts[1] != texts[2]
+    assert " at 0x" not in texts[0]
+
+
+def in_a_circle() -> Leading:
+    rule = Leading(1)
+    rule.most = [rule, object]
+    return rule
+
+
+@pytest.mark.parametrize("held", [lambda: 1, partial(lambda: 1), Sparing(), HalfSparing(), in_a_circle()])
+def test_what_cannot_be_told_apart_is_refused(held: Any) -> None:
+    with pytest.raises(SettingError, match=r"a sweep cannot tell .*<.*which select= holds.*write a __repr__"):
+        settings_of(BIP(select=Leading(held)))
+
+
+def test_labels_and_constants_are_part_of_the_data() -> None:
+    rows = table()
+    swapped = rows.assign(site=rows["site"].to_numpy()[[0, 30, *range(2, 30), 1, *range(31, 60)]])
+    with pytest.warns(DataWarning, match="constant"):
+        three, four = (read_source(rows.assign(k=k), "site").identity for k in (3.0, 4.0))
+    plain = read_source(rows, "site").identity
+    assert plain == read_source(rows.copy(), "site").identity
+    assert len({each["data"] for each in (plain, read_source(swapped, "site").identity, three, four)}) == 4
+
+
+def test_processes_need_room_for_outcomes_that_do_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moments of three groups of four columns take 384 bytes, the rows 1,440."""
+    rows, perturbed = table(), ["a", *[None] * 59]
+    moments = Moments.from_data(MultiEnvironmentData.from_table(rows, "a", "site"))
+    assert moments.scatter.nbytes == 384
+    monkeypatch.setattr("invariance.sweeps.reading.check_room", lambda data, needs_rows: None)
+    monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 383)
+    with pytest.raises(DataError, match=r"1 process would take 0 kB more, and 0 kB are free\. Leave columns out\."):
+        outcomes_of(rows, perturbed=perturbed)
+    monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 384)
+    assert outcomes_of(rows, perturbed=perturbed, outcomes=["a"]) == ["a"]

@@ -1,0 +1,161 @@
+"""Rows that perturb an outcome: what they change for that outcome, and for no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from invariance import BIP, BetaBinomialPrior, InclusionPrior, Moments, MultiEnvironmentData, Tolerance, sweep
+from invariance.conditionals.bayesian_gaussian import BayesianGaussian
+from invariance.conditionals.gaussian_moments import GaussianFromMoments
+from invariance.datasets import make_example
+from invariance.decisions.predictive import PredictiveModel
+from invariance.decisions.soft_gate import PlainNeighbours
+from invariance.exceptions import SettingError
+from invariance.sweeps.reading import read_source
+
+
+def few_rows() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(60, 8)), columns=list("abcdefgh"))
+    rows["a"] += rows["b"] + rows["c"]
+    return rows.assign(site=np.repeat(["north", "south"], 30))
+
+
+def fitted(rows: pd.DataFrame, outcome: str, environment: str, prior: Any) -> BIP:
+    return BIP(prior=prior).fit_moments(Moments.from_data(MultiEnvironmentData.from_table(rows, outcome, environment)))
+
+
+def check_one(found: pd.DataFrame, outcome: str, model: BIP) -> None:
+    """The same features, probabilities in both posteriors, and selection."""
+    one = found[found["outcome"] == outcome].set_index("feature").loc[list(model.posterior_.feature_names)]
+    np.testing.assert_allclose(one["inclusion"], model.posterior_.inclusion, rtol=1e-6, atol=1e-12)
+    assert model.predictive_ is not None
+    np.testing.assert_allclose(one["predictive"], model.predictive_.inclusion, rtol=1e-6, atol=1e-12)
+    assert {*one.index[one["selected"]]} == {*model.selected_features_}
+
+
+def first_note(found: pd.DataFrame, outcome: str) -> str:
+    return str(found.loc[found["outcome"] == outcome, "notes"].iloc[0])
+
+
+# ---------------------------------------------------------------- the size of subsets
+
+
+def test_rows_that_perturb_one_outcome_take_no_size_from_the_others() -> None:
+    """All rows of a site act on the salt: the blood pressure follows from what it followed from before."""
+    rows = make_example().to_frame()
+    acted_on = np.where(rows["hospital"] == "north", "salt", None)
+    with_them = sweep(rows, environment="hospital", outcomes=["blood_pressure"], perturbed=acted_on)
+    without = sweep(rows, environment="hospital", outcomes=["blood_pressure"])
+    pd.testing.assert_frame_equal(with_them.drop(columns="seconds"), without.drop(columns="seconds"))
+    assert sorted(without["feature"][without["selected"]]) == ["age", "exercise", "smoking"]
+
+
+@pytest.mark.parametrize("model", [None, BIP(prior=BetaBinomialPrior(max_size=6))], ids=["default", "asked for"])
+def test_an_outcome_with_few_rows_left_has_a_limit_of_its_own(model: BIP | None) -> None:
+    rows = few_rows()
+    acted_on = np.where(np.arange(60) < 25, "a", None)  # five of thirty are left
+    found = sweep(rows, model, environment="site", outcomes=["a", "b"], perturbed=acted_on, top=None)
+    assert found["feature"].notna().all()
+    assert "Subsets of at most 3 features, which is what the rows that are left allow." in first_note(found, "a")
+    assert "Subsets of at most" not in first_note(found, "b")
+    check_one(found, "a", fitted(rows[25:], "a", "site", BetaBinomialPrior(max_size=3)))
+
+
+def test_a_limit_that_the_rows_allow_is_left_alone() -> None:
+    acted_on = np.where(np.arange(60) < 25, "a", None)
+    model = BIP(prior=BetaBinomialPrior(max_size=3))
+    found = sweep(few_rows(), model, environment="site", outcomes=["a"], perturbed=acted_on)
+    assert "Subsets of at most" not in first_note(found, "a")
+
+
+def test_a_limit_that_no_outcome_can_have_is_not_lowered() -> None:
+    rows = few_rows()[22:]  # eight of the first site
+    acted_on = [*["a"] * 3, *[None] * 35]
+    model = BIP(prior=BetaBinomialPrior(max_size=7))
+    with pytest.warns(UserWarning, match="2 of 2 outcomes could not be fitted"):
+        found = sweep(rows, model, environment="site", outcomes=["a", "b"], perturbed=acted_on)
+    assert found["verdict"].str.startswith("max_size=7 needs").all()
+
+
+# ---------------------------------------------------------------- levels that vanish
+
+
+def with_a_rare_level(seed: int) -> pd.DataFrame:
+    """'Rare' comes first by the alphabet, so that the other levels are compared with it."""
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame(rng.normal(size=(120, 2)), columns=list("ab"))
+    rows["k"] = rng.choice(list("xyz"), 120)
+    rows["a"] += rows["b"] + 0.9 * (rows["k"] == "x")
+    rows.loc[:1, "k"] = "Rare"
+    return rows.assign(env=np.repeat(["u", "v", "w"], 40))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_level_that_vanishes_costs_nothing(seed: int) -> None:
+    rows = with_a_rare_level(seed)
+    perturbed = [*["a"] * 2, *[None] * 118]
+    whole: Any = sweep(rows, environment="env", outcomes=["a"], perturbed=perturbed, top=None)
+    left = sweep(rows[2:], environment="env", outcomes=["a"], top=None)
+    columns = ["feature", "inclusion", "predictive", "selected", "p_invariant", "r2"]
+    pd.testing.assert_frame_equal(whole[columns], left[columns], rtol=1e-6)
+    check_one(whole, "a", fitted(rows[2:], "a", "env", BetaBinomialPrior(max_size=20)))
+
+
+@pytest.mark.parametrize("family", [GaussianFromMoments, BayesianGaussian])
+def test_the_price_is_of_coefficients_that_are_free(family: Any) -> None:
+    """Three columns of which two are free cost as much as two."""
+    rows = with_a_rare_level(0)
+    source = read_source(rows, "env", None, [*["a"] * 2, *[None] * 118]).source
+    moments = source.moments_for("a")[0]
+    again = read_source(rows[2:], "env").source.moments_for("a")[0]
+    assert moments.features.widths.max() == 3
+    assert again.features.widths.max() == 2
+    masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
+    weights = [PredictiveModel(family(part), Tolerance()).log_weights(masks) for part in (moments, again)]
+    np.testing.assert_allclose(*weights, rtol=1e-7)
+
+
+class ColumnsOnly:
+    """In the place of a gate, or of weights: shows how many columns it is told."""
+
+    def values(self, gain: Any, columns: Any, *_: Any) -> Any:
+        return np.asarray(columns, dtype=float)
+
+
+def test_walks_and_searches_count_the_same_coefficients() -> None:
+    source = read_source(with_a_rare_level(0), "env", None, [*["a"] * 2, *[None] * 118]).source
+    model = GaussianFromMoments(source.moments_for("a")[0])
+    masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
+    expected = masks @ np.array([2.0 if name == "k" else 1.0 for name in model.feature_names])
+    free, nothing, sizes = np.arange(2), np.arange(0), np.ones(3, dtype=bool)
+    walk = model.screening_walk(free, nothing, Tolerance(delta=100.0, tau=10.0), ColumnsOnly().values)
+    assert walk.n_low == 2
+    np.testing.assert_array_equal(walk.dense(nothing, sizes), expected)
+    members = np.empty((4, 2), dtype=np.int32)
+    listed = walk.listed(nothing, 2, sizes, members)
+    np.testing.assert_array_equal(listed, [expected[(1 << row[row >= 0]).sum()] for row in members])
+    gate: Any = ColumnsOnly()
+    flipped = PlainNeighbours(model, gate).flipped(masks[0])
+    np.testing.assert_array_equal(flipped, expected[[1, 2]])
+
+
+# ---------------------------------------------------------------- priors that name features
+
+
+def test_a_prior_may_name_outcomes() -> None:
+    rows = few_rows()
+    model = BIP(prior=InclusionPrior({"a": 0.9, "b": 0.2}, max_size=3))
+    found = sweep(rows, model, environment="site", outcomes=["a", "c"], top=None)
+    for outcome, named in (("a", {"b": 0.2}), ("c", {"a": 0.9, "b": 0.2})):
+        check_one(found, outcome, fitted(rows, outcome, "site", InclusionPrior(named, max_size=3)))
+
+
+def test_probabilities_by_position_are_refused() -> None:
+    model = BIP(prior=InclusionPrior([0.9, *[0.5] * 6]))
+    with pytest.raises(SettingError, match=r"by position fit no sweep.*InclusionPrior\(\{'age': 0.9\}\)"):
+        sweep(few_rows(), model, environment="site", outcomes=["a"])
