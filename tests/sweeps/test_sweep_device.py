@@ -91,9 +91,10 @@ def test_results_of_a_device_are_not_mixed_with_others(tmp_path) -> None:
         swept(out=tmp_path / "sweep", device=None)
 
 
-def test_rows_that_second_moments_cannot_do_without_are_left_to_the_processor() -> None:
+@pytest.mark.parametrize("far", [1e4, 1e9])
+def test_rows_that_second_moments_cannot_do_without_are_left_to_the_processor(far: float) -> None:
     frame = table()
-    frame.loc[len(frame) - 87, "c"] = 1e9
+    frame.loc[len(frame) - 87, "c"] = far
     assert frame.hit[len(frame) - 87] == "c"
     found = swept(frame=frame)
     notes = found[found.outcome == "c"].notes.iloc[0]

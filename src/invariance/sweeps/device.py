@@ -13,8 +13,9 @@ from ..conditionals.gaussian_device import SharedScatter, as_device
 from ..conditionals.linear_gaussian import LinearGaussian
 from ..conditionals.registry import as_conditional
 from ..decisions.search import generator
-from ..exceptions import SettingError
+from ..exceptions import DataError, SettingError
 from ..inference.base import Engine, RunOptions
+from ..inference.target import Target
 from ..inference.variational.batched import Job, each_posterior
 from ..inference.variational.engine import Variational
 from .fitting import Entry, Sweep, fit_outcome, model_for
@@ -79,7 +80,11 @@ def _job(sweep: Sweep, outcome: str) -> Job:
     model = model_for(sweep, outcome)
     rng = generator(model.random_state)
     search = model.search(rng)
-    options = RunOptions(1, copy.deepcopy(rng), False)
-    return Job(
-        outcome, lambda: search.target(sweep.source.moments_for(outcome)[0]), sweep.source.removed(outcome), options
-    )
+
+    def target() -> Target:
+        moments = sweep.source.reduced(outcome)
+        if moments is None:
+            raise DataError(f"the rows that perturb {outcome!r} are far from the others, which have to be seen again.")
+        return search.target(moments)
+
+    return Job(outcome, target, sweep.source.removed(outcome), RunOptions(1, copy.deepcopy(rng), False))
