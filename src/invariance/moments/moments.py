@@ -220,8 +220,11 @@ class Moments:
 
     def dropping(self, constant: Mask) -> Moments:
         """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
+        if not constant.any():
+            return self
         left = self.without_constant(constant)
-        gone = [name for name in self.feature_names if name not in left.feature_names]
+        kept = set(left.feature_names)
+        gone = [name for name in self.feature_names if name not in kept]
         columns = [name for name in self.names_of(constant) if self._owner(name) not in gone]
         announce_constant(gone, self.n_features, columns)
         return left
