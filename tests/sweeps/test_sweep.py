@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,10 @@ from invariance import (
     Moments,
     MultiEnvironmentData,
     Tempering,
-    UniformPrior,
     spline,
     sweep,
 )
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
-from invariance.sweeps.fitting import Sweep, fit_outcome
-from invariance.sweeps.reading import read_source
 
 NAMES = ["a", "b", "c", "d", "e"]
 
@@ -400,18 +396,3 @@ def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 500)
     with pytest.raises(DataError, match=r"2 processes would take 1 kB more, and 0 kB are free\. Use n_jobs=1\."):
         sweep(moments, n_jobs=2)
-
-
-def test_moments_of_an_outcome_go_with_its_fit() -> None:
-    """They may be as large as those of all rows: nothing may keep them until the garbage collector comes."""
-    data = table().assign(hit=[None] * 119 + ["b"])
-    source = read_source(data, "site", None, "hit").source
-    fit = Sweep(source, BIP(prior=UniformPrior(2), inference="tempering"), 20, 0)
-    gc.collect()
-    gc.disable()
-    try:
-        before = sum(type(one) is Moments for one in gc.get_objects())
-        assert fit_outcome(fit, "b").features
-        assert sum(type(one) is Moments for one in gc.get_objects()) == before
-    finally:
-        gc.enable()

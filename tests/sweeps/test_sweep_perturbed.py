@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from invariance.datasets import make_example
 from invariance.decisions.predictive import PredictiveModel
 from invariance.decisions.soft_gate import PlainNeighbours
 from invariance.exceptions import SettingError
+from invariance.sweeps.fitting import Sweep, fit_outcome
 from invariance.sweeps.reading import read_source
 
 
@@ -159,3 +161,17 @@ def test_probabilities_by_position_are_refused() -> None:
     model = BIP(prior=InclusionPrior([0.9, *[0.5] * 6]))
     with pytest.raises(SettingError, match=r"by position fit no sweep.*InclusionPrior\(\{'age': 0.9\}\)"):
         sweep(few_rows(), model, environment="site", outcomes=["a"])
+
+
+def test_moments_of_an_outcome_go_with_its_fit() -> None:
+    """They may be as large as those of all rows: nothing may keep them until the garbage collector comes."""
+    source = read_source(few_rows().assign(hit=[None] * 59 + ["b"]), "site", None, "hit").source
+    fit = Sweep(source, BIP(prior=BetaBinomialPrior(max_size=2), inference="tempering"), 20, 0)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(type(one) is Moments for one in gc.get_objects())
+        assert fit_outcome(fit, "b").features
+        assert sum(type(one) is Moments for one in gc.get_objects()) == before
+    finally:
+        gc.enable()

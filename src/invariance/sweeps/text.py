@@ -60,7 +60,7 @@ def _pairs(selected: pd.DataFrame) -> Iterator[str]:
     }
     widths = {column: max(map(display_width, [column, *labels.values()])) for column, labels in names.items()}
     yield ""
-    yield "Strongest pairs among those selected and invariant"
+    yield "Strongest pairs, selected and at least weakly invariant"
     head = [f"{column:<{widths[column]}}" for column in names]
     yield f"  {'  '.join(head)}  inclusion  p_invariant"
     for row in strongest.itertuples():

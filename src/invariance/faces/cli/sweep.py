@@ -32,7 +32,7 @@ Examples:
   invariance sweep genes.parquet --environment kind --out sweep \\
       --inference "tempering(chains=2)" --dask tcp://10.0.0.1:8786
   invariance sweep genes.parquet --environment kind --out sweep \\
-      --inference "vi(starts=['uninformative'])" --select threshold --device cuda
+      --inference "vi(starts=['uninformative'])" --device cuda
 
 After an interruption the same command goes on where it stopped. In Python, invariance.read_sweep("sweep") gives the
 table.

@@ -25,6 +25,7 @@ from .device_ascent import Start, climb_together
 from .engine import Prepared, Variational
 from .scored_draws import ScoredDraws
 
+# Keeps an H200 busy: 3.4 GB of it beside the moments, of 6,170 columns, for subsets of up to 200.
 LARGEST_BATCH = 128
 
 Result = TypeVar("Result")
