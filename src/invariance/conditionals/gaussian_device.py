@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -124,24 +123,20 @@ class GaussianOnDevice(GaussianFromMoments):
         members = listed(masks, self.moments.feature_columns, room)
         step = max(1, _WORK_BYTES // (8 * len(self._shared.scatter) * (room + 64) ** 2))
         parts = (slice(start, start + step) for start in range(0, len(masks), step))
-        values = np.concatenate([self._on_device(members[part], size[part]) for part in parts])
+        problem = self._shared.problem([OutcomeArrays.of(self, self._removed)])
+        values = np.concatenate([self._on_device(problem, members[part], size[part]) for part in parts])
         unknown = np.isnan(values)
         values[unknown] = super()._score(masks[unknown], penalty)
         return values
 
-    @cached_property
-    def _problem(self) -> Problem:
-        return self._shared.problem([OutcomeArrays.of(self, self._removed)])
-
-    def _on_device(self, members: Integers, size: Integers) -> Floats:
+    def _on_device(self, problem: Problem, members: Integers, size: Integers) -> Floats:
         """(S,) of subsets by members (S, k), so many of each"""
         import torch
 
         from ..kernels.device.problem import Subsets
         from ..kernels.device.scoring import log_ratios
 
-        device = self._shared.device
+        owner = torch.zeros(len(size), dtype=torch.int64, device=problem.device)
+        there = [torch.as_tensor(values, device=problem.device) for values in (members, size)]
         with self._shared.scoring:
-            owner = torch.zeros(len(size), dtype=torch.int64, device=device)
-            subsets = Subsets(owner, torch.as_tensor(members, device=device), torch.as_tensor(size, device=device))
-            return log_ratios(self._problem, subsets).cpu().numpy()
+            return log_ratios(problem, Subsets(owner, *there)).cpu().numpy()

@@ -43,13 +43,14 @@ def sums_over_members(masks, values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sums_over_subsets(masks, weights):
-    """(p,) Σ of weights (S,) over the subsets that hold each feature"""
-    out, places = np.zeros(masks.shape[1]), np.empty(masks.shape[1] + 1, np.int32)
+def weighted_shares(masks, weights):
+    """(p,) share of weights (S,) of the subsets that hold each feature: exactly 1 of one that all hold"""
+    out, places, total = np.zeros(masks.shape[1]), np.empty(masks.shape[1] + 1, np.int32), 0.0
     for s in range(masks.shape[0]):
+        total += weights[s]
         for i in range(_find(masks[s], places)):
             out[places[i]] += weights[s]
-    return out
+    return out / total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
