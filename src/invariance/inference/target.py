@@ -52,7 +52,7 @@ class Target:
     def masks(self, draws: Mask) -> Mask:
         """(S, p) the subsets that draws (S, f) stand for"""
         if len(self.free) == self.n_features:
-            return draws
+            return np.array(draws, dtype=bool)
         masks = np.zeros((len(draws), self.n_features), dtype=bool)
         masks[:, self.forced] = True
         masks[:, self.free] = draws
