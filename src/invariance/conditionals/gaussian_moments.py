@@ -16,6 +16,7 @@ from ..exceptions import DataError
 from ..kernels.active_set import Scoring
 from ..kernels.feature_order import walk_order
 from ..kernels.group_rows import GroupRows, share_from_rows
+from ..kernels.masks import sizes
 from ..kernels.neighbours import flip_changes
 from ..kernels.orthogonal import relative_residuals
 from ..kernels.subset_cholesky import score_subsets, subset_fits
@@ -267,7 +268,7 @@ class GaussianFromMoments(GaussianModel):
     def _too_large(self, masks: Mask) -> Mask:
         more = self.moments.varying_widths - 1
         other = np.flatnonzero(more.any(axis=0))
-        ranks = np.count_nonzero(masks, axis=1)[:, None] + masks[:, other].astype(np.float64) @ more[:, other].T
+        ranks = sizes(masks)[:, None] + masks[:, other].astype(np.float64) @ more[:, other].T
         return np.any(ranks + 2 > self.moments.group_counts, axis=1)
 
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
