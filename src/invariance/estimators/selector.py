@@ -16,11 +16,11 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .._tools.arrays import Floats, Mask
-from ..data.checks import DROP_HINT, quoted, warn, with_counts
+from ..data.checks import DROP_HINT, check_outcome, quoted, warn, with_counts
 from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.outcomes import has_classes, outcome_of
 from ..data.raw import RawTable
-from ..data.screening import outcome_array
 from ..exceptions import (
     DataError,
     EmptySelectionWarning,
@@ -30,6 +30,7 @@ from ..exceptions import (
     WrongTypeError,
 )
 from ..moments.least_squares import least_squares
+from .beside import split_beside
 from .layout import Layout
 from .table_settings import READING, defaults_of, refuse_for_ready_data, stated, typed
 
@@ -63,17 +64,29 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     @abstractmethod
     def _select(self, data: MultiEnvironmentData) -> Mask: ...
 
-    def fit(self, X: Any, y: ArrayLike, environments: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        environments: ArrayLike | None = None,
+        event: Any = None,
+        exposure: Any = None,
+        entry: Any = None,
+    ) -> Self:
         """Fit to X (n, p), y (n,) and one environment label per row.
 
-        Labels come from `environments`, or from the column of X that the constructor's `environment` names.
+        Labels come from `environments`, or from the column of X that the constructor's `environment` names. What comes
+        with the outcome, as in `MultiEnvironmentData.from_table`, is one value per row or the name of a column of X:
+        `event`, 1 where the time y ended with the event, 0 where it was censored; `exposure` of a count y. Delayed
+        `entry` is refused.
         """
         given, labels = X, environments
         self._check_handle_unknown()
         self._check_table_settings()
         X, environments = self._split_environment(X, environments)
+        X, beside = split_beside(X, event=event, exposure=exposure)
         table, y, names = self._validated(X, y)
-        how = {name: getattr(self, name) for name in READING}
+        how = {name: getattr(self, name) for name in READING} | beside | {"entry": entry}
         try:
             data = MultiEnvironmentData.from_arrays(table, y, environments, feature_names=names, **how)
         except DataError as error:
@@ -99,8 +112,9 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             names = list(getattr(self, "feature_names_in_", [])) or None
         else:
             validate_data(self, X, skip_check_array=True)
-        with _complaints("y", lambda: outcome_array(y)):
-            y = column_or_1d(check_array(y, input_name="y", **_Y_AS_NUMBERS), warn=True)
+        if not has_classes(y):
+            with _complaints("y", lambda: outcome_of(y)):
+                y = column_or_1d(check_array(y, input_name="y", **_Y_AS_NUMBERS), warn=True)
         return X, y, names
 
     def fit_data(self, data: MultiEnvironmentData) -> Self:
@@ -124,6 +138,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
 
     def _fit_checked(self, data: Any) -> None:
         """data: a MultiEnvironmentData, or what else `_select` takes"""
+        self._check_outcome(data)
         self._layout = Layout.of(data)
         self.columns_ = self._layout.columns
         self.environments_ = data.environments
@@ -133,6 +148,17 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         self.selected_features_ = tuple(name for name, flag in zip(data.feature_names, selected, strict=True) if flag)
         coefficients, self.intercept_ = self._coefficients(data, selected)
         self.coef_ = self._expand_columns(coefficients, 0.0)
+
+    def _check_outcome(self, data: Any) -> None:
+        """Raise where the outcome is not one that least squares can be fitted to in every environment."""
+        for role, name in (("event", data.event_name), ("exposure", data.exposure_name)):
+            if name is not None:
+                raise DataError(
+                    f"{type(self).__name__} regresses the outcome itself and cannot use the {role} {name!r}: use BIP, "
+                    f"or leave {role}= out."
+                )
+        low, high = data.outcome_range
+        check_outcome(data.environments, data.counts, low, high, data.outcome_name)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         """One coefficient per column of data.X, and the intercept: pooled least squares on the selected features."""

@@ -240,7 +240,7 @@ def _header(posterior: Posterior) -> list[tuple[str, str]]:
         ("outcome", posterior.outcome_name),
         ("features", f"{posterior.n_features:,}"),
         ("environments", f"{n_environments:,} with {rows}: {', '.join(shown)}"),
-        ("model", posterior.model),
+        ("model", posterior.model + (f" ({posterior.model_reason})" if posterior.model_reason else "")),
         ("subsets", _counted(posterior)),
         ("engine", posterior.engine),
         ("prior", posterior.prior),
