@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .comparison import compare
     from .conditionals.bayesian_gaussian import BayesianLinearGaussian
     from .conditionals.linear_gaussian import LinearGaussian
+    from .conditionals.logistic import Logistic
+    from .conditionals.poisson import Poisson
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
     from .estimators.bip import BIP
@@ -70,6 +72,8 @@ _HOMES = {
     "LassoScreen": "screening",
     "LassoSelection": "baselines",
     "LinearGaussian": "conditionals.linear_gaussian",
+    "Logistic": "conditionals.logistic",
+    "Poisson": "conditionals.poisson",
     "MarginalSelection": "baselines",
     "MissingFileError": "exceptions",
     "MixingWarning": "exceptions",
@@ -120,6 +124,7 @@ __all__ = [
     "LassoScreen",
     "LassoSelection",
     "LinearGaussian",
+    "Logistic",
     "MarginalSelection",
     "MissingFileError",
     "MixingWarning",
@@ -129,6 +134,7 @@ __all__ = [
     "NumericalWarning",
     "Oracle",
     "OutputError",
+    "Poisson",
     "PooledRegression",
     "Posterior",
     "PosteriorError",

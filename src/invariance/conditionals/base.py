@@ -345,3 +345,8 @@ class BoundConditional(ABC):
     def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by another, safer way; None where there is none."""
         return None
+
+    @property
+    def walk_error(self) -> float:
+        """By how much log Λ of a walk over all subsets may be off where all is well; `rescore` then has the digits."""
+        return 0.0

@@ -90,7 +90,7 @@ class Enumeration:
         free_masks = space.blocks.masks(sums.top_positions)
         masks = space.expand(free_masks)
         check = rescore_leading(target.model, masks, sums.top_log_ratio, self.rescore)
-        if check.note is not None:
+        if check.changed:
             sums.replace(free_masks, check.log_ratios)
             if whole is not None:
                 whole[sums.top_positions] = sums.top_log_posterior

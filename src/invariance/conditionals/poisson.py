@@ -1,0 +1,65 @@
+"""Counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .._tools.arrays import Floats, Integers
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError
+from ..kernels.newton.rows import POISSON, Rows
+from .regression import Regression
+from .rows_of_environments import environment_starts, sums_by_environment
+
+
+def exposure_of(data: MultiEnvironmentData) -> Floats:
+    """(N,) 1 where none is given"""
+    given = getattr(data, "exposure", None)
+    return np.ones(data.n_rows) if given is None else np.asarray(given, dtype=float)
+
+
+def check_counts(data: MultiEnvironmentData, model: str) -> None:
+    """Raise DataError where the outcome is not counts."""
+    wrong = (data.y < 0.0) | (data.y != np.floor(data.y))
+    if wrong.any():
+        example = data.y[wrong][0]
+        raise DataError(
+            f"the {model} model is for counts, and {data.outcome_name!r} is no whole number from 0 on in "
+            f"{int(wrong.sum()):,} rows, for example {example:g}: use conditional='auto'."
+        )
+    if not data.y.any():
+        raise DataError(f"the {model} model needs events, and {data.outcome_name!r} is 0 in all rows.")
+
+
+@dataclass(frozen=True)
+class Poisson(Regression):
+    """Outcome ~ Poisson with mean exposure · exp(intercept + coefficients · columns of z), by maximum likelihood.
+
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the pooled rate makes
+        of their exposure; 0: none. They keep fits finite where an environment has no events
+
+    Counts scatter more than this in most data, and invariant subsets are then rejected: use NegativeBinomial there.
+    """
+
+    name: ClassVar[str] = "Poisson"
+
+    def check(self, data: MultiEnvironmentData) -> None:
+        check_counts(data, self.name)
+
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
+        exposure = exposure_of(data)
+        rate = data.y.sum() / exposure.sum()
+        extra = self.shares(data)[data.environment_index]
+        outcome, weight = data.y + extra * rate * exposure, (1.0 + extra) * exposure
+        return Rows(POISSON, columns, environment_starts(data), outcome[order], weight[order])
+
+    def beginning(self, rows: Rows) -> Floats:
+        events, weight = sums_by_environment(rows.outcome, rows.starts), sums_by_environment(rows.weight, rows.starts)
+        rate = (np.append(events, events.sum()) + 0.5) / np.append(weight, weight.sum())
+        return np.asarray(np.log(rate))[:, None]
+
+    def mean(self, predictor: Floats) -> Floats:
+        return np.asarray(np.exp(predictor))

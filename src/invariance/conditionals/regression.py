@@ -1,0 +1,333 @@
+"""What regressions other than the linear Gaussian share: a specification by its likelihood, and the model tied to rows.
+
+Each environment owns pseudo-data of the weight of a few rows, which keep fits finite where a subset separates the
+outcome, or an environment has no events: log Λ = max Σ f_e − Σ max f_e is at most 0 all the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.parallel import ordered_map
+from ..data.features import Features
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Subset, as_mask, as_masks
+from ..exceptions import DataError, SettingError
+from ..kernels.newton.evaluation import evaluate
+from ..kernels.newton.rows import Rows, work_for
+from ..kernels.newton.walk import score_lists
+from ..moments.least_squares import independent_columns
+from ..moments.moments import Moments
+from .base import BoundConditional, Description, Null, Prediction
+from .regression_walk import RegressionWalk
+from .standard_errors import StandardErrors
+from .support import Unsupported, without_value
+
+# Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
+REPORTED = 1e-10
+IN_BULK = 1e-4
+# Largest error of log Λ that this leaves in a walk.
+_WALK_ERROR = 1e-3
+_SUBSETS_AT_ONCE = 64
+# Steps of the linear Gaussian's dense walk in the time that one row of one column takes, about.
+_STEPS_PER_VALUE = 0.6
+
+
+@dataclass(frozen=True)
+class Regression(ABC):
+    """Base of specifications: the outcome's law given intercept + coefficients · columns of z, by maximum likelihood.
+
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the pooled mean; 0: none
+    """
+
+    pseudo_rows: float = 1.0
+
+    name: ClassVar[str]
+    intercept: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        given = self.pseudo_rows
+        if not isinstance(given, Real) or isinstance(given, bool) or not 0.0 <= given < np.inf:
+            raise SettingError(f"pseudo_rows={given!r} is no weight: use a number of rows from 0 on.")
+
+    @abstractmethod
+    def check(self, data: MultiEnvironmentData) -> None:
+        """Raise DataError where the outcome is not of the kind that this model is for."""
+
+    @abstractmethod
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
+        """The rows `order` (N,) of the data as kernels take them; columns (q, N): in this order already."""
+
+    @abstractmethod
+    def beginning(self, rows: Rows) -> Floats:
+        """(E + 1, r) parameters of the empty subset in each environment and the pool, roughly: the intercept, if there
+        is one, and after it those that no column belongs to."""
+
+    @abstractmethod
+    def mean(self, predictor: Floats) -> Floats:
+        """The expected outcome (n,) at intercept + coefficients · columns (n,)."""
+
+    def order(self, data: MultiEnvironmentData) -> Integers:
+        """(N,) rows by environment, and within each as the kernel wants them."""
+        return np.argsort(data.environment_index, kind="stable").astype(np.int64)
+
+    def profiled(self, rows: Rows) -> int:
+        """How many parameters a fit has that are maximised out and stand in no array."""
+        return 0
+
+    def shares(self, data: MultiEnvironmentData) -> Floats:
+        """(E,) λ_e: by how much more than once each row of an environment counts."""
+        return self.pseudo_rows / data.counts
+
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> RegressionModel:
+        """Tie the model to data."""
+        if isinstance(data, Moments):
+            raise DataError(f"the {self.name} model needs the rows, and only moments are at hand: pass the data.")
+        self.check(data)
+        return RegressionModel(self, data, n_jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionFit:
+    """As `Fit`: the pooled maximum and those of each environment, NaN for columns that are left out there.
+
+    more (E + 1, r): parameters without a column, of each environment and, last, of the pool
+    """
+
+    specification: Regression
+    columns: tuple[str, ...]
+    coefficients: Floats
+    intercept: float
+    local_coefficients: Floats
+    local_intercepts: Floats
+    more: Floats
+
+    def mean(self, predictor: Floats) -> Floats:
+        return self.specification.mean(predictor)
+
+    def predict(self, X: Floats) -> Floats:
+        return self.mean(X @ self.coefficients + self.intercept)
+
+
+class Scores(NamedTuple):
+    """log_ratio, pooled (S,): log Λ and the pooled log-likelihood; ranks (S, E + 1): parameters that can be told apart;
+    thetas (S, E + 1, K): of centred and scaled columns."""
+
+    log_ratio: Floats
+    pooled: Floats
+    ranks: Integers
+    thetas: Floats
+
+
+class RegressionModel(BoundConditional):
+    """A regression tied to rows."""
+
+    def __init__(self, specification: Regression, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
+        self.specification = specification
+        self.data = data
+        self.n_jobs = n_jobs
+        self._order = specification.order(data)
+        self._centre = data.X.mean(axis=0)
+        spread = data.X.std(axis=0)
+        self._scale = np.where(spread > 0.0, spread, 1.0)
+
+    @cached_property
+    def problem(self) -> Rows:
+        """The rows as kernels take them: after the intercept, if there is one, the columns in their order."""
+        data, order = self.data, self._order
+        columns = np.ones((self.n_always + data.features.n_columns, data.n_rows))
+        columns[self.n_always :] = ((data.X - self._centre) / self._scale)[order].T
+        return self.specification.arrange(data, columns, order)
+
+    @cached_property
+    def beginning(self) -> Floats:
+        return self.specification.beginning(self.problem)
+
+    @property
+    def n_always(self) -> int:
+        """Columns that are in every fit."""
+        return int(self.specification.intercept)
+
+    @property
+    def features(self) -> Features:
+        return self.data.features
+
+    @property
+    def rows(self) -> MultiEnvironmentData | None:
+        return self.data
+
+    def describe(self) -> Description:
+        data = self.data
+        return Description(self.specification.name, data.outcome_name, data.environments, data.counts)
+
+    @cached_property
+    def largest_size(self) -> int:
+        """As many features as leave every environment a row more than it has parameters."""
+        room = int(self.data.counts.min()) - 1 - self.beginning.shape[1] - self.specification.profiled(self.problem)
+        return int(np.searchsorted(np.cumsum(np.sort(self.features.widths)), room, side="right"))
+
+    def check_max_size(self, max_size: int) -> None:
+        if max_size > self.largest_size:
+            e = int(np.argmin(self.data.counts))
+            raise DataError(
+                f"environment {self.data.environments[e]!r} has {self.data.counts[e]} rows, too few for subsets of "
+                f"{max_size} features: use max_size={self.largest_size} at most, or leave that environment out."
+            )
+
+    # ---------------------------------------------------------------- scores
+
+    def scores(self, masks: Mask, tolerance: float = REPORTED) -> Scores:
+        """Of the subsets in masks (S, p), whatever their size."""
+        problem, beginning = self.problem, self.beginning
+        starts = self.n_always + self.features.starts
+        always = np.arange(self.n_always)
+        most = beginning.shape[1] + (int(self.features.expand(masks).sum(axis=1).max()) if len(masks) else 0)
+        n_groups = len(problem.starts)
+
+        def part(first: int) -> Scores:
+            chosen = np.ascontiguousarray(masks[first : first + _SUBSETS_AT_ONCE])
+            n = len(chosen)
+            out = Scores(
+                np.empty(n), np.empty(n), np.empty((n, n_groups), np.int64), np.empty((n, n_groups, max(most, 1)))
+            )
+            score_lists(problem, chosen, starts, always, beginning, tolerance, work_for(problem, most), *out)
+            return out
+
+        parts = list(ordered_map(part, range(0, len(masks), _SUBSETS_AT_ONCE), self.n_jobs)) or [part(0)]
+        return Scores(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+    def _supported(self, masks: Mask) -> Mask:
+        return self.features.expand(masks).sum(axis=1) <= self._room
+
+    @cached_property
+    def _room(self) -> int:
+        """Most columns of a subset."""
+        nuisances = self.beginning.shape[1] + self.specification.profiled(self.problem)
+        return int(self.data.counts.min()) - 1 - nuisances
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        return np.where(self._supported(chosen), self.scores(chosen).log_ratio, -np.inf)
+
+    def rescore(self, masks: ArrayLike) -> Floats:
+        return self.log_ratio_many(masks)
+
+    @property
+    def walk_error(self) -> float:
+        return _WALK_ERROR
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        chosen = as_masks(masks, self.n_features)
+        scores = self.scores(chosen)
+        gain = np.where(self._supported(chosen), scores.pooled - self._empty, -np.inf)
+        return Prediction(gain, scores.ranks[:, -1] + float(self.specification.profiled(self.problem)))
+
+    @cached_property
+    def _empty(self) -> float:
+        """Pooled log-likelihood of the empty subset"""
+        return float(self.scores(np.zeros((1, self.n_features), dtype=bool)).pooled[0])
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """−2 log Λ is chi-square for many rows, with a degree of freedom for each parameter that may differ."""
+        ranks = self.scores(as_masks(masks, self.n_features)).ranks
+        profiled = self.specification.profiled(self.problem)
+        degrees = (ranks[:, :-1] + profiled).sum(axis=1) - (ranks[:, -1] + profiled)
+        degrees = degrees.astype(float) if self.data.n_environments > 1 else np.zeros(len(ranks))
+        return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        chosen = as_masks(masks, self.n_features)
+        outside = ~self._supported(chosen)
+        found = without_value(chosen, outside, self.feature_names)
+        if not outside.any():
+            return found
+        e = int(np.argmin(self.data.counts))
+        reason = (
+            f"environment {self.data.environments[e]!r} has {self.data.counts[e]} rows, too few to fit more than "
+            f"{max(self._room, 0)} columns"
+        )
+        return Unsupported(outside, np.zeros_like(outside), found.features, (reason,))
+
+    # ---------------------------------------------------------------- one subset
+
+    def fit(self, subset: Subset, local: bool = True) -> RegressionFit:
+        mask = as_mask(subset, self.feature_names)
+        if not self._supported(mask[None])[0]:
+            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+        chosen = self.features.expand(mask)
+        k, first = int(chosen.sum()), self.n_always
+        theta = self.scores(mask[None]).thetas[0]
+        slopes = theta[:, first : first + k] / self._scale[chosen]
+        intercepts = -slopes @ self._centre[chosen] + (theta[:, 0] if first else 0.0)
+        slopes[:-1][~self._told_apart(chosen)] = np.nan
+        return RegressionFit(
+            self.specification,
+            self.features.chosen(mask).columns,
+            slopes[-1],
+            float(intercepts[-1]),
+            slopes[:-1] if local else slopes[:0],
+            intercepts[:-1] if local else intercepts[:0],
+            theta[:, first + k :],
+        )
+
+    def _told_apart(self, chosen: Mask) -> Mask:
+        """(E, k) whether each chosen column is no combination of earlier ones in an environment"""
+        data = self.data
+        return np.array([independent_columns(data.X[np.ix_(data.rows(e), chosen)]) for e in range(data.n_environments)])
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        """From the second derivatives of the log-likelihood."""
+        mask = as_mask(subset, self.feature_names)
+        chosen = self.features.expand(mask)
+        k, first, problem = int(chosen.sum()), self.n_always, self.problem
+        scores = self.scores(mask[None])
+        members = np.concatenate([np.arange(first), first + np.flatnonzero(chosen)])
+        n = k + self.beginning.shape[1]
+        work = work_for(problem, n)
+        values = np.full((len(problem.starts), k), np.nan)
+        for g, theta in enumerate(scores.thetas[0]):
+            groups = (g, g + 1) if g < len(problem.starts) - 1 else (0, g)
+            evaluate(problem, *groups, members, first + k, theta, n, True, work)
+            lower = np.tril(work.hessian[:n, :n])
+            information = lower + np.tril(lower, -1).T
+            kept = np.flatnonzero(np.diagonal(information) > 0.0)
+            try:
+                covariance = np.linalg.inv(information[np.ix_(kept, kept)])
+            except np.linalg.LinAlgError:
+                continue
+            errors = np.full(n, np.nan)
+            errors[kept] = np.sqrt(np.where(np.diagonal(covariance) > 0.0, np.diagonal(covariance), np.nan))
+            values[g] = errors[first : first + k] / self._scale[chosen]
+        values[:-1][~self._told_apart(chosen)] = np.nan
+        rows = np.append(self.data.counts, self.data.n_rows)
+        return StandardErrors(values, (rows - scores.ranks[0]).astype(float))
+
+    # ---------------------------------------------------------------- all subsets
+
+    def subset_walk(self, free: Integers, forced: Integers) -> RegressionWalk:
+        columns = self.features.columns_of(np.concatenate([forced, free]).astype(np.int64))
+        kept = np.concatenate([np.arange(self.n_always), self.n_always + columns])
+        n_always = self.n_always + int(self.features.widths[forced].sum())
+        starts = n_always + np.concatenate([[0], np.cumsum(self.features.widths[free])]).astype(np.int64)
+        rows = self.problem._replace(columns=np.ascontiguousarray(self.problem.columns[kept]))
+        beginning = np.zeros((len(rows.starts), n_always + self.beginning.shape[1] - self.n_always))
+        beginning[:, : self.n_always] = self.beginning[:, : self.n_always]
+        beginning[:, n_always:] = self.beginning[:, self.n_always :]
+        most = self._room - (n_always - self.n_always)
+        return RegressionWalk(rows, starts, n_always, beginning, IN_BULK, most)
+
+    @property
+    def steps_per_subset(self) -> int:
+        return int(2 * self.data.n_rows * (8 + self.features.n_columns / 2) * _STEPS_PER_VALUE)
+
+    @property
+    def dense_advantage(self) -> int:
+        return 3

@@ -1,0 +1,163 @@
+"""The largest log-likelihood of one subset of columns in some environments, by Newton's method."""
+
+import numpy as np
+from numba import njit
+
+from .evaluation import evaluate
+
+# A column of which less than this share is left when the others are taken out is a combination of them.
+_DEPENDENT = 1e-10
+_MOST_STEPS = 200
+# Second derivatives are computed anew where a step promises more than this share of what the one before did, and after
+# every step that promised so much.
+_SLOW = 0.05
+_FAR = 0.5
+_MOST_HALVINGS = 40
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def invert(hessian, n, inverse):
+    """inverse[:n, :n] of the positive definite matrix in the lower triangle of hessian; rows and columns that depend
+    on earlier ones are 0. Returns how many do not."""
+    for a in range(n):
+        for b in range(a + 1):
+            inverse[a, b] = hessian[a, b]
+            inverse[b, a] = hessian[a, b]
+    rank = 0
+    for j in range(n):
+        pivot = inverse[j, j]
+        if not pivot > _DEPENDENT * hessian[j, j]:
+            for a in range(n):
+                inverse[a, j] = 0.0
+                inverse[j, a] = 0.0
+            continue
+        rank += 1
+        for a in range(n):
+            if a == j:
+                continue
+            factor = inverse[a, j] / pivot
+            if factor != 0.0:
+                for b in range(n):
+                    if b != j:
+                        inverse[a, b] -= factor * inverse[j, b]
+            inverse[a, j] = -factor
+        for b in range(n):
+            if b != j:
+                inverse[j, b] /= pivot
+        inverse[j, j] = 1.0 / pivot
+    return rank
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def newton_step(inverse, score, n, step):
+    """step = inverse·score; returns the gain that it promises, ½·score·step."""
+    promise = 0.0
+    for a in range(n):
+        total = 0.0
+        for b in range(n):
+            total += inverse[a, b] * score[b]
+        step[a] = total
+        promise += 0.5 * total * score[a]
+    return promise
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def maximise(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
+    """Climb from theta, slopes of the first k of members and what else there is, n in all, until another step promises
+    less than `tolerance`, which is added.
+
+    inverse: of minus the second derivatives; inherited: it comes from a fit nearby, and serves until steps by it gain
+    too little. theta and inverse are left for those who go on from here; by_environment is at theta before the last
+    step. Returns the log-likelihood and the number of parameters that can be told apart.
+    """
+    step, origin = work.step, work.origin
+    fresh, rank, before = not inherited, n, np.inf
+    now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
+    for _ in range(_MOST_STEPS):
+        if fresh:
+            rank = invert(work.hessian, n, inverse)
+        promise = newton_step(inverse, work.score, n, step)
+        if not promise > tolerance:
+            if promise > 0.0:
+                now += promise
+                for a in range(n):
+                    theta[a] += step[a]
+            return now, rank
+        if not fresh and promise > _SLOW * before:
+            fresh = True
+            now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
+            continue
+        before = promise
+        for a in range(n):
+            origin[a] = theta[a]
+        far = fresh and promise > _FAR
+        share, value = 1.0, -np.inf
+        for _ in range(_MOST_HALVINGS):
+            for a in range(n):
+                theta[a] = origin[a] + share * step[a]
+            value = evaluate(rows, first_environment, stop_environment, members, k, theta, n, far, work)
+            if value >= now:
+                break
+            share *= 0.5
+        if not value >= now:
+            # Rounding hides what is left to gain, unless the steps were another fit's.
+            for a in range(n):
+                theta[a] = origin[a]
+            now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, True, work)
+            if fresh:
+                return now, invert(work.hessian, n, inverse)
+            fresh = True
+            continue
+        now, fresh = value, far
+    return now, rank
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def without_parameter(theta, inverse, n, j):
+    """The best theta (n,) with theta[j] = 0, by the quadratic form of inverse (n, n), which then is that of the others:
+    both in place, with entry j taken out."""
+    pivot = inverse[j, j]
+    if pivot > 0.0:
+        share = theta[j] / pivot
+        for a in range(n):
+            if a != j:
+                theta[a] -= inverse[a, j] * share
+                factor = inverse[a, j] / pivot
+                for b in range(n):
+                    if b != j:
+                        inverse[a, b] -= factor * inverse[j, b]
+    for a in range(j, n - 1):
+        theta[a] = theta[a + 1]
+    for a in range(n):
+        for b in range(j, n - 1):
+            inverse[a, b] = inverse[a, b + 1]
+    for a in range(j, n - 1):
+        for b in range(n - 1):
+            inverse[a, b] = inverse[a + 1, b]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, ranks, work):
+    """log Λ and the pooled log-likelihood of one subset, from starts thetas (E + 1, ·), the pool last.
+
+    A local fit that ends below what the pooled one reaches in its environment starts again from there: so that log Λ is
+    at most 0.
+    """
+    pool = rows.starts.size - 1
+    pooled, ranks[pool] = maximise(
+        rows, 0, pool, members, k, thetas[pool], n, inverses[pool], inherited, tolerance, work
+    )
+    for e in range(pool):
+        work.reached[e] = work.by_environment[e]
+    local = 0.0
+    for e in range(pool):
+        own, ranks[e] = maximise(rows, e, e + 1, members, k, thetas[e], n, inverses[e], inherited, tolerance, work)
+        if not own >= work.reached[e]:
+            for a in range(n):
+                thetas[e, a] = thetas[pool, a]
+            own, ranks[e] = maximise(rows, e, e + 1, members, k, thetas[e], n, inverses[e], False, tolerance, work)
+            own = max(own, work.reached[e])
+        local += own
+    if pool == 1:
+        return 0.0, pooled
+    return min(pooled - local, 0.0), pooled

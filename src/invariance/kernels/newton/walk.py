@@ -1,0 +1,114 @@
+"""All subsets of some features, each fit beginning where that of the next larger subset ended."""
+
+import numpy as np
+from numba import njit
+
+from .maximise import score_fits, without_parameter
+
+_FEW_FOLLOW = 3
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _columns_of(chosen, starts, always, members):
+    """Fill members with the columns `always` and those of the chosen features (f,); returns how many."""
+    k = always.size
+    members[:k] = always
+    for j in range(chosen.size):
+        if chosen[j]:
+            for c in range(starts[j], starts[j + 1]):
+                members[k] = c
+                k += 1
+    return k
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks, thetas):
+    """Of the subsets in masks (S, f), each from the start: log Λ, pooled log-likelihood (S,), ranks (S, E + 1) and
+    thetas (S, E + 1, K), 0 beyond the parameters of the subset. always (k,): columns of every subset; feature j has the
+    columns starts[j]:starts[j + 1]; beginning (E + 1, k + r): parameters of the empty subset, those without a column
+    last."""
+    n_groups = rows.starts.size
+    members = np.empty(rows.columns.shape[0], np.int64)
+    extra = beginning.shape[1] - always.size
+    most = thetas.shape[2]
+    inverses = np.empty((n_groups, most, most))
+    for s in range(masks.shape[0]):
+        k = _columns_of(masks[s], starts, always, members)
+        thetas[s] = 0.0
+        thetas[s, :, : always.size] = beginning[:, : always.size]
+        thetas[s, :, k : k + extra] = beginning[:, always.size :]
+        log_ratio[s], pooled[s] = score_fits(
+            rows, members, k, thetas[s], k + extra, inverses, False, tolerance, ranks[s], work
+        )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks):
+    """Of the features `high` joined by each subset of the first n_low: log Λ, pooled log-likelihood (2**n_low,) and
+    ranks (2**n_low, E + 1). Other arguments as in `score_lists`.
+
+    The walk begins with all of the first n_low, and a child lacks one more of them, which comes before all that its
+    parent lacks.
+    """
+    n_groups, extra = rows.starts.size, beginning.shape[1] - always.size
+    chosen = np.zeros(starts.size - 1, np.bool_)
+    chosen[:n_low] = True
+    chosen[high] = True
+    members = np.empty((n_low + 1, rows.columns.shape[0]), np.int64)
+    most = _columns_of(chosen, starts, always, members[0]) + extra
+    sizes = np.empty(n_low + 1, np.int64)
+    sizes[0] = most - extra
+    thetas = np.zeros((n_low + 1, n_groups, most))
+    inverses = np.empty((n_low + 1, n_groups, most, most))
+    thetas[0, :, : always.size] = beginning[:, : always.size]
+    thetas[0, :, most - extra :] = beginning[:, always.size :]
+    codes, following = np.empty(n_low + 1, np.int64), np.zeros(n_low + 1, np.int64)
+    codes[0] = (1 << n_low) - 1
+    log_ratio[codes[0]], pooled[codes[0]] = score_fits(
+        rows, members[0], sizes[0], thetas[0], most, inverses[0], False, tolerance, ranks[codes[0]], work
+    )
+    # The feature that the subset at each depth lacks last: it may lack any before that.
+    lacking = np.empty(n_low + 1, np.int64)
+    lacking[0] = n_low
+    depth = 0
+    while depth >= 0:
+        j = following[depth]
+        if j == lacking[depth]:
+            depth -= 1
+            continue
+        following[depth] += 1
+        child = depth + 1
+        codes[child], lacking[child], following[child] = codes[depth] ^ (1 << j), j, 0
+        k = sizes[depth]
+        place = 0
+        while members[depth, place] != starts[j] or place < always.size:
+            place += 1
+        width = starts[j + 1] - starts[j]
+        members[child, :place] = members[depth, :place]
+        members[child, place : k - width] = members[depth, place + width : k]
+        sizes[child] = k - width
+        n = k + extra
+        independent = True
+        for g in range(n_groups):
+            for a in range(n):
+                thetas[child, g, a] = thetas[depth, g, a]
+                independent &= inverses[depth, g, a, a] > 0.0
+                for b in range(n):
+                    inverses[child, g, a, b] = inverses[depth, g, a, b]
+            for c in range(width):
+                without_parameter(thetas[child, g], inverses[child, g], n - c, place)
+        # Where many subsets follow, and where a column depended on another, second derivatives are computed anew.
+        inherited = independent and j < _FEW_FOLLOW
+        log_ratio[codes[child]], pooled[codes[child]] = score_fits(
+            rows,
+            members[child],
+            sizes[child],
+            thetas[child],
+            n - width,
+            inverses[child],
+            inherited,
+            tolerance,
+            ranks[codes[child]],
+            work,
+        )
+        depth = child
