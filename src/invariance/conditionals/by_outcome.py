@@ -11,6 +11,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from ..moments.moments import Moments
 from .base import BoundConditional, Conditional
+from .logistic import Logistic
 from .registry import CONDITIONALS, GAUSSIAN
 
 # {kind of outcome: the name of the conditional that is fitted to it}
@@ -85,6 +86,12 @@ def family_of(data: MultiEnvironmentData | Moments) -> Choice:
 def settled(conditional: Conditional, data: MultiEnvironmentData | Moments) -> Conditional:
     """The conditional that is fitted to the data, and to any part of them."""
     return conditional.chosen(data) if isinstance(conditional, ByOutcome) else conditional
+
+
+def as_fitted(conditional: Conditional, data: MultiEnvironmentData) -> MultiEnvironmentData:
+    """The data as a settled conditional predicts them: two values are 0 and 1, whose mean is a probability."""
+    inner = conditional.conditional if isinstance(conditional, Chosen) else conditional
+    return data.with_classes() if isinstance(inner, Logistic) else data
 
 
 def taken_by(conditional: Any) -> tuple[str, ...]:

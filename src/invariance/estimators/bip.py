@@ -17,7 +17,7 @@ from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
 from .._tools.progress import ProgressMode
 from ..conditionals.base import Conditional
-from ..conditionals.by_outcome import ByOutcome, settled
+from ..conditionals.by_outcome import as_fitted, settled
 from ..conditionals.registry import as_conditional
 from ..conditionals.tolerance import Tolerance
 from ..data.checks import warn
@@ -165,8 +165,8 @@ class BIP(IntervalRegressor):
         return self
 
     def _fit_checked(self, data: MultiEnvironmentData | Moments) -> None:
-        if isinstance(data, MultiEnvironmentData) and isinstance(as_conditional(self.conditional), ByOutcome):
-            data = data.with_classes()
+        if isinstance(data, MultiEnvironmentData):
+            data = as_fitted(settled(as_conditional(self.conditional), data), data)
         super()._fit_checked(data)
 
     def _check_outcome(self, data: Any) -> None:
