@@ -12,7 +12,7 @@ from ..exceptions import SettingError
 from ..moments.moments import Moments
 from .base import BoundConditional, Conditional
 from .logistic import Logistic
-from .registry import CONDITIONALS, GAUSSIAN
+from .registry import AUTO, CONDITIONALS, GAUSSIAN
 
 # {kind of outcome: the name of the conditional that is fitted to it}
 FAMILIES = {
@@ -102,11 +102,10 @@ def taken_by(conditional: Any) -> tuple[str, ...]:
 def refuse_unused(conditional: Conditional, data: MultiEnvironmentData | Moments) -> None:
     """Raise where something comes with the outcome that the conditional does not know of."""
     unused = [] if isinstance(data, Moments) else [role for role in data.beside if role not in taken_by(conditional)]
-    if unused:
-        name = getattr(data, f"{unused[0]}_name")
+    for role in unused:
         raise SettingError(
-            f"conditional={conditional!r} does not know of the {unused[0]} {name!r}: use conditional='auto', or leave "
-            f"{unused[0]}= out."
+            f"{type(conditional).__name__} does not know of the {role} {getattr(data, f'{role}_name')!r}: use "
+            f"conditional={AUTO!r}, or leave {role}= out."
         )
 
 

@@ -249,9 +249,9 @@ def _warn_of_classes(source: Source, outcomes: Sequence[str]) -> None:
     if found:
         have = "has two values" if len(found) == 1 else "have two values each"
         warn(
-            f"{quoted(found)} {have}, and a sweep, which keeps second moments only, fits the linear Gaussian model. Fit "
-            f"such an outcome by itself: BIP().fit_data(MultiEnvironmentData.from_table(table, {found[0]!r}, "
-            f"environment)); or say that it is meant, conditional={GAUSSIAN!r}."
+            f"{quoted(found)} {have}, and a sweep, which keeps second moments only, fits the linear Gaussian model. "
+            f"Fit such an outcome by itself, BIP().fit_data(MultiEnvironmentData.from_table(table, {found[0]!r}, "
+            f"environment)), or say that it is meant, BIP(conditional={GAUSSIAN!r})."
         )
 
 
