@@ -33,7 +33,8 @@ class Outcome:
 
 
 def read_outcome(series: Any, name: str, in_table: bool = True) -> Outcome:
-    """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth values count 0 and 1, in their order, where they are two."""
+    """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth values count 0 and
+    1, in their order, where they are two."""
     import narwhals as nw
 
     present = [] if series.dtype.is_numeric() or series.dtype.is_temporal() else present_values(series)
