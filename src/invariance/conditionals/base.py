@@ -159,7 +159,11 @@ class BoundConditional(ABC):
     the support), and how well it predicts. Masks are over features, which may be several columns.
 
     log Λ is a ratio of maximised likelihoods, at most 0, or a Bayes factor, which may be of either sign.
+
+    reason : why this model, where the outcome chose it; empty where a person did
     """
+
+    reason: str = ""
 
     @property
     @abstractmethod

@@ -68,6 +68,7 @@ class GaussianOnDemand(GaussianModel):
         spread = shifts, minimum, maximum, nothing
         groups = data.features.groups
         self.moments = Moments(columns, p, data.environments, counts, origin, *spread, groups=groups)
+        self.moments.check_outcome()
         self._gaps = np.sqrt(counts)[:, None] * (shifts - counts @ shifts / counts.sum())
 
     @cached_property
