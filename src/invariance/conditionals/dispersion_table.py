@@ -34,9 +34,10 @@ def counts_of(y: Floats, expected: Floats, exposure: Floats, shares: Floats, sta
     pieces = np.empty((len(starts) - 1, n_pieces, _DEGREE + 1))
     for e, share in enumerate(shares):
         own = slice(starts[e], starts[e + 1])
-        values = _at_centre(y[own], alpha, centre)
+        values = _at_centre(y[own], alpha, centre) + y[own] @ np.log(exposure[own])
         if share > 0.0:
-            values = values + share * _at_centre(expected[own], alpha, centre)
+            pseudo = _at_centre(expected[own], alpha, centre) + expected[own] @ np.log(exposure[own])
+            values = values + share * pseudo
         pieces[e] = values.reshape(n_pieces, -1) @ to_powers.T
     return Counts(np.ascontiguousarray(exposure), centre, scale, _PIECE * n_pieces, pieces)
 
@@ -48,17 +49,19 @@ def _at_centre(y: Floats, alpha: Floats, centre: float) -> Floats:
     for first in range(0, len(values), _VALUES_AT_ONCE):
         some, weight = values[first : first + _VALUES_AT_ONCE], times[first : first + _VALUES_AT_ONCE]
         constant = some * np.log(centre) - gammaln(some + 1.0)
-        total += (log_rising(some, alpha[:, None]) + constant) @ weight
+        total += (log_rising(some, alpha) + constant) @ weight
     return total - (y.sum() + len(y) / alpha) * np.log1p(alpha * centre)
 
 
 def log_rising(y: Floats, alpha: Floats) -> Floats:
-    """log Γ(y + 1/α) − log Γ(1/α) + y·log α, which is Σ log(1 + αj) over j < y for whole y; arrays are broadcast."""
-    s = 1.0 / alpha
-    direct = gammaln(y + s) - gammaln(s) + y * np.log(alpha)
-    large = np.maximum(s, _STIRLING)
-    series = (large + y - 0.5) * np.log1p(y / large) - y + _remainder(large + y) - _remainder(large)
-    return np.asarray(np.where(s < _STIRLING, direct, series))
+    """(A, n) log Γ(y + 1/α) − log Γ(1/α) + y·log α of y (n,) and α (A,): Σ log(1 + αj) over j < y for whole y"""
+    s = 1.0 / alpha[:, None]
+    near = s[:, 0] >= _STIRLING
+    values = np.empty((len(alpha), len(y)))
+    values[~near] = gammaln(y + s[~near]) - gammaln(s[~near]) - y * np.log(s[~near])
+    s = s[near]
+    values[near] = (s + y - 0.5) * np.log1p(y / s) - y + _remainder(s + y) - _remainder(s)
+    return values
 
 
 def _remainder(s: Floats) -> Floats:

@@ -20,7 +20,7 @@ _MOST_HALVINGS = 40
 @njit(cache=True, nogil=True, error_model="numpy")
 def invert(hessian, k, n, inverse):
     """inverse[:n, :n] of the matrix in the lower triangle of hessian, made positive definite from row k on; rows and
-    columns that depend on earlier ones are 0. Returns how many do not."""
+    columns that depend on earlier ones, or are 0, are 0. Returns how many do not, and those from k on."""
     for a in range(n):
         for b in range(a + 1):
             inverse[a, b] = hessian[a, b]
@@ -34,6 +34,7 @@ def invert(hessian, k, n, inverse):
             for a in range(n):
                 inverse[a, j] = 0.0
                 inverse[j, a] = 0.0
+            rank += j >= k
             continue
         rank += 1
         for a in range(n):
