@@ -79,9 +79,10 @@ class Regression(ABC):
         """(N,) rows by environment, and within each as the kernel wants them."""
         return np.argsort(data.environment_index, kind="stable").astype(np.int64)
 
-    def profiled(self, rows: Rows) -> int:
-        """How many parameters a fit has that are maximised out and stand in no array."""
-        return 0
+    def profiled(self, rows: Rows) -> Integers:
+        """(E + 1,) how many parameters the fit of each environment and the pooled one have that are maximised out and
+        stand in no array."""
+        return np.zeros(len(rows.starts), np.int64)
 
     def shares(self, data: MultiEnvironmentData) -> Floats:
         """(E,) λ_e: by how much more than once each row of an environment counts."""
@@ -92,6 +93,9 @@ class Regression(ABC):
         if isinstance(data, Moments):
             raise DataError(f"the {self.name} model needs the rows, and only moments are at hand: pass the data.")
         self.check(data)
+        return self.tied(data, n_jobs)
+
+    def tied(self, data: MultiEnvironmentData, n_jobs: int | None) -> RegressionModel:
         return RegressionModel(self, data, n_jobs)
 
 
@@ -171,8 +175,7 @@ class RegressionModel(BoundConditional):
     @cached_property
     def largest_size(self) -> int:
         """As many features as leave every environment a row more than it has parameters."""
-        room = int(self.data.counts.min()) - 1 - self.beginning.shape[1] - self.specification.profiled(self.problem)
-        return int(np.searchsorted(np.cumsum(np.sort(self.features.widths)), room, side="right"))
+        return int(np.searchsorted(np.cumsum(np.sort(self.features.widths)), self._room, side="right"))
 
     def check_max_size(self, max_size: int) -> None:
         if max_size > self.largest_size:
@@ -210,8 +213,8 @@ class RegressionModel(BoundConditional):
     @cached_property
     def _room(self) -> int:
         """Most columns of a subset."""
-        nuisances = self.beginning.shape[1] + self.specification.profiled(self.problem)
-        return int(self.data.counts.min()) - 1 - nuisances
+        nuisances = self.beginning.shape[1] + self.specification.profiled(self.problem)[:-1]
+        return int((self.data.counts - nuisances).min()) - 1
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         chosen = as_masks(masks, self.n_features)
@@ -228,7 +231,7 @@ class RegressionModel(BoundConditional):
         chosen = as_masks(masks, self.n_features)
         scores = self.scores(chosen)
         gain = np.where(self._supported(chosen), scores.pooled - self._empty, -np.inf)
-        return Prediction(gain, scores.ranks[:, -1] + float(self.specification.profiled(self.problem)))
+        return Prediction(gain, scores.ranks[:, -1] + float(self.specification.profiled(self.problem)[-1]))
 
     @cached_property
     def _empty(self) -> float:
@@ -237,10 +240,9 @@ class RegressionModel(BoundConditional):
 
     def null_many(self, masks: ArrayLike) -> Null:
         """−2 log Λ is chi-square for many rows, with a degree of freedom for each parameter that may differ."""
-        ranks = self.scores(as_masks(masks, self.n_features)).ranks
-        profiled = self.specification.profiled(self.problem)
-        degrees = (ranks[:, :-1] + profiled).sum(axis=1) - (ranks[:, -1] + profiled)
-        degrees = degrees.astype(float) if self.data.n_environments > 1 else np.zeros(len(ranks))
+        parameters = self.scores(as_masks(masks, self.n_features)).ranks + self.specification.profiled(self.problem)
+        degrees = parameters[:, :-1].sum(axis=1) - parameters[:, -1]
+        degrees = degrees.astype(float) if self.data.n_environments > 1 else np.zeros(len(parameters))
         return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
