@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,9 +56,24 @@ def interval_of(times: Floats, cuts: Floats) -> Integers:
     return np.searchsorted(cuts, times, side="left")
 
 
-def cuts_at_quantiles(events: Floats, n_intervals: int) -> Floats:
-    """(J − 1,) times at which events occurred, with about as many of them in each of n_intervals, or of fewer where many
-    occurred at once: none is without an event."""
-    shares = np.arange(1, n_intervals) / n_intervals
-    cuts = np.unique(np.quantile(events, shares, method="inverted_cdf"))
+def cuts_at(events: Floats, shares: Floats) -> Floats:
+    """Times of events by which these shares of them have occurred, each once, so that none of the intervals between is
+    without an event."""
+    cuts = np.unique(np.quantile(events, shares, method="inverted_cdf")) if len(shares) else np.zeros(0)
     return cuts[cuts < events.max()]
+
+
+def equal_shares(n: int) -> Floats:
+    """(n − 1,) that divide events into n parts"""
+    return np.arange(1, n) / n
+
+
+def shares_close_at_ends(n: int) -> Floats:
+    """(n − 1,) as `equal_shares`, with few events in the first and the last parts, where hazards change most."""
+    return np.asarray(np.sin(0.5 * np.pi * equal_shares(n)) ** 2)
+
+
+def within_intervals(times: Floats, cuts: Floats) -> Iterator[Floats]:
+    """(N,) how much of its time each row spends in an interval, for one after the other"""
+    for start, end in zip((0.0, *cuts), (*cuts, np.inf), strict=True):
+        yield np.clip(np.minimum(times, end) - start, 0.0, None)

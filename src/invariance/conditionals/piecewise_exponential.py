@@ -14,8 +14,15 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask
 from ..exceptions import DataError, DataWarning, SettingError
 from ..kernels.newton.evaluation import evaluate
-from ..kernels.newton.rows import PIECEWISE_EXPONENTIAL, Intervals, Rows, work_for
-from .hazards import PiecewiseHazard, cuts_at_quantiles, interval_of
+from ..kernels.newton.rows import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, work_for
+from .hazards import (
+    PiecewiseHazard,
+    cuts_at,
+    equal_shares,
+    interval_of,
+    shares_close_at_ends,
+    within_intervals,
+)
 from .regression import Regression, RegressionFit, RegressionModel
 from .rows_of_environments import environment_starts
 
@@ -38,6 +45,7 @@ class PiecewiseExponential(Regression):
     """
 
     intervals: str | int = "auto"
+    steps: int = 16
     pseudo_rows: float = field(default=1.0, kw_only=True)
 
     name: ClassVar[str] = "piecewise exponential"
@@ -80,40 +88,50 @@ class PiecewiseExponential(Regression):
 
     def cuts(self, data: MultiEnvironmentData) -> Floats:
         """(J − 1,) where intervals end, but for the last"""
-        assert data.event is not None
-        if self.intervals == "auto":
-            n_intervals = min(int(events_by_environment(data).min()) // _EVENTS_PER_INTERVAL, _MOST_INTERVALS)
-        else:
-            n_intervals = int(self.intervals)
-        return cuts_at_quantiles(data.y[data.event > 0.0], max(n_intervals, 1))
+        n_intervals = int(events_by_environment(data).min()) // _EVENTS_PER_INTERVAL
+        n_intervals = max(min(n_intervals, _MOST_INTERVALS), 1) if self.intervals == "auto" else int(self.intervals)
+        return cuts_at(_event_times(data), equal_shares(n_intervals))
+
+    def rates(self, data: MultiEnvironmentData) -> PiecewiseHazard:
+        """The hazard of all rows, whatever their features, in each step."""
+        times = _event_times(data)
+        cuts = np.union1d(self.cuts(data), cuts_at(times, shares_close_at_ends(self.steps)))
+        watched = [part.sum() for part in within_intervals(data.y, cuts)]
+        return PiecewiseHazard(cuts, np.bincount(interval_of(times, cuts)) / np.array(watched))
 
     def order(self, data: MultiEnvironmentData) -> Integers:
-        return np.lexsort((interval_of(data.y, self.cuts(data)), data.environment_index)).astype(np.int64)
+        return np.lexsort((interval_of(data.y, self.rates(data).cuts), data.environment_index)).astype(np.int64)
 
     def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
+        """Time is counted in pooled cumulative hazards, so that all rates are 1."""
         assert data.event is not None
-        cuts, extra = self.cuts(data), self.shares(data)
-        n_intervals, n_environments = len(cuts) + 1, data.n_environments
-        place = data.environment_index * n_intervals + interval_of(data.y, cuts)
-        ends = np.cumsum(np.bincount(place, minlength=n_environments * n_intervals)).reshape(n_environments, -1)
-        starts = np.column_stack([environment_starts(data)[:-1], ends])
-        watched = watched_within(data.y, cuts)
-        happened = np.bincount(place, data.event, n_environments * n_intervals).reshape(n_environments, -1)
-        rates = happened.sum(axis=0) / watched.sum(axis=0)
-        by_environment = np.array([watched[data.rows(e)].sum(axis=0) for e in range(n_environments)])
-        widths = np.append(np.diff(cuts, prepend=0.0), 0.0)
-        own = extra[data.environment_index]
-        last = np.take_along_axis(watched, interval_of(data.y, cuts)[:, None], axis=1)[:, 0]
+        rates, extra, first = self.rates(data), self.shares(data), environment_starts(data)
+        environment, step = data.environment_index, interval_of(data.y, rates.cuts)
+        times, ends = rates.cumulative(data.y), rates.cumulative(rates.cuts)
+        shape = data.n_environments, len(ends) + 1
+
+        def table(values: Floats | None) -> Floats:
+            """(E, S) sums of the rows that end there"""
+            return np.bincount(environment * shape[1] + step, values, shape[0] * shape[1]).reshape(shape)
+
+        watched = np.column_stack([np.bincount(environment, part, shape[0]) for part in within_intervals(times, ends)])
+        starts = np.column_stack([first[:-1], first[:-1, None] + np.cumsum(table(None), axis=1)]).astype(np.int64)
+        events = table(data.event) + extra[:, None] * watched
+        firsts = np.concatenate([[0], 1 + np.searchsorted(rates.cuts, self.cuts(data)), [shape[1]]])
+        own = extra[environment]
         return Rows(
             PIECEWISE_EXPONENTIAL,
             columns,
-            environment_starts(data),
-            (data.event + own * (watched @ rates))[order],
-            ((1.0 + own) * last)[order],
-            Intervals(
-                starts.astype(np.int64),
-                np.multiply.outer(1.0 + extra, widths),
-                happened + extra[:, None] * rates * by_environment,
+            first,
+            (data.event + own * times)[order],
+            ((1.0 + own) * (times - np.concatenate([[0.0], ends])[step]))[order],
+            Spans(
+                Intervals(starts, events),
+                np.multiply.outer(1.0 + extra, np.append(np.diff(ends, prepend=0.0), 0.0)),
+                Intervals(
+                    np.ascontiguousarray(starts[:, firsts]), np.add.reduceat(events, firsts[:-1], axis=1)
+                ),
+                firsts,
             ),
         )
 
@@ -121,8 +139,9 @@ class PiecewiseExponential(Regression):
         return np.zeros((len(rows.starts), 0))
 
     def profiled(self, rows: Rows) -> Integers:
-        """A hazard for each interval in which something happens; none where no row is watched."""
-        events = rows.intervals.events
+        """A factor for each interval in which an environment is watched; the pooled fit has all of them, and the shape
+        of the baseline within them is one for all."""
+        events = rows.spans.intervals.events
         return np.count_nonzero(np.vstack([events, events.sum(axis=0)]), axis=1)
 
     def mean(self, predictor: Floats) -> Floats:
@@ -165,16 +184,23 @@ class PiecewiseExponentialModel(RegressionModel):
         plain = super().fit(subset, local)
         mask = as_mask(subset, self.feature_names)
         members = np.flatnonzero(self.features.expand(mask))
-        problem, cuts = self.problem, self.specification.cuts(self.data)
-        work, k = work_for(problem, len(members)), len(members)
-        pool = self.data.n_environments
-        baselines = []
-        for g, theta in enumerate(self.scores(mask[None]).thetas[0]):
-            groups = (g, g + 1) if g < pool else (0, pool)
-            evaluate(problem, *groups, members, k, theta, k, False, work)
-            baselines.append(PiecewiseHazard(cuts, np.exp(work.baseline.log_hazard)))
+        problem, rates, k = self.problem, self.specification.rates(self.data), len(members)
+        work, *thetas = work_for(problem, k), *self.scores(mask[None]).thetas[0]
+
+        def hazards(first: int, stop: int, theta: Floats) -> Floats:
+            evaluate(problem, first, stop, members, k, theta, k, False, work)
+            return np.exp(work.baseline.log_hazard)
+
+        pooled = rates.hazards * hazards(0, len(thetas) - 1, thetas[-1])
+        shape, interval = work.baseline.hazard * rates.hazards, np.diff(problem.spans.firsts)
+        own = [
+            shape * np.repeat(hazards(e, e + 1, theta)[: len(interval)], interval)
+            for e, theta in enumerate(thetas[:-1] if local else [])
+        ]
         return PiecewiseExponentialFit(
-            **vars(plain), baseline=baselines[-1], local_baselines=tuple(baselines[:-1]) if local else ()
+            **vars(plain),
+            baseline=PiecewiseHazard(rates.cuts, pooled),
+            local_baselines=tuple(PiecewiseHazard(rates.cuts, each) for each in own),
         )
 
 
@@ -185,12 +211,11 @@ def survival(baseline: PiecewiseHazard, risk: Floats, times: Floats) -> Floats:
     return np.exp(-np.where(np.isnan(exponent), 0.0, exponent))
 
 
-def watched_within(times: Floats, cuts: Floats) -> Floats:
-    """(N, J) how much of its time each row spends in each interval"""
-    starts, ends = np.concatenate([[0.0], cuts]), np.append(cuts, np.inf)
-    return np.clip(np.minimum(times[:, None], ends) - starts, 0.0, None)
-
-
 def events_by_environment(data: MultiEnvironmentData) -> Integers:
     """(E,)"""
     return np.bincount(data.environment_index, data.event, data.n_environments).astype(np.int64)
+
+
+def _event_times(data: MultiEnvironmentData) -> Floats:
+    assert data.event is not None
+    return data.y[data.event > 0.0]

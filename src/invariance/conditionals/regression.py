@@ -295,8 +295,10 @@ class RegressionModel(BoundConditional):
         n = k + self.beginning.shape[1]
         work = work_for(problem, n)
         values = np.full((len(problem.starts), k), np.nan)
-        for g, theta in enumerate(scores.thetas[0]):
-            groups = (g, g + 1) if g < len(problem.starts) - 1 else (0, g)
+        pool = len(problem.starts) - 1
+        # The pool first: what is evaluated of an environment may go by it.
+        for g in range(pool, -1, -1):
+            theta, groups = scores.thetas[0, g], (g, g + 1) if g < pool else (0, pool)
             evaluate(problem, *groups, members, first + k, theta, n, True, work)
             lower = np.tril(work.hessian[:n, :n])
             information = lower + np.tril(lower, -1).T

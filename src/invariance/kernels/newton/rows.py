@@ -10,16 +10,26 @@ LOGISTIC, POISSON, NEGATIVE_BINOMIAL, PIECEWISE_EXPONENTIAL = range(4)
 
 
 class Intervals(NamedTuple):
-    """J intervals of time, in each of which the baseline hazard is constant. starts (E, J + 1): rows of environment e
-    that end in interval j are starts[e, j]:starts[e, j + 1]; widths (E, J): lengths of the intervals, as often as the
-    rows of the environment count; events (E, J): with those of the pseudo-data."""
+    """Of time, J of them. starts (E, J + 1): rows of environment e that end in interval j are starts[e, j]:starts[e, j
+    + 1]; events (E, J): with those of the pseudo-data."""
 
     starts: Integers
-    widths: Floats
     events: Floats
 
 
-NO_INTERVALS = Intervals(np.zeros((0, 1), np.int64), np.zeros((0, 0)), np.zeros((0, 0)))
+class Spans(NamedTuple):
+    """How time is divided. steps: S of them, in each of which the pooled hazard is constant; widths (E, S): their
+    lengths, as often as the rows of the environment count; intervals: J of them, in each of which an environment's own
+    hazard is the pooled one times a constant; firsts (J + 1,): steps of interval j are firsts[j]:firsts[j + 1]."""
+
+    steps: Intervals
+    widths: Floats
+    intervals: Intervals
+    firsts: Integers
+
+
+_NONE = Intervals(np.zeros((0, 1), np.int64), np.zeros((0, 0)))
+NO_SPANS = Spans(_NONE, np.zeros((0, 0)), _NONE, np.zeros(1, np.int64))
 
 
 class Rows(NamedTuple):
@@ -27,7 +37,7 @@ class Rows(NamedTuple):
 
     columns (q, N): centred and scaled; where the model has an intercept, column 0 is 1. starts (E + 1,): environment e
     is rows starts[e]:starts[e + 1]. outcome (N,): Σ of the outcome of a row and its pseudo-data; weight (N,): how much
-    the row counts, times its exposure: for times to an event, how long it is watched in the interval where it ends.
+    the row counts, times its exposure: for times to an event, how long it is watched in the step where it ends.
     """
 
     family: int
@@ -35,18 +45,25 @@ class Rows(NamedTuple):
     starts: Integers
     outcome: Floats
     weight: Floats
-    intervals: Intervals = NO_INTERVALS
+    spans: Spans = NO_SPANS
 
 
 class Baseline(NamedTuple):
-    """What an evaluation with J intervals writes on. at_risk (E, J): Σ of time · relative risk; log_hazard, hazard
-    (J,): of rows with the largest relative risk the latter; means (J, K): sums over the rows at risk, of their columns.
-    """
+    """What evaluations of hazards write on, of S steps or of J intervals, the first J then. at_risk (E, S): Σ of time ·
+    relative risk; log_hazard, hazard (S,): the latter of the rows with the largest relative risk; sums (S, K): of time
+    · relative risk · columns.
+
+    The last evaluation of all environments leaves what the fits of each go by: clock (N,): its cumulative hazard from
+    where the last interval of a row begins; lengths (E, J): of the intervals on this clock; shape (E,): Σ of the log
+    hazards at events."""
 
     at_risk: Floats
     log_hazard: Floats
     hazard: Floats
-    means: Floats
+    sums: Floats
+    clock: Floats
+    lengths: Floats
+    shape: Floats
 
 
 class Work(NamedTuple):
@@ -73,10 +90,17 @@ BLOCK = 512
 def work_for(rows: Rows, most_parameters: int) -> Work:
     """Of fits with at most so many parameters."""
     k = max(most_parameters, 1)
-    n_environments, n_intervals = len(rows.starts) - 1, rows.intervals.events.shape[1]
-    length = max(len(rows.outcome), BLOCK) if n_intervals else BLOCK
-    block, vector = [np.empty(length) for _ in range(4)], [np.empty(k) for _ in range(3)]
-    own = [np.empty(n_environments) for _ in range(2)]
-    hazards = [np.empty(n_intervals) for _ in range(2)]
-    baseline = Baseline(np.empty((n_environments, n_intervals)), *hazards, np.empty((n_intervals, k)))
-    return Work(*block, vector[0], np.empty((k, k)), *vector[1:], *own, baseline)
+    n_environments, n_rows = len(rows.starts) - 1, len(rows.outcome)
+    n_steps, n_intervals = rows.spans.widths.shape[1], rows.spans.firsts.size - 1
+    length = n_rows if n_steps else BLOCK
+    block, vector = [np.empty(max(length, BLOCK)) for _ in range(4)], [np.empty(k) for _ in range(3)]
+    own = [np.empty(n_environments) for _ in range(3)]
+    baseline = Baseline(
+        np.empty((n_environments, n_steps)),
+        *(np.empty(n_steps) for _ in range(2)),
+        np.empty((n_steps, k)),
+        np.empty(n_rows if n_steps else 0),
+        np.empty((n_environments, n_intervals)),
+        own[2],
+    )
+    return Work(*block, vector[0], np.empty((k, k)), *vector[1:], *own[:2], baseline)
