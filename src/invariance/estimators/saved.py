@@ -18,8 +18,15 @@ from ..posterior.evidence import SubsetEvidence
 from ..posterior.posterior import Posterior
 from ..prediction.building import PREDICT_WITH
 from ..prediction.new_environments import NewEnvironments
-from ..prediction.plain import as_floats, as_number, elsewhere_from_plain, predictor_from_plain
+from ..prediction.plain import (
+    as_floats,
+    as_number,
+    elsewhere_from_plain,
+    outcome_from_plain,
+    predictor_from_plain,
+)
 from ..prediction.predictor import Predictor, RefittedPredictor
+from .classes import ClassProbabilities
 from .intervals import IntervalRegressor
 from .layout import Layout
 from .saving import FORMAT, versions
@@ -102,18 +109,24 @@ class SavedModel(IntervalRegressor):
         model.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
         model.fingerprint_ = str(content["fingerprint"])
         model.versions_, model.settings_ = dict(content["versions"]), dict(content["settings"])
-        model.outcome_name_ = str(content["outcome"])
+        model._outcome = outcome_from_plain(content["outcome"])
+        model.outcome_name_, predicts = model._outcome.name, model._outcome.predicts
         model._predictors = {
-            kind: predictor_from_plain(plain, trusted) for kind, plain in content["predictors"].items()
+            kind: predictor_from_plain(plain, predicts, trusted) for kind, plain in content["predictors"].items()
         }
         model._elsewhere = {
-            kind: elsewhere_from_plain(plain, model.environments_)
+            kind: elsewhere_from_plain(plain, model.environments_, predicts)
             for kind, plain in content["new_environments"].items()
         }
         chosen = model._predictors[PREDICT_WITH[0]]
         model.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
         model._check_predictors()
         return model
+
+    @property
+    def predicts_(self) -> str:
+        """What a prediction is, in words."""
+        return self._outcome.in_words
 
     def _check_predictors(self) -> None:
         """Raise ValueError unless each kind of prediction is there, with columns that tables have."""
@@ -137,6 +150,10 @@ class SavedModel(IntervalRegressor):
         )
 
 
+class SavedClassifier(ClassProbabilities, SavedModel):
+    """What `BIPClassifier.save` wrote: predict, predict_proba, classes_ and what else SavedModel has."""
+
+
 def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     """Read a model that `BIP.save` wrote.
 
@@ -145,7 +162,7 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     """
     content = _content(Path(path).expanduser())
     try:
-        model = SavedModel._from_plain(content, trusted)
+        model = (SavedClassifier if content["classifier"] else SavedModel)._from_plain(content, trusted)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is damaged: {type(error).__name__} {error}. Save the model again.") from error
     except ValueError as error:
