@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -52,6 +52,7 @@ def figures_of(
     r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain, by squares
         or by Poisson deviances. NaN where something is not defined, as with one class only.
     """
+    values: tuple[Any, ...] = ()
     match predicts:
         case Predicts.probability:
             values = _of_probabilities(observed, predicted)
@@ -59,17 +60,15 @@ def figures_of(
             values = _of_rates(observed, predicted, np.ones(len(observed)) if exposure is None else exposure)
         case Predicts.number:
             values = _of_numbers(observed, predicted)
-        case Predicts.time:
-            values = ()
     return dict(zip(FIGURES[predicts], map(float, values), strict=True))
 
 
-def _of_numbers(y: Floats, predicted: Floats) -> tuple[float, ...]:
+def _of_numbers(y: Floats, predicted: Floats) -> tuple[Any, ...]:
     missed = float(np.mean((y - predicted) ** 2))
     return y.mean(), predicted.mean(), np.sqrt(missed), _share(missed, float(y.var()))
 
 
-def _of_probabilities(y: Floats, predicted: Floats) -> tuple[float, ...]:
+def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Any, ...]:
     odds = log_odds(predicted)
     log_loss = np.mean(np.logaddexp(0.0, odds) - y * odds)
     brier = np.mean((y - predicted) ** 2)
@@ -78,7 +77,7 @@ def _of_probabilities(y: Floats, predicted: Floats) -> tuple[float, ...]:
     return y.mean(), predicted.mean(), large, slope, brier, log_loss, _auc(y, predicted)
 
 
-def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[float, ...]:
+def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Any, ...]:
     expected, total = rate * exposure, exposure.sum()
     known = bool(y.any() and (rate > 0.0).all())
     slope = np.nan

@@ -87,13 +87,10 @@ class LeftOutReport:
     def _table(self) -> tuple[tuple[str, ...], ...]:
         names = [name for name in FIGURES[self.outcome.predicts] if name not in _NOT_TOLD]
         head = ("rows", *(_HEADS.get(name, name) for name in names))
-        digits = ".4g" if self.outcome.predicts is Predicts.number else ".3f"
+        digits = dict.fromkeys(names, ".4g" if self.outcome.predicts is Predicts.number else ".3f")
+        digits |= {"intercept": "+.3f"}
         cells = [
-            (
-                f"{left.rows:,}",
-                *(_cell(left.figures[name], "+.3f" if name == "intercept" else digits) for name in names),
-            )
-            for left in self.left_out
+            (f"{left.rows:,}", *(_cell(left.figures[name], digits[name]) for name in names)) for left in self.left_out
         ]
         taken = sum(2 + max(map(display_width, column)) for column in zip(head, *cells, strict=True))
         width = max(min(_LONGEST_LABEL, COLUMNS - 2 - taken), len("environment"))
@@ -121,9 +118,8 @@ class LeftOutReport:
         if known:
             worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
             observed, predicted = worst.figures["observed"], worst.figures["predicted"]
-            yield (
-                f"The mean is farthest off in {worst.environment!r}: {observed:.3g} observed, {predicted:.3g} predicted."
-            )
+            told = f"{observed:.3g} observed, {predicted:.3g} predicted"
+            yield f"The mean is farthest off in {worst.environment!r}: {told}."
 
 
 def _cell(value: float, digits: str) -> str:
