@@ -18,6 +18,7 @@ from ..posterior.evidence import SubsetEvidence
 from ..posterior.posterior import Posterior
 from ..prediction.building import PREDICT_WITH
 from ..prediction.new_environments import NewEnvironments
+from ..prediction.outcome import PredictedOutcome
 from ..prediction.plain import (
     as_floats,
     as_number,
@@ -43,7 +44,8 @@ class SavedModel(IntervalRegressor):
 
     posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_, inclusion_probabilities_,
     environments_ and regressor_ are as those of BIP; fingerprint_ : of the data; versions_ : what the file was written
-    with; settings_ : {parameter: text}; evidence_ : of the selected features; outcome_name_ : what is predicted.
+    with; settings_ : {parameter: text}; evidence_ : of the selected features; outcome_name_ : what is predicted, and
+    outcome_ : as what.
     """
 
     def __init__(
@@ -124,9 +126,9 @@ class SavedModel(IntervalRegressor):
         return model
 
     @property
-    def predicts_(self) -> str:
-        """What a prediction is, in words."""
-        return self._outcome.in_words
+    def outcome_(self) -> PredictedOutcome:
+        """What is predicted, and in which units."""
+        return self._outcome
 
     def _check_predictors(self) -> None:
         """Raise ValueError unless each kind of prediction is there, with columns that tables have."""

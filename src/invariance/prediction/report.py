@@ -123,4 +123,5 @@ class LeftOutReport:
 
 
 def _cell(value: float, digits: str) -> str:
-    return "–" if np.isnan(value) else format(value, digits)
+    """Without the sign of what rounds to 0; "–" where nothing is known."""
+    return "–" if np.isnan(value) else format(float(format(value, digits)) + 0.0, digits)
