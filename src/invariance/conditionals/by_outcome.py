@@ -11,7 +11,8 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from ..moments.moments import Moments
 from .base import BoundConditional, Conditional
-from .registry import CONDITIONALS, GAUSSIAN
+from .predicts import Predicts, predicts_of
+from .registry import AUTO, CONDITIONALS, GAUSSIAN
 
 # {kind of outcome: the name of the conditional that is fitted to it}
 FAMILIES = {
@@ -65,6 +66,10 @@ class Chosen:
     def takes(self) -> tuple[str, ...]:
         return taken_by(self.conditional)
 
+    @property
+    def predicts(self) -> Predicts:
+        return predicts_of(self.conditional)
+
     def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
         model = self.conditional.bind(data, n_jobs)
         model.reason = self.reason
@@ -87,6 +92,11 @@ def settled(conditional: Conditional, data: MultiEnvironmentData | Moments) -> C
     return conditional.chosen(data) if isinstance(conditional, ByOutcome) else conditional
 
 
+def as_fitted(conditional: Conditional, data: MultiEnvironmentData) -> MultiEnvironmentData:
+    """The data as a settled conditional predicts them: two values are 0 and 1, whose mean is a probability."""
+    return data.with_classes() if predicts_of(conditional) is Predicts.probability else data
+
+
 def taken_by(conditional: Any) -> tuple[str, ...]:
     """What a conditional uses of that which comes with an outcome: "event", "exposure"."""
     return tuple(getattr(conditional, "takes", ()))
@@ -95,11 +105,10 @@ def taken_by(conditional: Any) -> tuple[str, ...]:
 def refuse_unused(conditional: Conditional, data: MultiEnvironmentData | Moments) -> None:
     """Raise where something comes with the outcome that the conditional does not know of."""
     unused = [] if isinstance(data, Moments) else [role for role in data.beside if role not in taken_by(conditional)]
-    if unused:
-        name = getattr(data, f"{unused[0]}_name")
+    for role in unused:
         raise SettingError(
-            f"conditional={conditional!r} does not know of the {unused[0]} {name!r}: use conditional='auto', or leave "
-            f"{unused[0]}= out."
+            f"{type(conditional).__name__} does not know of the {role} {getattr(data, f'{role}_name')!r}: use "
+            f"conditional={AUTO!r}, or leave {role}= out."
         )
 
 

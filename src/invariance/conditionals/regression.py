@@ -52,6 +52,7 @@ class Regression(ABC):
 
     name: ClassVar[str]
     intercept: ClassVar[bool] = True
+    takes: ClassVar[tuple[str, ...]] = ()  # what the model uses of that which comes with an outcome
 
     def __post_init__(self) -> None:
         given = self.pseudo_rows

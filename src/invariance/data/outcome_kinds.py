@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from .._tools.arrays import Floats
-from .outcomes import Classes, two_values
+from .outcomes import Classes, in_words, two_values
 
 # Each value of a count is shared by so many rows or more, on average.
 ROWS_PER_VALUE = 2
@@ -34,11 +34,9 @@ def outcome_kind(
         return OutcomeKind("time", f"{name} is a time, and {event} says which end with the event")
     if exposure is not None:
         return OutcomeKind("count", f"{name} is a count, and {exposure} its exposure")
-    if classes is not None:
-        return OutcomeKind("classes", f"{name} has two values: {classes[0]!r} and {classes[1]!r}")
-    two = two_values(y)
+    two = classes or two_values(y)
     if two is not None:
-        return OutcomeKind("classes", f"{name} has two values: {two[0]:g} and {two[1]:g}")
+        return OutcomeKind("classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}")
     low, high = float(y.min()), float(y.max())
     if low < 0.0 or (y != np.rint(y)).any():
         return OutcomeKind("number", f"{name} takes values that are no counts")

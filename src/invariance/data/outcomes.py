@@ -87,7 +87,13 @@ def two_values(y: Floats) -> tuple[float, float] | None:
 
 def class_note(classes: Classes | None, outcome: str) -> tuple[str, ...]:
     """A sentence about what 1 and 0 stand for."""
-    return () if classes is None else (f"outcome {outcome}: {classes[1]!r} against {classes[0]!r}.",)
+    return () if classes is None else (f"outcome {outcome}: {in_words(classes[1])} against {in_words(classes[0])}.",)
+
+
+def in_words(value: Hashable) -> str:
+    """A class as it is said: text in quotes, numbers without a needless 0."""
+    is_number = isinstance(value, float)
+    return f"{value:g}" if is_number else repr(value)
 
 
 def in_order(values: Iterable[Any], series: Any) -> list[Any]:

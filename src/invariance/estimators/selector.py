@@ -30,7 +30,7 @@ from ..exceptions import (
     WrongTypeError,
 )
 from ..moments.least_squares import least_squares
-from .beside import split_beside
+from .beside import in_typing, named_columns, split_beside, without_columns
 from .layout import Layout
 from .table_settings import READING, defaults_of, refuse_for_ready_data, stated, typed
 
@@ -56,6 +56,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     numeric: Any = ()
     groups: Any = None
     handle_unknown: str = "error"
+    _beside: tuple[str, ...] = ()  # columns of X that are no features, because they come with the outcome
     _single_environment_message = (
         "no environments were given, so all rows count as one environment, which says nothing about invariance. "
         "Pass fit(X, y, environments=labels)."
@@ -84,17 +85,19 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         self._check_handle_unknown()
         self._check_table_settings()
         X, environments = self._split_environment(X, environments)
-        X, beside = split_beside(X, event=event, exposure=exposure)
+        stated_beside = {"event": event, "exposure": exposure}
+        X, beside = split_beside(X, stated_beside)
         table, y, names = self._validated(X, y)
         how = {name: getattr(self, name) for name in READING} | beside | {"entry": entry}
         try:
             data = MultiEnvironmentData.from_arrays(table, y, environments, feature_names=names, **how)
         except DataError as error:
-            message = str(error).replace(DROP_HINT, self._drop_hint(given, labels))
+            message = str(error).replace(DROP_HINT, self._drop_hint(given, labels, stated_beside))
             raise DataError(message + self._where_to_say(message)) from None
         if data.n_environments == 1:
             warnings.warn(self._single_environment_message, SingleEnvironmentWarning, stacklevel=2)
         self._by_name = False
+        self._beside = named_columns(stated_beside)
         self._fit_checked(data)
         return self
 
@@ -271,7 +274,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         if self._has_environment_column(X):
             X = self._split_environment(X, None)[0]
         if not self._by_name:
-            return X
+            return without_columns(X, self._beside)
         if frame_names(X) is not None:
             return self._columns_by_name(X)
         return X if self.columns_ != self._layout.table else self._columns_by_place(X)
@@ -292,7 +295,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         frame = as_frame(X, "X").with_columns(*(nw.lit(0).alias(name) for name in self._layout.ignored))
         return nw.to_native(frame.select([name for name in wanted if name in frame.columns]))
 
-    def _drop_hint(self, X: Any, environments: Any) -> str:
+    def _drop_hint(self, X: Any, environments: Any, beside: dict[str, Any]) -> str:
         """How rows with gaps are left out of what was given to `fit`, which has no option for it."""
         if self.environment is not None:
             name = repr(self.environment)
@@ -302,7 +305,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             arguments = "X, y" if environments is None else "X, y, environments"
         settings = stated(self)
         moved = f"set_params({typed(defaults_of(settings))})." if settings else ""
-        how = typed({"missing": "drop"} | settings)
+        how = ", ".join([typed({"missing": "drop"} | settings), *in_typing(beside)])
         return f"{moved}fit_data(MultiEnvironmentData.from_arrays({arguments}, {how})) leaves those rows out"
 
     def _where_to_say(self, message: str) -> str:
