@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .conditionals.bayesian_gaussian import BayesianLinearGaussian
     from .conditionals.linear_gaussian import LinearGaussian
     from .conditionals.logistic import Logistic
+    from .conditionals.negative_binomial import NegativeBinomial
     from .conditionals.poisson import Poisson
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
@@ -81,6 +82,7 @@ _HOMES = {
     "MixingWarning": "exceptions",
     "Moments": "moments",
     "MultiEnvironmentData": "data",
+    "NegativeBinomial": "conditionals.negative_binomial",
     "NotInvariantWarning": "exceptions",
     "NumericalWarning": "exceptions",
     "Oracle": "baselines",
@@ -133,6 +135,7 @@ __all__ = [
     "MixingWarning",
     "Moments",
     "MultiEnvironmentData",
+    "NegativeBinomial",
     "NotInvariantWarning",
     "NumericalWarning",
     "Oracle",

@@ -85,6 +85,10 @@ class Regression(ABC):
         stand in no array."""
         return np.zeros(len(rows.starts), np.int64)
 
+    def finished(self, fit: RegressionFit, rows: Rows) -> RegressionFit:
+        """The fit with names for what else the model has."""
+        return fit
+
     def shares(self, data: MultiEnvironmentData) -> Floats:
         """(E,) λ_e: by how much more than once each row of an environment counts."""
         return self.pseudo_rows / data.counts
@@ -271,7 +275,7 @@ class RegressionModel(BoundConditional):
         slopes = theta[:, first : first + k] / self._scale[chosen]
         intercepts = -slopes @ self._centre[chosen] + (theta[:, 0] if first else 0.0)
         slopes[:-1][~self._told_apart(chosen)] = np.nan
-        return RegressionFit(
+        fit = RegressionFit(
             self.specification,
             self.features.chosen(mask).columns,
             slopes[-1],
@@ -280,6 +284,7 @@ class RegressionModel(BoundConditional):
             intercepts[:-1] if local else intercepts[:0],
             theta[:, first + k :],
         )
+        return self.specification.finished(fit, self.problem)
 
     def _told_apart(self, chosen: Mask) -> Mask:
         """(E, k) whether each chosen column is no combination of earlier ones in an environment"""

@@ -5,8 +5,9 @@ from numba import njit
 
 from .columns import REORDERED, add_hessian, add_predictor, add_score, unsigned
 from .exponential import exponential
+from .negative_binomial import add_dispersion, negative_binomial_terms
 from .piecewise import evaluate_piecewise
-from .rows import BLOCK, LOGISTIC, PIECEWISE_EXPONENTIAL, POISSON
+from .rows import BLOCK, LOGISTIC, NEGATIVE_BINOMIAL, PIECEWISE_EXPONENTIAL, POISSON
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
@@ -59,7 +60,7 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
     if rows.family == PIECEWISE_EXPONENTIAL:
         return evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work)
     columns, outcome, weight, eta = rows.columns, rows.outcome, rows.weight, work.eta
-    total = 0.0
+    total, slope, bend = 0.0, 0.0, 0.0
     for e in range(first_environment, stop_environment):
         own = 0.0
         for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
@@ -71,9 +72,20 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
                 own += logistic_terms(outcome, weight, first, n, eta, work.residual, work.curvature)
             elif rows.family == POISSON:
                 own += poisson_terms(outcome, weight, first, n, eta, work.residual, work.curvature)
+            elif rows.family == NEGATIVE_BINOMIAL:
+                more, by_alpha, twice = negative_binomial_terms(
+                    outcome, weight, rows.counts, first, n, theta[k], eta, work.residual, work.curvature
+                )
+                own, slope, bend = own + more, slope + by_alpha, bend + twice
+                if curved:
+                    add_score(columns, members, k, first, n, eta, work.hessian[k])
             add_score(columns, members, k, first, n, work.residual, work.score)
             if curved:
                 add_hessian(columns, members, k, first, n, work.curvature, work.scaled, work.hessian)
         work.by_environment[e] = own
         total += own
+    if rows.family == NEGATIVE_BINOMIAL:
+        total += add_dispersion(
+            rows.counts, first_environment, stop_environment, slope, bend, curved, theta, n_parameters, work
+        )
     return total

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._tools.arrays import Floats, Integers
+from .negative_binomial import NO_COUNTS, Counts
 
 LOGISTIC, POISSON, NEGATIVE_BINOMIAL, PIECEWISE_EXPONENTIAL = range(4)
 
@@ -37,7 +38,8 @@ class Rows(NamedTuple):
 
     columns (q, N): centred and scaled; where the model has an intercept, column 0 is 1. starts (E + 1,): environment e
     is rows starts[e]:starts[e + 1]. outcome (N,): Σ of the outcome of a row and its pseudo-data; weight (N,): how much
-    the row counts, times its exposure: for times to an event, how long it is watched in the step where it ends.
+    the row counts, times its exposure: for times to an event, how long it is watched in the step where it ends; for a
+    negative binomial without exposure, which is in counts.
     """
 
     family: int
@@ -45,6 +47,7 @@ class Rows(NamedTuple):
     starts: Integers
     outcome: Floats
     weight: Floats
+    counts: Counts = NO_COUNTS
     spans: Spans = NO_SPANS
 
 
