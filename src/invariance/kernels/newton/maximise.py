@@ -77,7 +77,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
         if fresh:
             rank = invert(work.hessian, n, inverse)
         promise = newton_step(inverse, work.score, n, step)
-        if not promise > tolerance:
+        if not promise > tolerance and (fresh or promise >= 0.0):
             if promise > 0.0:
                 now += promise
                 for a in range(n):
