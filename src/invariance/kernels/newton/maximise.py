@@ -104,7 +104,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
         if fresh:
             rank = invert(work.hessian, k, n, inverse)
         promise = newton_step(inverse, work.score, n, step)
-        if not promise > tolerance:
+        if not promise > tolerance and (fresh or promise >= 0.0):
             if promise > 0.0:
                 now += promise
                 _move(theta, theta, 1.0, step, k, n, limit)
