@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,11 +42,19 @@ class Section:
 
 def as_text(diagnosis: Diagnosis, worded: Callable[[str], str] = str) -> str:
     """worded: what to make of a sentence that may name a remedy"""
-    return "\n\n".join("\n".join(_lines(section, worded)) for section in sections(diagnosis))
+    return text_of(sections(diagnosis), worded)
 
 
 def as_html(diagnosis: Diagnosis) -> str:
-    return "<div>" + "".join(map(_html, sections(diagnosis))) + "</div>"
+    return html_of(sections(diagnosis))
+
+
+def text_of(told: Iterable[Section], worded: Callable[[str], str] = str) -> str:
+    return "\n\n".join("\n".join(_lines(section, worded)) for section in told)
+
+
+def html_of(told: Iterable[Section]) -> str:
+    return "<div>" + "".join(map(_html, told)) + "</div>"
 
 
 def format_p(p_value: float | None) -> str:
