@@ -70,6 +70,9 @@ class GaussianOnDemand(GaussianModel):
         self.moments = Moments(columns, p, data.environments, counts, origin, *spread, groups=groups)
         self._gaps = np.sqrt(counts)[:, None] * (shifts - counts @ shifts / counts.sum())
 
+    def of(self, data: MultiEnvironmentData | Moments) -> GaussianFromMoments:
+        return GaussianFromMoments(data, self.n_jobs)
+
     @cached_property
     def _diagonal(self) -> Floats:
         """(G, d) sums of squares of each column"""
