@@ -36,8 +36,6 @@ class GaussianModel(BoundConditional):
     n_jobs: int | None
     prediction: float = 0.0
     name = "linear Gaussian"
-    # Whether environments are compared in their coefficients alone, and each may have a variance of its own.
-    own_variances = False
 
     @abstractmethod
     def of(self, data: MultiEnvironmentData | Moments) -> GaussianModel:

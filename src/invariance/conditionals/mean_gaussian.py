@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +37,22 @@ _UNEVEN = (
 )
 
 
+class _Scores(NamedTuple):
+    """Of S subsets, NaN outside the support. ratios (S,): log Λ; gains (S,): of the environments' own fits over their
+    means; squares (S, E): residual sums of squares of the common fit, in common units; leverages (S, E): how much of it
+    comes from each environment."""
+
+    ratios: Floats
+    gains: Floats
+    squares: Floats
+    leverages: Floats
+
+    @classmethod
+    def of(cls, n_subsets: int, n_environments: int) -> Self:
+        """Room for them."""
+        return cls(*np.empty((2, n_subsets)), *np.empty((2, n_subsets, n_environments)))
+
+
 class MeanGaussian(GaussianModel):
     """Outcome ~ Normal(intercept + coefficients · columns of z, a variance of the environment), by maximum likelihood.
 
@@ -45,7 +62,6 @@ class MeanGaussian(GaussianModel):
     """
 
     name = "linear Gaussian, same mean"
-    own_variances = True
 
     def __init__(
         self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None, prediction: float = 0.0
@@ -57,19 +73,28 @@ class MeanGaussian(GaussianModel):
     def of(self, data: MultiEnvironmentData | Moments) -> MeanGaussian:
         return MeanGaussian(data, self.n_jobs)
 
+    @property
+    def own_variances(self) -> bool:
+        return True
+
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        ratios, gains, _ = self._scored(as_masks(masks, self.n_features))
-        values = self.rewarded(ratios, gains)
+        scores = self._scored(as_masks(masks, self.n_features))
+        values = self.rewarded(scores.ratios, scores.gains)
         return np.where(np.isnan(values), -np.inf, values)
 
     def prediction_many(self, masks: ArrayLike) -> Prediction:
         """The gain is that of the log-likelihood with own variances."""
         chosen = as_masks(masks, self.n_features)
-        ratios, gains, _ = self._scored(chosen)
-        gain = ratios + gains - self._empty
+        scores = self._scored(chosen)
+        gain = scores.ratios + scores.gains - self._empty
         n_environments = self.moments.n_environments
         parameters = self.ranks(chosen)[:, -1].astype(float) + 1.0 + n_environments
         return Prediction(np.where(np.isnan(gain), -np.inf, gain), parameters)
+
+    def r2_many(self, masks: ArrayLike) -> Floats:
+        """Of all rows, whatever the variance of their environment."""
+        y, squares = self.moments.outcome, self._scored(as_masks(masks, self.n_features)).squares
+        return 1.0 - squares.sum(axis=1) / (self.moments.scatter[-1, y, y] * self._scale[y] ** 2)
 
     def null_many(self, masks: ArrayLike) -> Null:
         """−2 log Λ is chi-square for many rows; its mean and variance are those of few."""
@@ -156,7 +181,8 @@ class MeanGaussian(GaussianModel):
 
     def values_from_rows(self, masks: Mask) -> Floats:
         """(S,) what engines call log Λ; NaN outside the support"""
-        return self.rewarded(*self._scored_from_rows(masks)[:2])
+        scores = self._scored_from_rows(masks)
+        return self.rewarded(scores.ratios, scores.gains)
 
     def columns_of(self, features: Integers) -> Integers:
         """Columns of the moments that features (k,) stand for, without those that others of their feature give over
@@ -185,40 +211,36 @@ class MeanGaussian(GaussianModel):
     @cached_property
     def _empty(self) -> float:
         """How far the log-likelihood of the empty subset is below that of the environments' own means"""
-        return float(self._scored(np.zeros((1, self.n_features), dtype=bool))[0][0])
+        return float(self._scored(np.zeros((1, self.n_features), dtype=bool)).ratios[0])
 
-    def _scored(self, masks: Mask) -> tuple[Floats, Floats, Floats]:
-        """(S,) log Λ, (S,) what the environments' own fits gain over their means, (S, E) leverages; NaN outside the
-        support"""
-        ratios, gains = np.empty((2, len(masks)))
-        leverages = np.empty((len(masks), self.moments.n_environments))
+    def _scored(self, masks: Mask) -> _Scores:
+        """From second moments, and from the rows where those cannot decide"""
+        scores = _Scores.of(len(masks), self.moments.n_environments)
 
         def score(rows: slice, starts: Integers, members: Integers) -> None:
             columns = self.moments.feature_columns[members].astype(np.int64)
-            score_lists(self.local_moments, starts, columns, ratios[rows], gains[rows], leverages[rows])
+            score_lists(self.local_moments, starts, columns, *(part[rows] for part in scores))
 
         in_pieces(self._chosen(masks), self.n_jobs, score)
-        unknown = np.flatnonzero(np.isnan(ratios))
+        unknown = np.flatnonzero(np.isnan(scores.ratios))
         if self.has_rows and len(unknown):
-            ratios[unknown], gains[unknown], leverages[unknown] = self._scored_from_rows(masks[unknown])
-        return ratios, gains, leverages
+            for part, decided in zip(scores, self._scored_from_rows(masks[unknown]), strict=True):
+                part[unknown] = decided
+        return scores
 
-    def _scored_from_rows(self, masks: Mask) -> tuple[Floats, Floats, Floats]:
-        ratios, gains = np.empty((2, len(masks)))
-        leverages = np.empty((len(masks), self.moments.n_environments))
-        group_rows = self._rows
+    def _scored_from_rows(self, masks: Mask) -> _Scores:
+        scores, group_rows = _Scores.of(len(masks), self.moments.n_environments), self._rows
 
         def score(rows: slice, starts: Integers, members: Integers) -> None:
             columns = self.moments.feature_columns[members].astype(np.int64)
-            arguments = self.local_moments, starts, columns, ratios[rows], gains[rows], leverages[rows]
-            score_lists_from_rows(group_rows, *arguments)
+            score_lists_from_rows(group_rows, self.local_moments, starts, columns, *(part[rows] for part in scores))
 
         in_pieces(self._chosen(masks), self.n_jobs, score)
-        return ratios, gains, leverages
+        return scores
 
     def _law(self, masks: Mask) -> tuple[Floats, Floats, Floats, Floats]:
         """(S,) log Λ, and the mean, the variance and the degrees of freedom of −2 log Λ; 0 where nothing is known"""
-        ratios, _, leverages = self._scored(masks)
+        ratios, _, _, leverages = self._scored(masks)
         ranks = self.ranks(masks)[:, :-1]
         known = ~np.isnan(ratios) & (self.moments.n_environments > 1)
         mean, variance, degrees = np.zeros((3, len(masks)))

@@ -359,8 +359,9 @@ def _append_all(moments, fits, path, k, columns):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_lists(moments, starts, members, ratios, gains, leverages):
-    """Of the subset with columns members[starts[s]:starts[s+1]], as `score_subset`, and the leverages (S, E)."""
+def score_lists(moments, starts, members, ratios, gains, squares, leverages):
+    """Of the subset with columns members[starts[s]:starts[s+1]], as `score_subset`, and RSS_e of the pooled fit and the
+    leverages (S, E)."""
     largest = longest(starts)
     fits, work = local_fits(moments.counts.size, largest), pooled_work(moments.counts.size, largest)
     path = np.empty(largest, np.int64)
@@ -368,8 +369,9 @@ def score_lists(moments, starts, members, ratios, gains, leverages):
     for s in range(starts.size - 1):
         k = _append_all(moments, fits, path, 0, members[starts[s] : starts[s + 1]])
         ratios[s], gains[s] = score_subset(moments, fits, k, ENOUGH, work)
-        leverages[s] = np.nan
+        squares[s], leverages[s] = np.nan, np.nan
         if ratios[s] == ratios[s]:
+            squares[s] = work.squares
             fill_leverages(fits, k, work, leverages[s])
 
 

@@ -94,15 +94,15 @@ def _searched(rows, moments, members):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_lists_from_rows(rows, moments, starts, members, ratios, gains, leverages):
+def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares, leverages):
     """As `score_lists`; NaN outside the support."""
     y = moments.outcome
     for s in range(starts.size - 1):
         columns = _independent(rows, members[starts[s] : starts[s + 1]])
         ratios[s], fits, work, _ = _searched(rows, moments, columns)
-        gains[s], leverages[s] = np.nan, np.nan
+        gains[s], squares[s], leverages[s] = np.nan, np.nan, np.nan
         if ratios[s] == ratios[s]:
-            gains[s] = 0.0
+            gains[s], squares[s] = 0.0, work.squares
             for e in range(moments.counts.size):
                 share = fits.rss[columns.size, e] / moments.scatter[e, y, y]
                 gains[s] -= 0.5 * moments.counts[e] * np.log(share)

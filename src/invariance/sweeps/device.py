@@ -36,10 +36,10 @@ def _engine(sweep: Sweep, device: str) -> Variational:
             "device= out."
         )
     conditional = as_conditional(sweep.model.conditional)
-    if not isinstance(conditional, LinearGaussian):
+    if not isinstance(conditional, LinearGaussian) or conditional.invariance != "distribution":
         raise SettingError(
-            f"device={device!r} knows the linear Gaussian conditional only, not {conditional!r}: choose that, or leave "
-            "device= out."
+            f"device={device!r} knows the linear Gaussian conditional only, and with invariance='distribution', "
+            f"not {conditional!r}: choose that, or leave device= out."
         )
     if sweep.source.features_only:
         names = ", ".join(sweep.source.features_only[:8])
