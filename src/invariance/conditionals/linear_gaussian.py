@@ -29,8 +29,9 @@ class LinearGaussian:
     second_moments : "all" pairs of columns at once, "on demand", which takes the memory of the data twice and is
         slower, or "auto": all where these fit into the memory that is free; "mean" needs all
     prediction : reward λ for subsets that predict well: the posterior is p(z)·Λ(z)·(σ̂²(∅)/σ̂²(z))^(λN/2), σ̂² the
-        variance that the pooled fit leaves, or their geometric mean over the rows' environments. 0 is the paper's; 0.1 leads samplers through thousands of features.
-        Log ratios, p-values and verdicts that are reported remain those of Λ
+        variance that the pooled fit leaves, or of "mean" the geometric mean of those of all rows' environments. 0 is
+        the paper's; 0.1 leads samplers through thousands of features. Log ratios, p-values and verdicts that are
+        reported remain those of Λ
     """
 
     invariance: Literal["distribution", "mean"] = "distribution"

@@ -35,8 +35,8 @@ class LocalMoments(NamedTuple):
 class LocalFits(NamedTuple):
     """The fits of m - 1 columns, and a constant first, in each environment, as triangular factors R_e of the columns.
 
-    factors (E, m, m): row j is column j of R_e; grams (E, m(m+1)/2): R_e'R_e, packed (`packed_row`); targets (E, m): the outcome
-    in the same coordinates; rss (m, E), ranks (m, E): of the first columns, NaN where undecidable.
+    factors (E, m, m): row j is column j of R_e; grams (E, m(m+1)/2): R_e'R_e, packed (`packed_row`); targets (E, m):
+    the outcome in the same coordinates; rss (m, E), ranks (m, E): of the first columns, NaN where undecidable.
     """
 
     factors: np.ndarray
@@ -149,10 +149,10 @@ def append_column(moments, fits, path, k, column):
 @njit(cache=True, nogil=True, error_model="numpy")
 def supported(moments, fits, k):
     """Whether every environment has a decidable fit of k columns, and rows enough for it."""
+    enough = True
     for e in range(moments.counts.size):
-        if not (fits.rss[k, e] > 0.0 and moments.counts[e] >= fits.ranks[k, e] + 2.0):
-            return False
-    return True
+        enough &= fits.rss[k, e] > 0.0 and moments.counts[e] >= fits.ranks[k, e] + 2.0
+    return enough
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
@@ -371,6 +371,7 @@ def score_lists(moments, starts, members, ratios, gains, squares, leverages):
         ratios[s], gains[s] = score_subset(moments, fits, k, ENOUGH, work)
         squares[s], leverages[s] = np.nan, np.nan
         if ratios[s] == ratios[s]:
+            excess_at(moments.counts, fits, k, work.beta, work)
             squares[s] = work.squares
             fill_leverages(fits, k, work, leverages[s])
 

@@ -102,6 +102,7 @@ def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares
         ratios[s], fits, work, _ = _searched(rows, moments, columns)
         gains[s], squares[s], leverages[s] = np.nan, np.nan, np.nan
         if ratios[s] == ratios[s]:
+            excess_at(moments.counts, fits, columns.size, work.beta, work)
             gains[s], squares[s] = 0.0, work.squares
             for e in range(moments.counts.size):
                 share = fits.rss[columns.size, e] / moments.scatter[e, y, y]
