@@ -225,6 +225,12 @@ class BoundConditional(ABC):
 
     # ---------------------------------------------------------------- abilities, with what there is without them
 
+    def r2_many(self, masks: ArrayLike) -> Floats:
+        """(S,) share of the outcome's variance that the pooled fits explain, from their gain in log-likelihood; NaN
+        outside the support."""
+        gain = self.prediction_many(masks).gain
+        return -np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.n_rows)
+
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """Whether the subsets in masks (S, p) are invariant up to the tolerance; with one environment all are."""
         chosen = as_masks(masks, self.n_features)
@@ -264,6 +270,11 @@ class BoundConditional(ABC):
     def by_least_squares(self) -> GaussianModel | None:
         """The linear Gaussian model of the same data, where environments can be compared by its fits."""
         return None
+
+    @property
+    def own_variances(self) -> bool:
+        """Whether environments are compared in their coefficients alone, and each has a variance of its own."""
+        return False
 
     @property
     def largest_size(self) -> int:
