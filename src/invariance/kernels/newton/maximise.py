@@ -6,7 +6,7 @@ from numba import njit
 from .evaluation import evaluate
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
-_DEPENDENT = 1e-10
+DEPENDENT = 1e-10
 _MOST_STEPS = 200
 # Second derivatives are computed anew where a step promises more than this share of what the one before did, and after
 # every step that promised so much.
@@ -26,7 +26,7 @@ def invert(hessian, n, inverse):
     rank = 0
     for j in range(n):
         pivot = inverse[j, j]
-        if not pivot > _DEPENDENT * hessian[j, j]:
+        if not pivot > DEPENDENT * hessian[j, j]:
             for a in range(n):
                 inverse[a, j] = 0.0
                 inverse[j, a] = 0.0
