@@ -86,6 +86,16 @@ class Tails(NamedTuple):
     probability: Floats
 
 
+class FlipGuess(NamedTuple):
+    """(S, p) each, of S subsets with each of p features flipped: log Λ, -inf outside the support; the gain of the
+    pooled fit, as in `Prediction`; the mean and the variance of log Λ, as in `Null`."""
+
+    log_ratio: Floats
+    gain: Floats
+    expected: Floats
+    variance: Floats
+
+
 class Fit(Protocol):
     """One subset fitted to all rows, and to those of each environment, by maximum likelihood.
 
@@ -344,6 +354,16 @@ class BoundConditional(ABC):
         if now == -np.inf:
             raise DataError(f"the subset to start from is not supported: {self.unsupported(mask)}.")
         return np.array(values) - now
+
+    @property
+    def guesses_flips(self) -> bool:
+        """Whether `guessed_flips` has an answer."""
+        return False
+
+    def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
+        """Of the subsets in masks (S, p) with each feature added or removed, from a fit of each subset alone: good
+        enough to look for subsets, not to judge them."""
+        raise NotImplementedError
 
     def flip_steps(self, size: float) -> float:
         """What `flip_neighbours` costs at a subset of so many features, counted in multiplications."""
