@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._tools.settings import Value, is_a, read_call
-from ..data.checks import did_you_mean
 from ..exceptions import SettingError
-from .base import Conditional
 from .registry import AUTO, CONDITIONALS, GAUSSIAN
+
+if TYPE_CHECKING:
+    from .base import Conditional
 
 # {short name: what it is short for, and with which settings}
 SHORT: dict[str, tuple[str, dict[str, Value]]] = {
@@ -21,6 +22,8 @@ FAMILIES = tuple(dict.fromkeys((AUTO, *SHORT, *CONDITIONALS)))
 
 def parse_family(text: str) -> str | Conditional:
     """The name of a conditional, or one with settings, such as logistic(pseudo_rows=0)."""
+    from ..data.checks import did_you_mean
+
     typed, settings = read_call(text)
     name = typed.lower().replace("-", "_")
     name, meant = SHORT.get(name, (name, {}))
