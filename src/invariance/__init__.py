@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from .conditionals.bayesian_gaussian import BayesianLinearGaussian
     from .conditionals.linear_gaussian import LinearGaussian
     from .conditionals.logistic import Logistic
+    from .conditionals.negative_binomial import NegativeBinomial
     from .conditionals.poisson import Poisson
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
     from .estimators.bip import BIP
+    from .estimators.classifier import BIPClassifier
     from .estimators.saved import load
     from .exceptions import (
         ApproximationWarning,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ApproximationWarning": "exceptions",
     "BIP": "estimators.bip",
+    "BIPClassifier": "estimators.classifier",
     "BayesianLinearGaussian": "conditionals.bayesian_gaussian",
     "BetaBinomialPrior": "priors",
     "ClusterWarning": "exceptions",
@@ -79,6 +82,7 @@ _HOMES = {
     "MixingWarning": "exceptions",
     "Moments": "moments",
     "MultiEnvironmentData": "data",
+    "NegativeBinomial": "conditionals.negative_binomial",
     "NotInvariantWarning": "exceptions",
     "NumericalWarning": "exceptions",
     "Oracle": "baselines",
@@ -108,6 +112,7 @@ __all__ = [
     "EILLS",
     "ICP",
     "ApproximationWarning",
+    "BIPClassifier",
     "BayesianLinearGaussian",
     "BetaBinomialPrior",
     "ClusterWarning",
@@ -130,6 +135,7 @@ __all__ = [
     "MixingWarning",
     "Moments",
     "MultiEnvironmentData",
+    "NegativeBinomial",
     "NotInvariantWarning",
     "NumericalWarning",
     "Oracle",

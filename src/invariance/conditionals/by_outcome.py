@@ -11,7 +11,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from ..moments.moments import Moments
 from .base import BoundConditional, Conditional
-from .logistic import Logistic
+from .predicts import Predicts, predicts_of
 from .registry import AUTO, CONDITIONALS, GAUSSIAN
 
 # {kind of outcome: the name of the conditional that is fitted to it}
@@ -66,6 +66,10 @@ class Chosen:
     def takes(self) -> tuple[str, ...]:
         return taken_by(self.conditional)
 
+    @property
+    def predicts(self) -> Predicts:
+        return predicts_of(self.conditional)
+
     def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
         model = self.conditional.bind(data, n_jobs)
         model.reason = self.reason
@@ -90,8 +94,7 @@ def settled(conditional: Conditional, data: MultiEnvironmentData | Moments) -> C
 
 def as_fitted(conditional: Conditional, data: MultiEnvironmentData) -> MultiEnvironmentData:
     """The data as a settled conditional predicts them: two values are 0 and 1, whose mean is a probability."""
-    inner = conditional.conditional if isinstance(conditional, Chosen) else conditional
-    return data.with_classes() if isinstance(inner, Logistic) else data
+    return data.with_classes() if predicts_of(conditional) is Predicts.probability else data
 
 
 def taken_by(conditional: Any) -> tuple[str, ...]:

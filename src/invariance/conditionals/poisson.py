@@ -11,6 +11,7 @@ from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..kernels.newton.rows import POISSON, Rows
+from .predicts import Predicts
 from .regression import Regression
 from .rows_of_environments import environment_starts, sums_by_environment
 
@@ -44,6 +45,7 @@ class Poisson(Regression):
     """
 
     name: ClassVar[str] = "Poisson"
+    predicts: ClassVar[Predicts] = Predicts.rate
     takes: ClassVar[tuple[str, ...]] = ("exposure",)
 
     def check(self, data: MultiEnvironmentData) -> None:

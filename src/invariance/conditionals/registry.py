@@ -15,6 +15,10 @@ CONDITIONALS = Family(
     {
         AUTO: Member("conditionals.by_outcome:ByOutcome", "chooses by the outcome"),
         GAUSSIAN: Member("conditionals.linear_gaussian:LinearGaussian", "for outcomes that are numbers"),
+        "linear_gaussian_mean": Member(
+            "conditionals.linear_gaussian:linear_gaussian_mean",
+            "for outcomes that are numbers, whose noise may differ between environments",
+        ),
         "bayesian_linear_gaussian": Member(
             "conditionals.bayesian_gaussian:BayesianLinearGaussian", "for outcomes that are numbers, by Bayes factors"
         ),

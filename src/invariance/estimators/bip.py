@@ -33,8 +33,9 @@ from ..inference.base import Engine
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..posterior.verdict import CAUSES
-from ..prediction.building import build, check_predict_with, refuse_moments
+from ..prediction.building import build, check_predict_with, refuse_beside, refuse_moments
 from ..prediction.new_environments import NewEnvironments, leaving_out
+from ..prediction.outcome import PredictedOutcome
 from ..prediction.predictor import Predictor, RefittedPredictor
 from ..priors.base import Prior
 from ..priors.parsing import as_prior
@@ -174,11 +175,13 @@ class BIP(IntervalRegressor):
 
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
         check_predict_with(self.predict_with, self.regressor)
+        refuse_beside(self.regressor, data)
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
         rng = generator(self.random_state)
         search = self.search(copy.deepcopy(rng))
         self._search = replace(search, conditional=settled(search.conditional, data))
+        self._outcome = PredictedOutcome.of(data, self._search.conditional)
         rule = self._search.rule
         self._findings = self._search.findings(data, self.progress, rng)
         self.posterior_ = self._findings.posterior

@@ -4,9 +4,12 @@ import numpy as np
 from numba import njit
 
 from .evaluation import evaluate
+from .rows import PIECEWISE_EXPONENTIAL
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
-_DEPENDENT = 1e-10
+DEPENDENT = 1e-10
+# The likelihood need not be concave in parameters without a column: this share of a second derivative is always left.
+_CONCAVE = 1e-3
 _MOST_STEPS = 200
 # Second derivatives are computed anew where a step promises more than this share of what the one before did, and after
 # every step that promised so much.
@@ -16,9 +19,9 @@ _MOST_HALVINGS = 40
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def invert(hessian, n, inverse):
-    """inverse[:n, :n] of the positive definite matrix in the lower triangle of hessian; rows and columns that depend
-    on earlier ones are 0. Returns how many do not."""
+def invert(hessian, k, n, inverse):
+    """inverse[:n, :n] of the matrix in the lower triangle of hessian, made positive definite from row k on; rows and
+    columns that depend on earlier ones, or are 0, are 0. Returns how many do not, and those from k on."""
     for a in range(n):
         for b in range(a + 1):
             inverse[a, b] = hessian[a, b]
@@ -26,10 +29,13 @@ def invert(hessian, n, inverse):
     rank = 0
     for j in range(n):
         pivot = inverse[j, j]
-        if not pivot > _DEPENDENT * hessian[j, j]:
+        if j >= k:
+            pivot = max(abs(pivot), _CONCAVE * abs(hessian[j, j]))
+        if not pivot > DEPENDENT * hessian[j, j]:
             for a in range(n):
                 inverse[a, j] = 0.0
                 inverse[j, a] = 0.0
+            rank += j >= k
             continue
         rank += 1
         for a in range(n):
@@ -62,6 +68,24 @@ def newton_step(inverse, score, n, step):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _move(theta, origin, share, step, k, n, limit):
+    """theta = origin + share·step, with parameters without a column kept from 0 to limit"""
+    for a in range(n):
+        theta[a] = origin[a] + share * step[a]
+    for a in range(k, n):
+        theta[a] = min(max(theta[a], 0.0), limit)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _others_held(inverse, score, k, n):
+    """Whether other parameters are held at a limit, where the score is 0, than when inverse was computed"""
+    for a in range(k, n):
+        if (score[a] == 0.0) != (inverse[a, a] == 0.0):
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def maximise(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
     """Climb from theta, slopes of the first k of members and what else there is, n in all, until another step promises
     less than `tolerance`, which is added.
@@ -70,18 +94,20 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
     too little. theta and inverse are left for those who go on from here; by_environment is at theta before the last
     step. Returns the log-likelihood and the number of parameters that can be told apart.
     """
-    step, origin = work.step, work.origin
+    step, origin, limit = work.step, work.origin, rows.counts.limit
     fresh, rank, before = not inherited, n, np.inf
     now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
     for _ in range(_MOST_STEPS):
+        if not fresh and _others_held(inverse, work.score, k, n):
+            fresh = True
+            now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
         if fresh:
-            rank = invert(work.hessian, n, inverse)
+            rank = invert(work.hessian, k, n, inverse)
         promise = newton_step(inverse, work.score, n, step)
-        if not promise > tolerance:
+        if not promise > tolerance and (fresh or promise >= 0.0):
             if promise > 0.0:
                 now += promise
-                for a in range(n):
-                    theta[a] += step[a]
+                _move(theta, theta, 1.0, step, k, n, limit)
             return now, rank
         if not fresh and promise > _SLOW * before:
             fresh = True
@@ -93,8 +119,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
         far = fresh and promise > _FAR
         share, value = 1.0, -np.inf
         for _ in range(_MOST_HALVINGS):
-            for a in range(n):
-                theta[a] = origin[a] + share * step[a]
+            _move(theta, origin, share, step, k, n, limit)
             value = evaluate(rows, first_environment, stop_environment, members, k, theta, n, far, work)
             if value >= now:
                 break
@@ -105,7 +130,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
                 theta[a] = origin[a]
             now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, True, work)
             if fresh:
-                return now, invert(work.hessian, n, inverse)
+                return now, invert(work.hessian, k, n, inverse)
             fresh = True
             continue
         now, fresh = value, far
@@ -147,6 +172,9 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     pooled, ranks[pool] = maximise(
         rows, 0, pool, members, k, thetas[pool], n, inverses[pool], inherited, tolerance, work
     )
+    if rows.family == PIECEWISE_EXPONENTIAL:
+        # The local fits go by the hazards that the pooled one ends with.
+        pooled = evaluate(rows, 0, pool, members, k, thetas[pool], n, False, work)
     for e in range(pool):
         work.reached[e] = work.by_environment[e]
     local = 0.0
