@@ -78,6 +78,15 @@ PYTHON = (
         "from_arrays(X, y**2, labels, REMEDY)",
         TWO_VALUES,
     ),
+    *(
+        Walk(
+            f"a {name} model of any numbers",
+            f"BIP('{name}').fit_data(data)",
+            r"conditional='auto'",
+            "BIP(REMEDY).fit_data(data)",
+        )
+        for name in ("logistic", "poisson")
+    ),
     Walk(
         "an exposure that a model does not know of",
         "BIP('linear_gaussian').fit(X, np.arange(30), labels, exposure=y**2)",

@@ -125,7 +125,7 @@ class PiecewiseExponential(Regression):
             first,
             (data.event + own * times)[order],
             ((1.0 + own) * (times - np.concatenate([[0.0], ends])[step]))[order],
-            Spans(
+            spans=Spans(
                 Intervals(starts, events),
                 np.multiply.outer(1.0 + extra, np.append(np.diff(ends, prepend=0.0), 0.0)),
                 Intervals(
