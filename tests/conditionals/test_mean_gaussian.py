@@ -18,7 +18,7 @@ from invariance.conditionals.mean_gaussian import MeanGaussian
 from invariance.conditionals.mean_law import mean_deviance_moments
 from invariance.conditionals.registry import as_conditional
 from invariance.data.features import Features
-from invariance.kernels.feasible_least_squares import fit_from_moments
+from invariance.kernels.feasible_subsets import fit_from_moments
 from twins import all_masks
 
 
