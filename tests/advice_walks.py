@@ -100,6 +100,12 @@ PYTHON = (
     ),
     Walk("a model that is not bound", "LinearGaussian(data)", r"LinearGaussian\(\)\.bind\(data\)", "REMEDY"),
     Walk(
+        "mean-only invariance on demand",
+        "LinearGaussian(invariance='mean', second_moments='on demand')",
+        r"second_moments='all'",
+        "BIP(LinearGaussian(invariance='mean', REMEDY)).fit_data(data)",
+    ),
+    Walk(
         "a Bayesian model that is not bound",
         "BayesianLinearGaussian(data)",
         r"BayesianLinearGaussian\(\)\.bind\(data\)",
@@ -617,6 +623,8 @@ IN_WORDS = (
     "the model has a regressor of its own and no average: leave --average out",
     "fit_moments needs Moments",  # tests/data/test_features.py
     "environments are compared by linear Gaussian fits",
+    "judge with conditional=LinearGaussian(invariance='mean')",  # tests/decisions/test_noise.py
+    "knows the linear Gaussian conditional only, and with",  # tests/sweeps/test_sweep_device.py
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py
 )
 EXTRAS = r"pip install 'invariance\[(\w+)\]'"
