@@ -12,12 +12,13 @@ sets has a standard error of at most 1/(2√k), and one near 0.05 of 1/(4.6√k)
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from _harness import best_seconds, header
+from _harness import header
 from invariance import LinearGaussian, Moments, MultiEnvironmentData
 from invariance.conditionals.base import BoundConditional
 from invariance.inference.subset_blocks import DenseBlocks
@@ -110,7 +111,7 @@ def speed() -> None:
     y = X[:, 0] - X[:, 2] + 0.5 * X[:, 3] + rng.uniform(0.5, 2.0, 5)[environment] * rng.normal(size=1000)
     X[:, 5] = rng.normal(size=5)[environment] * y + rng.normal(size=1000)
     data = MultiEnvironmentData.from_arrays(X, y, environment)
-    print("\nThousand subsets a second, p = 15, N = 1,000, E = 5, one thread:")
+    print("\nThousand subsets a second of one core's time, p = 15, N = 1,000, E = 5:")
     for kind in ("distribution", "mean"):
         walk = LinearGaussian(invariance=kind).bind(data).subset_walk(np.arange(15), np.empty(0, np.int64))
         blocks = DenseBlocks(walk, PriorTerms.flat(15, 15))
@@ -119,7 +120,17 @@ def speed() -> None:
             for block in range(blocks.n_blocks):
                 walk.dense(blocks.high_features(block), np.ones(16, bool))
 
-        print(f"  {kind:14} {blocks.n_positions / best_seconds(all_blocks) / 1e3:>10,.0f}", flush=True)
+        print(f"  {kind:14} {blocks.n_positions / least_processor_time(all_blocks) / 1e3:>10,.0f}", flush=True)
+
+
+def least_processor_time(work: Callable[[], None], repeats: int = 9) -> float:
+    """Seconds, after one call that is not counted: what others do on the machine counts less than by the clock"""
+    times = []
+    for _ in range(repeats + 1):
+        started = time.process_time()
+        work()
+        times.append(time.process_time() - started)
+    return min(times[1:])
 
 
 if __name__ == "__main__":

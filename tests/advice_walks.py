@@ -144,6 +144,12 @@ PYTHON = (
     ),
     Walk("a model that is not bound", "LinearGaussian(data)", r"LinearGaussian\(\)\.bind\(data\)", "REMEDY"),
     Walk(
+        "mean-only invariance on demand",
+        "LinearGaussian(invariance='mean', second_moments='on demand')",
+        r"second_moments='all'",
+        "BIP(LinearGaussian(invariance='mean', REMEDY)).fit_data(data)",
+    ),
+    Walk(
         "a Bayesian model that is not bound",
         "BayesianLinearGaussian(data)",
         r"BayesianLinearGaussian\(\)\.bind\(data\)",
@@ -666,6 +672,8 @@ IN_WORDS = (
     "outcome model: {} ({}); --family gaussian overrides",  # tests/faces/test_family_option.py
     "fit that outcome by itself with `invariance fit`",  # the same
     "entry= is not known",  # tests/data/test_outcomes.py
+    "judge with conditional=LinearGaussian(invariance='mean')",  # tests/decisions/test_noise.py
+    "knows the linear Gaussian conditional only, and with",  # tests/sweeps/test_sweep_device.py
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py
 )
 EXTRAS = r"pip install 'invariance\[(\w+)\]'"

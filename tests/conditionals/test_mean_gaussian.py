@@ -18,7 +18,7 @@ from invariance.conditionals.mean_gaussian import MeanGaussian
 from invariance.conditionals.mean_law import mean_deviance_moments
 from invariance.conditionals.registry import as_conditional
 from invariance.data.features import Features
-from invariance.kernels.feasible_least_squares import fit_from_moments
+from invariance.kernels.feasible_subsets import fit_from_moments
 from twins import all_masks
 
 
@@ -48,14 +48,16 @@ def twin(data: MultiEnvironmentData, mask: NDArray) -> tuple[float, NDArray]:
     """log Λ and the common coefficients by iterated weighted least squares on the rows"""
     parts = designs(data, mask)
     own = np.array([squares(X, y, np.linalg.lstsq(X, y, rcond=None)[0]) for X, y in parts])
-    left, before = own, None
-    while before is None or np.abs(np.log(left / before)).max() > 1e-14:
+    left = own
+    for _ in range(300):
         before = left
         weights = [np.sqrt(len(y) / rss) for (_, y), rss in zip(parts, left, strict=True)]
         stacked = np.vstack([X * w for (X, _), w in zip(parts, weights, strict=True)])
         outcome = np.concatenate([y * w for (_, y), w in zip(parts, weights, strict=True)])
         beta = np.linalg.lstsq(stacked, outcome, rcond=None)[0]
         left = np.array([squares(X, y, beta) for X, y in parts])
+        if np.abs(np.log(left / before)).max() < 1e-12:
+            break
     return 0.5 * float(data.counts @ np.log(own / left)), beta
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tolerance, sweep
-from invariance.decisions.environments import breaking_environment, tests_of
+from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance.decisions.environments import breaking_environment, subset_tests
 from invariance.decisions.mean_tests import MeanTests
 
 TRUTH = np.array([True, True, False, False])
@@ -35,13 +35,14 @@ def fitted(shifted: float = 0.0) -> BIP:
 
 def test_it_finds_what_variances_hide() -> None:
     model = fitted()
-    assert model.selected_features_ == ["x0", "x1"] or tuple(model.selected_features_) == ("x0", "x1")
+    assert model.selected_features_ == ("x0", "x1")
+    np.testing.assert_allclose(model.coef_[:2], model.decision_.coefficients().estimate[:2])
     text = " ".join(str(model.summary()).split())
     assert "2 features predict y alike in all 4 environments" in text
     assert "by invariance of the mean up to delta 0.02 at level 0.2" in text
     assert "linear Gaussian, same mean" in text
     assert "tau" not in text
-    assert "variance" not in text
+    assert "variance" not in text.replace("invariance", "")
     assert "invariance='mean'" not in text
 
 
@@ -64,14 +65,14 @@ def test_a_shifted_environment_is_named() -> None:
     diagnosis = fitted(3.0).diagnose(["x0", "x1"])
     assert diagnosis.named == "site 3"
     assert diagnosis.worst is not None
+    assert diagnosis.worst.environment == "site 3"
     assert diagnosis.worst.part == "intercept"
-    assert "the intercept differs most" in " ".join(str(diagnosis).split())
 
 
 def test_parts_add_up_and_follow_their_law() -> None:
     data = simulated()
     model = LinearGaussian(invariance="mean").bind(data)
-    tests = tests_of(model, TRUTH)
+    tests = subset_tests(model, TRUTH)
     assert isinstance(tests, MeanTests)
     whole = tests.all_environments()
     assert whole is not None
@@ -95,7 +96,7 @@ def test_own_intercepts_from_the_rows() -> None:
     places = np.array([data.X[data.rows(e)].mean(axis=0) for e in range(4)])
     index = data.environment_index
     centred = replace(data, X=data.X - places[index], y=data.y - means[index])
-    whole = tests_of(LinearGaussian(invariance="mean").bind(data), TRUTH).all_environments()
+    whole = subset_tests(LinearGaussian(invariance="mean").bind(data), TRUTH).all_environments()
     alone = -2.0 * LinearGaussian(invariance="mean").bind(centred).log_ratio(TRUTH)
     assert whole is not None
     assert whole.parts["slopes"].deviance == pytest.approx(alone, rel=1e-5)
@@ -107,9 +108,9 @@ def test_rows_and_moments_agree_and_rows_decide() -> None:
     X = data.X.copy()
     X[:, 3] = X[:, 1] + 1e-7 * np.random.default_rng(1).normal(size=len(X))
     for changed, mask in ((data, TRUTH), (replace(data, X=X), np.array([True, True, False, True]))):
-        by_rows = tests_of(LinearGaussian(invariance="mean").bind(changed), mask).against_the_rest(2).deviation
+        by_rows = subset_tests(LinearGaussian(invariance="mean").bind(changed), mask).against_the_rest(2).deviation
         of_moments = LinearGaussian(invariance="mean").bind(Moments.from_data(changed))
-        by_moments = tests_of(of_moments, mask).against_the_rest(2).deviation
+        by_moments = subset_tests(of_moments, mask).against_the_rest(2).deviation
         assert by_rows is not None
         if changed is data:
             assert by_moments == by_rows
@@ -130,9 +131,3 @@ def test_tolerance_in_words() -> None:
     assert str(Tolerance()) == "invariance up to delta 0.02, tau 0.1 at level 0.2"
     assert Tolerance(0.0, 0.1, 0.05).told(own_variances=True) == "exact invariance of the mean at level 0.05"
     assert str(Tolerance.strict()) == "exact invariance at level 0.05"
-
-
-def test_a_device_does_not_take_it_for_the_other(tmp_path) -> None:
-    model = BIP(LinearGaussian(invariance="mean"), inference="vi")
-    with pytest.raises(SettingError, match="with invariance='distribution'"):
-        sweep(simulated(), tmp_path / "sweep", model=model, device="cpu")

@@ -110,7 +110,7 @@ def test_advice_works_as_typed() -> None:
     model = BIP(progress=False).fit_data(data)
     text = " ".join(str(model.summary()).split())
     assert "noise the residuals have heavy tails" in text
-    advice = text[text.index("conditional=LinearGaussian(") :].split(". ")[0].split(").")[0] + ")"
+    advice = text[text.index("conditional=LinearGaussian(") :].split("). ")[0] + ")"
     advised = eval(f"BIP({advice}, progress=False)", {"BIP": BIP, "LinearGaussian": LinearGaussian}).fit_data(data)
     assert "heavy tails" not in str(advised.summary())
     assert "heavy tails" in model.summary()._repr_html_()
@@ -120,7 +120,7 @@ def test_advice_works_as_typed() -> None:
 
 
 def test_without_rows_only_the_environments_are_compared() -> None:
-    for kind, said in (("tails", False), ("by environment", True)):
+    for kind, said in (("normal", False), ("by environment", True)):
         model = LinearGaussian().bind(Moments.from_data(simulated(kind)))
         found = noise_checks(model, MASK, Tolerance())
         assert found is not None

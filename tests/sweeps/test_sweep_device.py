@@ -67,6 +67,7 @@ def test_an_outcome_that_cannot_be_fitted_says_why_and_the_others_go_on() -> Non
         ({"model": BIP(inference=Tempering())}, "does variational inference, not Tempering: use inference='vi'"),
         ({"model": BIP(inference="tempering")}, "does variational inference, not inference='tempering'"),
         ({"model": BIP("bayesian_linear_gaussian", inference="vi")}, "knows the linear Gaussian conditional only"),
+        ({"model": BIP("linear_gaussian_mean", inference="vi")}, "and with invariance='distribution'"),
         ({"device": "gpu7"}, "device='gpu7' is not known: use 'cuda'"),
         ({"device": "cuda:99"}, "device='cuda:99' is not there: torch .* sees"),
         ({"dask": "tcp://127.0.0.1:1"}, "device= is for this machine and dask= for a cluster"),

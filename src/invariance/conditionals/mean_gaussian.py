@@ -13,8 +13,9 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError
-from ..kernels.feasible_least_squares import LocalMoments, fit_from_moments, score_lists
+from ..kernels.feasible_least_squares import LocalMoments
 from ..kernels.feasible_rows import fit_from_rows, score_lists_from_rows
+from ..kernels.feasible_subsets import fit_from_moments, score_lists
 from ..kernels.group_rows import GroupRows
 from ..moments.moments import Moments
 from .base import Null, Prediction

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..kernels.feasible_least_squares import walk_extensions
+from ..kernels.feasible_subsets import walk_extensions
 from ..kernels.feature_order import feature_starts
 from .base import NDArray32
 

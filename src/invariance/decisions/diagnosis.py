@@ -19,7 +19,7 @@ from ..inference.enumeration import Enumeration
 from .base import Findings
 from .compatible import compatible_subsets
 from .deviation import PARTS, VARIANCE, Deviation
-from .environments import Broken, EnvironmentTest, most_deviating, tests_of
+from .environments import Broken, EnvironmentTest, most_deviating, subset_tests
 from .leaving_out import LeavingOut, LeftOut
 from .search import Search
 from .sites import Sites, sites_of
@@ -198,7 +198,7 @@ def diagnose(
         raise SettingError("environments are compared by linear Gaussian fits: use conditional='linear_gaussian'.")
     if model.moments.n_environments < 2:
         raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
-    tests, predictive = tests_of(model, mask), findings.predictive
+    tests, predictive = subset_tests(model, mask), findings.predictive
     evidence = findings.judge.evidence(mask[None]).one()
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
     enough = model.moments.n_environments > 2

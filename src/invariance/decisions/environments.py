@@ -89,7 +89,7 @@ class Tests(Protocol):
     def against_the_rest(self, e: int) -> EnvironmentTest: ...
 
 
-def tests_of(model: GaussianModel, mask: Mask) -> Tests:
+def subset_tests(model: GaussianModel, mask: Mask) -> Tests:
     """Of a subset (p,), in what the model compares environments."""
     if model.own_variances:
         from .mean_tests import MeanTests
@@ -104,7 +104,7 @@ def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
     linear = model.by_least_squares
     if linear is None or linear.moments.n_environments < 2:
         return None
-    return most_deviating(tests_of(linear, mask).each())
+    return most_deviating(subset_tests(linear, mask).each())
 
 
 def where_it_breaks(model: BoundConditional, chosen: Mask, feature: int) -> Broken | None:
