@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
     from .estimators.bip import BIP
+    from .estimators.classifier import BIPClassifier
     from .estimators.saved import load
     from .exceptions import (
         ApproximationWarning,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ApproximationWarning": "exceptions",
     "BIP": "estimators.bip",
+    "BIPClassifier": "estimators.classifier",
     "BayesianLinearGaussian": "conditionals.bayesian_gaussian",
     "BetaBinomialPrior": "priors",
     "ClusterWarning": "exceptions",
@@ -110,6 +112,7 @@ __all__ = [
     "EILLS",
     "ICP",
     "ApproximationWarning",
+    "BIPClassifier",
     "BayesianLinearGaussian",
     "BetaBinomialPrior",
     "ClusterWarning",

@@ -30,6 +30,7 @@ from ..decisions.median import Median
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector, require_data
 from ..exceptions import DataWarning, EngineError, SettingError, WrongTypeError
+from ..posterior.summary import model_in_words
 from ..screening.lasso_screen import LassoScreen, Screening
 from .text import comparison_summary
 
@@ -50,7 +51,7 @@ class MethodResult:
     several columns; column_coefficients: those of all columns, by name; seen (p,): passed the screen. outcome:
     "selected", "empty", "rejected" (ICP accepted no subset) or "failed", as `notes` explains. verdict: that even the
     most probable subset is far from invariant, where BIP says so. pooled: the method asks what predicts on all rows
-    together, not what is invariant.
+    together, not what is invariant. model: of the outcome, with the reason for it, where BIP says so.
     """
 
     name: str
@@ -66,6 +67,7 @@ class MethodResult:
     pooled: bool = False
     column_coefficients: Mapping[str, float] = field(default_factory=dict)
     predictive_inclusion: Floats | None = None
+    model: str | None = None
 
     @property
     def evidence(self) -> tuple[str, Floats] | None:
@@ -156,6 +158,7 @@ class Comparison:
                     "name": m.name,
                     "outcome": m.outcome,
                     "verdict": m.verdict,
+                    "model": m.model,
                     "status": m.status.tolist(),
                     "selected": [name for name, flag in zip(self.feature_names, m.selected, strict=True) if flag],
                     "inclusion_probabilities": _numbers(m.inclusion),
@@ -336,6 +339,7 @@ def _fit(
         isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction")),
         weights,
         _predictive_inclusion(inner, data) if isinstance(inner, BIP) else None,
+        None if posterior is None else model_in_words(posterior),
     )
 
 

@@ -81,6 +81,7 @@ class BayesianGaussian(BoundConditional):
     def __init__(self, data: MultiEnvironmentData | Moments, prior_rows: float = 1.0) -> None:
         self.data = data if isinstance(data, MultiEnvironmentData) else None
         self.moments = Moments.from_data(data) if isinstance(data, MultiEnvironmentData) else data
+        self.moments.check_outcome()
         self.prior_rows = float(prior_rows)
 
     @property

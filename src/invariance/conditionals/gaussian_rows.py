@@ -68,7 +68,11 @@ class GaussianOnDemand(GaussianModel):
         spread = shifts, minimum, maximum, nothing
         groups = data.features.groups
         self.moments = Moments(columns, p, data.environments, counts, origin, *spread, groups=groups)
+        self.moments.check_outcome()
         self._gaps = np.sqrt(counts)[:, None] * (shifts - counts @ shifts / counts.sum())
+
+    def of(self, data: MultiEnvironmentData | Moments) -> GaussianFromMoments:
+        return GaussianFromMoments(data, self.n_jobs)
 
     @cached_property
     def _diagonal(self) -> Floats:

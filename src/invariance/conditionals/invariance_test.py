@@ -107,8 +107,28 @@ def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, n_rows: i
     """(S,) p-value of −2 log Λ scaled to its degrees of freedom, for models that have no parts: the tolerated
     noncentrality is that of both parts together."""
     scaled = deviance * degrees / expected
-    allowed = n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
-    return _noncentral_chi_square_tails(scaled, degrees, np.full_like(scaled, allowed))
+    return _noncentral_chi_square_tails(scaled, degrees, np.full_like(scaled, _allowed(n_rows, tolerance)))
+
+
+def largest_deviance(degrees: Floats, n_rows: int, tolerance: Tolerance) -> Floats:
+    """(S,) −2 log Λ, scaled to its degrees of freedom, with which `deviance_test` just reaches the level."""
+    from scipy.stats import chi2, ncx2
+
+    allowed = _allowed(n_rows, tolerance)
+    found = ncx2.isf(tolerance.level, degrees, allowed) if allowed > 0.0 else chi2.isf(tolerance.level, degrees)
+    return np.where(np.isnan(found), np.inf, found)
+
+
+def _allowed(n_rows: int, tolerance: Tolerance) -> float:
+    """The noncentrality that is tolerated in all."""
+    return n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
+
+
+def deviance_tails(deviance: Floats, mean: Floats, variance: Floats, noncentrality: float) -> Floats:
+    """(S,) P(T ≥ deviance) of a gamma law with this mean and variance (S,), as a chi-square of so many degrees and in
+    such units, that so much noncentrality is added to."""
+    unit = 2.0 * mean / variance
+    return _noncentral_chi_square_tails(deviance * unit, mean * unit, noncentrality * unit)
 
 
 def _noncentral_chi_square_tails(statistic: Floats, degrees: Floats | float, noncentrality: Floats) -> Floats:

@@ -12,6 +12,7 @@ from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..kernels.newton.rows import LOGISTIC, Rows
+from .predicts import Predicts
 from .regression import Regression
 from .rows_of_environments import environment_starts, sums_by_environment
 
@@ -27,6 +28,7 @@ class Logistic(Regression):
     """
 
     name: ClassVar[str] = "logistic"
+    predicts: ClassVar[Predicts] = Predicts.probability
 
     def check(self, data: MultiEnvironmentData) -> None:
         values = np.unique(data.y)

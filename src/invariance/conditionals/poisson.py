@@ -11,14 +11,14 @@ from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..kernels.newton.rows import POISSON, Rows
+from .predicts import Predicts
 from .regression import Regression
 from .rows_of_environments import environment_starts, sums_by_environment
 
 
 def exposure_of(data: MultiEnvironmentData) -> Floats:
     """(N,) 1 where none is given"""
-    given = getattr(data, "exposure", None)
-    return np.ones(data.n_rows) if given is None else np.asarray(given, dtype=float)
+    return np.ones(data.n_rows) if data.exposure is None else data.exposure
 
 
 def check_counts(data: MultiEnvironmentData, model: str) -> None:
@@ -45,6 +45,8 @@ class Poisson(Regression):
     """
 
     name: ClassVar[str] = "Poisson"
+    predicts: ClassVar[Predicts] = Predicts.rate
+    takes: ClassVar[tuple[str, ...]] = ("exposure",)
 
     def check(self, data: MultiEnvironmentData) -> None:
         check_counts(data, self.name)

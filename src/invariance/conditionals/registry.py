@@ -7,11 +7,23 @@ from ..data.checks import did_you_mean
 from ..exceptions import SettingError
 from .base import Conditional
 
+AUTO, GAUSSIAN = "auto", "linear_gaussian"
 CONDITIONALS = Family(
     {
-        "linear_gaussian": Member("conditionals.linear_gaussian:LinearGaussian", "for outcomes that are numbers"),
+        AUTO: Member("conditionals.by_outcome:ByOutcome", "chooses by the outcome"),
+        GAUSSIAN: Member("conditionals.linear_gaussian:LinearGaussian", "for outcomes that are numbers"),
+        "linear_gaussian_mean": Member(
+            "conditionals.linear_gaussian:linear_gaussian_mean",
+            "for outcomes that are numbers, whose noise may differ between environments",
+        ),
         "bayesian_linear_gaussian": Member(
             "conditionals.bayesian_gaussian:BayesianLinearGaussian", "for outcomes that are numbers, by Bayes factors"
+        ),
+        "logistic": Member("conditionals.logistic:Logistic", "for two classes"),
+        "poisson": Member("conditionals.poisson:Poisson", "for counts that scatter no more than by chance"),
+        "negative_binomial": Member("conditionals.negative_binomial:NegativeBinomial", "for counts"),
+        "piecewise_exponential": Member(
+            "conditionals.piecewise_exponential:PiecewiseExponential", "for times to an event"
         ),
     }
 )

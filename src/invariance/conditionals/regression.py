@@ -22,21 +22,27 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError, SettingError
 from ..kernels.newton.evaluation import evaluate
+from ..kernels.newton.flips import guess_flips
 from ..kernels.newton.rows import Rows, work_for
 from ..kernels.newton.walk import score_lists
 from ..moments.least_squares import independent_columns
 from ..moments.moments import Moments
-from .base import BoundConditional, Description, Null, Prediction
+from .base import BoundConditional, Description, FlipGuess, Null, Prediction, Weigh
+from .figures import FigureMemory, Figures
+from .regression_screen import RegressionScreen
 from .regression_walk import RegressionWalk
 from .standard_errors import StandardErrors
 from .support import Unsupported, without_value
+from .tolerance import Tolerance
 
 # Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
 REPORTED = 1e-10
 IN_BULK = 1e-4
 # Largest error of log Λ that this leaves in a walk.
 _WALK_ERROR = 1e-3
-_SUBSETS_AT_ONCE = 64
+_MOST_AT_ONCE, _PARTS = 64, 8
+# Of fits from which flips are guessed; how many guesses are remembered, and about how many fits one takes.
+_GUESSING, _MOST_GUESSES, _FITS_PER_GUESS = 1e-2, 2000, 10
 # Steps of the linear Gaussian's dense walk in the time that one row of one column takes, about.
 _STEPS_PER_VALUE = 0.6
 
@@ -52,6 +58,7 @@ class Regression(ABC):
 
     name: ClassVar[str]
     intercept: ClassVar[bool] = True
+    takes: ClassVar[tuple[str, ...]] = ()  # what the model uses of that which comes with an outcome
 
     def __post_init__(self) -> None:
         given = self.pseudo_rows
@@ -79,9 +86,10 @@ class Regression(ABC):
         """(N,) rows by environment, and within each as the kernel wants them."""
         return np.argsort(data.environment_index, kind="stable").astype(np.int64)
 
-    def profiled(self, rows: Rows) -> int:
-        """How many parameters a fit has that are maximised out and stand in no array."""
-        return 0
+    def profiled(self, rows: Rows) -> Integers:
+        """(E + 1,) how many parameters the fit of each environment and the pooled one have that are maximised out and
+        stand in no array."""
+        return np.zeros(len(rows.starts), np.int64)
 
     def finished(self, fit: RegressionFit, rows: Rows) -> RegressionFit:
         """The fit with names for what else the model has."""
@@ -96,6 +104,9 @@ class Regression(ABC):
         if isinstance(data, Moments):
             raise DataError(f"the {self.name} model needs the rows, and only moments are at hand: pass the data.")
         self.check(data)
+        return self.tied(data, n_jobs)
+
+    def tied(self, data: MultiEnvironmentData, n_jobs: int | None) -> RegressionModel:
         return RegressionModel(self, data, n_jobs)
 
 
@@ -142,6 +153,9 @@ class RegressionModel(BoundConditional):
         self._centre = data.X.mean(axis=0)
         spread = data.X.std(axis=0)
         self._scale = np.where(spread > 0.0, spread, 1.0)
+        self._memory = FigureMemory(self._computed)
+        self._walk: tuple[bytes, RegressionWalk] | None = None
+        self._guesses: dict[bytes, FlipGuess] = {}
 
     @cached_property
     def problem(self) -> Rows:
@@ -175,8 +189,7 @@ class RegressionModel(BoundConditional):
     @cached_property
     def largest_size(self) -> int:
         """As many features as leave every environment a row more than it has parameters."""
-        room = int(self.data.counts.min()) - 1 - self.beginning.shape[1] - self.specification.profiled(self.problem)
-        return int(np.searchsorted(np.cumsum(np.sort(self.features.widths)), room, side="right"))
+        return int(np.searchsorted(np.cumsum(np.sort(self.features.widths)), self._room, side="right"))
 
     def check_max_size(self, max_size: int) -> None:
         if max_size > self.largest_size:
@@ -196,8 +209,10 @@ class RegressionModel(BoundConditional):
         most = beginning.shape[1] + (int(self.features.expand(masks).sum(axis=1).max()) if len(masks) else 0)
         n_groups = len(problem.starts)
 
+        at_once = min(max(-(-len(masks) // _PARTS), 1), _MOST_AT_ONCE)
+
         def part(first: int) -> Scores:
-            chosen = np.ascontiguousarray(masks[first : first + _SUBSETS_AT_ONCE])
+            chosen = np.ascontiguousarray(masks[first : first + at_once])
             n = len(chosen)
             out = Scores(
                 np.empty(n), np.empty(n), np.empty((n, n_groups), np.int64), np.empty((n, n_groups, max(most, 1)))
@@ -205,8 +220,22 @@ class RegressionModel(BoundConditional):
             score_lists(problem, chosen, starts, always, beginning, tolerance, work_for(problem, most), *out)
             return out
 
-        parts = list(ordered_map(part, range(0, len(masks), _SUBSETS_AT_ONCE), self.n_jobs)) or [part(0)]
+        parts = list(ordered_map(part, range(0, len(masks), at_once), self.n_jobs)) or [part(0)]
         return Scores(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+    def _computed(self, masks: Mask) -> Figures:
+        scores = self.scores(masks)
+        return Figures.of(scores.log_ratio, scores.pooled, scores.ranks, self._profiled)
+
+    def figures(self, masks: ArrayLike) -> Figures:
+        """Of the subsets in masks (S, p), each fitted once; log Λ is -inf outside the support."""
+        chosen = as_masks(masks, self.n_features)
+        figures = self._memory.figures(chosen)
+        return figures._replace(log_ratio=np.where(self._supported(chosen), figures.log_ratio, -np.inf))
+
+    @cached_property
+    def _profiled(self) -> Integers:
+        return self.specification.profiled(self.problem)
 
     def _supported(self, masks: Mask) -> Mask:
         return self.features.expand(masks).sum(axis=1) <= self._room
@@ -214,12 +243,11 @@ class RegressionModel(BoundConditional):
     @cached_property
     def _room(self) -> int:
         """Most columns of a subset."""
-        nuisances = self.beginning.shape[1] + self.specification.profiled(self.problem)
-        return int(self.data.counts.min()) - 1 - nuisances
+        nuisances = self.beginning.shape[1] + self._profiled[:-1]
+        return int((self.data.counts - nuisances).min()) - 1
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        chosen = as_masks(masks, self.n_features)
-        return np.where(self._supported(chosen), self.scores(chosen).log_ratio, -np.inf)
+        return self.figures(masks).log_ratio
 
     def rescore(self, masks: ArrayLike) -> Floats:
         return self.log_ratio_many(masks)
@@ -229,22 +257,21 @@ class RegressionModel(BoundConditional):
         return _WALK_ERROR
 
     def prediction_many(self, masks: ArrayLike) -> Prediction:
-        chosen = as_masks(masks, self.n_features)
-        scores = self.scores(chosen)
-        gain = np.where(self._supported(chosen), scores.pooled - self._empty, -np.inf)
-        return Prediction(gain, scores.ranks[:, -1] + float(self.specification.profiled(self.problem)))
+        figures = self.figures(masks)
+        gain = np.where(figures.log_ratio > -np.inf, figures.pooled - self._empty, -np.inf)
+        return Prediction(gain, figures.parameters)
 
     @cached_property
     def _empty(self) -> float:
         """Pooled log-likelihood of the empty subset"""
-        return float(self.scores(np.zeros((1, self.n_features), dtype=bool)).pooled[0])
+        return float(self._memory.figures(np.zeros((1, self.n_features), dtype=bool)).pooled[0])
 
     def null_many(self, masks: ArrayLike) -> Null:
+        return self.null_of(self.figures(masks))
+
+    def null_of(self, figures: Figures) -> Null:
         """−2 log Λ is chi-square for many rows, with a degree of freedom for each parameter that may differ."""
-        ranks = self.scores(as_masks(masks, self.n_features)).ranks
-        profiled = self.specification.profiled(self.problem)
-        degrees = (ranks[:, :-1] + profiled).sum(axis=1) - (ranks[:, -1] + profiled)
-        degrees = degrees.astype(float) if self.data.n_environments > 1 else np.zeros(len(ranks))
+        degrees = figures.degrees if self.data.n_environments > 1 else np.zeros_like(figures.degrees)
         return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
@@ -259,6 +286,59 @@ class RegressionModel(BoundConditional):
             f"{max(self._room, 0)} columns"
         )
         return Unsupported(outside, np.zeros_like(outside), found.features, (reason,))
+
+    # ---------------------------------------------------------------- neighbours
+
+    @property
+    def guesses_flips(self) -> bool:
+        return True
+
+    def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
+        """To second order around the fits of each subset: by score tests and Wald tests."""
+        parts = list(ordered_map(self._guessed, as_masks(masks, self.n_features), self.n_jobs))
+        return FlipGuess(*(np.array(values) for values in zip(*parts, strict=True)))
+
+    def _guessed(self, mask: Mask) -> FlipGuess:
+        """(p,) each"""
+        key = np.packbits(mask).tobytes()
+        known = self._guesses.get(key)
+        if known is None:
+            known = self._guessed_anew(mask)
+            if len(self._guesses) >= _MOST_GUESSES:
+                self._guesses.clear()
+            self._guesses[key] = known
+        return known
+
+    def _guessed_anew(self, mask: Mask) -> FlipGuess:
+        problem, groups = self.problem, len(self.problem.starts)
+        log_ratio, pooled, ranks = np.empty(1), np.empty(1), np.empty((1, groups), np.int64)
+        gains = np.empty((1, groups, self.n_features))
+        work = work_for(problem, len(problem.columns) + self.beginning.shape[1])
+        layout = mask[None], self.n_always + self.features.starts, np.arange(self.n_always), self.beginning
+        guess_flips(problem, *layout, _GUESSING, work, log_ratio, pooled, ranks, gains)
+        own = Figures.of(log_ratio, pooled, ranks, self._profiled)
+        change = np.where(mask, -self.features.widths, self.features.widths)
+        supported = self._supported(mask ^ np.eye(self.n_features, dtype=bool))
+        guessed = np.minimum(log_ratio + gains[0, -1] - gains[0, :-1].sum(axis=0), 0.0)
+        figures = Figures(
+            np.where(supported, guessed, -np.inf),
+            pooled + gains[0, -1],
+            own.degrees + (self.data.n_environments - 1.0) * change,
+            own.parameters + change,
+        )
+        null = self.null_of(figures)
+        return FlipGuess(figures.log_ratio, figures.pooled - self._empty, null.expected, null.variance)
+
+    def flip_neighbours(self, mask: Mask) -> Floats:
+        """As they are guessed: no judgement rests on them."""
+        chosen = as_masks(mask, self.n_features)
+        now = self.log_ratio_many(chosen)[0]
+        if now == -np.inf:
+            raise DataError(f"the subset to start from is not supported: {self.unsupported(chosen)}.")
+        return self.guessed_flips(chosen).log_ratio[0] - now
+
+    def flip_steps(self, size: float) -> float:
+        return float(_FITS_PER_GUESS * self.steps_per_subset)
 
     # ---------------------------------------------------------------- one subset
 
@@ -298,8 +378,10 @@ class RegressionModel(BoundConditional):
         n = k + self.beginning.shape[1]
         work = work_for(problem, n)
         values = np.full((len(problem.starts), k), np.nan)
-        for g, theta in enumerate(scores.thetas[0]):
-            groups = (g, g + 1) if g < len(problem.starts) - 1 else (0, g)
+        pool = len(problem.starts) - 1
+        # The pool first: what is evaluated of an environment may go by it.
+        for g in range(pool, -1, -1):
+            theta, groups = scores.thetas[0, g], (g, g + 1) if g < pool else (0, pool)
             evaluate(problem, *groups, members, first + k, theta, n, True, work)
             lower = np.tril(work.hessian[:n, :n])
             information = lower + np.tril(lower, -1).T
@@ -318,6 +400,12 @@ class RegressionModel(BoundConditional):
     # ---------------------------------------------------------------- all subsets
 
     def subset_walk(self, free: Integers, forced: Integers) -> RegressionWalk:
+        asked = np.asarray(free, np.int64).tobytes() + b"|" + np.asarray(forced, np.int64).tobytes()
+        if self._walk is None or self._walk[0] != asked:
+            self._walk = asked, self._walk_over(free, forced)
+        return self._walk[1]
+
+    def _walk_over(self, free: Integers, forced: Integers) -> RegressionWalk:
         columns = self.features.columns_of(np.concatenate([forced, free]).astype(np.int64))
         kept = np.concatenate([np.arange(self.n_always), self.n_always + columns])
         n_always = self.n_always + int(self.features.widths[forced].sum())
@@ -327,7 +415,15 @@ class RegressionModel(BoundConditional):
         beginning[:, : self.n_always] = self.beginning[:, : self.n_always]
         beginning[:, n_always:] = self.beginning[:, self.n_always :]
         most = self._room - (n_always - self.n_always)
-        return RegressionWalk(rows, starts, n_always, beginning, IN_BULK, most)
+        tolerance = min(IN_BULK, _WALK_ERROR / (1 + len(rows.starts)))
+        return RegressionWalk(rows, starts, n_always, beginning, tolerance, most, self._profiled)
+
+    def screening_walk(
+        self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
+    ) -> RegressionScreen:
+        walk, n_forced = self.subset_walk(free, forced), int(self.features.widths[forced].sum())
+        law = self.null_of, _WALK_ERROR, self.data.n_rows
+        return RegressionScreen(walk, *law, self._empty, n_forced, tolerance, weigh)
 
     @property
     def steps_per_subset(self) -> int:

@@ -10,6 +10,7 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,25 +87,35 @@ def check_unique(names: Sequence[str], where: str) -> None:
 
 
 def resolve_columns(
-    available: Sequence[str], outcome: object, environment: object, features: object, where: str = "the table"
+    available: Sequence[str],
+    outcome: object,
+    environment: object,
+    features: object,
+    where: str = "the table",
+    beside: Mapping[str, object] = MappingProxyType({}),
 ) -> tuple[str, str, tuple[str, ...]]:
     """Check the column names and return outcome, environment and features as strings.
 
-    ``features`` None means every other column, in the order of ``available``.
+    ``features`` None means every other column, in the order of ``available``. ``beside``: {role: name} of columns that
+    come with the outcome and are no features.
     """
     if not available:
         raise DataError(f"{where} has no columns. It needs an outcome, an environment and feature columns.")
     check_unique(available, where)
-    for role, name in (("outcome", outcome), ("environment", environment)):
+    roles = {"outcome": outcome, "environment": environment, **beside}
+    for role, name in roles.items():
         if name is None or isinstance(name, (list, tuple, np.ndarray)):
             raise DataError(f"{role}={name!r} is not a column name: pass the name of one column of {where}.")
         if str(name) not in available:
             raise DataError(f"{role} column {str(name)!r} is not in {where}; {nearest(str(name), available)}")
+    owners: dict[str, str] = {}
+    for role, name in roles.items():
+        first = owners.setdefault(str(name), role)
+        if first != role:
+            raise DataError(f"column {str(name)!r} is both {first} and {role}: name two different columns.")
     outcome, environment = str(outcome), str(environment)
-    if outcome == environment:
-        raise DataError(f"column {outcome!r} is both outcome and environment: name two different columns.")
     if features is None:
-        chosen = [name for name in available if name not in (outcome, environment)]
+        chosen = [name for name in available if name not in owners]
         if not chosen:
             raise DataError(f"no feature columns are left in {where} besides outcome and environment. Add features.")
         return outcome, environment, tuple(chosen)
@@ -119,9 +130,8 @@ def resolve_columns(
     for name in chosen:
         if name not in available:
             raise DataError(f"feature column {name!r} is not in {where}; {nearest(name, available)}")
-        for role, other in (("outcome", outcome), ("environment", environment)):
-            if name == other:
-                raise DataError(f"features contains the {role} column {name!r}: take it out of the list.")
+        if name in owners:
+            raise DataError(f"features contains the {owners[name]} column {name!r}: take it out of the list.")
     if len(set(chosen)) < len(chosen):
         twice = dict.fromkeys(name for name in chosen if chosen.count(name) > 1)
         raise DataError(f"features names a column twice: {quoted(twice)}. List every column once.")
@@ -186,20 +196,21 @@ def located(
     codes: NDArray[np.intp],
     environments: Sequence[Hashable] | None,
 ) -> str:
-    """Which columns hold the marked values, in how many rows of which environments; empty when none do."""
-    counts = np.append(X_bad.sum(axis=0), y_bad.sum())
+    """Which columns, of X (N, r) and of the outcome (N, k), hold the marked values, in how many rows of which
+    environments; empty when none do."""
+    counts = np.append(X_bad.sum(axis=0), y_bad.sum(axis=0))
     where = with_counts(columns, counts)
     if not where or environments is None:
         return where
-    bad = X_bad.any(axis=1) | y_bad
+    bad = X_bad.any(axis=1) | y_bad.any(axis=1)
     per_environment = np.bincount(codes[bad & (codes >= 0)], minlength=len(environments))
     inside = with_counts(environments, per_environment)
     return f"{where}; in environment {inside}" if inside else where
 
 
 def all_missing(X: Floats, y: Floats) -> Mask:
-    """Which columns of [X, y] have no value at all (p + 1,)."""
-    return np.append(np.isnan(X).all(axis=0), np.isnan(y).all())
+    """Which columns of X (N, r) and of the outcome (N, k) have no value at all (r + k,)."""
+    return np.append(np.isnan(X).all(axis=0), np.isnan(y).all(axis=0))
 
 
 def dropped_message(dropped: Mapping[Hashable, int], environments: Sequence[Hashable], n_rows: int) -> str:
@@ -241,10 +252,12 @@ def check_whole(
     outcome_name: str = "y",
     environment_name: str | None = None,
     single_allowed: bool = False,
+    flat_allowed: bool = False,
 ) -> None:
     """Checks that only all rows together can answer; ``counts`` and the outcome's range are (E,).
 
-    ``single_allowed`` admits one environment (data given without labels).
+    ``single_allowed`` admits one environment (data given without labels); ``flat_allowed`` environments in which the
+    outcome is constant.
     """
     n_rows, low, high = np.asarray(counts), np.asarray(outcome_minimum), np.asarray(outcome_maximum)
     if n_rows.sum() == 0:
@@ -264,7 +277,7 @@ def check_whole(
             f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs at "
             "least 3 rows: leave them out, merge them with similar ones or add rows."
         )
-    check_outcome(environments, n_rows, low, high, outcome_name)
+    check_outcome(environments, n_rows, low, high, outcome_name, flat_allowed)
 
 
 def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str = "environments") -> None:
@@ -282,14 +295,19 @@ def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str 
 
 
 def check_outcome(
-    environments: Sequence[Hashable], counts: ArrayLike, minimum: ArrayLike, maximum: ArrayLike, name: str
+    environments: Sequence[Hashable],
+    counts: ArrayLike,
+    minimum: ArrayLike,
+    maximum: ArrayLike,
+    name: str,
+    flat_allowed: bool = False,
 ) -> None:
     """Raise when the outcome is constant, over all rows or inside an environment; counts and its range are (E,)."""
     n_rows, low, high = np.asarray(counts), np.asarray(minimum), np.asarray(maximum)
     if low.min() == high.max():
         raise DataError(f"outcome {name!r} is constant: every row is {low[0]:g}. Choose an outcome that varies.")
     flat = low == high
-    if flat.any():
+    if flat.any() and not flat_allowed:
         raise DataError(
             f"outcome {name!r} is constant inside environment {with_counts(environments, np.where(flat, n_rows, 0))}, "
             "so no model can be fitted there: leave that environment out or merge it with another. Or choose another "

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..exceptions import DataError
+from .beside import refuse as refuse_beside
+from .building import encoded
 from .checks import check_missing_argument, dropped_message, resolve_columns, rows_text, warn
 from .choices import Choices, excluding
 from .columns import as_frame, series_values
 from .encoding import Encoding, Learner
-from .multi_environment import MultiEnvironmentData, encoded
+from .multi_environment import MultiEnvironmentData
 from .raw import RawTable, refuse
 from .reading import column_names, is_text, iter_columns
 from .screening import NO_ROWS, Rows, screened
@@ -33,6 +35,8 @@ def read_chunks(
     categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
     numeric: Sequence[str] = (),
     groups: Any = None,
+    event: Any = None,
+    exposure: Any = None,
 ) -> Iterator[MultiEnvironmentData]:
     """Read a file as data of at most ``rows_per_chunk`` rows each, so that it never is in memory as a whole.
 
@@ -41,8 +45,9 @@ def read_chunks(
     Each chunk's ``environments`` are those that occur in it. Dropped rows are reported once, at the end.
     Where there are levels or splines, the file is read twice: they are those of all rows. Levels that ``categorical``
     lists, ``{"region": ["north", "south"]}``, are the same in every file, so that :class:`Moments` of several can be
-    merged.
+    merged. ``event`` and ``exposure`` are refused: models that use them need all rows.
     """
+    refuse_beside("read_chunks", event=event, exposure=exposure)
     check_missing_argument(missing)
     if isinstance(rows_per_chunk, bool) or not isinstance(rows_per_chunk, (int, np.integer)) or rows_per_chunk < 1:
         raise DataError(f"rows_per_chunk={rows_per_chunk!r} is not a positive whole number: pass 1 or more.")

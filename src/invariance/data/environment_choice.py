@@ -102,13 +102,12 @@ class EnvironmentChoice:
                 f"{rows_text(int(counts[largest]))}. Use min_rows={np.sort(counts)[-2:][0]} or fewer."
             )
         kept = ~small[rows.codes]
-        codes, environments = encode_labels([rows.environments[code] for code in rows.codes[kept]])
         gone = with_counts(rows.environments, np.where(small, counts, 0))
         labels = {label for label, few in zip(rows.environments, small, strict=True) if few}
         dropped = {label: n for label, n in rows.dropped.items() if label not in labels}
         with_gaps = sum(rows.dropped.values()) - sum(dropped.values())
         also = f"; {rows_text(with_gaps)} more of them had missing values" if with_gaps else ""
-        left = rows._replace(X=rows.X[kept], y=rows.y[kept], codes=codes, environments=environments, dropped=dropped)
+        left = rows.kept(kept)._replace(dropped=dropped)
         return left, (f"left out environments with fewer than {self.min_rows} rows: {gone}{also}.",)
 
 

@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import DataError
+from .beside import beside_of, read_beside, stated
 from .checks import (
-    announce_constant,
     check_lengths,
     check_missing_argument,
-    check_spread,
     check_unique,
-    check_whole,
     losses,
     quoted,
     resolve_columns,
@@ -28,14 +26,16 @@ from .checks import (
     with_counts,
 )
 from .choices import Choices, excluding
-from .columns import array_values, as_frame, checked_names, frame_names, free_name, label_list, series_values
-from .encoding import Encoding, Learner
-from .environment_choice import ALL_ENVIRONMENTS, EnvironmentChoice
+from .columns import as_frame, free_name, label_list
+from .encoding import Encoding
+from .environment_choice import EnvironmentChoice
 from .features import Features
 from .labels import places_of
-from .raw import RawTable
+from .outcome_kinds import OutcomeKind, outcome_kind
+from .outcomes import Classes, class_note, outcome_of, read_outcome, two_values
+from .raw import RawTable, table_of
 from .reading import column_names, is_text, read_columns
-from .screening import NO_ROWS, Rows, outcome_array, screened
+from .screening import NO_ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +65,11 @@ class MultiEnvironmentData:
     encoding: Encoding | None = None  # how the table became X; None: its columns are those of X
     constants: Mapping[str, float] = field(default_factory=dict)  # all columns that were dropped, and their values
     environment_notes: tuple[str, ...] = ()  # sentences about environments that were left out or merged
+    event: Floats | None = None  # (N,), 1 where the time that y is ended with the event, 0 where it was censored
+    exposure: Floats | None = None  # (N,), positive: what y counts events of
+    event_name: str | None = None
+    exposure_name: str | None = None
+    classes: Classes | None = None  # what 0 and 1 of y stand for, where these were no numbers
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)
@@ -92,6 +97,12 @@ class MultiEnvironmentData:
         return np.bincount(self.environment_index, minlength=self.n_environments).astype(np.int64)
 
     @property
+    def outcome_range(self) -> tuple[Floats, Floats]:
+        """The lowest and the highest outcome of each environment, both (E,)."""
+        outcomes = [self.y[self.rows(e)] for e in range(self.n_environments)]
+        return np.array([values.min() for values in outcomes]), np.array([values.max() for values in outcomes])
+
+    @property
     def losses(self) -> tuple[str, ...]:
         """Sentences about what was left out of the data as given; empty when nothing was."""
         left_out = self.dropped_features, self.dropped_columns
@@ -99,8 +110,21 @@ class MultiEnvironmentData:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about what the columns stand for: reference levels and knots; empty where they are the table's."""
-        return () if self.encoding is None else self.encoding.notes
+        """Sentences about what the columns stand for: classes, reference levels and knots; empty where they are the
+        table's."""
+        columns = () if self.encoding is None else self.encoding.notes
+        return class_note(self.classes, self.outcome_name) + columns
+
+    @property
+    def outcome_kind(self) -> OutcomeKind:
+        """What the outcome is, by its values and by what comes with it."""
+        return outcome_kind(self.y, self.outcome_name, self.event_name, self.exposure_name, self.classes)
+
+    @property
+    def beside(self) -> dict[str, Floats]:
+        """{role: (N,)} of what comes with the outcome: "event", "exposure"."""
+        given = {"event": self.event, "exposure": self.exposure}
+        return {role: values for role, values in given.items() if values is not None}
 
     def rows(self, e: int) -> NDArray[np.intp]:
         """Indices of the rows of environment ``e`` (its position in ``environments``)."""
@@ -126,11 +150,17 @@ class MultiEnvironmentData:
             environment_index=np.searchsorted(places, self.environment_index[rows]),
             environments=labels,
             dropped_rows={k: n for k, n in self.dropped_rows.items() if k is None or k in labels},
+            event=None if self.event is None else self.event[rows],
+            exposure=None if self.exposure is None else self.exposure[rows],
         )
+        if np.ptp(left.y) == 0.0:
+            raise DataError(f"{self.outcome_name!r} is constant in {quoted(labels)}. Choose more environments.")
+        if left.event is not None and not left.event.any():
+            raise DataError(f"no event occurs in {quoted(labels)}. Choose more environments.")
         constant = np.ptp(left.X, axis=0) == 0.0
         if constant.all():
             raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
-        return _without(left, constant) if constant.any() else left
+        return without_constant(left, constant) if constant.any() else left
 
     def narrowed(self, kept: Mask) -> MultiEnvironmentData:
         """The same rows with the features of a mask (p,) alone, without the encoding of the table."""
@@ -147,8 +177,15 @@ class MultiEnvironmentData:
             encoding=None,
         )
 
+    def with_classes(self) -> MultiEnvironmentData:
+        """With 0 and 1 for an outcome of two other numbers, which are then its classes; else the same."""
+        found = None if self.beside else two_values(self.y)
+        if found is None or found == (0.0, 1.0):
+            return self
+        return replace(self, y=(self.y == found[1]).astype(np.float64), classes=found)
+
     def to_frame(self) -> pd.DataFrame:
-        """One table again: the features, the outcome and the environment labels.
+        """One table again: the features, the outcome with what comes with it, and the environment labels.
 
         Features are in the columns of the table as it was given, levels as categories whose first one is the
         reference. Where it is not known how the columns were made, they are those of X. Labels that came without a name
@@ -163,11 +200,14 @@ class MultiEnvironmentData:
                 name: pd.Categorical.from_codes(values.astype(int), pd.Index(levels)) if levels else values
                 for name, values, levels in self.encoding.decode(self.X, self.features.columns)
             }
-        columns = (*features, self.outcome_name)
+        beside = {getattr(self, f"{role}_name"): values for role, values in self.beside.items()}
+        columns = (*features, self.outcome_name, *beside)
         labels = free_name("environment", columns) if self.environment_name is None else self.environment_name
         check_unique((*columns, labels), "the table")
         table = pd.DataFrame(features)
-        table[self.outcome_name] = self.y
+        classes = self.classes
+        outcome: Any = self.y if classes is None else [classes[int(k)] for k in self.y]
+        table = table.assign(**{self.outcome_name: outcome}, **beside)
         table[labels] = [self.environments[e] for e in self.environment_index]
         return table
 
@@ -193,11 +233,19 @@ class MultiEnvironmentData:
         drop_environments: Sequence[Hashable] = (),
         merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
         min_rows: int = 0,
+        event: str | None = None,
+        exposure: str | None = None,
+        entry: Any = None,
     ) -> MultiEnvironmentData:
         """Take data from a pandas or polars data frame, or from a .csv, .tsv (also .gz) or .parquet file.
 
         ``outcome`` and ``environment`` name columns; ``features`` lists columns (None: all others but ``exclude``).
         ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them.
+
+        An outcome of text, of truth values or of a categorical type must have two values, which count 0 and 1 in their
+        order. ``event`` names a column of 0 and 1, or of truth values: 1 where the time that the outcome then is ended
+        with the event, 0 where it was censored. ``exposure`` names what the outcome counts events of, such as years at
+        risk. Delayed ``entry`` is refused.
 
         A column of text or of a categorical type is one feature: its levels are compared with the first one, the
         reference. ``categorical`` lists further columns to take so, for example codes that are numbers, or is
@@ -208,26 +256,31 @@ class MultiEnvironmentData:
         ``drop_environments`` lists labels to leave out; ``merge_environments``, ``{"north": ["A", "B"]}``, makes one
         environment of several; of what is then left, those with fewer than ``min_rows`` rows are left out.
         """
+        from .building import learnt, whole
+
         check_missing_argument(missing)
         choice = EnvironmentChoice.of(drop_environments, merge_environments, min_rows)
         is_file = isinstance(table, (str, os.PathLike))
         frame = None if is_file else as_frame(table)
         available = frame.columns if frame is not None else column_names(table, warn_unnamed=features is None)
         where = "the file" if is_file else "the table"
-        outcome, environment, names = resolve_columns(available, outcome, environment, features, where)
-        names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])
+        beside = stated(event, exposure, entry, str(outcome))
+        outcome, environment, names = resolve_columns(available, outcome, environment, features, where, beside)
+        others = {outcome, environment, *beside.values()}
+        names = excluding(exclude, names, [name for name in available if name not in others])
         choices = Choices.of(names, categorical, numeric, groups)
         if frame is None:
-            wanted = (*names, outcome, environment)
+            wanted = (*names, outcome, *beside.values(), environment)
             frame = as_frame(read_columns(table, wanted, labels=environment, as_text=choices.categorical))
         if len(frame) == 0:
             raise DataError(NO_ROWS)
         chosen = choice.relabelled(frame[environment].to_list())
         frame = frame if chosen.kept.all() else frame.filter(chosen.kept.tolist())
-        raw, y = RawTable.of_frame(frame, names, choices), series_values(frame[outcome], outcome, "outcome")
+        raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
+        y = y.with_beside({role: (name, read_beside(frame[name], name, role)) for role, name in beside.items()})
         from_text = is_file and is_text(table)
-        data = _learnt(raw, choices, y, chosen.labels, outcome, environment, missing, from_text, choice)
-        return _whole(replace(data, environment_notes=(*chosen.notes, *data.environment_notes)))
+        data = learnt(raw, choices, y, chosen.labels, environment, missing, from_text, choice)
+        return whole(replace(data, environment_notes=(*chosen.notes, *data.environment_notes)))
 
     @classmethod
     def from_arrays(
@@ -243,134 +296,42 @@ class MultiEnvironmentData:
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
+        event: Any = None,
+        exposure: Any = None,
+        entry: Any = None,
     ) -> MultiEnvironmentData:
         """Take data from X (N, p), y (N,) or (N, 1), and one hashable label per row.
 
         ``environments`` None makes a single environment labelled "all". Names come from ``feature_names``,
         else from X if it is a data frame, else they are x0, x1, ... A float64 C-order X is not copied.
-        ``exclude``, ``categorical``, ``numeric`` and ``groups`` are as in :meth:`from_table`.
+        ``exclude``, ``categorical``, ``numeric`` and ``groups`` are as in :meth:`from_table`, as are ``event`` and
+        ``exposure``, with one value per row.
         """
+        from .building import learnt, whole
+
         check_missing_argument(missing)
-        table, names = _table_of(X, feature_names, exclude)
+        table, names = table_of(X, feature_names, exclude)
         choices = Choices.of(names, categorical, numeric, groups)
         is_array = isinstance(table, np.ndarray)
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
-        y = outcome_array(y)
+        beside = {role: beside_of(values, role) for role, values in stated(event, exposure, entry, "time").items()}
         labels = None if environments is None else label_list(environments)
-        lengths = {"X": len(table), "y": len(y)}
-        if labels is not None:
-            lengths["environments"] = len(labels)
-        check_lengths(lengths)
         if outcome_name == "y":
             outcome_name = free_name(outcome_name, names)
         if outcome_name in names:
             raise DataError(f"outcome_name={outcome_name!r} is also a feature name: choose another.")
+        outcome = outcome_of(y, outcome_name)
+        given = {"X": table, "y": outcome.values, **beside} | ({} if labels is None else {"environments": labels})
+        check_lengths({what: len(values) for what, values in given.items()})
         if len(table) == 0:
             raise DataError(NO_ROWS)
-        data = _learnt(raw, choices, y, labels, outcome_name, None, missing)
-        return _whole(data, single_allowed=environments is None)
+        taken = (*names, outcome_name)
+        outcome = outcome.with_beside({role: (free_name(role, taken), values) for role, values in beside.items()})
+        data = learnt(raw, choices, outcome, labels, None, missing)
+        return whole(data, single_allowed=environments is None)
 
 
-def _table_of(X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
-    """X as a float64 array or a narwhals frame, and the names of its columns, without those to exclude."""
-    given = None if isinstance(X, np.ndarray) else frame_names(X)
-    table: Any = array_values(X, "X") if given is None else as_frame(X, "X")
-    if given is None:
-        if table.ndim == 1:
-            raise DataError(
-                f"X is one-dimensional, shape {table.shape}: reshape it to (rows, features), for "
-                "example X.reshape(-1, 1) for one feature."
-            )
-        if table.ndim != 2:
-            raise DataError(f"X has {table.ndim} dimensions: reshape it to (rows, features).")
-    names = given or [f"x{j}" for j in range(table.shape[1])]
-    if feature_names is not None:
-        names = checked_names(feature_names, len(names))
-        table = table if given is None else table.rename(dict(zip(given, names, strict=True)))
-    if not names:
-        raise DataError(f"X has no features, shape {table.shape}: it needs at least one column.")
-    kept = excluding(exclude, names, names)
-    if given is None and len(kept) < len(names):
-        table = table[:, [names.index(name) for name in kept]]
-    return table, kept
-
-
-def _learnt(
-    raw: RawTable,
-    choices: Choices,
-    y: Floats,
-    labels: list[Hashable] | None,
-    outcome: str,
-    environment: str | None,
-    missing: str,
-    from_text: bool = False,
-    choice: EnvironmentChoice = ALL_ENVIRONMENTS,
-) -> MultiEnvironmentData:
-    """A whole table, encoded by what it teaches itself."""
-    learner = Learner(raw.names, choices, in_table=environment is not None)
-    learner.look(raw)
-    learner.check()
-    words = list(raw.levels) if from_text else []
-    rows = screened(raw.values, y, labels, (*raw.names, outcome), environment, missing, words=words)
-    rows, notes = choice.large_enough(rows)
-    learner.learn(rows, raw)
-    learner.warn()
-    encoding = learner.encoding((outcome,) if environment is None else (outcome, environment))
-    return replace(encoded(rows, raw, encoding, outcome, environment), environment_notes=notes)
-
-
-def encoded(
-    rows: Rows, raw: RawTable, encoding: Encoding | None, outcome: str, environment: str | None
-) -> MultiEnvironmentData:
-    """Rows of a table in the columns that a model fits."""
-    features = None if encoding is None else encoding.features
-    return MultiEnvironmentData(
-        rows.X if encoding is None else encoding.encode(replace(raw, values=rows.X)),
-        rows.y,
-        rows.codes,
-        raw.names if features is None else features.names,
-        rows.environments,
-        outcome,
-        environment,
-        dropped_rows=rows.dropped,
-        grouping=features,
-        encoding=encoding,
-    )
-
-
-def _whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnvironmentData:
-    """The checks that need all rows; drops the features that are constant over them."""
-    if data.n_environments == 1 and data.environment_notes:
-        raise DataError(
-            f"one environment is left, {data.environments[0]!r}: {' '.join(data.environment_notes)} At least two are "
-            "needed: leave out or merge fewer."
-        )
-    environments = range(data.n_environments)
-    outcomes = [data.y[data.rows(e)] for e in environments]
-    check_whole(
-        data.environments,
-        data.counts,
-        [values.min() for values in outcomes],
-        [values.max() for values in outcomes],
-        outcome_name=data.outcome_name,
-        environment_name=data.environment_name,
-        single_allowed=single_allowed,
-    )
-    low, high = data.X.min(axis=0), data.X.max(axis=0)
-    check_spread(
-        (*data.features.columns, data.outcome_name),
-        np.append(low, data.y.min()),
-        np.append(high, data.y.max()),
-    )
-    constant = low == high
-    if not constant.any():
-        return data
-    left = _without(data, constant)
-    announce_constant(left.dropped_features, data.n_features, left.dropped_columns)
-    return left
-
-
-def _without(data: MultiEnvironmentData, constant: Mask) -> MultiEnvironmentData:
+def without_constant(data: MultiEnvironmentData, constant: Mask) -> MultiEnvironmentData:
     """Without the columns (q,) that are constant over all rows; a feature goes with the last of its columns."""
     left = data.features.without_columns(constant)
     kept = np.array([name in left.names for name in data.feature_names], dtype=bool)

@@ -11,8 +11,8 @@ import numpy as np
 from .._tools.arrays import Floats
 from ..exceptions import DataError
 from .checks import encode_labels, listing, quoted
-from .choices import Choices
-from .columns import present_values, reads_as_number, series_values
+from .choices import Choices, excluding
+from .columns import array_values, as_frame, checked_names, frame_names, present_values, reads_as_number, series_values
 from .levels import Levels, as_text, in_natural_order, recoded
 
 # Text with more levels than this share of the rows is a list of names, not a category.
@@ -71,6 +71,30 @@ class RawTable:
         for j in chosen:
             values[:, j], levels[names[j]] = _as_stated(*_coded(values[:, j].tolist(), []), names[j], choices)
         return cls(tuple(names), values, levels)
+
+
+def table_of(X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """X as a float64 array or a narwhals frame, and the names of its columns, without those to exclude."""
+    given = None if isinstance(X, np.ndarray) else frame_names(X)
+    table: Any = array_values(X, "X") if given is None else as_frame(X, "X")
+    if given is None:
+        if table.ndim == 1:
+            raise DataError(
+                f"X is one-dimensional, shape {table.shape}: reshape it to (rows, features), for "
+                "example X.reshape(-1, 1) for one feature."
+            )
+        if table.ndim != 2:
+            raise DataError(f"X has {table.ndim} dimensions: reshape it to (rows, features).")
+    names = given or [f"x{j}" for j in range(table.shape[1])]
+    if feature_names is not None:
+        names = checked_names(feature_names, len(names))
+        table = table if given is None else table.rename(dict(zip(given, names, strict=True)))
+    if not names:
+        raise DataError(f"X has no features, shape {table.shape}: it needs at least one column.")
+    kept = excluding(exclude, names, names)
+    if given is None and len(kept) < len(names):
+        table = table[:, [names.index(name) for name in kept]]
+    return table, kept
 
 
 def _kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] | Refusal:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Mask
 from ..exceptions import DataError
 from .checks import (
     DROP_HINT,
@@ -21,7 +21,6 @@ from .checks import (
     rows_text,
     warn,
 )
-from .columns import array_values, as_frame, as_series, frame_names, frame_values, series_values
 
 NO_ROWS = "the table has no rows. Check the file, or what was filtered out before."
 MISSING_WORDS = (
@@ -31,13 +30,21 @@ MISSING_WORDS = (
 
 
 class Rows(NamedTuple):
-    """X (n, r), y (n,), codes (n,) into environments: the rows that are left; dropped: {label: rows left out}."""
+    """X (n, r), y (n,), codes (n,) into environments: the rows that are left; dropped: {label: rows left out}; beside
+    (k, n): what comes with the outcome."""
 
     X: Floats
     y: Floats
     codes: NDArray[np.intp]
     environments: tuple[Hashable, ...]
     dropped: dict[Hashable, int]
+    beside: Floats
+
+    def kept(self, rows: Mask) -> Rows:
+        """Those of a mask (n,); environments of which none is left are gone."""
+        codes, environments = encode_labels([self.environments[code] for code in self.codes[rows]])
+        arrays = self.X[rows], self.y[rows], codes
+        return Rows(*arrays, environments, self.dropped, self.beside[:, rows])
 
 
 def screened(
@@ -49,9 +56,11 @@ def screened(
     missing: str,
     in_chunks: bool = False,
     words: Collection[str] = (),
+    beside: Sequence[Floats] = (),
 ) -> Rows:
-    """The rows that are left after the checks; columns: names of those of X, and of y; words: those of levels that
-    were read from a file."""
+    """The rows that are left after the checks; columns: names of those of X, of y and of k columns (n,) beside it;
+    words: those of levels that were read from a file."""
+    outcome = np.column_stack([y, *beside])
     if labels is None:
         codes: NDArray[np.intp]
         environments: tuple[Hashable, ...]
@@ -59,9 +68,9 @@ def screened(
     else:
         codes, environments = encode_labels(labels)
     known = environments if labels is not None else None
-    finite = bool(np.isfinite(X).all() and np.isfinite(y).all())
+    finite = bool(np.isfinite(X).all() and np.isfinite(outcome).all())
     if not finite:
-        where = located(np.isinf(X), np.isinf(y), columns, codes, known)
+        where = located(np.isinf(X), np.isinf(outcome), columns, codes, known)
         if where:
             raise DataError(f"infinite values (inf) in {where}. Replace them or remove those rows before fitting.")
     unlabelled = codes < 0
@@ -72,36 +81,25 @@ def screened(
                 f"{column} has no label in {rows_text(int(unlabelled.sum()))}. {DROP_HINT}, or fill in the labels."
             )
         if not finite:
-            where = located(np.isnan(X), np.isnan(y), columns, codes, known)
+            where = located(np.isnan(X), np.isnan(outcome), columns, codes, known)
             read = [columns[j] for j in np.flatnonzero(np.isnan(X).any(axis=0)).tolist() if columns[j] in words]
             told = f" In {quoted(read)}, {MISSING_WORDS}" if read else ""
             raise DataError(f"missing values (NaN) in {where}. {DROP_HINT}, or impute them first.{told}")
     dropped: dict[Hashable, int] = {}
-    gone = unlabelled if finite else unlabelled | np.isnan(y) | np.isnan(X).any(axis=1)
+    gone = unlabelled if finite else unlabelled | np.isnan(outcome).any(axis=1) | np.isnan(X).any(axis=1)
     if gone.any():
         per_label = np.bincount(codes[gone] + 1, minlength=len(environments) + 1)
         dropped = {label: int(n) for label, n in zip((None, *environments), per_label, strict=True) if n}
         if gone.all() and not in_chunks:
-            empty = [name for name, all_gone in zip(columns, all_missing(X, y), strict=True) if all_gone]
+            empty = [name for name, all_gone in zip(columns, all_missing(X, outcome), strict=True) if all_gone]
             advice = f"{quoted(empty)} is missing in every row: leave it out" if empty else "impute them instead"
             raise DataError(f"no rows are left: all {rows_text(len(y))} have missing values; {advice}.")
-        X, y = X[~gone], y[~gone]
+        X, outcome = X[~gone], outcome[~gone]
         codes, environments = encode_labels([environments[code] for code in codes[~gone]])
         if not in_chunks:
             warn(dropped_message(dropped, environments, len(gone)))
-    if len(y):
-        check_scale(columns, np.append(X.min(axis=0), y.min()), np.append(X.max(axis=0), y.max()))
-    return Rows(np.ascontiguousarray(X), np.ascontiguousarray(y), codes, environments, dropped)
-
-
-def outcome_array(y: Any) -> Floats:
-    series = as_series(y)
-    if series is not None:
-        return series_values(series, str(series.name or "y"), "outcome")
-    names = None if isinstance(y, np.ndarray) else frame_names(y)
-    values = array_values(y, "y") if names is None else frame_values(as_frame(y, "y"), names, "outcome")
-    if values.ndim == 2 and values.shape[1] == 1:
-        return values[:, 0]
-    if values.ndim != 1:
-        raise DataError(f"y has shape {values.shape}, but one outcome per row is needed: pass a single column.")
-    return values
+    if len(X):
+        lowest = np.append(X.min(axis=0), outcome.min(axis=0))
+        check_scale(columns, lowest, np.append(X.max(axis=0), outcome.max(axis=0)))
+    y = np.ascontiguousarray(outcome[:, 0])
+    return Rows(np.ascontiguousarray(X), y, codes, environments, dropped, np.ascontiguousarray(outcome[:, 1:].T))

@@ -171,6 +171,7 @@ def _described(posterior: Posterior, model: PredictiveModel) -> Posterior:
         judge=Judge(model.model, model.tolerance),
         diagnostics=diagnostics,
         notes=(),
+        model_reason=model.model.reason,
         kind="predictive",
         source=source,
     )

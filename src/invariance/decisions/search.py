@@ -10,6 +10,7 @@ import numpy as np
 
 from .._tools.progress import ProgressMode
 from ..conditionals.base import Conditional
+from ..conditionals.by_outcome import refuse_unused
 from ..conditionals.tolerance import Tolerance
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
@@ -49,6 +50,7 @@ class Search:
 
     def target(self, data: MultiEnvironmentData | Moments) -> Target:
         """The conditional and the prior, tied to data."""
+        refuse_unused(self.conditional, data)
         model = self.conditional.bind(data, self.n_jobs)
         original = None if isinstance(data, Moments) else data.original_features
         prior = self.prior.bind(data.feature_names, model.largest_size, original)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +17,7 @@ from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
 from .._tools.progress import ProgressMode
 from ..conditionals.base import Conditional
+from ..conditionals.by_outcome import as_fitted, settled
 from ..conditionals.registry import as_conditional
 from ..conditionals.tolerance import Tolerance
 from ..data.checks import warn
@@ -31,8 +33,9 @@ from ..inference.base import Engine
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..posterior.verdict import CAUSES
-from ..prediction.building import build, check_predict_with, refuse_moments
+from ..prediction.building import build, check_predict_with, refuse_beside, refuse_moments
 from ..prediction.new_environments import NewEnvironments, leaving_out
+from ..prediction.outcome import PredictedOutcome
 from ..prediction.predictor import Predictor, RefittedPredictor
 from ..priors.base import Prior
 from ..priors.parsing import as_prior
@@ -48,7 +51,9 @@ class BIP(IntervalRegressor):
 
     Parameters
     ----------
-    conditional : "linear_gaussian", "bayesian_linear_gaussian", or a specification such as
+    conditional : "auto" chooses by the outcome, and the summary says why: "piecewise_exponential" for times with
+        events, "logistic" for two values, "negative_binomial" for counts, "linear_gaussian" for any other number; or
+        one of these names, "poisson", "bayesian_linear_gaussian", or a specification such as
         LinearGaussian(second_moments="on demand")
     prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as "beta-binomial(1,3)"; None is uniform
         over all estimable subsets
@@ -89,6 +94,9 @@ class BIP(IntervalRegressor):
     regressor_ : the fitted regressor; None without one, and where no feature is selected: predict then gives the mean
     intercept_ : float; n_environments_ : int; environments_ : tuple of labels
 
+    Where the outcome has two values, coefficients are log odds, and what is predicted is the probability of the second
+    of these, which a note names; of a count with an exposure it is the expected count of one unit of exposure.
+
     Examples
     --------
     >>> from invariance import BIP
@@ -101,7 +109,7 @@ class BIP(IntervalRegressor):
 
     def __init__(
         self,
-        conditional: str | Conditional = "linear_gaussian",
+        conditional: str | Conditional = "auto",
         prior: str | Prior | None = None,
         inference: str | Engine = "auto",
         select: str | Rule = "predictive",
@@ -157,12 +165,23 @@ class BIP(IntervalRegressor):
         self._fit_by_name(moments)
         return self
 
+    def _fit_checked(self, data: MultiEnvironmentData | Moments) -> None:
+        if isinstance(data, MultiEnvironmentData):
+            data = as_fitted(settled(as_conditional(self.conditional), data), data)
+        super()._fit_checked(data)
+
+    def _check_outcome(self, data: Any) -> None:
+        """What cannot be fitted is for the conditional to say."""
+
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
         check_predict_with(self.predict_with, self.regressor)
+        refuse_beside(self.regressor, data)
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
         rng = generator(self.random_state)
-        self._search = self.search(copy.deepcopy(rng))
+        search = self.search(copy.deepcopy(rng))
+        self._search = replace(search, conditional=settled(search.conditional, data))
+        self._outcome = PredictedOutcome.of(data, self._search.conditional)
         rule = self._search.rule
         self._findings = self._search.findings(data, self.progress, rng)
         self.posterior_ = self._findings.posterior

@@ -10,11 +10,14 @@ from scipy.special import erf
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
+from ..conditionals.predicts import Predicts
 from ..data.checks import warn
 from ..exceptions import CoverageWarning, ExtrapolationWarning, SettingError
 from ..prediction.building import check_predict_with
 from ..prediction.new_environments import NewEnvironments
+from ..prediction.outcome import PredictedOutcome
 from ..prediction.predictor import Predictor
+from ..prediction.report import LeftOutReport
 from .selector import EnvironmentSelector
 
 # The share of a normal distribution within one standard deviation.
@@ -25,11 +28,13 @@ class IntervalRegressor(EnvironmentSelector):
     """A selector that knows what its predictions miss in environments it has not seen.
 
     A subclass has the parameter `predict_with` and answers `_predictor(kind)` and `_new_environments(kind)`.
-    `_regressor` is what was to predict when the model was fitted, whatever became of a parameter since.
+    `_regressor` is what was to predict when the model was fitted, whatever became of a parameter since; `_outcome` what
+    is predicted.
     """
 
     predict_with: str
     _regressor: Any = None
+    _outcome: PredictedOutcome
 
     @abstractmethod
     def _predictor(self, kind: str) -> Predictor: ...
@@ -40,8 +45,10 @@ class IntervalRegressor(EnvironmentSelector):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment.
 
-        That is half the width of `predict_interval(X, coverage=0.683)`, so that the two agree. Rows far outside those
-        that were fitted are counted in a warning.
+        Of two classes it is the probability of the second one; of counts the expected count, of those with an exposure
+        for one unit of it: multiply by the exposure of a row for its count. The deviation is half the width of
+        `predict_interval(X, coverage=0.683)`, so that the two agree. Rows far outside those that were fitted are
+        counted in a warning.
         """
         predictor, columns = self._rows_to_predict(X)
         mean = predictor.mean(columns)
@@ -56,13 +63,41 @@ class IntervalRegressor(EnvironmentSelector):
         not as many, the largest. The first call repeats the selection E times; later ones do not.
 
         With two environments intervals are wide, and with one they say nothing of others: a CoverageWarning says so.
-        After fit_moments the errors in an environment count as normally distributed.
+        After fit_moments the errors in an environment count as normally distributed. Classes, counts and censored
+        times have no such intervals: `new_environments` tells what their predictions are worth.
         """
         if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
             raise SettingError(f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example.")
         predictor, columns = self._rows_to_predict(X)
         mean, half = predictor.mean(columns), self._half_width(predictor, columns, float(coverage))
         return np.column_stack([mean - half, mean + half])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions; of two classes that of 0 and 1.
+
+        Of counts with an exposure predictions are rates: pass rates and weights, y / exposure and
+        sample_weight=exposure.
+        """
+        check_is_fitted(self)
+        outcome = self._outcome
+        if outcome.predicts is Predicts.time:
+            raise SettingError(f"{outcome.name!r} may be censored, so that squared errors of it are not known.")
+        if outcome.exposure is not None and sample_weight is None:
+            raise SettingError(
+                f"{outcome.name!r} is predicted per unit of {outcome.exposure!r}: pass rates with their weights, "
+                "score(X, y / exposure, sample_weight=exposure)."
+            )
+        return float(super().score(X, outcome.coded(y), sample_weight))
+
+    def new_environments(self) -> LeftOutReport:
+        """How predictions do in environments that are left out, each in turn, from the selection and from the fit.
+
+        Of probabilities and rates their calibration is told, too. The first call repeats the selection for each
+        environment, as `predict_interval` does; later ones do not.
+        """
+        check_is_fitted(self)
+        check_predict_with(self.predict_with, self._regressor)
+        return LeftOutReport(self._outcome, self._new_environments(self.predict_with))
 
     def extrapolates(self, X: Any) -> Mask:
         """(n,) which rows lie far outside those that were fitted: with more than twice the largest leverage there."""
@@ -88,6 +123,7 @@ class IntervalRegressor(EnvironmentSelector):
         return predictor, np.take(encoded, at, axis=1)
 
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
+        self._outcome.check_intervals()
         elsewhere = self._new_environments(self.predict_with)
         caution = elsewhere.caution(predictor.design.columns)
         if caution:

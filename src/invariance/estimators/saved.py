@@ -18,8 +18,16 @@ from ..posterior.evidence import SubsetEvidence
 from ..posterior.posterior import Posterior
 from ..prediction.building import PREDICT_WITH
 from ..prediction.new_environments import NewEnvironments
-from ..prediction.plain import as_floats, as_number, elsewhere_from_plain, predictor_from_plain
+from ..prediction.outcome import PredictedOutcome
+from ..prediction.plain import (
+    as_floats,
+    as_number,
+    elsewhere_from_plain,
+    outcome_from_plain,
+    predictor_from_plain,
+)
 from ..prediction.predictor import Predictor, RefittedPredictor
+from .classes import ClassProbabilities
 from .intervals import IntervalRegressor
 from .layout import Layout
 from .saving import FORMAT, versions
@@ -36,7 +44,8 @@ class SavedModel(IntervalRegressor):
 
     posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_, inclusion_probabilities_,
     environments_ and regressor_ are as those of BIP; fingerprint_ : of the data; versions_ : what the file was written
-    with; settings_ : {parameter: text}; evidence_ : of the selected features; outcome_name_ : what is predicted.
+    with; settings_ : {parameter: text}; evidence_ : of the selected features; outcome_name_ : what is predicted, and
+    outcome_ : as what.
     """
 
     def __init__(
@@ -46,7 +55,7 @@ class SavedModel(IntervalRegressor):
         self.handle_unknown = handle_unknown
         self.predict_with = predict_with
 
-    def fit(self, X: Any, y: Any = None, environments: Any = None) -> NoReturn:
+    def fit(self, X: Any, y: Any = None, environments: Any = None, *beside: Any, **more: Any) -> NoReturn:
         raise SettingError(_NO_FIT)
 
     def fit_data(self, data: Any) -> NoReturn:
@@ -102,18 +111,24 @@ class SavedModel(IntervalRegressor):
         model.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
         model.fingerprint_ = str(content["fingerprint"])
         model.versions_, model.settings_ = dict(content["versions"]), dict(content["settings"])
-        model.outcome_name_ = str(content["outcome"])
+        model._outcome = outcome_from_plain(content["outcome"])
+        model.outcome_name_, predicts = model._outcome.name, model._outcome.predicts
         model._predictors = {
-            kind: predictor_from_plain(plain, trusted) for kind, plain in content["predictors"].items()
+            kind: predictor_from_plain(plain, predicts, trusted) for kind, plain in content["predictors"].items()
         }
         model._elsewhere = {
-            kind: elsewhere_from_plain(plain, model.environments_)
+            kind: elsewhere_from_plain(plain, model.environments_, predicts)
             for kind, plain in content["new_environments"].items()
         }
         chosen = model._predictors[PREDICT_WITH[0]]
         model.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
         model._check_predictors()
         return model
+
+    @property
+    def outcome_(self) -> PredictedOutcome:
+        """What is predicted, and in which units."""
+        return self._outcome
 
     def _check_predictors(self) -> None:
         """Raise ValueError unless each kind of prediction is there, with columns that tables have."""
@@ -137,6 +152,10 @@ class SavedModel(IntervalRegressor):
         )
 
 
+class SavedClassifier(ClassProbabilities, SavedModel):
+    """What `BIPClassifier.save` wrote: predict, predict_proba, classes_ and what else SavedModel has."""
+
+
 def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     """Read a model that `BIP.save` wrote.
 
@@ -145,7 +164,7 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     """
     content = _content(Path(path).expanduser())
     try:
-        model = SavedModel._from_plain(content, trusted)
+        model = (SavedClassifier if content["classifier"] else SavedModel)._from_plain(content, trusted)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is damaged: {type(error).__name__} {error}. Save the model again.") from error
     except ValueError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sklearn
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.files import write_text
@@ -19,7 +20,7 @@ from ..data.terms import Dummies, Numbers, SplineBasis, Term
 from ..exceptions import OutputError
 from ..prediction.building import PREDICT_WITH
 from ..prediction.fingerprint import fingerprint
-from ..prediction.plain import elsewhere_to_plain, number, numbers, predictor_to_plain
+from ..prediction.plain import elsewhere_to_plain, number, numbers, outcome_to_plain, predictor_to_plain
 from .layout import Layout
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "environment": model.environment,
         "handle_unknown": model.handle_unknown,
         "predict_with": model.predict_with,
-        "outcome": posterior.outcome_name,
+        "classifier": is_classifier(model),
+        "outcome": outcome_to_plain(model._outcome),
         "layout": _layout(model._layout),
         "by_name": model._by_name,
         "n_features_in": model.n_features_in_,
@@ -65,7 +67,7 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "intercept": number(model.intercept_),
         "invariant": model.invariant_,
         "evidence": {name: number(value) for name, value in asdict(evidence).items()},
-        "predictors": {kind: predictor_to_plain(model._predictor(kind)) for kind in kinds},
+        "predictors": {kind: predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
         "new_environments": {
             kind: elsewhere_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
         },

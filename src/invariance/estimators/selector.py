@@ -16,11 +16,11 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .._tools.arrays import Floats, Mask
-from ..data.checks import DROP_HINT, quoted, warn, with_counts
+from ..data.checks import DROP_HINT, check_outcome, quoted, warn, with_counts
 from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.outcomes import has_classes, outcome_of
 from ..data.raw import RawTable
-from ..data.screening import outcome_array
 from ..exceptions import (
     DataError,
     EmptySelectionWarning,
@@ -30,6 +30,7 @@ from ..exceptions import (
     WrongTypeError,
 )
 from ..moments.least_squares import least_squares
+from .beside import in_typing, named_columns, split_beside, without_columns
 from .layout import Layout
 from .table_settings import READING, defaults_of, refuse_for_ready_data, stated, typed
 
@@ -55,6 +56,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     numeric: Any = ()
     groups: Any = None
     handle_unknown: str = "error"
+    _beside: tuple[str, ...] = ()  # columns of X that are no features, because they come with the outcome
     _single_environment_message = (
         "no environments were given, so all rows count as one environment, which says nothing about invariance. "
         "Pass fit(X, y, environments=labels)."
@@ -63,25 +65,39 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     @abstractmethod
     def _select(self, data: MultiEnvironmentData) -> Mask: ...
 
-    def fit(self, X: Any, y: ArrayLike, environments: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        environments: ArrayLike | None = None,
+        event: Any = None,
+        exposure: Any = None,
+        entry: Any = None,
+    ) -> Self:
         """Fit to X (n, p), y (n,) and one environment label per row.
 
-        Labels come from `environments`, or from the column of X that the constructor's `environment` names.
+        Labels come from `environments`, or from the column of X that the constructor's `environment` names. What comes
+        with the outcome, as in `MultiEnvironmentData.from_table`, is one value per row or the name of a column of X:
+        `event`, 1 where the time y ended with the event, 0 where it was censored; `exposure` of a count y. Delayed
+        `entry` is refused.
         """
         given, labels = X, environments
         self._check_handle_unknown()
         self._check_table_settings()
         X, environments = self._split_environment(X, environments)
+        stated_beside = {"event": event, "exposure": exposure}
+        X, beside = split_beside(X, stated_beside)
         table, y, names = self._validated(X, y)
-        how = {name: getattr(self, name) for name in READING}
+        how = {name: getattr(self, name) for name in READING} | beside | {"entry": entry}
         try:
             data = MultiEnvironmentData.from_arrays(table, y, environments, feature_names=names, **how)
         except DataError as error:
-            message = str(error).replace(DROP_HINT, self._drop_hint(given, labels))
+            message = str(error).replace(DROP_HINT, self._drop_hint(given, labels, stated_beside))
             raise DataError(message + self._where_to_say(message)) from None
         if data.n_environments == 1:
             warnings.warn(self._single_environment_message, SingleEnvironmentWarning, stacklevel=2)
         self._by_name = False
+        self._beside = named_columns(stated_beside)
         self._fit_checked(data)
         return self
 
@@ -99,8 +115,9 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             names = list(getattr(self, "feature_names_in_", [])) or None
         else:
             validate_data(self, X, skip_check_array=True)
-        with _complaints("y", lambda: outcome_array(y)):
-            y = column_or_1d(check_array(y, input_name="y", **_Y_AS_NUMBERS), warn=True)
+        if not has_classes(y):
+            with _complaints("y", lambda: outcome_of(y)):
+                y = column_or_1d(check_array(y, input_name="y", **_Y_AS_NUMBERS), warn=True)
         return X, y, names
 
     def fit_data(self, data: MultiEnvironmentData) -> Self:
@@ -124,6 +141,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
 
     def _fit_checked(self, data: Any) -> None:
         """data: a MultiEnvironmentData, or what else `_select` takes"""
+        self._check_outcome(data)
         self._layout = Layout.of(data)
         self.columns_ = self._layout.columns
         self.environments_ = data.environments
@@ -133,6 +151,17 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         self.selected_features_ = tuple(name for name, flag in zip(data.feature_names, selected, strict=True) if flag)
         coefficients, self.intercept_ = self._coefficients(data, selected)
         self.coef_ = self._expand_columns(coefficients, 0.0)
+
+    def _check_outcome(self, data: Any) -> None:
+        """Raise where the outcome is not one that least squares can be fitted to in every environment."""
+        for role, name in (("event", data.event_name), ("exposure", data.exposure_name)):
+            if name is not None:
+                raise DataError(
+                    f"{type(self).__name__} regresses the outcome itself and cannot use the {role} {name!r}: use BIP, "
+                    f"or leave {role}= out."
+                )
+        low, high = data.outcome_range
+        check_outcome(data.environments, data.counts, low, high, data.outcome_name)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         """One coefficient per column of data.X, and the intercept: pooled least squares on the selected features."""
@@ -245,7 +274,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         if self._has_environment_column(X):
             X = self._split_environment(X, None)[0]
         if not self._by_name:
-            return X
+            return without_columns(X, self._beside)
         if frame_names(X) is not None:
             return self._columns_by_name(X)
         return X if self.columns_ != self._layout.table else self._columns_by_place(X)
@@ -266,7 +295,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         frame = as_frame(X, "X").with_columns(*(nw.lit(0).alias(name) for name in self._layout.ignored))
         return nw.to_native(frame.select([name for name in wanted if name in frame.columns]))
 
-    def _drop_hint(self, X: Any, environments: Any) -> str:
+    def _drop_hint(self, X: Any, environments: Any, beside: dict[str, Any]) -> str:
         """How rows with gaps are left out of what was given to `fit`, which has no option for it."""
         if self.environment is not None:
             name = repr(self.environment)
@@ -276,7 +305,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             arguments = "X, y" if environments is None else "X, y, environments"
         settings = stated(self)
         moved = f"set_params({typed(defaults_of(settings))})." if settings else ""
-        how = typed({"missing": "drop"} | settings)
+        how = ", ".join([typed({"missing": "drop"} | settings), *in_typing(beside)])
         return f"{moved}fit_data(MultiEnvironmentData.from_arrays({arguments}, {how})) leaves those rows out"
 
     def _where_to_say(self, message: str) -> str:

@@ -39,6 +39,7 @@ def described(target: Target) -> dict[str, Any]:
         "n_subsets": target.prior.support_size(),
         "prior": target.prior.name,
         "model": about.model,
+        "model_reason": target.model.reason,
         "outcome_name": about.outcome_name,
         "environments": about.environments,
         "counts": about.counts,

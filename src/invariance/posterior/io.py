@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FORMAT = "invariance.posterior/1"
 _NOT_FINITE = ("-inf", "inf", "nan")
 _LARGEST_PLAIN_INTEGER = 2**53
-_TEXTS = ("engine", "prior", "outcome_name", "model", "kind")
+_TEXTS = ("engine", "prior", "outcome_name", "model", "model_reason", "kind")
 _KEYS = (
     *("feature_names", "inclusion", "pairwise", "subsets", "log_ratios", "log_probabilities"),
     *("log_evidence", "entropy", "n_subsets", *_TEXTS, "environments", "counts", "notes", "diagnostics"),
@@ -41,6 +41,7 @@ _WITH_EVIDENCE = 100
 _LATER_KEYS = {
     "verdict": None,
     "model": "linear Gaussian",
+    "model_reason": "",
     "table_evidence": None,
     "lowest_level": None,
     "kind": "invariant",
@@ -139,6 +140,7 @@ def to_datatree(posterior: Posterior) -> Any:
     attributes = {
         "outcome": posterior.outcome_name,
         "model": posterior.model,
+        "model_reason": posterior.model_reason,
         "engine": posterior.engine,
         "prior": posterior.prior,
         "log_evidence": posterior.log_evidence,

@@ -68,6 +68,7 @@ class Posterior:
     entropy : entropy of the posterior in nats
     n_subsets : number of subsets in the prior's support (an exact Python int, possibly huge)
     engine, prior, outcome_name, model : descriptions for people
+    model_reason : why this model, where the outcome chose it; empty where a person did
     environments : E labels;  counts : (E,) rows in each
     notes : sentences about what happened on the way
     diagnostics : values that JSON can hold
@@ -97,6 +98,7 @@ class Posterior:
     diagnostics: dict[str, Any] = field(default_factory=dict)
     verdict: Verdict | None = None
     model: str = "linear Gaussian"
+    model_reason: str = ""
     table_evidence: Evidence | None = None
     lowest_level: float | None = None
     kind: Literal["invariant", "predictive"] = "invariant"

@@ -240,11 +240,16 @@ def _header(posterior: Posterior) -> list[tuple[str, str]]:
         ("outcome", posterior.outcome_name),
         ("features", f"{posterior.n_features:,}"),
         ("environments", f"{n_environments:,} with {rows}: {', '.join(shown)}"),
-        ("model", posterior.model),
+        ("model", model_in_words(posterior)),
         ("subsets", _counted(posterior)),
         ("engine", posterior.engine),
         ("prior", posterior.prior),
     ]
+
+
+def model_in_words(posterior: Posterior) -> str:
+    """With the reason for it, where the outcome chose it."""
+    return f"{posterior.model} ({posterior.model_reason})" if posterior.model_reason else posterior.model
 
 
 def _counted(posterior: Posterior) -> str:

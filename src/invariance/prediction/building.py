@@ -13,12 +13,14 @@ from ..decisions.base import Findings
 from ..exceptions import SettingError
 from ..moments.moments import Moments
 from .design import Design, columns_of
+from .outcome import as_observed
 from .predictor import LinearPredictor, Member, Predictor, RefittedPredictor
 
 PREDICT_WITH = ("selected", "average")
 # The leading subsets of the predictive posterior that hold so much of it are averaged.
 AVERAGED_MASS = 0.999
-_PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
+# Where functions are compared: those that agree here are the same.
+PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 
 
 def check_predict_with(kind: Any, regressor: Any) -> None:
@@ -36,6 +38,15 @@ def refuse_moments(regressor: Any) -> None:
         raise SettingError(
             f"regressor={type(regressor).__name__}(...) is fitted to rows, and moments hold none: set "
             "regressor=None, or use fit or fit_data."
+        )
+
+
+def refuse_beside(regressor: Any, data: MultiEnvironmentData | Moments) -> None:
+    """Raise where a regressor would not know what comes with the outcome."""
+    for role in () if regressor is None or isinstance(data, Moments) else data.beside:
+        raise SettingError(
+            f"regressor={type(regressor).__name__}(...) is fitted to {data.outcome_name!r} alone and knows nothing of "
+            f"the {role} {getattr(data, f'{role}_name')!r}: use regressor=None."
         )
 
 
@@ -83,7 +94,7 @@ def _squared_residuals(fit: Fit, data: MultiEnvironmentData | Moments) -> float:
     """Their sum over all rows."""
     if isinstance(data, Moments):
         return data.n_rows * squared_error(data, -1, fit.columns, fit.coefficients, fit.intercept)
-    residuals = data.y - fit.predict(columns_of(data, fit.columns))
+    residuals = data.y - as_observed(fit.predict(columns_of(data, fit.columns)), data)
     return float(residuals @ residuals)
 
 
@@ -91,17 +102,15 @@ def squared_error(
     moments: Moments, group: int, columns: tuple[str, ...], coefficients: Floats, intercept: float
 ) -> float:
     """Mean squared error of a linear prediction in an environment, or in all rows where group is -1."""
-    at = [moments.columns.index(name) for name in columns]
+    used = [*(moments.columns.index(name) for name in columns), moments.outcome]
     pooled = group == -1
     mean = moments.pooled_mean if pooled else moments.means[group]
     n_rows = moments.n_rows if pooled else moments.counts[group]
-    slopes = np.zeros(len(moments.columns))
-    slopes[at] = -coefficients
-    slopes[moments.outcome] = 1.0
-    scatter = max(float(slopes @ moments.scatter[group] @ slopes), 0.0)
-    return scatter / float(n_rows) + (float(slopes @ mean) - intercept) ** 2
+    slopes = np.append(-coefficients, 1.0)
+    scatter = max(float(slopes @ moments.scatter[group][np.ix_(used, used)] @ slopes), 0.0)
+    return scatter / float(n_rows) + (float(slopes @ mean[used]) - intercept) ** 2
 
 
 def _link(fit: Fit) -> Any:
     """None where the model's mean is its linear predictor itself."""
-    return None if np.array_equal(fit.mean(_PROBE), _PROBE) else fit.mean
+    return None if np.array_equal(fit.mean(PROBE), PROBE) else fit.mean

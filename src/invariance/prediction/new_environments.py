@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.stats import norm
 
 from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressBar, ProgressMode
+from ..conditionals.predicts import Predicts, predicts_of
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.base import Findings
@@ -18,7 +19,9 @@ from ..decisions.search import Search
 from ..exceptions import DataError, EngineError
 from ..moments.moments import Moments
 from .building import squared_error
+from .calibration import FIGURES, figures_of
 from .design import columns_of
+from .outcome import as_observed
 from .predictor import LinearPredictor, Predictor
 
 # So many quantiles of the errors in an environment are kept where it has more rows.
@@ -38,6 +41,7 @@ class LeftOut:
     unseen : columns that are constant without this environment, so that the fit knows nothing of them
     absolute : (m,) sorted absolute errors, or quantiles of them, equally spaced from the least to the largest; None
         where only second moments are known
+    rows : of the environment; figures : by name, as `FIGURES` has them for what is predicted
     """
 
     environment: Hashable
@@ -45,6 +49,8 @@ class LeftOut:
     rmse: float
     absolute: Floats | None
     unseen: tuple[str, ...] = ()
+    rows: int = 0
+    figures: Mapping[str, float] = field(default_factory=dict)
 
     def quantile(self, coverage: float) -> float:
         """What so large a share of the absolute errors is below; of a normal distribution without rows."""
@@ -71,30 +77,37 @@ class NewEnvironments:
     def caution(self, used: Collection[str] = ()) -> str:
         """What is to be said about intervals where environments are too few, or one alone moves a column that is used
         to predict; empty where nothing is."""
+        return "".join(self.limits(used))
+
+    def limits(self, used: Collection[str] = ()) -> tuple[str, str]:
+        """As `caution`, in two parts: what is so, and what follows from it for intervals."""
         n = len(self.left_out) + len(self.impossible)
         if self.impossible:
             return (
                 f"{len(self.impossible)} of {n} environments ({quoted(self.impossible, 4)}) could not be left out, "
-                "because the others alone cannot be fitted as asked: intervals do not know how different these are."
+                "because the others alone cannot be fitted as asked",
+                ": intervals do not know how different these are.",
             )
         if n == 0:
             return (
-                "there is one environment, so that nothing is known about others: intervals hold for rows like those "
-                "that were fitted."
+                "there is one environment, so that nothing is known about others",
+                ": intervals hold for rows like those that were fitted.",
             )
         if n == 2:
             return (
                 "with two environments features are selected in one of them and tried in the other: one environment "
-                "cannot tell which features are invariant, and intervals may be many times wider than with three."
+                "cannot tell which features are invariant",
+                ", and intervals may be many times wider than with three.",
             )
         alone = {left.environment: [name for name in left.unseen if name in used] for left in self.left_out}
         told = [f"{quoted(names, 4)} without {label!r}" for label, names in alone.items() if names]
         if told:
             return (
                 f"columns are constant without one environment ({'; '.join(told[:4])}): the fit to the others cannot "
-                "know what they do, and what it misses there may make all intervals wider."
+                "know what they do",
+                ", and what it misses there may make all intervals wider.",
             )
-        return ""
+        return "", ""
 
 
 def leaving_out(
@@ -127,19 +140,31 @@ def _without(label: Hashable, search: Search, data: Data, builders: Sequence[Bui
     names = others.features.chosen(selected).names
     left = set(others.features.columns)
     unseen = tuple(name for name in data.features.columns if name not in left)
-    return tuple(LeftOut(label, names, *_missed(data, label, predictor), unseen) for predictor in predictors)
+    predicts = predicts_of(search.conditional)
+    return tuple(_left_out(data, label, predictor, predicts, names, unseen) for predictor in predictors)
 
 
-def _missed(data: Data, label: Hashable, predictor: Predictor) -> tuple[float, Floats | None]:
-    """In one environment: `rmse` and `absolute` of `LeftOut`."""
+def _left_out(
+    data: Data,
+    label: Hashable,
+    predictor: Predictor,
+    predicts: Predicts,
+    features: tuple[str, ...],
+    unseen: tuple[str, ...],
+) -> LeftOut:
+    place = data.environments.index(label)
+    n_rows = int(data.counts[place])
     if isinstance(data, Moments):
         assert isinstance(predictor, LinearPredictor)
-        place = data.environments.index(label)
-        rmse = np.sqrt(squared_error(data, place, predictor.design.columns, *predictor.line))
-        return float(rmse), None
-    rows = data.rows(data.environments.index(label))
-    errors = np.abs(data.y[rows] - predictor.mean(columns_of(data, predictor.design.columns)[rows]))
-    return float(np.sqrt(np.mean(errors**2))), _kept(errors)
+        rmse = float(np.sqrt(squared_error(data, place, predictor.design.columns, *predictor.line)))
+        unknown = dict.fromkeys(FIGURES[predicts], np.nan)
+        return LeftOut(label, features, rmse, None, unseen, n_rows, unknown | {"rmse": rmse})
+    rows = data.rows(place)
+    mean = predictor.mean(columns_of(data, predictor.design.columns))
+    errors = np.abs(data.y - as_observed(mean, data))[rows]
+    exposure = None if data.exposure is None else data.exposure[rows]
+    figures = figures_of(predicts, data.y[rows], mean[rows], exposure)
+    return LeftOut(label, features, float(np.sqrt(np.mean(errors**2))), _kept(errors), unseen, n_rows, figures)
 
 
 def _others(data: Data, label: Hashable) -> Data:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from .._tools.arrays import Floats, Integers
+from ..conditionals.predicts import Predicts
 from ..exceptions import DataError, EngineError, SettingError
+from .building import PROBE
+from .calibration import FIGURES
 from .design import Design
 from .new_environments import LeftOut, NewEnvironments
+from .outcome import MEANS, PredictedOutcome
 from .predictor import LinearPredictor, Member, Predictor, RefittedPredictor
 
 _NO_SKOPS = "needs skops: pip install 'invariance[skops]'"
@@ -76,12 +80,33 @@ def design_from_plain(content: dict[str, Any]) -> Design:
     )
 
 
-def predictor_to_plain(predictor: Predictor) -> dict[str, Any]:
+def outcome_to_plain(outcome: PredictedOutcome) -> dict[str, Any]:
+    classes = outcome.classes
+    if classes is not None and not all(isinstance(label, str | bool | int | float) for label in classes):
+        raise SettingError(f"the classes {classes!r} are no text or numbers, which JSON holds: use pickle.")
+    return {
+        "name": outcome.name,
+        "predicts": outcome.predicts.value,
+        "classes": None if classes is None else list(classes),
+        "exposure": outcome.exposure,
+    }
+
+
+def outcome_from_plain(content: dict[str, Any]) -> PredictedOutcome:
+    predicts, given = Predicts(content["predicts"]), content["classes"]
+    if (given is None) == (predicts is Predicts.probability) or (given is not None and len(given) != 2):
+        raise ValueError(f"classes are {given}")
+    return PredictedOutcome(
+        str(content["name"]), predicts, None if given is None else (given[0], given[1]), content["exposure"]
+    )
+
+
+def predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, Any]:
     if isinstance(predictor, RefittedPredictor):
         content = {"regressor": _dumped(predictor.regressor), "noise": number(predictor.noise)}
         return {"design": design_to_plain(predictor.design)} | content
     assert isinstance(predictor, LinearPredictor)
-    if predictor.link is not None:
+    if predictor.link is not None and not _same_mean(predictor.link, predicts):
         raise SettingError("a model whose mean is not linear in its columns cannot be saved as JSON: use pickle.")
     members = [
         {
@@ -98,7 +123,12 @@ def predictor_to_plain(predictor: Predictor) -> dict[str, Any]:
     return {"design": design_to_plain(predictor.design), "members": members}
 
 
-def predictor_from_plain(content: dict[str, Any], trusted: Sequence[str] = ()) -> Predictor:
+def _same_mean(link: Callable[[Floats], Floats], predicts: Predicts) -> bool:
+    """Whether a saved model would predict by this function."""
+    return predicts in MEANS and np.array_equal(link(PROBE), MEANS[predicts](PROBE))
+
+
+def predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: Sequence[str] = ()) -> Predictor:
     design = design_from_plain(content["design"])
     if "regressor" in content:
         return RefittedPredictor(design, _loaded(content["regressor"], trusted), as_number(content, "noise", 0.0))
@@ -106,7 +136,7 @@ def predictor_from_plain(content: dict[str, Any], trusted: Sequence[str] = ()) -
     total = sum(member.weight for member in members)
     if not math.isclose(total, 1.0, rel_tol=1e-9):
         raise ValueError(f"weights sum to {total:g}")
-    return LinearPredictor(design, members)
+    return LinearPredictor(design, members, MEANS.get(predicts))
 
 
 def _member_from_plain(content: dict[str, Any], whole: Design) -> Member:
@@ -133,13 +163,17 @@ def elsewhere_to_plain(elsewhere: NewEnvironments, environments: tuple[Hashable,
             "rmse": number(errors.rmse),
             "absolute_errors": None if errors.absolute is None else numbers(errors.absolute),
             "unseen": list(errors.unseen),
+            "rows": errors.rows,
+            "figures": {name: number(value) for name, value in errors.figures.items()},
         }
         for errors in elsewhere.left_out
     ]
     return {"left_out": left_out, "impossible": [environments.index(label) for label in elsewhere.impossible]}
 
 
-def elsewhere_from_plain(content: dict[str, Any], environments: tuple[Hashable, ...]) -> NewEnvironments:
+def elsewhere_from_plain(
+    content: dict[str, Any], environments: tuple[Hashable, ...], predicts: Predicts
+) -> NewEnvironments:
     left_out = content["left_out"]
     found = _as_places([errors["environment"] for errors in left_out], len(environments))
     impossible = _as_places(content["impossible"], len(environments))
@@ -151,6 +185,8 @@ def elsewhere_from_plain(content: dict[str, Any], environments: tuple[Hashable, 
                 as_number(errors, "rmse", 0.0),
                 None if errors["absolute_errors"] is None else as_floats(errors["absolute_errors"], (-1,)),
                 tuple(errors["unseen"]),
+                int(as_number(errors, "rows", 1)),
+                {name: float(errors["figures"][name]) for name in FIGURES[predicts]},
             )
             for place, errors in zip(found, left_out, strict=True)
         ),

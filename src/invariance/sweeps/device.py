@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ..conditionals.by_outcome import ByOutcome
 from ..conditionals.gaussian_device import SharedScatter, as_device
 from ..conditionals.linear_gaussian import LinearGaussian
 from ..conditionals.registry import as_conditional
@@ -36,10 +37,11 @@ def _engine(sweep: Sweep, device: str) -> Variational:
             "device= out."
         )
     conditional = as_conditional(sweep.model.conditional)
-    if not isinstance(conditional, LinearGaussian):
+    plain = isinstance(conditional, LinearGaussian) and conditional.invariance == "distribution"
+    if not plain and not isinstance(conditional, ByOutcome):
         raise SettingError(
-            f"device={device!r} knows the linear Gaussian conditional only, not {conditional!r}: choose that, or leave "
-            "device= out."
+            f"device={device!r} knows the linear Gaussian conditional only, and with invariance='distribution', "
+            f"not {conditional!r}: choose that, or leave device= out."
         )
     if sweep.source.features_only:
         names = ", ".join(sweep.source.features_only[:8])

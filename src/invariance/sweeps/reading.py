@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._tools.work import one_thread
+from ..data.beside import ROLES
+from ..data.beside import refuse as refuse_beside
 from ..data.checks import check_lengths, did_you_mean, encode_labels, nearest, quoted, warn
 from ..data.choices import listed_names
 from ..data.columns import as_frame, free_name, label_list
@@ -39,6 +41,7 @@ def read_source(
     table: Any, environment: str | None = None, environments: Any = None, perturbed: Any = None, **options: Any
 ) -> Reading:
     """options : as `MultiEnvironmentData.from_table` takes them"""
+    refuse_beside("a sweep", **{role: options.pop(role, None) for role in ROLES})
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
         raise WrongTypeError(
@@ -63,6 +66,7 @@ def _rows_of(
     """The rows, whose outcome is any column, and the column that each of them perturbs, where that is said."""
     if isinstance(table, MultiEnvironmentData):
         _refuse({"environment": environment, "environments": environments, **options}, "these data are read already")
+        refuse_beside("a sweep", event=table.event_name, exposure=table.exposure_name)
         if isinstance(perturbed, str):
             raise SettingError(
                 f"perturbed={perturbed!r} names a column of a table: pass one entry per row of the data."

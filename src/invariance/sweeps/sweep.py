@@ -18,7 +18,11 @@ from .._tools.parallel import n_workers
 from .._tools.progress import ProgressBar, ProgressMode, in_notebook
 from .._tools.workers import finished
 from .._version import __version__
-from ..conditionals.registry import as_conditional
+from ..conditionals.base import Conditional
+from ..conditionals.by_outcome import ByOutcome, two_valued
+from ..conditionals.likelihood import ByLikelihood
+from ..conditionals.registry import GAUSSIAN, as_conditional
+from ..conditionals.regression import Regression
 from ..data.checks import nearest, quoted, warn
 from ..data.choices import listed_names
 from ..decisions.registry import as_rule
@@ -159,6 +163,8 @@ def run_sweep(
     source = reading.source
     wanted = _outcomes(source, outcomes)
     task = Sweep(source, model or default_model(source), _checked_top(top), _checked_seed(seed))
+    if isinstance(as_conditional(task.model.conditional), ByOutcome):
+        _warn_of_classes(source, wanted)
     if device is not None:
         from .device import check_device
 
@@ -220,12 +226,33 @@ def checked_model(model: Any) -> BIP | None:
         raise WrongTypeError(f"a sweep fits a BIP, not {type(model).__name__}: pass one with the settings, or None.")
     refuse_moments(model.regressor)
     as_rule(model.select, threshold=model.threshold)
-    as_conditional(model.conditional)
+    _refuse_rows(as_conditional(model.conditional))
     _refuse_positions(as_prior(model.prior))
     if not isinstance(model.inference, str) or model.inference != "auto":
         as_engine(model.inference)
     without: BIP = clone(model).set_params(environment=None, **READING)
     return without
+
+
+def _refuse_rows(conditional: Conditional) -> None:
+    if isinstance(conditional, Regression | ByLikelihood):
+        raise SettingError(
+            f"conditional={conditional!r} needs the rows, and a sweep keeps their second moments only: use "
+            f"conditional={GAUSSIAN!r}, or fit that outcome by itself."
+        )
+
+
+def _warn_of_classes(source: Source, outcomes: Sequence[str]) -> None:
+    """Where the linear Gaussian model is not what the values of outcomes ask for."""
+    column = {name: j for j, name in enumerate(source.moments.columns)}
+    found = [name for name in outcomes if name in column and two_valued(source.moments, column[name])]
+    if found:
+        have = "has two values" if len(found) == 1 else "have two values each"
+        warn(
+            f"{quoted(found)} {have}, and a sweep, which keeps second moments only, fits the linear Gaussian model. "
+            f"Fit such an outcome by itself, BIP().fit_data(MultiEnvironmentData.from_table(table, {found[0]!r}, "
+            f"environment)), or say that it is meant, BIP(conditional={GAUSSIAN!r})."
+        )
 
 
 def _refuse_positions(prior: Prior) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from ...baselines.registry import class_names
+from ...conditionals.registry import GAUSSIAN
 from ...inference.registry import ENGINES
 from .names import write_names
 
@@ -25,6 +26,7 @@ AnyPosterior = TypeVar("AnyPosterior", bound="Posterior")
 
 _ENGINES = ENGINES.class_names
 _METHODS = class_names()
+_FIT = "fit that outcome by itself with `invariance fit`"
 _LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 
 
@@ -52,6 +54,15 @@ def _dropped(match: re.Match[str]) -> str:
     return f"--drop-environment {shlex.quote(write_names(ast.literal_eval(match['dropped'])))}"
 
 
+def _family(match: re.Match[str]) -> str:
+    return f"--family {'gaussian' if match['family'] == GAUSSIAN else match['family']}"
+
+
+def _compared(match: re.Match[str]) -> str:
+    column = ast.literal_eval(match["compared"])
+    return f"write a column of 0 and 1 into the file, 1 where {column} is {match['value']}, and name that one"
+
+
 # The first rule that fits a place wins, and what it puts there is not looked at again. A quoted name is a column's.
 _RULES: tuple[Rule, ...] = (
     # What a folder says about its results is no remedy.
@@ -61,6 +72,12 @@ _RULES: tuple[Rule, ...] = (
     (r"(?P<method>ICP|EILLS|Oracle|LassoSelection)\((?P<method_settings>[^()]+)\)", _method),
     (r"(?:prior=)?UniformPrior\(max_size=(?P<largest>\d+)\)", lambda match: f"--max-size {match['largest']}"),
     (r"inference='(?P<inference>\w+)'", lambda match: f"--inference {match['inference']}"),
+    (r"(?:BIP\()?conditional='(?P<family>\w+)'\)?", _family),
+    (rf"table\[(?P<compared>{_LITERAL})\] = table\[(?:{_LITERAL})\] == (?P<value>.*)$", _compared),
+    (r"(?<=leave )(?P<left>event|exposure)= out", lambda match: f"--{match['left']} out"),
+    (r"(?<!['\"\w])(?P<given>event|exposure)=(?= )", lambda match: f"--{match['given']}"),
+    (r"read the whole table with MultiEnvironmentData\.from_table\(.*?\), and fit that", lambda match: _FIT),
+    (r"(?<=by itself), BIP\(\)\.fit_data\(.*?\)\)", lambda match: " with `invariance fit`"),
     (r"missing='(?P<missing>\w+)'", lambda match: f"--missing {match['missing']}"),
     (rf"(?P<columns_as>exclude|categorical|numeric)=(?P<columns>\[(?:{_LITERAL}|, )+\])", _columns),
     (r"(?P<said_in>categorical|numeric)=(?=[\s,.:])", lambda match: f"--{match['said_in']}"),
@@ -96,7 +113,7 @@ def for_command_line(message: str) -> str:
 def posterior_for_command_line(posterior: AnyPosterior) -> AnyPosterior:
     from dataclasses import replace
 
-    return replace(posterior, notes=_all(posterior.notes))
+    return replace(posterior, notes=_all(posterior.notes), model_reason=for_command_line(posterior.model_reason))
 
 
 def comparison_for_command_line(comparison: Comparison) -> Comparison:

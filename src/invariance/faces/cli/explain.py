@@ -11,7 +11,7 @@ import typer
 from ..._tools.layout import wrap
 from .advice import for_command_line
 from .console import plain_speech
-from .inputs import ModelOptions, TableOptions
+from .inputs import ModelOptions, TableOptions, say_family
 from .names import read_names
 from .option_groups import with_option_groups
 from .options import (
@@ -77,6 +77,7 @@ def explain(
         outputs = checked_outputs(json, plot, source=file)
         model = settings.bip(jobs, seed)
         data = table.read(file, outcome, environment)
+        say_family(model, data)
         chosen = None if subset is None else _named(subset, data)
         diagnosis = model.fit_data(data).diagnose(chosen, "auto" if leave_out is None else leave_out)
         text = "\n\n".join([as_text(diagnosis, for_command_line), *_notes(data.losses)])

@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .console import say
 from .names import read_merges, read_names
 from .options import (
     CategoricalOption,
     DeltaOption,
     DropEnvironmentOption,
+    EventOption,
     ExcludeOption,
+    ExposureOption,
+    FamilyOption,
     FeaturesOption,
     InferenceOption,
     LevelOption,
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
 class TableOptions:
     """What of a table is used, and as what."""
 
+    event: EventOption = None
+    exposure: ExposureOption = None
     features: FeaturesOption = None
     exclude: ExcludeOption = None
     categorical: CategoricalOption = None
@@ -66,6 +72,8 @@ class TableOptions:
             "drop_environments": read_names(self.drop_environment),
             "merge_environments": read_merges(self.merge),
             "min_rows": self.min_rows,
+            "event": self.event,
+            "exposure": self.exposure,
         }
 
 
@@ -86,10 +94,22 @@ def _refuse_several(file: Path, outcome: str, environment: str) -> None:
         )
 
 
+def say_family(model: BIP, data: MultiEnvironmentData) -> None:
+    """On standard error, where the outcome asks for another model than any number would."""
+    from ...conditionals.by_outcome import family_of
+    from ...conditionals.registry import AUTO, GAUSSIAN
+
+    choice = family_of(data)
+    if model.conditional == AUTO and choice.name != GAUSSIAN:
+        name = choice.name.replace("_", " ")
+        say("note", f"outcome model: {name} ({choice.reason}); --family gaussian overrides")
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """How subsets are weighed and features selected."""
 
+    family: FamilyOption = "auto"
     max_size: MaxSizeOption = None
     prior: PriorOption = "uniform"
     inference: InferenceOption = "auto"
@@ -102,13 +122,15 @@ class ModelOptions:
     strict: StrictOption = False
 
     def bip(self, jobs: int | None, seed: int) -> BIP:
+        from ...conditionals.parsing import parse_family
         from ...estimators.bip import BIP
         from ...inference.parsing import parse_inference
         from ...priors.parsing import parse_prior
 
+        family = parse_family(self.family)
         belief, engine = parse_prior(self.prior, self.max_size), parse_inference(self.inference)
         rule, tolerance = self._rule(), self._tolerance()
-        return BIP(prior=belief, inference=engine, tolerance=tolerance, n_jobs=jobs or -1, random_state=seed, **rule)
+        return BIP(family, belief, engine, tolerance=tolerance, n_jobs=jobs or -1, random_state=seed, **rule)
 
     def _rule(self) -> dict[str, Any]:
         from ...exceptions import SettingError

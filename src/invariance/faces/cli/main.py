@@ -16,7 +16,7 @@ from ...baselines.registry import listing, remarks
 from .advice import comparison_for_command_line
 from .console import plain_speech, say, show
 from .explain import register as register_explain
-from .inputs import ModelOptions, TableOptions
+from .inputs import ModelOptions, TableOptions, say_family
 from .option_groups import with_option_groups
 from .options import (
     EnvironmentOption,
@@ -75,6 +75,11 @@ Examples:
   invariance fit table.csv --outcome yield --environment site \\
       --features rain,soil,seed --max-size 2 --prior "inclusion(0.1)" \\
       --missing drop --json posterior.json --plot inclusion.png
+  invariance fit patients.csv --outcome died --environment hospital
+  invariance fit patients.csv --outcome years --event died \\
+      --environment hospital
+  invariance fit sites.csv --outcome accidents --exposure hours \\
+      --environment site --family poisson
   invariance fit table.csv --outcome yield --environment site --strict \\
       --plot forest.png --plot-kind coefficients
 """
@@ -151,14 +156,19 @@ def fit(
 
     Prints what was decided and why, feature by feature; then the posterior over invariant subsets: how probable each
     feature and each subset is, and what that means in words.
+
+    The model of the outcome follows from its values: two of them, counts, times with --event, or any numbers. Which one
+    it is, and why, is said; --family chooses another.
     """
     with plain_speech():
         outputs = checked_outputs(json, plot, source=file, model=save_to, plot_kind=plot_kind)
         model = settings.bip(jobs, seed)
         data = table.read(file, outcome, environment)
+        say_family(model, data)
         deliver(model.fit_data(data), top, outputs)
         if outputs.model is not None:
             save(outputs.model, model.save)
+            show(f"\n{model.new_environments()}")
             show(f"\nSaved the model to {outputs.model}")
 
 
@@ -191,13 +201,14 @@ def compare(
 ) -> None:
     """Run several methods on one table and show their selections side by side.
 
-    BIP is that of `invariance fit`: --max-size, --prior, --inference, --jobs, --seed, and those from --select to
-    --strict, are its options.
+    BIP is that of `invariance fit`: --family, --max-size, --prior, --inference, --jobs, --seed, and those from --select
+    to --strict, are its options.
     """
     with plain_speech():
         outputs = checked_outputs(json, plot, source=file)
         bip = settings.bip(jobs, seed)
         data = table.read(file, outcome, environment)
+        say_family(bip, data)
 
         from ...comparison.comparison import compare as run_methods
         from ...comparison.plot import save_comparison

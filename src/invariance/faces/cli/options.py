@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ...conditionals.parsing import FAMILIES
 from ...conditionals.tolerance import Tolerance
 from ...decisions.registry import RULES
 from ...inference.registry import ENGINES
@@ -123,6 +124,26 @@ MissingOption = Annotated[Missing, typer.Option(help="Rows with missing values: 
 MaxSizeOption = Annotated[
     int | None,
     typer.Option(metavar="K", min=0, help="Most features in a subset.", show_default="what the data allow"),
+]
+EventOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COL",
+        help="Column of 0 and 1: whether the time that --outcome is ended with the event, or was censored.",
+        show_default="none",
+    ),
+]
+ExposureOption = Annotated[
+    str | None,
+    typer.Option(metavar="COL", help="Column of what --outcome counts events in: years, persons.", show_default="none"),
+]
+FamilyOption = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help=f"Model of the outcome: {', '.join(FAMILIES)}. auto: by the outcome, and it says why. With settings: "
+        '"logistic(pseudo_rows=0)".',
+    ),
 ]
 PriorOption = Annotated[
     str, typer.Option(metavar="PRIOR", help=f"{', '.join(PRIORS.forms)}; numbers for capital letters.")

@@ -45,8 +45,9 @@ def predict(
     file: FileArgument,
     out: Annotated[Path, typer.Option(metavar="CSV", help="Where to write the predictions.", show_default=False)],
     coverage: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of outcomes that intervals should hold.")
-    ] = 0.9,
+        float | None,
+        typer.Option(metavar="SHARE", help="Share of outcomes that intervals should hold.", show_default="0.9"),
+    ] = None,
     average: Annotated[
         bool, typer.Option("--average", help="Average over the subsets compatible with invariance.")
     ] = False,
@@ -56,40 +57,42 @@ def predict(
 ) -> None:
     """Predict the outcome for the rows of a table, with intervals for a new environment.
 
-    Columns are found by name. The rows are written as they are, with the columns prediction, lower and upper. Where the
-    table has the outcome too, what was missed is printed.
+    Columns are found by name. The rows are written as they are, with the columns prediction, lower and upper; of two
+    classes with prediction and the probability of one of them; of counts with an exposure with the rate and, where the
+    table has the exposure, prediction. Where the table has the outcome too, what was missed is printed.
     """
     with plain_speech():
         target = checked_outputs(None, None, out, source=file).csv
         assert target is not None
 
         from ...estimators.saved import load
+        from .predicted import Predicted
 
         saved = load(model)
         if average and saved.regressor_ is not None:
             raise SettingError("the model has a regressor of its own and no average: leave --average out.")
         saved.set_params(handle_unknown=unknown.value, predict_with="average" if average else saved.predict_with)
-        X, outcome, rows = _read(file, saved)
-        predicted, ends = saved.predict(X), saved.predict_interval(X, coverage)
+        X, rows = _read(file, saved)
+        predicted = Predicted.by(saved, X, coverage, _exposure(file, saved))
         far = int(saved.extrapolates(X).sum())
-        save(target, lambda path: _with_predictions(rows, predicted, ends).to_csv(path, index=False))
+        save(target, lambda path: _with_columns(rows, predicted.columns).to_csv(path, index=False))
         said = [
-            _what(saved, file, len(rows), coverage),
+            _what(saved, file, len(rows)) + predicted.how,
             *(["There was nothing to average: no subset is compatible with invariance."] if _none(saved) else []),
             _how_far(far),
-            *_missed(outcome, predicted, ends),
+            *predicted.missed(_known(file, saved), file.name),
         ]
         for sentence in said:
             show("\n".join(wrap(sentence, "", "", COLUMNS)))
         show(f"Saved the predictions to {target}")
 
 
-def _read(file: Path, saved: SavedModel) -> tuple[Any, Floats | None, pd.DataFrame]:
-    """The features, the outcome if it is there, and all columns as they are written."""
+def _read(file: Path, saved: SavedModel) -> tuple[Any, pd.DataFrame]:
+    """The features, and all columns as they are written."""
     import pandas as pd
 
-    from ...data.checks import quoted, warn, with_counts
-    from ...data.columns import as_frame, frame_values, series_values
+    from ...data.checks import quoted, with_counts
+    from ...data.columns import as_frame, frame_values
     from ...data.reading import column_names, read_columns
 
     names = column_names(file)
@@ -108,31 +111,43 @@ def _read(file: Path, saved: SavedModel) -> tuple[Any, Floats | None, pd.DataFra
         if gaps:
             raise DataError(f"{file.name} has missing values in {gaps}. Replace them, or leave those rows out.")
         X = pd.DataFrame(values, columns=list(needed)) if hasattr(saved, "feature_names_in_") else values
-    outcome = None
-    if saved.outcome_name_ in names:
-        read = as_frame(read_columns(file, [saved.outcome_name_]))
-        try:
-            outcome = series_values(read[saved.outcome_name_], saved.outcome_name_, "outcome")
-        except DataError:
-            warn(f"{saved.outcome_name_!r} of {file.name} holds words: what the predictions miss is not told.")
-    return X, outcome, rows
+    return X, rows
 
 
-def _with_predictions(rows: pd.DataFrame, predicted: Floats, ends: Floats) -> pd.DataFrame:
+def _exposure(file: Path, saved: SavedModel) -> Floats | None:
+    """(n,) where the model has one and the table too"""
+    from ...data.columns import as_frame, series_values
+    from ...data.reading import column_names, read_columns
+
+    name = saved.outcome_.exposure
+    if name is None or name not in column_names(file):
+        return None
+    return series_values(as_frame(read_columns(file, [name]))[name], name)
+
+
+def _known(file: Path, saved: SavedModel) -> list[Any]:
+    """The outcomes of the rows, none where the table lacks them."""
+    from ...data.columns import as_frame
+    from ...data.reading import column_names, read_columns
+
+    name = saved.outcome_name_
+    return as_frame(read_columns(file, [name]))[name].to_list() if name in column_names(file) else []
+
+
+def _with_columns(rows: pd.DataFrame, new: dict[str, Any]) -> pd.DataFrame:
     from ...data.columns import free_name
 
-    new = {"prediction": predicted, "lower": ends[:, 0], "upper": ends[:, 1]}
     return rows.assign(**{free_name(name, list(rows.columns)): values for name, values in new.items()})
 
 
-def _what(saved: SavedModel, file: Path, n_rows: int, coverage: float) -> str:
+def _what(saved: SavedModel, file: Path, n_rows: int) -> str:
     by = (
         "an average of compatible subsets"
         if saved.predict_with == "average" and not _none(saved)
         else format_subset(saved.selected_features_)
     )
     counted = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
-    return f"Predicted {saved.outcome_name_} for {counted} of {file.name} by {by}, with {coverage:.3g} intervals."
+    return f"Predicted {saved.outcome_name_} for {counted} of {file.name} by {by}"
 
 
 def _none(saved: SavedModel) -> bool:
@@ -144,18 +159,3 @@ def _how_far(far: int) -> str:
     if not far:
         return "No row lies far outside the rows that were fitted."
     return f"{'1 row lies' if far == 1 else f'{far:,} rows lie'} far outside the rows that were fitted."
-
-
-def _missed(outcome: Floats | None, predicted: Floats, ends: Floats) -> list[str]:
-    """One sentence about the rows whose outcome is known, if there are any."""
-    import numpy as np
-
-    if outcome is None or np.isnan(outcome).all():
-        return []
-    known = ~np.isnan(outcome)
-    missed = outcome[known] - predicted[known]
-    inside = (outcome[known] >= ends[known, 0]) & (outcome[known] <= ends[known, 1])
-    return [
-        f"The outcome is known in {known.sum():,} of them: root mean squared error "
-        f"{np.sqrt(np.mean(missed**2)):.4g}, {np.mean(inside):.3g} inside their intervals."
-    ]

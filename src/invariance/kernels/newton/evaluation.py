@@ -3,27 +3,14 @@
 import numpy as np
 from numba import njit
 
+from .columns import REORDERED, add_hessian, add_predictor, add_score, unsigned
 from .exponential import exponential
 from .negative_binomial import add_dispersion, negative_binomial_terms
-from .rows import BLOCK, LOGISTIC, NEGATIVE_BINOMIAL, POISSON
-
-_REORDERED = {"reassoc", "contract", "nsz"}
-
-# Indices that might be negative would have to be looked at one by one.
-unsigned = np.uint64
+from .piecewise import evaluate_piecewise
+from .rows import BLOCK, LOGISTIC, NEGATIVE_BINOMIAL, PIECEWISE_EXPONENTIAL, POISSON
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDERED)
-def add_predictor(columns, members, k, theta, first, n, eta):
-    """eta[:n] += Σ_a theta[a]·columns[members[a], first : first + n] over the first k members"""
-    first, n = unsigned(first), unsigned(n)
-    for a in range(k):
-        c, slope = members[a], theta[a]
-        for i in range(n):
-            eta[i] += slope * columns[c, first + i]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDERED)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
 def logistic_terms(outcome, weight, first, n, eta, residual, curvature):
     """Log-likelihood of rows with log odds eta (n,), its derivative and minus its second derivative by eta."""
     total = 0.0
@@ -44,7 +31,7 @@ def logistic_terms(outcome, weight, first, n, eta, residual, curvature):
     return total - weight[first] * np.log(product)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDERED)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
 def poisson_terms(outcome, weight, first, n, eta, residual, curvature):
     """As `logistic_terms`, for counts with mean weight·e**eta, up to a constant."""
     total = 0.0
@@ -55,51 +42,6 @@ def poisson_terms(outcome, weight, first, n, eta, residual, curvature):
         residual[i] = outcome[first + i] - mean
         curvature[i] = mean
     return total
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDERED)
-def add_score(columns, members, k, first, n, residual, score):
-    """score += X'residual over n rows, X the first k members."""
-    first, n = unsigned(first), unsigned(n)
-    for a in range(k):
-        c, total = members[a], 0.0
-        for i in range(n):
-            total += columns[c, first + i] * residual[i]
-        score[a] += total
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDERED)
-def add_hessian(columns, members, k, first, n, curvature, scaled, hessian):
-    """hessian += X'·curvature·X over n rows, in its lower triangle.
-
-    Four columns at a time, so that what is loaded of one row serves several sums.
-    """
-    first, n = unsigned(first), unsigned(n)
-    for a in range(k):
-        c = members[a]
-        for i in range(n):
-            scaled[i] = curvature[i] * columns[c, first + i]
-        b = 0
-        while b + 3 <= a:
-            c0, c1, c2, c3 = members[b], members[b + 1], members[b + 2], members[b + 3]
-            t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
-            for i in range(n):
-                value = scaled[i]
-                t0 += value * columns[c0, first + i]
-                t1 += value * columns[c1, first + i]
-                t2 += value * columns[c2, first + i]
-                t3 += value * columns[c3, first + i]
-            hessian[a, b] += t0
-            hessian[a, b + 1] += t1
-            hessian[a, b + 2] += t2
-            hessian[a, b + 3] += t3
-            b += 4
-        while b <= a:
-            c0, t0 = members[b], 0.0
-            for i in range(n):
-                t0 += scaled[i] * columns[c0, first + i]
-            hessian[a, b] += t0
-            b += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -115,6 +57,8 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
         for a in range(n_parameters):
             for b in range(a + 1):
                 work.hessian[a, b] = 0.0
+    if rows.family == PIECEWISE_EXPONENTIAL:
+        return evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work)
     columns, outcome, weight, eta = rows.columns, rows.outcome, rows.weight, work.eta
     total, slope, bend = 0.0, 0.0, 0.0
     for e in range(first_environment, stop_environment):

@@ -4,9 +4,10 @@ import numpy as np
 from numba import njit
 
 from .evaluation import evaluate
+from .rows import PIECEWISE_EXPONENTIAL
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
-_DEPENDENT = 1e-10
+DEPENDENT = 1e-10
 # The likelihood need not be concave in parameters without a column: this share of a second derivative is always left.
 _CONCAVE = 1e-3
 _MOST_STEPS = 200
@@ -30,7 +31,7 @@ def invert(hessian, k, n, inverse):
         pivot = inverse[j, j]
         if j >= k:
             pivot = max(abs(pivot), _CONCAVE * abs(hessian[j, j]))
-        if not pivot > _DEPENDENT * hessian[j, j]:
+        if not pivot > DEPENDENT * hessian[j, j]:
             for a in range(n):
                 inverse[a, j] = 0.0
                 inverse[j, a] = 0.0
@@ -103,7 +104,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
         if fresh:
             rank = invert(work.hessian, k, n, inverse)
         promise = newton_step(inverse, work.score, n, step)
-        if not promise > tolerance:
+        if not promise > tolerance and (fresh or promise >= 0.0):
             if promise > 0.0:
                 now += promise
                 _move(theta, theta, 1.0, step, k, n, limit)
@@ -171,6 +172,9 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     pooled, ranks[pool] = maximise(
         rows, 0, pool, members, k, thetas[pool], n, inverses[pool], inherited, tolerance, work
     )
+    if rows.family == PIECEWISE_EXPONENTIAL:
+        # The local fits go by the hazards that the pooled one ends with.
+        pooled = evaluate(rows, 0, pool, members, k, thetas[pool], n, False, work)
     for e in range(pool):
         work.reached[e] = work.by_environment[e]
     local = 0.0

@@ -10,12 +10,36 @@ from .negative_binomial import NO_COUNTS, Counts
 LOGISTIC, POISSON, NEGATIVE_BINOMIAL, PIECEWISE_EXPONENTIAL = range(4)
 
 
+class Intervals(NamedTuple):
+    """Of time, J of them. starts (E, J + 1): rows of environment e that end in interval j are starts[e, j]:starts[e, j
+    + 1]; events (E, J): with those of the pseudo-data."""
+
+    starts: Integers
+    events: Floats
+
+
+class Spans(NamedTuple):
+    """How time is divided. steps: S of them, in each of which the pooled hazard is constant; widths (E, S): their
+    lengths, as often as the rows of the environment count; intervals: J of them, in each of which an environment's own
+    hazard is the pooled one times a constant; firsts (J + 1,): steps of interval j are firsts[j]:firsts[j + 1]."""
+
+    steps: Intervals
+    widths: Floats
+    intervals: Intervals
+    firsts: Integers
+
+
+_NONE = Intervals(np.zeros((0, 1), np.int64), np.zeros((0, 0)))
+NO_SPANS = Spans(_NONE, np.zeros((0, 0)), _NONE, np.zeros(1, np.int64))
+
+
 class Rows(NamedTuple):
     """N rows, those of an environment one after the other, with what each environment owns of pseudo-data.
 
     columns (q, N): centred and scaled; where the model has an intercept, column 0 is 1. starts (E + 1,): environment e
     is rows starts[e]:starts[e + 1]. outcome (N,): Σ of the outcome of a row and its pseudo-data; weight (N,): how much
-    the row counts, times its exposure. counts: of a negative binomial, whose weights are without exposure.
+    the row counts, times its exposure: for times to an event, how long it is watched in the step where it ends; for a
+    negative binomial without exposure, which is in counts.
     """
 
     family: int
@@ -24,12 +48,31 @@ class Rows(NamedTuple):
     outcome: Floats
     weight: Floats
     counts: Counts = NO_COUNTS
+    spans: Spans = NO_SPANS
+
+
+class Baseline(NamedTuple):
+    """What evaluations of hazards write on, of S steps or of J intervals, the first J then. at_risk (E, S): Σ of time ·
+    relative risk; log_hazard, hazard (S,): the latter of the rows with the largest relative risk; sums (S, K): of time
+    · relative risk · columns.
+
+    The last evaluation of all environments leaves what the fits of each go by: clock (N,): its cumulative hazard from
+    where the last interval of a row begins; lengths (E, J): of the intervals on this clock; shape (E,): Σ of the log
+    hazards at events."""
+
+    at_risk: Floats
+    log_hazard: Floats
+    hazard: Floats
+    sums: Floats
+    clock: Floats
+    lengths: Floats
+    shape: Floats
 
 
 class Work(NamedTuple):
-    """What an evaluation and a maximisation write on. eta, curvature, scaled: of a block of rows; score (K,), hessian
-    (K, K), step, origin (K,); by_environment (E,): log-likelihoods of the environments at the last evaluation; reached
-    (E,): those of the pooled fit."""
+    """What an evaluation and a maximisation write on. eta, residual, curvature, scaled: of a block of rows, or of all
+    where there are intervals; score (K,), hessian (K, K), step, origin (K,); by_environment (E,): log-likelihoods of
+    the environments at the last evaluation; reached (E,): those of the pooled fit."""
 
     eta: Floats
     residual: Floats
@@ -41,6 +84,7 @@ class Work(NamedTuple):
     origin: Floats
     by_environment: Floats
     reached: Floats
+    baseline: Baseline
 
 
 BLOCK = 512
@@ -49,6 +93,17 @@ BLOCK = 512
 def work_for(rows: Rows, most_parameters: int) -> Work:
     """Of fits with at most so many parameters."""
     k = max(most_parameters, 1)
-    block, vector = [np.empty(BLOCK) for _ in range(4)], [np.empty(k) for _ in range(3)]
-    own = [np.empty(len(rows.starts) - 1) for _ in range(2)]
-    return Work(*block, vector[0], np.empty((k, k)), *vector[1:], *own)
+    n_environments, n_rows = len(rows.starts) - 1, len(rows.outcome)
+    n_steps, n_intervals = rows.spans.widths.shape[1], rows.spans.firsts.size - 1
+    length = n_rows if n_steps else BLOCK
+    block, vector = [np.empty(max(length, BLOCK)) for _ in range(4)], [np.empty(k) for _ in range(3)]
+    own = [np.empty(n_environments) for _ in range(3)]
+    baseline = Baseline(
+        np.empty((n_environments, n_steps)),
+        *(np.empty(n_steps) for _ in range(2)),
+        np.empty((n_steps, k)),
+        np.empty(n_rows if n_steps else 0),
+        np.empty((n_environments, n_intervals)),
+        own[2],
+    )
+    return Work(*block, vector[0], np.empty((k, k)), *vector[1:], *own[:2], baseline)

@@ -1,0 +1,123 @@
+"""The conditional that the outcome itself asks for: a model by what is fitted, and the reason for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import SettingError
+from ..moments.moments import Moments
+from .base import BoundConditional, Conditional
+from .predicts import Predicts, predicts_of
+from .registry import AUTO, CONDITIONALS, GAUSSIAN
+
+# {kind of outcome: the name of the conditional that is fitted to it}
+FAMILIES = {
+    "time": "piecewise_exponential",
+    "classes": "logistic",
+    "count": "negative_binomial",
+    "number": GAUSSIAN,
+}
+# Second moments are as of two values where they leave this share of what such values have at most.
+_ROUNDING = 1e-9
+
+
+class Choice(NamedTuple):
+    """name: of a member of CONDITIONALS; reason: a clause that begins with the name of the outcome"""
+
+    name: str
+    reason: str
+
+    @property
+    def in_words(self) -> str:
+        """The reason and, where the choice is not the one for any number, how that is asked for."""
+        return self.reason if self.name == GAUSSIAN else f"{self.reason}; conditional={GAUSSIAN!r} overrides"
+
+
+@dataclass(frozen=True)
+class ByOutcome:
+    """The conditional by what the outcome is.
+
+    A time, where a column of events is named, gets PiecewiseExponential(); two values Logistic(); a count, as
+    `invariance.data.outcome_kinds` tells it, or whatever has an exposure, NegativeBinomial(); any other number, and
+    second moments without rows, LinearGaussian().
+    """
+
+    def chosen(self, data: MultiEnvironmentData | Moments) -> Chosen:
+        """The choice for these data, which is kept when rows are left out of them."""
+        choice = family_of(data)
+        return Chosen(CONDITIONALS[choice.name](), choice.in_words)
+
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
+        return self.chosen(data).bind(data, n_jobs)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A conditional, and why it was chosen."""
+
+    conditional: Conditional
+    reason: str
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        return taken_by(self.conditional)
+
+    @property
+    def predicts(self) -> Predicts:
+        return predicts_of(self.conditional)
+
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
+        model = self.conditional.bind(data, n_jobs)
+        model.reason = self.reason
+        return model
+
+
+def family_of(data: MultiEnvironmentData | Moments) -> Choice:
+    """What is fitted to these data unless somebody asks for something else."""
+    if isinstance(data, Moments):
+        two = two_valued(data, data.outcome)
+        are = f"has two values, {two[0]:g} and {two[1]:g}, but" if two else "is known by"
+        alone = "second moments alone are known, which fit this model only" if two else "second moments alone"
+        return Choice(GAUSSIAN, f"{data.outcome_name} {are} {alone}")
+    kind, reason = data.outcome_kind
+    return Choice(FAMILIES[kind], reason)
+
+
+def settled(conditional: Conditional, data: MultiEnvironmentData | Moments) -> Conditional:
+    """The conditional that is fitted to the data, and to any part of them."""
+    return conditional.chosen(data) if isinstance(conditional, ByOutcome) else conditional
+
+
+def as_fitted(conditional: Conditional, data: MultiEnvironmentData) -> MultiEnvironmentData:
+    """The data as a settled conditional predicts them: two values are 0 and 1, whose mean is a probability."""
+    return data.with_classes() if predicts_of(conditional) is Predicts.probability else data
+
+
+def taken_by(conditional: Any) -> tuple[str, ...]:
+    """What a conditional uses of that which comes with an outcome: "event", "exposure"."""
+    return tuple(getattr(conditional, "takes", ()))
+
+
+def refuse_unused(conditional: Conditional, data: MultiEnvironmentData | Moments) -> None:
+    """Raise where something comes with the outcome that the conditional does not know of."""
+    unused = [] if isinstance(data, Moments) else [role for role in data.beside if role not in taken_by(conditional)]
+    for role in unused:
+        raise SettingError(
+            f"{type(conditional).__name__} does not know of the {role} {getattr(data, f'{role}_name')!r}: use "
+            f"conditional={AUTO!r}, or leave {role}= out."
+        )
+
+
+def two_valued(moments: Moments, column: int) -> tuple[float, float] | None:
+    """The two values of a column, where second moments show that it has no others: between the lowest and the highest
+    nothing varies as much as values at these ends."""
+    low, high = float(moments.minimum[:, column].min()), float(moments.maximum[:, column].max())
+    if not moments.scatter.size or low == high:
+        return None
+    mean = float(moments.pooled_mean[column])
+    most = moments.n_rows * (mean - low) * (high - mean)
+    return (low, high) if np.isclose(moments.scatter[-1, column, column], most, rtol=_ROUNDING) else None

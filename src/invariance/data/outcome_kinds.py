@@ -1,0 +1,51 @@
+"""What an outcome is, by its values: a time to event, one of two classes, a count, or any number."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from .._tools.arrays import Floats
+from .outcomes import Classes, in_words, two_values
+
+# Each value of a count is shared by so many rows or more, on average.
+ROWS_PER_VALUE = 2
+
+
+class OutcomeKind(NamedTuple):
+    """kind, and why: a clause that begins with the name of the outcome"""
+
+    kind: Literal["time", "classes", "count", "number"]
+    reason: str
+
+
+def outcome_kind(
+    y: Floats, name: str, event: str | None = None, exposure: str | None = None, classes: Classes | None = None
+) -> OutcomeKind:
+    """Of the values (N,) of an outcome; event, exposure: names of the columns that come with it.
+
+    Two values are classes. A count is: whole numbers, none below 0, at least one 0, at least three different values,
+    each of them in two rows or more on average, and a mean in the lower half of the range. Ages, years and marks from 1
+    to 10 have no 0; a score from 0 to 10 is a count only where low values prevail. With an exposure, whole numbers are
+    a count whatever they look like.
+    """
+    if event is not None:
+        return OutcomeKind("time", f"{name} is a time, and {event} says which end with the event")
+    if exposure is not None:
+        return OutcomeKind("count", f"{name} is a count, and {exposure} its exposure")
+    two = classes or two_values(y)
+    if two is not None:
+        return OutcomeKind("classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}")
+    low, high = float(y.min()), float(y.max())
+    if low < 0.0 or (y != np.rint(y)).any():
+        return OutcomeKind("number", f"{name} takes values that are no counts")
+    if low > 0.0:
+        return OutcomeKind("number", f"{name} is whole numbers without a 0, from {low:g} to {high:g}")
+    if len(np.unique(y)) * ROWS_PER_VALUE > len(y):
+        return OutcomeKind("number", f"{name} is whole numbers of which few are equal")
+    if y.mean() >= 0.5 * high:
+        return OutcomeKind("number", f"{name} is whole numbers up to {high:g}, most of them not small")
+    return OutcomeKind(
+        "count", f"{name} is whole numbers from 0 to {high:g}, many of them equal and most of them small"
+    )

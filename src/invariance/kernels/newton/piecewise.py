@@ -1,0 +1,203 @@
+"""Times to an event with a hazard that is constant within steps of time: hazards are maximised out.
+
+ℓ = Σ_i y_i η_i + Σ_j d_j (log(d_j / A_j) − 1), A_j = Σ_i Δ_ij e**η_i, Δ_ij the time that row i is watched in step j. All
+environments together have a hazard for each step. An environment's own is theirs times a factor for each interval, which
+is some steps: the same likelihood, with the pooled cumulative hazard in the place of time. Rows of an environment are
+sorted by the step where they end, so that those at risk in a step are its own and all that follow.
+"""
+
+import numpy as np
+from numba import njit
+
+from .columns import REORDERED, add_hessian, add_predictor, add_score, unsigned
+from .exponential import exponential
+from .rows import BLOCK
+
+# A column of which less than this share is left when its means over the rows at risk are taken out is constant.
+_CONSTANT = 1e-10
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+def _largest(values, first, stop):
+    highest = values[first]
+    for i in range(unsigned(first), unsigned(stop)):
+        highest = max(highest, values[i])
+    return highest
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+def _relative_risks(outcome, first, stop, highest, eta):
+    """eta of these rows becomes e**(eta − highest); returns Σ outcome·eta."""
+    total = 0.0
+    for i in range(unsigned(first), unsigned(stop)):
+        total += outcome[i] * eta[i]
+        eta[i] = exponential(eta[i] - highest)
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+def _sums(risk, weight, first, stop):
+    """Σ of risk, and of weight·risk, over these rows"""
+    whole, last = 0.0, 0.0
+    for i in range(unsigned(first), unsigned(stop)):
+        whole += risk[i]
+        last += weight[i] * risk[i]
+    return whole, last
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+def _column_sums(column, risk, weight, first, stop):
+    """As `_sums`, with each row times its value in a column"""
+    whole, last = 0.0, 0.0
+    for i in range(unsigned(first), unsigned(stop)):
+        value = column[i] * risk[i]
+        whole += value
+        last += weight[i] * value
+    return whole, last
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+def _expected(outcome, risk, weight, first, stop, hazard, before, residual, curvature):
+    """Events that are expected of the rows that end in an interval of this hazard, with `before` what has accumulated
+    until it begins, and what is left of their outcome."""
+    for i in range(unsigned(first), unsigned(stop)):
+        mean = risk[i] * (before + weight[i] * hazard)
+        curvature[i] = mean
+        residual[i] = outcome[i] - mean
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+def _elapsed(weight, first, stop, hazard, before, clock):
+    """The cumulative hazard that rows have reached, from what it was `before` the step where they end."""
+    for i in range(unsigned(first), unsigned(stop)):
+        clock[i] = before + weight[i] * hazard
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_column_sums(columns, members, k, risk, weight, starts, widths, sums):
+    """sums (J, k) += Σ_i Δ_ij·risk_i·x_i over the rows of an environment"""
+    for a in range(k):
+        column, later = columns[members[a]], 0.0
+        for j in range(starts.size - 2, -1, -1):
+            whole, last = _column_sums(column, risk, weight, starts[j], starts[j + 1])
+            sums[j, a] += last + widths[j] * later
+            later += whole
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _set_hazards(events, first_environment, stop_environment, highest, baseline):
+    """The likeliest hazards of these environments together."""
+    for j in range(events.shape[1]):
+        d, total = 0.0, 0.0
+        for e in range(first_environment, stop_environment):
+            d += events[e, j]
+            total += baseline.at_risk[e, j]
+        baseline.hazard[j] = d / total if d > 0.0 else 0.0
+        baseline.log_hazard[j] = np.log(baseline.hazard[j]) - highest if d > 0.0 else -np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _subtract_means(events, first_environment, stop_environment, baseline, k, hessian):
+    """hessian −= Σ_j d_j m_j m_j', m_j the mean of the columns over those at risk; 0 on the diagonal where a column does
+    not vary among them."""
+    sums = baseline.sums
+    for a in range(k):
+        whole = hessian[a, a]
+        for j in range(events.shape[1]):
+            d = 0.0
+            for e in range(first_environment, stop_environment):
+                d += events[e, j]
+            if d > 0.0:
+                factor = baseline.hazard[j] * baseline.hazard[j] / d * sums[j, a]
+                for b in range(a + 1):
+                    hessian[a, b] -= factor * sums[j, b]
+        if hessian[a, a] < _CONSTANT * whole:
+            hessian[a, a] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _evaluate_on(
+    intervals, widths, weight, rows, first_environment, stop_environment, members, k, theta, curved, work
+):
+    """As `evaluate`, which has set what is summed up to 0, with a hazard for each of the intervals. widths (E, J);
+    weight (N,): of the interval where a row ends. by_environment: each under the hazards of all of these."""
+    columns, outcome, baseline, risk = rows.columns, rows.outcome, work.baseline, work.eta
+    starts, events, n_intervals = intervals.starts, intervals.events, widths.shape[1]
+    first_row, last_row = rows.starts[first_environment], rows.starts[stop_environment]
+    for first in range(first_row, last_row, BLOCK):
+        n, eta = min(first + BLOCK, last_row) - first, work.eta[first:]
+        for i in range(n):
+            eta[i] = 0.0
+        add_predictor(columns, members, k, theta, first, n, eta)
+    highest = _largest(work.eta, first_row, last_row)
+    for e in range(first_environment, stop_environment):
+        work.by_environment[e] = _relative_risks(outcome, rows.starts[e], rows.starts[e + 1], highest, risk)
+        later = 0.0
+        for j in range(n_intervals - 1, -1, -1):
+            whole, last = _sums(risk, weight, starts[e, j], starts[e, j + 1])
+            baseline.at_risk[e, j] = last + widths[e, j] * later
+            later += whole
+    _set_hazards(events, first_environment, stop_environment, highest, baseline)
+    if curved:
+        baseline.sums[:n_intervals, :k] = 0.0
+    total = 0.0
+    for e in range(first_environment, stop_environment):
+        before = 0.0
+        for j in range(n_intervals):
+            hazard = baseline.hazard[j]
+            work.by_environment[e] -= baseline.at_risk[e, j] * hazard
+            if events[e, j] > 0.0:
+                work.by_environment[e] += events[e, j] * baseline.log_hazard[j]
+            own = starts[e, j], starts[e, j + 1]
+            _expected(outcome, risk, weight, own[0], own[1], hazard, before, work.residual, work.curvature)
+            before += widths[e, j] * hazard
+        total += work.by_environment[e]
+        if curved:
+            _add_column_sums(columns, members, k, risk, weight, starts[e], widths[e], baseline.sums)
+        for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
+            n = min(first + BLOCK, rows.starts[e + 1]) - first
+            add_score(columns, members, k, first, n, work.residual[first:], work.score)
+            if curved:
+                add_hessian(columns, members, k, first, n, work.curvature[first:], work.scaled, work.hessian)
+    if curved:
+        _subtract_means(events, first_environment, stop_environment, baseline, k, work.hessian)
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _set_clock(rows, baseline):
+    """What the fits of each environment go by, from the hazards of steps; their unit does not matter."""
+    steps, firsts = rows.spans.steps, rows.spans.firsts
+    for e in range(rows.starts.size - 1):
+        baseline.shape[e] = 0.0
+        for j in range(firsts.size - 1):
+            before = 0.0
+            for s in range(firsts[j], firsts[j + 1]):
+                hazard = baseline.hazard[s]
+                if steps.events[e, s] > 0.0:
+                    baseline.shape[e] += steps.events[e, s] * np.log(hazard)
+                _elapsed(rows.weight, steps.starts[e, s], steps.starts[e, s + 1], hazard, before, baseline.clock)
+                before += rows.spans.widths[e, s] * hazard
+            baseline.lengths[e, j] = before
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work):
+    """As `evaluate`, which has set what is summed up to 0. All environments leave their hazards as a clock to the fits
+    of each."""
+    spans, baseline = rows.spans, work.baseline
+    chosen = first_environment, stop_environment
+    if stop_environment - first_environment == rows.starts.size - 1:
+        total = _evaluate_on(
+            spans.steps, spans.widths, rows.weight, rows, chosen[0], chosen[1], members, k, theta, curved, work
+        )
+        _set_clock(rows, baseline)
+        return total
+    _evaluate_on(
+        spans.intervals, baseline.lengths, baseline.clock, rows, chosen[0], chosen[1], members, k, theta, curved, work
+    )
+    total = 0.0
+    for e in range(first_environment, stop_environment):
+        work.by_environment[e] += baseline.shape[e]
+        total += work.by_environment[e]
+    return total
