@@ -138,6 +138,19 @@ def test_dispersion_is_held_where_the_likelihood_would_have_it_pass_a_limit() ->
         assert sign * evaluated(model, at, e)[1].score[-1] > 0.0
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.4, 3e3])
+def test_values_far_away_are_finite_and_low(alpha: float) -> None:
+    """Where means are beyond all floats, no gain is found."""
+    model = NegativeBinomial().bind(counted())
+    largest = model.scores(np.array([[True, False, True, False]])).pooled[0]
+    theta = theta_at(model, alpha)
+    for slope in (-1e5, -300.0, 300.0, 1e5):
+        theta[1] = slope
+        value, work = evaluated(model, theta)
+        assert np.isfinite([value, *work.score]).all()
+        assert value < largest - 100.0
+
+
 def test_inverse_is_positive_definite_where_the_likelihood_is_not_concave() -> None:
     rng = np.random.default_rng(0)
     part = rng.normal(size=(20, 3))
