@@ -23,6 +23,7 @@ from .hazards import (
     shares_close_at_ends,
     within_intervals,
 )
+from .predicts import Predicts
 from .regression import Regression, RegressionFit, RegressionModel
 from .rows_of_environments import environment_starts
 
@@ -35,10 +36,12 @@ class PiecewiseExponential(Regression):
     """Time to an event with hazard baseline(time) · exp(coefficients · columns of z), by maximum likelihood; rows may be
     censored on the right. What must be the same in all environments is the baseline too.
 
-    intervals : of time, in each of which the baseline is constant, about as many pooled events in each; "auto": as many
-        as give five events to each in the environment with the fewest, from 1 to 8
+    intervals : of time, with about as many pooled events in each; in each an environment has its own factor of the
+        baseline. "auto": as many as give five events to each in the environment with the fewest, from 1 to 8
+    steps : the pooled baseline is constant within this many steps and within intervals, and gives all environments the
+        shape that it has within intervals; 1: it is constant there. Steps are narrow at the first and the last events
     pseudo_rows : how many rows the pseudo-data of each environment weigh, in which events occur at the pooled rate of
-        each interval; 0: none. They keep fits finite where an environment has no events
+        each step; 0: none. They keep fits finite where an environment has no events
 
     The outcome is the time, above 0, and `event` of the data says which times ended with the event. All rows are
     watched from time 0 on. Predicted is the expected time, for which the hazard of the last interval goes on.
@@ -51,13 +54,16 @@ class PiecewiseExponential(Regression):
     name: ClassVar[str] = "piecewise exponential"
     intercept: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ("event",)
+    predicts: ClassVar[Predicts] = Predicts.time
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = self.intervals
-        whole = isinstance(given, Integral) and not isinstance(given, bool) and given >= 1
-        if given != "auto" and not whole:
-            raise SettingError(f"intervals={given!r} is no number of intervals: use 'auto', or a whole number from 1 on.")
+        if self.intervals != "auto" and not _is_whole(self.intervals):
+            raise SettingError(
+                f"intervals={self.intervals!r} is no number of intervals: use 'auto', or a whole number from 1 on."
+            )
+        if not _is_whole(self.steps):
+            raise SettingError(f"steps={self.steps!r} is no number of steps: use a whole number from 1 on.")
 
     def check(self, data: MultiEnvironmentData) -> None:
         if data.event is None:
@@ -125,7 +131,7 @@ class PiecewiseExponential(Regression):
             first,
             (data.event + own * times)[order],
             ((1.0 + own) * (times - np.concatenate([[0.0], ends])[step]))[order],
-            Spans(
+            spans=Spans(
                 Intervals(starts, events),
                 np.multiply.outer(1.0 + extra, np.append(np.diff(ends, prepend=0.0), 0.0)),
                 Intervals(
@@ -167,7 +173,7 @@ class PiecewiseExponentialFit(RegressionFit):
     def survival(self, X: Floats, times: Floats) -> Floats:
         """(n, len(times)) the probability that nothing has happened by each time to rows X (n, k), by the pooled fit;
         beyond the last cut the last hazard goes on."""
-        return survival(self.baseline, self.risk(X), times)
+        return self.baseline.survival(self.risk(X)[:, None], times)
 
     def mean(self, predictor: Floats) -> Floats:
         """(n,) expected time to the event; the last hazard goes on, also where nobody was watched as long."""
@@ -204,13 +210,6 @@ class PiecewiseExponentialModel(RegressionModel):
         )
 
 
-def survival(baseline: PiecewiseHazard, risk: Floats, times: Floats) -> Floats:
-    """(n, len(times)) of rows with risk (n,) times the baseline"""
-    with np.errstate(over="ignore", invalid="ignore"):
-        exponent = np.multiply.outer(risk, baseline.cumulative(np.asarray(times, dtype=float)))
-    return np.exp(-np.where(np.isnan(exponent), 0.0, exponent))
-
-
 def events_by_environment(data: MultiEnvironmentData) -> Integers:
     """(E,)"""
     return np.bincount(data.environment_index, data.event, data.n_environments).astype(np.int64)
@@ -219,3 +218,7 @@ def events_by_environment(data: MultiEnvironmentData) -> Integers:
 def _event_times(data: MultiEnvironmentData) -> Floats:
     assert data.event is not None
     return data.y[data.event > 0.0]
+
+
+def _is_whole(given: object) -> bool:
+    return isinstance(given, Integral) and not isinstance(given, bool) and given >= 1
