@@ -24,7 +24,7 @@ from .hazards import (
     within_intervals,
 )
 from .predicts import Predicts
-from .regression import Regression, RegressionFit, RegressionModel
+from .regression import READ, Regression, RegressionFit, RegressionModel
 from .rows_of_environments import environment_starts
 
 _MOST_INTERVALS = 8
@@ -33,8 +33,8 @@ _EVENTS_PER_INTERVAL = 5
 
 @dataclass(frozen=True)
 class PiecewiseExponential(Regression):
-    """Time to an event with hazard baseline(time) · exp(coefficients · columns of z), by maximum likelihood; rows may be
-    censored on the right. What must be the same in all environments is the baseline too.
+    """Time to an event with hazard baseline(time) · exp(coefficients · columns of z), by maximum likelihood; rows may
+    be censored on the right. What must be the same in all environments is the baseline too.
 
     intervals : of time, with about as many pooled events in each; in each an environment has its own factor of the
         baseline. "auto": as many as give five events to each in the environment with the fewest, from 1 to 8
@@ -83,12 +83,12 @@ class PiecewiseExponential(Regression):
             return
         if not self.pseudo_rows:
             raise DataError(
-                f"no event occurs in environment {quoted(without)}, so that its hazards cannot be fitted: use "
-                "pseudo_rows=1, or leave it out."
+                f"no event occurs in environment {quoted(without)}, where no hazard can be fitted: use pseudo_rows=1, "
+                "or leave out what has no events."
             )
         warn(
-            f"no event occurs in environment {quoted(without)}: it says how long nothing happened, and hardly which "
-            "features matter. The baseline has one interval unless intervals= says otherwise.",
+            f"no event occurs in environment {quoted(without)}, which says how long nothing happened, and hardly which "
+            "features matter.",
             DataWarning,
         )
 
@@ -134,9 +134,7 @@ class PiecewiseExponential(Regression):
             spans=Spans(
                 Intervals(starts, events),
                 np.multiply.outer(1.0 + extra, np.append(np.diff(ends, prepend=0.0), 0.0)),
-                Intervals(
-                    np.ascontiguousarray(starts[:, firsts]), np.add.reduceat(events, firsts[:-1], axis=1)
-                ),
+                Intervals(np.ascontiguousarray(starts[:, firsts]), np.add.reduceat(events, firsts[:-1], axis=1)),
                 firsts,
             ),
         )
@@ -191,7 +189,7 @@ class PiecewiseExponentialModel(RegressionModel):
         mask = as_mask(subset, self.feature_names)
         members = np.flatnonzero(self.features.expand(mask))
         problem, rates, k = self.problem, self.specification.rates(self.data), len(members)
-        work, *thetas = work_for(problem, k), *self.scores(mask[None]).thetas[0]
+        work, *thetas = work_for(problem, k), *self.scores(mask[None], READ).thetas[0]
 
         def hazards(first: int, stop: int, theta: Floats) -> Floats:
             evaluate(problem, first, stop, members, k, theta, k, False, work)

@@ -26,11 +26,11 @@ from .bip import BIP
 
 
 class BIPSurvival(BIP):
-    """Bayesian invariant prediction of times to an event, some of them censored on the right: the posterior over subsets
-    of features with which the hazard is the same in every environment.
+    """Bayesian invariant prediction of times to an event, some of them censored on the right: the posterior over
+    subsets of features with which the hazard is the same in every environment.
 
-    fit(X, y, environments, event): y has the times, above 0, and `event` is 1 where one ended with the event, 0 where it
-    was censored. All rows count as watched from time 0 on.
+    fit(X, y, environments, event): y has the times, above 0, and `event` is 1 where one ended with the event, 0 where
+    it was censored. All rows count as watched from time 0 on.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class BIPSurvival(BIP):
         return predictor.survival(columns, _as_times(times))
 
     def score(self, X: Any, y: Any, event: Any = None) -> float:
-        """Harrell's concordance with times y (n,): of the pairs of rows of which it is known which event came first, the
-        share whose predicted times are in this order; 0.5 is chance. event (n,), as in `fit`; None: all times ended
-        with it."""
+        """Harrell's concordance with times y (n,): of the pairs of rows of which it is known which event came first,
+        the share whose predicted times are in this order; 0.5 is chance. event (n,), as in `fit`; None: all times
+        ended with it."""
         predicted = self.predict(X)
         seen = np.asarray(y, dtype=float).reshape(-1)
         ended = np.ones(len(seen)) if event is None else beside_of(event, "event")

@@ -19,7 +19,7 @@ FIGURES: dict[Predicts, tuple[str, ...]] = {
     Predicts.number: ("observed", "predicted", "rmse", "r2"),
     Predicts.probability: ("observed", "predicted", "intercept", "slope", "brier", "log_loss", "auc"),
     Predicts.rate: ("observed", "predicted", "intercept", "slope", "deviance_explained"),
-    Predicts.time: ("events", "concordance"),
+    Predicts.time: ("concordance",),
 }
 # Probabilities are kept so far from 0 and 1 where odds are taken of them.
 _LEAST = 2.0**-53
@@ -57,7 +57,8 @@ def figures_of(
     rmse, brier, log_loss : means over rows; auc : share of pairs of the two classes in the right order
     r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain, by squares
         or by Poisson deviances
-    events : how many; concordance : share of pairs of times in the right order. NaN where something is not defined, as with one class only.
+    concordance : share of pairs of times in the right order
+    NaN where something is not defined, as with one class only.
     """
     values: tuple[Any, ...] = ()
     match predicts:
@@ -67,7 +68,7 @@ def figures_of(
             values = _of_rates(observed, predicted, np.ones(len(observed)) if exposure is None else exposure)
         case Predicts.time:
             assert event is not None
-            values = event.sum(), concordance(observed, event, predicted)
+            values = (concordance(observed, event, predicted),)
         case Predicts.number:
             values = _of_numbers(observed, predicted)
     return dict(zip(FIGURES[predicts], map(float, values), strict=True))
