@@ -118,7 +118,8 @@ class PiecewiseExponential(Regression):
 
         def table(values: Floats | None) -> Floats:
             """(E, S) sums of the rows that end there"""
-            return np.bincount(environment * shape[1] + step, values, shape[0] * shape[1]).reshape(shape)
+            sums = np.bincount(environment * shape[1] + step, values, shape[0] * shape[1])
+            return sums.reshape(shape).astype(float)
 
         watched = np.column_stack([np.bincount(environment, part, shape[0]) for part in within_intervals(times, ends)])
         starts = np.column_stack([first[:-1], first[:-1, None] + np.cumsum(table(None), axis=1)]).astype(np.int64)
@@ -189,17 +190,17 @@ class PiecewiseExponentialModel(RegressionModel):
         mask = as_mask(subset, self.feature_names)
         members = np.flatnonzero(self.features.expand(mask))
         problem, rates, k = self.problem, self.specification.rates(self.data), len(members)
-        work, *thetas = work_for(problem, k), *self.scores(mask[None], READ).thetas[0]
+        work, thetas = work_for(problem, k), self.scores(mask[None], READ).thetas[0]
 
         def hazards(first: int, stop: int, theta: Floats) -> Floats:
             evaluate(problem, first, stop, members, k, theta, k, False, work)
-            return np.exp(work.baseline.log_hazard)
+            return np.asarray(np.exp(work.baseline.log_hazard))
 
         pooled = rates.hazards * hazards(0, len(thetas) - 1, thetas[-1])
         shape, interval = work.baseline.hazard * rates.hazards, np.diff(problem.spans.firsts)
         own = [
             shape * np.repeat(hazards(e, e + 1, theta)[: len(interval)], interval)
-            for e, theta in enumerate(thetas[:-1] if local else [])
+            for e, theta in enumerate(thetas[:-1] if local else thetas[:0])
         ]
         return PiecewiseExponentialFit(
             **vars(plain),
@@ -219,4 +220,4 @@ def _event_times(data: MultiEnvironmentData) -> Floats:
 
 
 def _is_whole(given: object) -> bool:
-    return isinstance(given, Integral) and not isinstance(given, bool) and given >= 1
+    return isinstance(given, Integral) and not isinstance(given, bool) and int(given) >= 1

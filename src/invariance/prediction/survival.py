@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,7 @@ class SurvivalPredictor(LinearPredictor):
 
     def survival(self, X: Floats, times: Floats) -> Floats:
         """(n, len(times)) the probability that nothing has happened by then"""
-        return self._average(X, lambda baseline, risk: baseline.survival(risk[:, None], times))
+        return self._survival(X, times[None])
 
     def median(self, X: Floats) -> Floats:
         """(n,) when it is as probable as not that the event has occurred"""
@@ -32,13 +31,14 @@ class SurvivalPredictor(LinearPredictor):
         low, high = np.min(each, axis=0), np.max(each, axis=0)
         for _ in range(_HALVINGS if len(each) > 1 else 0):
             middle = 0.5 * (low + high)
-            alive = self._average(X, lambda baseline, risk, middle=middle: baseline.survival(risk, middle)) > 0.5
+            alive = self._survival(X, middle[:, None])[:, 0] > 0.5
             low, high = np.where(alive, middle, low), np.where(alive, high, middle)
         return high
 
-    def _average(self, X: Floats, of_member: Callable[[PiecewiseHazard, Floats], Floats]) -> Floats:
-        weights = [member.weight for member in self.members]
-        return np.sum([w * of_member(*each) for w, each in zip(weights, self._risks(X), strict=True)], axis=0)
+    def _survival(self, X: Floats, times: Floats) -> Floats:
+        """(n, T) by times (1, T), or (n, T) of the rows' own"""
+        curves = [baseline.survival(risk[:, None], times) for baseline, risk in self._risks(X)]
+        return np.einsum("m,mnt->nt", [member.weight for member in self.members], np.array(curves))
 
     def _risks(self, X: Floats) -> list[tuple[PiecewiseHazard, Floats]]:
         """The baseline of each member, and how many times that the hazards (n,) of the rows are."""
