@@ -20,6 +20,8 @@ class Walk:
     fill: dict[str, str] = field(default_factory=dict)
 
 
+TWO_VALUES = "table = table.assign(died=(table['a'] > 0).astype(int)); environment = 'site'"
+
 PYTHON = (
     Walk("a sweep over nothing", "sweep(table)", r"environment='site'", "sweep(table, REMEDY)"),
     Walk(
@@ -48,6 +50,39 @@ PYTHON = (
         "sweep(table, environment='site', outcomes=[])",
         r"outcomes=None",
         "sweep(table, environment='site', REMEDY)",
+    ),
+    *(
+        Walk(f"a sweep over two values, {name}", "sweep(table, environment='site')", remedy, follow, TWO_VALUES)
+        for name, remedy, follow in (
+            ("one by one", r"BIP\(\)\.fit_data\(MultiEnvironmentData.*?\)\)", "REMEDY"),
+            ("as they are", r"BIP\(conditional='\w+'\)", "sweep(table, REMEDY, environment='site')"),
+        )
+    ),
+    Walk(
+        "a sweep of what needs rows",
+        "sweep(table, BIP('logistic'), environment='site')",
+        r"conditional='linear_gaussian'",
+        "sweep(table, BIP(REMEDY), environment='site')",
+    ),
+    Walk(
+        "a sweep with events",
+        "sweep(table, environment='site', event='died')",
+        r"MultiEnvironmentData\.from_table\(.*?\)",
+        "REMEDY",
+        f"{TWO_VALUES}; table['time'] = 1.0 + table['y'] ** 2; outcome = 'time'",
+    ),
+    Walk(
+        "events as one string",
+        "from_arrays(X, y**2, labels, event='died')",
+        r"event=table\['died'\]",
+        "from_arrays(X, y**2, labels, REMEDY)",
+        TWO_VALUES,
+    ),
+    Walk(
+        "an exposure that a model does not know of",
+        "BIP('linear_gaussian').fit(X, np.arange(30), labels, exposure=y**2)",
+        r"conditional='auto'",
+        "BIP(REMEDY)",
     ),
     Walk(
         "samples of the gene study",
@@ -571,6 +606,7 @@ SHELL = (
     ),
     Walk("Oracle", f"compare {TABLE} --methods Oracle", r"--methods 'Oracle\(.*?\)'", fill={"...": "a"}),
     Walk("too many rows asked for", f"fit {TABLE} --min-rows 99", r"(?<=Use )--min-rows \d+"),
+    Walk("family", f"fit {TABLE} --family guess", r"(?<=one of )auto", fill={"auto": "--family auto"}),
     Walk("engine", f"fit {TABLE} --inference guess", r"(?<=one of )'auto'", fill={"'auto'": "--inference auto"}),
 )
 
@@ -617,6 +653,10 @@ IN_WORDS = (
     "the model has a regressor of its own and no average: leave --average out",
     "fit_moments needs Moments",  # tests/data/test_features.py
     "environments are compared by linear Gaussian fits",
+    "--family {} is not known{} use one of",  # walked in a shell
+    "outcome model: {} ({}); --family gaussian overrides",  # tests/faces/test_family_option.py
+    "fit that outcome by itself with `invariance fit`",  # the same
+    "entry= is not known",  # tests/data/test_outcomes.py
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py
 )
 EXTRAS = r"pip install 'invariance\[(\w+)\]'"
