@@ -110,6 +110,34 @@ PYTHON = (
         "BIP(REMEDY).fit_moments(Moments.from_data(data))",
     ),
     Walk(
+        "a regressor beside an exposure",
+        "BIP(conditional=Poisson(), regressor=LinearRegression()).fit(X, counts, labels, exposure=exposure)",
+        r"regressor=None",
+        "BIP(conditional=Poisson(), REMEDY).fit(X, counts, labels, exposure=exposure)",
+        "exposure = np.arange(1.0, 31.0); counts = np.arange(30.0) % 4",
+    ),
+    Walk(
+        "a score of counts with an exposure",
+        "model.score(X, y)",
+        r"score\(X, y / exposure, sample_weight=exposure\)",
+        "model.REMEDY",
+        "exposure = np.arange(1.0, 31.0); y = np.arange(30.0) % 4; "
+        "model = BIP(conditional=Poisson()).fit(X, y, labels, exposure=exposure)",
+    ),
+    Walk(
+        "a classifier without probabilities",
+        "BIPClassifier(conditional='linear_gaussian').fit(X, y > 0, labels)",
+        r"conditional='logistic'",
+        "BIPClassifier(REMEDY).fit(X, y > 0, labels)",
+    ),
+    Walk(
+        "three classes",
+        "BIPClassifier().fit(X, y, labels)",
+        r"\[label == 'a' for label in y\]",
+        "BIPClassifier().fit(X, REMEDY, labels)",
+        "y = list('abc' * 10)",
+    ),
+    Walk(
         "an average behind a screen",
         "Screened(BIP(predict_with='average')).fit_data(data)",
         r"predict_with='selected'",
@@ -628,6 +656,7 @@ IN_WORDS = (
     "is fixed: leave --strength out",
     "simulate a network with --simulated 600",  # tests/studies/test_cli_studies.py, with fewer genes
     "leave --delta and --tau out",
+    "have no intervals: leave --coverage out",  # tests/faces/test_cli_predict_outcomes.py
     "is constant and no feature: leave it out of --subset",
     "--threshold is for --select threshold",  # walked in a shell
     "draws nothing without a file: add --plot",  # walked in a shell
