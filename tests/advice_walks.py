@@ -20,6 +20,8 @@ class Walk:
     fill: dict[str, str] = field(default_factory=dict)
 
 
+TWO_VALUES = "table = table.assign(died=(table['a'] > 0).astype(int)); environment = 'site'"
+
 PYTHON = (
     Walk("a sweep over nothing", "sweep(table)", r"environment='site'", "sweep(table, REMEDY)"),
     Walk(
@@ -49,6 +51,39 @@ PYTHON = (
         r"outcomes=None",
         "sweep(table, environment='site', REMEDY)",
     ),
+    *(
+        Walk(f"a sweep over two values, {name}", "sweep(table, environment='site')", remedy, follow, TWO_VALUES)
+        for name, remedy, follow in (
+            ("one by one", r"BIP\(\)\.fit_data\(MultiEnvironmentData.*?\)\)", "REMEDY"),
+            ("as they are", r"BIP\(conditional='\w+'\)", "sweep(table, REMEDY, environment='site')"),
+        )
+    ),
+    Walk(
+        "a sweep of what needs rows",
+        "sweep(table, BIP('logistic'), environment='site')",
+        r"conditional='linear_gaussian'",
+        "sweep(table, BIP(REMEDY), environment='site')",
+    ),
+    Walk(
+        "a sweep with events",
+        "sweep(table, environment='site', event='died')",
+        r"MultiEnvironmentData\.from_table\(.*?\)",
+        "REMEDY",
+        f"{TWO_VALUES}; table['time'] = 1.0 + table['y'] ** 2; outcome = 'time'",
+    ),
+    Walk(
+        "events as one string",
+        "from_arrays(X, y**2, labels, event='died')",
+        r"event=table\['died'\]",
+        "from_arrays(X, y**2, labels, REMEDY)",
+        TWO_VALUES,
+    ),
+    Walk(
+        "an exposure that a model does not know of",
+        "BIP('linear_gaussian').fit(X, np.arange(30), labels, exposure=y**2)",
+        r"conditional='auto'",
+        "BIP(REMEDY)",
+    ),
     Walk(
         "samples of the gene study",
         "make_study('genes')",
@@ -73,6 +108,34 @@ PYTHON = (
         "BIP(regressor=LinearRegression()).fit_moments(Moments.from_data(data))",
         r"regressor=None",
         "BIP(REMEDY).fit_moments(Moments.from_data(data))",
+    ),
+    Walk(
+        "a regressor beside an exposure",
+        "BIP(conditional=Poisson(), regressor=LinearRegression()).fit(X, counts, labels, exposure=exposure)",
+        r"regressor=None",
+        "BIP(conditional=Poisson(), REMEDY).fit(X, counts, labels, exposure=exposure)",
+        "exposure = np.arange(1.0, 31.0); counts = np.arange(30.0) % 4",
+    ),
+    Walk(
+        "a score of counts with an exposure",
+        "model.score(X, y)",
+        r"score\(X, y / exposure, sample_weight=exposure\)",
+        "model.REMEDY",
+        "exposure = np.arange(1.0, 31.0); y = np.arange(30.0) % 4; "
+        "model = BIP(conditional=Poisson()).fit(X, y, labels, exposure=exposure)",
+    ),
+    Walk(
+        "a classifier without probabilities",
+        "BIPClassifier(conditional='linear_gaussian').fit(X, y > 0, labels)",
+        r"conditional='logistic'",
+        "BIPClassifier(REMEDY).fit(X, y > 0, labels)",
+    ),
+    Walk(
+        "three classes",
+        "BIPClassifier().fit(X, y, labels)",
+        r"\[label == 'a' for label in y\]",
+        "BIPClassifier().fit(X, REMEDY, labels)",
+        "y = list('abc' * 10)",
     ),
     Walk(
         "an average behind a screen",
@@ -571,6 +634,7 @@ SHELL = (
     ),
     Walk("Oracle", f"compare {TABLE} --methods Oracle", r"--methods 'Oracle\(.*?\)'", fill={"...": "a"}),
     Walk("too many rows asked for", f"fit {TABLE} --min-rows 99", r"(?<=Use )--min-rows \d+"),
+    Walk("family", f"fit {TABLE} --family guess", r"(?<=one of )auto", fill={"auto": "--family auto"}),
     Walk("engine", f"fit {TABLE} --inference guess", r"(?<=one of )'auto'", fill={"'auto'": "--inference auto"}),
 )
 
@@ -592,6 +656,7 @@ IN_WORDS = (
     "is fixed: leave --strength out",
     "simulate a network with --simulated 600",  # tests/studies/test_cli_studies.py, with fewer genes
     "leave --delta and --tau out",
+    "have no intervals: leave --coverage out",  # tests/faces/test_cli_predict_outcomes.py
     "is constant and no feature: leave it out of --subset",
     "--threshold is for --select threshold",  # walked in a shell
     "draws nothing without a file: add --plot",  # walked in a shell
@@ -617,6 +682,10 @@ IN_WORDS = (
     "the model has a regressor of its own and no average: leave --average out",
     "fit_moments needs Moments",  # tests/data/test_features.py
     "environments are compared by linear Gaussian fits",
+    "--family {} is not known{} use one of",  # walked in a shell
+    "outcome model: {} ({}); --family gaussian overrides",  # tests/faces/test_family_option.py
+    "fit that outcome by itself with `invariance fit`",  # the same
+    "entry= is not known",  # tests/data/test_outcomes.py
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py
 )
 EXTRAS = r"pip install 'invariance\[(\w+)\]'"

@@ -76,9 +76,9 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
     ),
     (
         "text outcome",
-        table(y=["yes", "no", "yes", "no", "yes", "no"]),
+        table(y=[1, 0, 2, "?", 4, 3]),
         COLUMNS,
-        "column 'y' is not numeric (dtype str, for example 'yes'): the outcome must be "
+        "column 'y' is not numeric (dtype str, for example '?'): the outcome must be "
         "numeric, so encode it as "
         "numbers or choose another column.",
     ),

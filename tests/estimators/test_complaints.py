@@ -21,7 +21,7 @@ TABLE = pd.DataFrame(DATA.X[:, :2], columns=["u", "v"]).assign(site=SITE)
 TEXT = TABLE[["u"]].assign(w=np.resize(["p", "q", "r"], 600))
 TWICE = pd.concat([TABLE, TABLE[["u"]]], axis=1)
 OBJECTS = TEXT.to_numpy()
-WORDS = np.resize(["f", "m"], 600)
+WORDS = np.resize(["f", "m", "x"], 600)
 BY_SITE = BIP(environment="site")
 
 
@@ -53,11 +53,11 @@ def fitted() -> Posterior:
             ValueError,
             "the text is damaged: n_subsets: 1 is fewer than the",
         ),
-        (lambda: BIP().fit(TABLE[["u"]], WORDS, SITE), ValueError, "y is not numeric (dtype <U1, for example 'f')"),
+        (lambda: BIP().fit(TABLE[["u"]], WORDS, SITE), ValueError, "outcome 'y' has 3 classes, 'f', 'm', 'x'"),
         (
             lambda: BIP().fit(TEXT, pd.Series(WORDS, name="sex"), SITE),
             ValueError,
-            "column 'sex' is not numeric (dtype str, for example 'f'): the outcome must be numeric",
+            "and a model tells two apart. Compare one of them with the rest: y = np.asarray(y) == 'f'",
         ),
         (lambda: BIP().fit(TEXT, DATA.y[:5], SITE), ValueError, "lengths differ: X has 600 rows, y has 5 rows"),
         (lambda: BIP().fit(TABLE[["u"]], DATA.y[:5], SITE), ValueError, "lengths differ: X has 600 rows, y has 5"),

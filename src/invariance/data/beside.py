@@ -44,7 +44,7 @@ def refuse(what: str, **given: Any) -> None:
         )
 
 
-def read_beside(series: Any, name: str, role: str) -> Floats:
+def read_beside(series: Any, name: str, role: str, in_table: bool = True) -> Floats:
     """(N,) of a narwhals series: events as 0 and 1, or exposures; NaN where missing"""
     import narwhals as nw
 
@@ -61,7 +61,8 @@ def read_beside(series: Any, name: str, role: str) -> Floats:
     found = in_order(present, series)
     raise DataError(
         f"event {name!r} must be 1 where the event occurred and 0 where a row is censored, or True and False, but it "
-        f"holds {quoted(found, 4)}. Say which of them is the event: {comparison(series, name, found[-1])}"
+        f"holds {quoted(found, 4)}. Say which of them is the event: "
+        + comparison(series, name if in_table else None, role, found[-1])
     )
 
 
@@ -72,7 +73,7 @@ def beside_of(values: Any, role: str) -> Floats:
             f"{role}={values!r} is a single string: pass one value per row, for example {role}=table[{values!r}]."
         )
     series, name = one_series(values, role)
-    return read_beside(as_one_series(values, role, role) if series is None else series, name, role)
+    return read_beside(as_one_series(values, role, role) if series is None else series, name, role, in_table=False)
 
 
 def check_beside(

@@ -32,8 +32,9 @@ class Outcome:
         return replace(self, beside=beside)
 
 
-def read_outcome(series: Any, name: str) -> Outcome:
-    """Of a narwhals series. Text, categories and truth values count 0 and 1, in their order, where they are two."""
+def read_outcome(series: Any, name: str, in_table: bool = True) -> Outcome:
+    """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth values count 0 and
+    1, in their order, where they are two."""
     import narwhals as nw
 
     present = [] if series.dtype.is_numeric() or series.dtype.is_temporal() else present_values(series)
@@ -50,7 +51,7 @@ def read_outcome(series: Any, name: str) -> Outcome:
     if len(found) > 2 and not any(numbers):
         raise DataError(
             f"outcome {name!r} has {len(found)} classes, {quoted(found, 4)}, and a model tells two apart. Compare one "
-            f"of them with the rest: {comparison(series, name, found[0])}"
+            f"of them with the rest: {comparison(series, name if in_table else None, 'y', found[0])}"
         )
     return Outcome(name, series_values(series, name, "outcome"))
 
@@ -60,7 +61,7 @@ def outcome_of(y: Any, name: str = "y") -> Outcome:
     series, called = one_series(y, "y")
     if series is None and not has_classes(y):
         return Outcome(name, one_column(array_values(y, "y"), "y", "outcome"))
-    found = read_outcome(as_one_series(y, "y", "outcome") if series is None else series, called)
+    found = read_outcome(as_one_series(y, "y", "outcome") if series is None else series, called, in_table=False)
     return replace(found, name=name)
 
 
@@ -111,11 +112,13 @@ def in_order(values: Iterable[Any], series: Any) -> list[Any]:
     return sorted(distinct) if all(isinstance(value, Real) for value in distinct) else sorted(distinct, key=str)
 
 
-def comparison(series: Any, name: str, value: Any) -> str:
-    """A line that makes a column of True and False, as it is typed for the library of a table."""
-    equal = f"table[{name!r}] == {value!r}"
+def comparison(series: Any, column: str | None, argument: str, value: Any) -> str:
+    """A line that makes True and False of a column of a table, as it is typed for its library, or of an argument."""
+    if column is None:
+        return f"{argument} = np.asarray({argument}) == {value!r}"
+    equal = f"table[{column!r}] == {value!r}"
     in_pandas = hasattr(series.to_native(), "astype")
-    return f"table[{name!r}] = {equal}" if in_pandas else f"table = table.with_columns({equal})"
+    return f"table[{column!r}] = {equal}" if in_pandas else f"table = table.with_columns({equal})"
 
 
 def one_series(values: Any, name: str) -> tuple[Any | None, str]:

@@ -43,6 +43,10 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
         """(n,) log odds of the second class"""
         return log_odds(self._probability(X))
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is predicted."""
+        return float(super().score(X, _alike(column_or_1d(y)), sample_weight))
+
     def _probability(self, X: Any) -> Floats:
         return np.asarray(super().predict(X))
 
@@ -59,11 +63,17 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
     """The two labels, sorted, and (n,) 1 for the second, 0 for the first, NaN where a label is missing."""
     import pandas as pd
 
-    given = column_or_1d(y, warn=True)
-    present = ~pd.isna(given)
-    labels = _alike(given[present])
+    try:
+        given = column_or_1d(y, warn=True)
+        present = ~pd.isna(given)
+        labels = _alike(given[present])
+        kind = type_of_target(labels, input_name="y") if len(labels) else "binary"
+    except ValueError as error:
+        raise DataError(str(error)) from None
+    if kind not in ("binary", "multiclass"):
+        raise DataError(f"Unknown label type: {kind}. For an outcome that is a number use BIP.")
     found = np.unique(labels)
-    _check(labels, found)
+    _check_two(found.tolist())
     coded = np.full(len(given), np.nan)
     coded[present] = labels == found[1]
     first, second = found.tolist()
@@ -80,21 +90,15 @@ def _alike(labels: NDArray) -> NDArray:
     return np.array(labels.tolist())
 
 
-def _check(labels: NDArray, found: NDArray) -> None:
-    """Raise unless these are labels of two classes; scikit-learn's checks look for the words that begin messages."""
-    kind = type_of_target(labels, input_name="y") if len(labels) else "binary"
-    if kind not in ("binary", "multiclass"):
-        raise DataError(
-            f"Unknown label type: {kind}. y holds no labels of two classes: use BIP for an outcome that is a number."
-        )
-    listed = quoted(found.tolist(), 4)
+def _check_two(found: list[Any]) -> None:
+    """Raise unless there are two labels. Scikit-learn's checks look for the words that one message begins with."""
     if len(found) > 2:
         raise DataError(
-            f"Only binary classification is supported. y has {len(found)} classes, {listed}: compare one of them with "
-            f"the rest, y == {found[0].item()!r}."
+            f"Only binary classification is supported. y has {len(found)} classes, {quoted(found, 4)}: compare one of "
+            f"them with the rest, y = [label == {found[0]!r} for label in y]."
         )
     if len(found) < 2:
-        raise DataError(f"y has labels of one class only, {listed}: pass rows of another class too.")
+        raise DataError(f"y has labels of one class only, {quoted(found)}: pass rows of another class too.")
 
 
 def _as_array(classes: Classes) -> NDArray:

@@ -82,7 +82,8 @@ class LeftOutReport:
 
     def _section(self) -> Section:
         title = f"New environments: {printable(self.outcome.in_words)}"
-        return Section(title, tuple(self._sentences()), self._table() if self.left_out else ())
+        told = bool(self.left_out and FIGURES[self.outcome.predicts])
+        return Section(title, tuple(self._sentences()), self._table() if told else ())
 
     def _table(self) -> tuple[tuple[str, ...], ...]:
         names = [name for name in FIGURES[self.outcome.predicts] if name not in _NOT_TOLD]
@@ -102,6 +103,9 @@ class LeftOutReport:
         if limit:
             yield f"{limit[:1].upper()}{limit[1:]}."
         if not self.left_out:
+            return
+        if not FIGURES[self.outcome.predicts]:
+            yield "Predictions are not compared with times that may be censored."
             return
         yield "Each environment is predicted by what was selected and fitted without it."
         yield from self._farthest()

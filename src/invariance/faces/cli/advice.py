@@ -26,6 +26,7 @@ AnyPosterior = TypeVar("AnyPosterior", bound="Posterior")
 
 _ENGINES = ENGINES.class_names
 _METHODS = class_names()
+_FIT = "fit that outcome by itself with `invariance fit`"
 _LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 
 
@@ -71,10 +72,12 @@ _RULES: tuple[Rule, ...] = (
     (r"(?P<method>ICP|EILLS|Oracle|LassoSelection)\((?P<method_settings>[^()]+)\)", _method),
     (r"(?:prior=)?UniformPrior\(max_size=(?P<largest>\d+)\)", lambda match: f"--max-size {match['largest']}"),
     (r"inference='(?P<inference>\w+)'", lambda match: f"--inference {match['inference']}"),
-    (r"conditional='(?P<family>\w+)'", _family),
+    (r"(?:BIP\()?conditional='(?P<family>\w+)'\)?", _family),
     (rf"table\[(?P<compared>{_LITERAL})\] = table\[(?:{_LITERAL})\] == (?P<value>.*)$", _compared),
     (r"(?<=leave )(?P<left>event|exposure)= out", lambda match: f"--{match['left']} out"),
-    (r"(?P<given>event|exposure)= ", lambda match: f"--{match['given']} "),
+    (r"(?<!['\"\w])(?P<given>event|exposure)=(?= )", lambda match: f"--{match['given']}"),
+    (r"read the whole table with MultiEnvironmentData\.from_table\(.*?\), and fit that", lambda match: _FIT),
+    (r"(?<=by itself), BIP\(\)\.fit_data\(.*?\)\)", lambda match: " with `invariance fit`"),
     (r"missing='(?P<missing>\w+)'", lambda match: f"--missing {match['missing']}"),
     (rf"(?P<columns_as>exclude|categorical|numeric)=(?P<columns>\[(?:{_LITERAL}|, )+\])", _columns),
     (r"(?P<said_in>categorical|numeric)=(?=[\s,.:])", lambda match: f"--{match['said_in']}"),

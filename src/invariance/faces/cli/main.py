@@ -168,6 +168,7 @@ def fit(
         deliver(model.fit_data(data), top, outputs)
         if outputs.model is not None:
             save(outputs.model, model.save)
+            show(f"\n{model.new_environments()}")
             show(f"\nSaved the model to {outputs.model}")
 
 

@@ -1,0 +1,317 @@
+"""The conditional that an outcome asks for: which, why, and that it is said."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from invariance import BIP, ICP, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson, Posterior, sweep
+from invariance.conditionals.by_outcome import ByOutcome, Chosen, as_fitted, family_of, settled, two_valued
+from invariance.conditionals.parsing import FAMILIES, parse_family
+from invariance.conditionals.registry import CONDITIONALS
+from invariance.datasets import make_example
+from invariance.exceptions import DataError, DataWarning, SettingError
+
+RNG = np.random.default_rng(11)
+N = 240
+SITE = np.repeat(["a", "b", "c"], N // 3)
+X = RNG.normal(size=(N, 3)) + 0.7 * np.repeat(RNG.normal(size=(3, 3)), N // 3, axis=0)
+DIED = RNG.random(N) < 1.0 / (1.0 + np.exp(-2.0 * X[:, 0]))
+YEARS = RNG.uniform(0.5, 4.0, size=N)
+VISITS = RNG.poisson(YEARS * np.exp(0.6 * X[:, 0] - 0.5))
+FRAME = pd.DataFrame(X, columns=["u", "v", "w"])
+from_arrays = MultiEnvironmentData.from_arrays
+
+
+def data_of(y: Any, **beside: Any) -> MultiEnvironmentData:
+    return from_arrays(FRAME, y, SITE, outcome_name="died", **beside)
+
+
+@pytest.mark.parametrize(
+    ("y", "beside", "name"),
+    [
+        (X[:, 0], {}, "linear_gaussian"),
+        (DIED, {}, "logistic"),
+        (np.where(DIED, "yes", "no"), {}, "logistic"),
+        (np.where(DIED, 2, 1), {}, "logistic"),
+        (VISITS, {}, "negative_binomial"),
+        (VISITS, {"exposure": YEARS}, "negative_binomial"),
+        (DIED.astype(int), {"exposure": YEARS}, "negative_binomial"),
+        (YEARS, {"event": DIED}, "piecewise_exponential"),
+    ],
+)
+def test_the_choice(y: Any, beside: dict[str, Any], name: str) -> None:
+    data = data_of(y, **beside)
+    choice = family_of(data)
+    assert choice.name == name
+    assert choice.reason == data.outcome_kind.reason
+    assert choice.in_words == choice.reason + (
+        "" if name == "linear_gaussian" else "; conditional='linear_gaussian' overrides"
+    )
+
+
+@pytest.mark.parametrize("name", list(CONDITIONALS))
+def test_every_name_is_a_member(name: str) -> None:
+    home = CONDITIONALS.members[name].home.partition(":")[0]
+    pytest.importorskip(f"invariance.{home}")
+    assert hasattr(CONDITIONALS[name](), "bind")
+
+
+def test_numbers_are_fitted_as_ever() -> None:
+    """To the last digit, whichever engine."""
+    data = make_example()
+    for inference in ("exact", "tempering", "vi"):
+        auto = BIP(inference=inference, random_state=1).fit_data(data)
+        stated = BIP("linear_gaussian", inference=inference, random_state=1).fit_data(data)
+        np.testing.assert_array_equal(auto.posterior_.log_ratios, stated.posterior_.log_ratios)
+        np.testing.assert_array_equal(auto.posterior_.inclusion, stated.posterior_.inclusion)
+        np.testing.assert_array_equal(auto.predict(data.X), stated.predict(data.X))
+        assert auto.posterior_.log_evidence == stated.posterior_.log_evidence
+    assert BIP().conditional == "auto"
+    assert auto.posterior_.model == stated.posterior_.model == "linear Gaussian"
+    assert stated.posterior_.model_reason == ""
+    assert auto.posterior_.model_reason == "blood_pressure takes values that are no counts"
+
+
+def test_two_values_are_fitted_by_logistic_regression() -> None:
+    auto = BIP().fit(X, DIED, environments=SITE)
+    stated = BIP(Logistic()).fit(X, DIED.astype(float), environments=SITE)
+    np.testing.assert_array_equal(auto.posterior_.log_ratios, stated.posterior_.log_ratios)
+    assert auto.posterior_.model == "logistic"
+    assert auto.posterior_.model_reason == "y has two values: False and True; conditional='linear_gaussian' overrides"
+    assert auto.posterior_.notes == ("outcome y: True against False.",)
+    said = " ".join(str(auto.summary()).split())
+    assert "model logistic (y has two values: False and True; conditional='linear_gaussian' overrides)" in said
+    assert stated.posterior_.model_reason == ""
+    assert auto.predictive_ is not None
+    assert auto.predictive_.model_reason == auto.posterior_.model_reason
+    read = Posterior.from_json(auto.posterior_.to_json())
+    assert (read.model, read.model_reason) == ("logistic", auto.posterior_.model_reason)
+    assert pickle.loads(pickle.dumps(auto)).posterior_.model_reason == auto.posterior_.model_reason
+    overridden = BIP("linear_gaussian").fit(X, DIED, environments=SITE)
+    assert overridden.posterior_.model == "linear Gaussian"
+
+
+def test_a_posterior_saved_before_has_no_reason() -> None:
+    content = json.loads(BIP().fit(X, DIED, environments=SITE).posterior_.to_json())
+    del content["model_reason"]
+    assert Posterior.from_json(json.dumps(content)).model_reason == ""
+
+
+@pytest.mark.parametrize("conditional", ["auto", "logistic"])
+@pytest.mark.parametrize("values", [("yes", "no"), (2, 1), (True, False), (3.5, -1.0)])
+def test_what_two_values_are_called_does_not_matter(values: tuple[Any, Any], conditional: str) -> None:
+    """What is predicted is the probability of the second one."""
+    reference = BIP("logistic").fit(FRAME, DIED.astype(float), environments=SITE)
+    model = BIP(conditional).fit(FRAME, np.where(DIED, *values), environments=SITE)
+    np.testing.assert_array_equal(model.posterior_.log_ratios, reference.posterior_.log_ratios)
+    np.testing.assert_array_equal(model.predict(FRAME), reference.predict(FRAME))
+    assert model.predict(FRAME).min() > 0.0
+    assert any("against" in note for note in model.posterior_.notes)
+
+
+def test_the_choice_of_all_rows_holds_for_parts_of_them() -> None:
+    """In the two environments that are left, the counts look like two classes."""
+    counts = np.where(SITE == "c", RNG.poisson(1.0, size=N), DIED)
+    data = data_of(counts)
+    chosen = Chosen(Poisson(), "of all rows")
+    assert family_of(data).name == "negative_binomial"
+    assert family_of(data.choosing(["a", "b"])).name == "logistic"
+    model = chosen.bind(data.choosing(["a", "b"]))
+    assert (model.describe().model, model.reason) == ("Poisson", "of all rows")
+    whole = data_of(DIED)
+    kept = settled(ByOutcome(), whole)
+    assert isinstance(kept, Chosen)
+    assert kept.conditional == Logistic()
+    assert settled(LinearGaussian(), whole) == LinearGaussian()
+    fitted = BIP().fit_data(whole)
+    assert fitted._search.conditional == kept
+
+
+def test_data_are_recoded_for_two_classes_only() -> None:
+    data = data_of(np.where(DIED, 2, 1))
+    assert as_fitted(Logistic(), data).classes == (1.0, 2.0)
+    assert as_fitted(Chosen(Logistic(), ""), data).classes == (1.0, 2.0)
+    assert as_fitted(LinearGaussian(), data) is data
+
+
+# ---------------------------------------------------------------- what comes with an outcome
+
+
+def test_exposures_reach_the_model() -> None:
+    """As an offset: rows with twice the exposure have twice the count."""
+    data = data_of(VISITS, exposure=YEARS)
+    fitted = BIP(Poisson(pseudo_rows=0.0)).fit_data(data)
+    without = BIP(Poisson(pseudo_rows=0.0)).fit_data(data_of(VISITS))
+    assert not np.allclose(fitted.posterior_.log_ratios, without.posterior_.log_ratios)
+    halved = BIP(Poisson(pseudo_rows=0.0)).fit_data(data_of(VISITS, exposure=YEARS / 2.0))
+    np.testing.assert_allclose(halved.posterior_.log_ratios, fitted.posterior_.log_ratios, atol=1e-6)
+    np.testing.assert_allclose(halved.predict(FRAME), 2.0 * fitted.predict(FRAME), rtol=1e-6)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_fit_takes_values_or_names_of_columns(named: bool) -> None:
+    stated = BIP("poisson").fit_data(data_of(VISITS, exposure=YEARS))
+    if named:
+        model = BIP("poisson").fit(FRAME.assign(years=YEARS), VISITS, environments=SITE, exposure="years")
+        np.testing.assert_array_equal(model.predict(FRAME.assign(years=1.0)), model.predict(FRAME))
+    else:
+        model = BIP("poisson").fit(FRAME, VISITS, environments=SITE, exposure=YEARS)
+    np.testing.assert_array_equal(model.posterior_.log_ratios, stated.posterior_.log_ratios)
+    assert model.n_features_in_ == 3
+    again = model.fit(FRAME, VISITS, environments=SITE)
+    assert not np.allclose(again.posterior_.log_ratios, stated.posterior_.log_ratios)
+
+
+def test_names_that_are_no_columns() -> None:
+    with pytest.raises(
+        DataError, match=r"exposure='yeers' names a column of X, which has no such column; did you mean"
+    ):
+        BIP().fit(FRAME.assign(years=YEARS), VISITS, environments=SITE, exposure="yeers")
+    with pytest.raises(
+        DataError, match=r"event='died' names a column of X, which has no column names\. Pass one value"
+    ):
+        BIP().fit(X, YEARS, environments=SITE, event="died")
+    with pytest.raises(SettingError, match="entry= is not known"):
+        BIP().fit(X, YEARS, environments=SITE, event=DIED, entry=YEARS)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_gaps_beside_the_outcome_in_fit(named: bool) -> None:
+    """The way out works as typed."""
+    exposure: Any = np.where(np.arange(N) == 3, np.nan, YEARS)
+    table, names = FRAME, {"y": VISITS, "environments": SITE, "MultiEnvironmentData": MultiEnvironmentData}
+    given: Any = exposure
+    if named:
+        table, given = FRAME.assign(years=exposure), "years"
+    with pytest.raises(DataError, match="missing values") as error:
+        BIP("poisson").fit(table, VISITS, environments=SITE, exposure=given)
+    assert ("'years'" if named else "'exposure'") in str(error.value)
+    typed = str(error.value).partition("fit_data(")[2].partition(" leaves those rows out")[0]
+    with pytest.warns(DataWarning, match="dropped 1 of 240 rows"):
+        data = eval(f"({typed}", {**names, "X": table, "exposure": exposure, "__name__": "typed"})
+    assert data.n_rows == N - 1
+    np.testing.assert_array_equal(data.exposure, np.delete(YEARS, 3))
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A conditional that knows nothing of events."""
+
+    def bind(self, data: Any, n_jobs: int | None = None) -> Any:
+        raise AssertionError("it must not be asked")
+
+
+@pytest.mark.parametrize("conditional", ["linear_gaussian", "bayesian_linear_gaussian", "logistic", Stranger()])
+def test_models_that_would_ignore_events_refuse_them(conditional: Any) -> None:
+    data = data_of(YEARS, event=DIED)
+    with pytest.raises(SettingError, match=r"does not know of the event 'event': use conditional='auto', or leave"):
+        BIP(conditional).fit_data(data)
+    with pytest.raises(DataError, match="ICP regresses the outcome itself and cannot use the event 'event'"):
+        ICP().fit_data(data)
+
+
+def test_poisson_refuses_events_and_takes_exposures() -> None:
+    with pytest.raises(SettingError, match="Poisson does not know of the event 'event'"):
+        BIP("poisson").fit_data(data_of(VISITS + 1.0, event=DIED))
+
+
+def test_least_squares_refuse_environments_without_variation() -> None:
+    data = data_of(np.where(SITE == "b", 0.0, DIED))
+    for conditional in (LinearGaussian(), LinearGaussian(second_moments="on demand"), "bayesian_linear_gaussian"):
+        with pytest.raises(DataError, match="'died' is constant inside environment 'b'"):
+            BIP(conditional).fit_data(data)
+    with pytest.raises(DataError, match="'died' is constant inside environment 'b'"):
+        ICP().fit_data(data)
+    assert BIP().fit_data(data).posterior_.model == "logistic"
+
+
+# ---------------------------------------------------------------- moments and sweeps
+
+
+def test_second_moments_tell_two_values() -> None:
+    columns = {"zero": DIED.astype(float), "pair": np.where(DIED, 7.25, -3.0), "more": VISITS, "any": X[:, 0]}
+    ends = np.where(np.arange(N) == 5, 0.999999, DIED)
+    table = pd.DataFrame({**columns, "nearly": ends, "site": SITE})
+    moments = Moments.from_data(MultiEnvironmentData.from_table(table, "any", "site"))
+    found = {name: two_valued(moments, j) for j, name in enumerate(moments.columns)}
+    assert found == {"zero": (0.0, 1.0), "pair": (-3.0, 7.25), "more": None, "nearly": None, "any": None}
+
+
+def test_moments_are_fitted_by_the_linear_gaussian_model() -> None:
+    choice = family_of(Moments.from_data(data_of(DIED)))
+    assert choice.name == "linear_gaussian"
+    assert choice.reason == (
+        "died has two values, 0 and 1, but second moments alone are known, which fit this model only"
+    )
+    model = BIP().fit_moments(Moments.from_data(data_of(X[:, 0])))
+    assert model.posterior_.model_reason == "died is known by second moments alone"
+
+
+def test_a_sweep_warns_once_of_two_values() -> None:
+    table = FRAME.assign(died=DIED.astype(int), sick=X[:, 0] > X[:, 1], site=SITE)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sweep(table, environment="site")
+    said = [str(warning.message) for warning in caught if "two values" in str(warning.message)]
+    assert len(said) == 1
+    assert said[0].startswith("'died', 'sick' have two values each, and a sweep, which keeps second moments only, fits")
+    assert "BIP().fit_data(MultiEnvironmentData.from_table(table, 'died', environment))" in said[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sweep(table, BIP("linear_gaussian"), environment="site", outcomes=["died"])
+        sweep(FRAME.assign(site=SITE), environment="site")
+
+
+def test_sweeps_refuse_what_needs_rows() -> None:
+    table = FRAME.assign(years=YEARS, died=DIED.astype(int), site=SITE)
+    with pytest.raises(SettingError, match="event= needs the rows, and a sweep keeps their second moments only"):
+        sweep(table, environment="site", event="died")
+    with pytest.raises(SettingError, match="event= needs the rows, and a sweep"):
+        sweep(data_of(YEARS, event=DIED))
+    with pytest.raises(SettingError, match=r"conditional=Logistic\(.*\) needs the rows, and a sweep keeps"):
+        sweep(table, BIP("logistic"), environment="site")
+
+
+# ---------------------------------------------------------------- names as they are typed
+
+
+def test_families_by_name() -> None:
+    assert parse_family("auto") == "auto"
+    assert parse_family("gaussian") == "linear_gaussian"
+    assert parse_family("Negative-Binomial") == "negative_binomial"
+    assert parse_family("logistic(pseudo_rows=0)") == Logistic(pseudo_rows=0)
+    assert set(CONDITIONALS) <= set(FAMILIES)
+    assert {"gaussian", "mean"} <= set(FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("normal", "--family normal is not known: use one of auto, gaussian, mean"),
+        ("logistics", "did you mean 'logistic'?"),
+        ("logistic(rows=1)", "logistic has no setting 'rows'"),
+        ("logistic(pseudo_rows=many)", "pseudo_rows cannot be 'many'"),
+        ("logistic(pseudo_rows=-1)", "pseudo_rows=-1 is no weight"),
+        ("auto(a=1)", "auto has no setting 'a'; It has none."),
+    ],
+)
+def test_families_that_are_none(text: str, phrase: str) -> None:
+    with pytest.raises(SettingError) as error:
+        parse_family(text)
+    assert phrase in str(error.value)
+
+
+def test_replacing_rows_keeps_the_fingerprint_of_data_without_events() -> None:
+    from invariance.prediction.fingerprint import fingerprint
+
+    data = data_of(VISITS, exposure=YEARS)
+    assert fingerprint(data) != fingerprint(replace(data, exposure=YEARS + 1.0))
+    assert fingerprint(data) != fingerprint(replace(data, exposure=None))

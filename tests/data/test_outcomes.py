@@ -1,0 +1,346 @@
+"""Outcomes as people have them: classes, events, exposures; and what is said where they are not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from invariance.data import MultiEnvironmentData, read_chunks
+from invariance.data.outcome_kinds import outcome_kind
+from invariance.exceptions import DataError, DataWarning, SettingError
+
+from_table = MultiEnvironmentData.from_table
+from_arrays = MultiEnvironmentData.from_arrays
+RNG = np.random.default_rng(3)
+N = 60
+SITE = np.repeat(["north", "south", "east"], N // 3)
+YES = np.arange(N) % 3 == 0
+TABLE = pd.DataFrame({"a": RNG.normal(size=N), "b": RNG.normal(size=N), "site": SITE})
+TIMES = RNG.exponential(size=N) + 0.1
+YEARS = RNG.uniform(0.5, 3.0, size=N)
+SURVIVAL = TABLE.assign(time=TIMES, died=YES.astype(int))
+COUNTS = TABLE.assign(visits=RNG.poisson(YEARS), years=YEARS)
+
+
+def failing(phrase: str, kind: type[Exception] = DataError) -> Any:
+    return pytest.raises(kind, match=re.escape(phrase))
+
+
+# ---------------------------------------------------------------- classes
+
+
+@pytest.mark.parametrize(
+    ("values", "classes", "ones"),
+    [
+        pytest.param(np.where(YES, "yes", "no"), ("no", "yes"), YES, id="text"),
+        pytest.param(np.where(YES, "alive", "dead"), ("alive", "dead"), ~YES, id="by letters"),
+        pytest.param(YES, (False, True), YES, id="truth values"),
+        pytest.param(np.where(YES, "1", "0"), ("0", "1"), YES, id="numbers as text"),
+        pytest.param(np.where(YES, "9", "10"), ("9", "10"), ~YES, id="numbers as text, by value"),
+        pytest.param(pd.Categorical(np.where(YES, "low", "high"), ["low", "high"]), ("low", "high"), ~YES, id="order"),
+        pytest.param(pd.Categorical(np.where(YES, "b", "a"), ["a", "b", "c"]), ("a", "b"), YES, id="unused category"),
+        pytest.param(pd.array(YES, dtype="boolean"), (False, True), YES, id="nullable truth values"),
+    ],
+)
+def test_two_classes_are_zero_and_one(values: Any, classes: tuple[Any, Any], ones: Any) -> None:
+    data = from_table(TABLE.assign(died=values), "died", "site")
+    assert data.classes == classes
+    np.testing.assert_array_equal(data.y, ones.astype(float))
+    assert data.notes == (f"outcome died: {classes[1]!r} against {classes[0]!r}.",)
+    again = from_arrays(TABLE[["a", "b"]], pd.Series(values), SITE)
+    assert again.classes == classes
+    np.testing.assert_array_equal(again.y, data.y)
+
+
+def test_two_classes_in_arrays_polars_and_files(tmp_path: Path) -> None:
+    words = np.where(YES, "yes", "no")
+    for y in (words, words.tolist(), words.astype(object), words[:, None]):
+        data = from_arrays(TABLE[["a", "b"]], y, SITE)
+        assert data.classes == ("no", "yes")
+        np.testing.assert_array_equal(data.y, YES)
+    assert from_arrays(TABLE[["a", "b"]], YES, SITE).classes == (False, True)
+    table = TABLE.assign(died=words)
+    assert from_table(pl.from_pandas(table), "died", "site").classes == ("no", "yes")
+    enum = pl.from_pandas(table).with_columns(pl.col("died").cast(pl.Enum(["yes", "no"])))
+    assert from_table(enum, "died", "site").classes == ("yes", "no")
+    table.to_csv(tmp_path / "table.csv", index=False)
+    assert from_table(tmp_path / "table.csv", "died", "site").classes == ("no", "yes")
+
+
+def test_numbers_stay_what_they_are() -> None:
+    data = from_table(TABLE.assign(y=np.where(YES, 2, 1)), "y", "site")
+    assert data.classes is None
+    assert set(data.y) == {1.0, 2.0}
+    assert data.notes == ()
+    recoded = data.with_classes()
+    assert recoded.classes == (1.0, 2.0)
+    np.testing.assert_array_equal(recoded.y, YES)
+    assert recoded.notes == ("outcome y: 2 against 1.",)
+    binary = from_table(TABLE.assign(y=YES.astype(int)), "y", "site")
+    assert binary.with_classes() is binary
+
+
+def test_missing_classes_are_dropped_and_counted() -> None:
+    words = pd.Series(np.where(YES, "yes", "no"), dtype=object)
+    words[:2] = None
+    table = TABLE.assign(died=words)
+    with failing("missing values (NaN) in 'died' (2 rows); in environment 'north' (2 rows)"):
+        from_table(table, "died", "site")
+    with pytest.warns(DataWarning, match="dropped 2 of 60 rows"):
+        data = from_table(table, "died", "site", missing="drop")
+    np.testing.assert_array_equal(data.y, YES[2:])
+
+
+def test_more_classes_are_refused_with_the_way() -> None:
+    table = TABLE.assign(stage=np.resize(["a", "b", "c"], N))
+    with failing("outcome 'stage' has 3 classes, 'a', 'b', 'c', and a model tells two apart."):
+        from_table(table, "stage", "site")
+    with pytest.raises(DataError) as error:
+        from_table(table, "stage", "site")
+    exec(str(error.value).partition("with the rest: ")[2], {"table": table})
+    np.testing.assert_array_equal(from_table(table, "stage", "site").y, np.resize([1.0, 0.0, 0.0], N))
+    in_polars = pl.from_pandas(TABLE.assign(stage=np.resize(["a", "b", "c"], N)))
+    with pytest.raises(DataError) as error:
+        from_table(in_polars, "stage", "site")
+    names = {"table": in_polars}
+    exec(str(error.value).partition("with the rest: ")[2], names)
+    assert from_table(names["table"], "stage", "site").classes == (False, True)
+    for y in (np.resize(["a", "b", "c"], N), np.resize(["a", "b", "c"], N).tolist(), table["site"]):
+        with pytest.raises(DataError, match="has 3 classes") as error:
+            from_arrays(TABLE[["a", "b"]], y, SITE)
+        names = {"y": y, "np": np}
+        exec(str(error.value).partition("with the rest: ")[2], names)
+        assert from_arrays(TABLE[["a", "b"]], names["y"], SITE).classes == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("values", "phrase"),
+    [
+        (np.resize(["1.5", "2", "3"], N), "holds numbers stored as dtype"),
+        (np.resize(["1.5", "oops"], N), "the outcome must be numeric"),
+        (np.resize(["1", "2", "n/a"], N), "the outcome must be numeric"),
+        (pd.date_range("2020-01-01", periods=2).repeat(N // 2), "is not numeric"),
+        (np.resize(np.array([1.5, 2.5], dtype=object), N), "holds numbers stored as dtype"),
+    ],
+)
+def test_other_outcomes_are_refused_as_before(values: Any, phrase: str) -> None:
+    with failing(phrase):
+        from_table(TABLE.assign(y=values), "y", "site")
+
+
+def test_text_outcomes_are_not_read_in_chunks(tmp_path: Path) -> None:
+    TABLE.assign(died=np.where(YES, "yes", "no")).to_csv(tmp_path / "table.csv", index=False)
+    with failing("column 'died' is not numeric"):
+        list(read_chunks(tmp_path / "table.csv", "died", "site"))
+
+
+def test_an_environment_without_events_is_one() -> None:
+    """For counts and classes; any other number must vary everywhere."""
+    flat = np.where(SITE == "east", 0, YES)
+    assert from_table(TABLE.assign(y=flat), "y", "site").n_environments == 3
+    with failing("outcome 'y' is constant inside environment 'east'"):
+        from_table(TABLE.assign(y=np.where(SITE == "east", 0.5, RNG.normal(size=N))), "y", "site")
+    with failing("outcome 'y' is constant: every row is 0"):
+        from_table(TABLE.assign(y=0), "y", "site")
+    with failing("'y' is constant in 'east'. Choose more environments."):
+        from_table(TABLE.assign(y=flat), "y", "site").choosing(["east"])
+
+
+# ---------------------------------------------------------------- events and exposures
+
+
+def test_what_comes_with_the_outcome_is_no_feature() -> None:
+    data = from_table(SURVIVAL, "time", "site", event="died")
+    assert data.feature_names == ("a", "b")
+    assert (data.event_name, data.exposure_name, data.exposure) == ("died", None, None)
+    np.testing.assert_array_equal(data.event, YES)
+    data = from_table(COUNTS, "visits", "site", exposure="years")
+    assert data.feature_names == ("a", "b")
+    assert (data.event_name, data.event, data.exposure_name) == (None, None, "years")
+    np.testing.assert_array_equal(data.exposure, YEARS)
+    data = from_arrays(TABLE[["a", "b"]], TIMES, SITE, event=YES)
+    assert data.event_name == "event"
+    np.testing.assert_array_equal(data.event, YES)
+    named = from_arrays(TABLE[["a", "b"]].set_axis(["event", "b"], axis=1), TIMES, SITE, event=YES.tolist())
+    assert named.event_name == "event_"
+
+
+def test_it_stays_with_its_rows(tmp_path: Path) -> None:
+    """Through dropping, merging, choosing, narrowing and back to a table."""
+    shuffled = SURVIVAL.assign(row=np.arange(N, dtype=float)).sample(frac=1.0, random_state=1)
+    shuffled.loc[[3, 7], "a"] = np.nan
+    shuffled["died"] = shuffled["died"].astype("Int64").mask(shuffled["row"] == 11)
+    with pytest.warns(DataWarning, match="dropped 3 of 60 rows"):
+        data = from_table(
+            shuffled,
+            "time",
+            "site",
+            missing="drop",
+            event="died",
+            merge_environments={"rest": ["south", "east"]},
+        )
+    rows = data.X[:, data.feature_names.index("row")].astype(int)
+    np.testing.assert_array_equal(data.event, YES[rows])
+    np.testing.assert_array_equal(data.y, TIMES[rows])
+    chosen = data.choosing(["rest"])
+    rows = chosen.X[:, chosen.feature_names.index("row")].astype(int)
+    assert set(SITE[rows]) == {"south", "east"}
+    np.testing.assert_array_equal(chosen.event, YES[rows])
+    np.testing.assert_array_equal(data.narrowed(np.array([True, False, False])).event, data.event)
+    again = from_table(data.to_frame(), "time", "site", event="died")
+    np.testing.assert_array_equal(again.event, data.event)
+    few = from_table(COUNTS, "visits", "site", exposure="years", min_rows=2, drop_environments=["north"])
+    np.testing.assert_array_equal(few.exposure, YEARS[SITE != "north"])
+    few.to_frame().to_csv(tmp_path / "few.csv", index=False)
+    read = from_table(tmp_path / "few.csv", "visits", "site", exposure="years")
+    np.testing.assert_array_equal(read.exposure, few.exposure)
+
+
+def test_small_environments_take_it_along() -> None:
+    site = np.where(np.arange(N) < 5, "tiny", SITE)
+    data = from_table(COUNTS.assign(site=site), "visits", "site", exposure="years", min_rows=10)
+    np.testing.assert_array_equal(data.exposure, YEARS[5:])
+
+
+def test_classes_come_back_in_a_table() -> None:
+    table = TABLE.assign(died=np.where(YES, "yes", "no"))
+    data = from_table(table, "died", "site")
+    assert data.to_frame()["died"].tolist() == table["died"].tolist()
+    assert from_table(data.to_frame(), "died", "site").classes == data.classes
+
+
+@pytest.mark.parametrize(
+    ("table", "asked", "phrase"),
+    [
+        (SURVIVAL, {"event": "dead"}, "event column 'dead' is not in the table; did you mean 'died'?"),
+        (SURVIVAL, {"event": "time"}, "column 'time' is both outcome and event: name two different columns."),
+        (SURVIVAL, {"event": "site"}, "column 'site' is both environment and event"),
+        (SURVIVAL, {"event": "died", "features": ["a", "died"]}, "features contains the event column 'died'"),
+        (SURVIVAL, {"event": "died", "exclude": ["died"]}, "'died' is not among the feature columns"),
+        (SURVIVAL.assign(died=0), {"event": "died"}, "event 'died' is 0 in every row, as if all were censored"),
+        (
+            SURVIVAL.assign(time=np.where(np.arange(N) < 2, 0.0, TIMES)),
+            {"event": "died"},
+            "outcome 'time' is a time to event, which must be above 0, and is not in 2 rows; in environment 'north' (2",
+        ),
+        (
+            SURVIVAL.assign(died=SURVIVAL["died"].astype(float).mask(SURVIVAL.index == 4)),
+            {"event": "died"},
+            "missing values (NaN) in 'died' (1 row); in environment 'north' (1 row)",
+        ),
+        (SURVIVAL, {"exposure": "site"}, "column 'site' is both environment and exposure"),
+        (
+            SURVIVAL.assign(years=YEARS),
+            {"exposure": "years"},
+            "exposure= is for outcomes that are counts, and 'time' is not in 60 rows",
+        ),
+        (SURVIVAL.assign(w="x"), {"exposure": "w"}, "exposure 'w' holds 'x': it must be numbers"),
+    ],
+)
+def test_wrong_columns_are_named(table: pd.DataFrame, asked: dict[str, Any], phrase: str) -> None:
+    with failing(phrase):
+        from_table(table, "time", "site", **asked)
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0, np.inf])
+def test_exposures_are_positive_and_finite(low: float) -> None:
+    wrong = COUNTS.assign(years=np.where(SITE == "east", low, YEARS))
+    with failing("'years'" if low == np.inf else "exposure 'years' must be above 0, and is not in 20 rows"):
+        from_table(wrong, "visits", "site", exposure="years")
+
+
+@pytest.mark.parametrize("values", [np.where(YES, 2, 1), np.where(YES, "dead", "alive")])
+def test_events_are_said_and_not_guessed(values: Any) -> None:
+    """The line in the message works as typed."""
+    table = SURVIVAL.assign(died=values)
+    with failing("event 'died' must be 1 where the event occurred and 0 where a row is censored, or True and False"):
+        from_table(table, "time", "site", event="died")
+    with pytest.raises(DataError) as error:
+        from_table(table, "time", "site", event="died")
+    exec(str(error.value).partition("is the event: ")[2], {"table": table})
+    np.testing.assert_array_equal(from_table(table, "time", "site", event="died").event, YES)
+
+
+def test_arrays_beside_the_outcome_are_checked() -> None:
+    X = TABLE[["a", "b"]]
+    with pytest.raises(DataError, match="event 'event' must be 1 where the event occurred") as error:
+        from_arrays(X, TIMES, SITE, event=np.where(YES, 2, 1))
+    names = {"event": np.where(YES, 2, 1), "np": np}
+    exec(str(error.value).partition("is the event: ")[2], names)
+    np.testing.assert_array_equal(from_arrays(X, TIMES, SITE, event=names["event"]).event, YES)
+    with failing("lengths differ: X has 60 rows, y has 60 rows, event has 59 rows, environments has 60 rows"):
+        from_arrays(X, TIMES, SITE, event=YES[1:])
+    with failing("event='died' is a single string: pass one value per row, for example event=table['died']"):
+        from_arrays(X, TIMES, SITE, event="died")
+    with failing("exposure has shape (60, 2), but one exposure per row is needed"):
+        from_arrays(X, COUNTS["visits"], SITE, exposure=np.ones((N, 2)))
+
+
+def test_delayed_entry_is_refused() -> None:
+    late = np.linspace(0.0, 0.09, N)
+    table = SURVIVAL.assign(start=late)
+    with failing("entry= is not known: every row counts as watched from time 0 on", SettingError):
+        from_table(table, "time", "site", event="died", entry="start")
+    with pytest.raises(SettingError) as error:
+        from_table(table, "time", "site", event="died", entry="start")
+    exec(str(error.value).partition("of each row, ")[2].partition(", with")[0], {"table": table})
+    np.testing.assert_allclose(from_table(table, "time", "site", event="died").y, TIMES - late)
+    with failing("entry= is not known", SettingError):
+        from_arrays(TABLE[["a", "b"]], TIMES, SITE, event=YES, entry=np.zeros(N))
+
+
+def test_event_and_exposure_exclude_each_other() -> None:
+    with failing("event= and exposure= were both given", SettingError):
+        from_table(SURVIVAL.assign(years=YEARS), "time", "site", event="died", exposure="years")
+
+
+@pytest.mark.parametrize("role", ["event", "exposure"])
+def test_chunks_keep_no_rows(tmp_path: Path, role: str) -> None:
+    SURVIVAL.to_csv(tmp_path / "table.csv", index=False)
+    with failing(f"{role}= needs the rows, and read_chunks keeps their second moments only", SettingError):
+        read_chunks(tmp_path / "table.csv", "time", "site", **{role: "died"})
+
+
+# ---------------------------------------------------------------- what an outcome is
+
+
+def values(*counts: tuple[float, int]) -> np.ndarray:
+    return np.repeat([value for value, _ in counts], [n for _, n in counts]).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("y", "kind", "reason"),
+    [
+        pytest.param(values((0, 5), (1, 5)), "classes", "y has two values: 0 and 1", id="zero or one"),
+        pytest.param(values((-1, 5), (2.5, 5)), "classes", "y has two values: -1 and 2.5", id="two numbers"),
+        pytest.param(values((0, 6), (1, 3), (2, 1)), "count", "y is whole numbers from 0 to 2", id="counts"),
+        pytest.param(values((0, 3), (1, 2), (9, 1)), "count", "y is whole numbers from 0 to 9", id="two rows a value"),
+        pytest.param(values((0, 2), (1, 2), (9, 1)), "number", "few are equal", id="fewer than two rows a value"),
+        pytest.param(values((0, 5), (0.5, 5), (1, 5)), "number", "no counts", id="halves"),
+        pytest.param(values((-1, 5), (0, 5), (1, 1)), "number", "no counts", id="below zero"),
+        pytest.param(np.repeat(np.arange(18.0, 90.0), 3), "number", "without a 0, from 18 to 89", id="ages"),
+        pytest.param(np.repeat(np.arange(1.0, 11.0), 9), "number", "without a 0, from 1 to 10", id="marks"),
+        pytest.param(values((0, 1), (5, 3), (8, 9), (10, 9)), "number", "up to 10, most of them not", id="a score"),
+        pytest.param(values((0, 4), (1, 4), (2, 4)), "number", "up to 2, most of them not small", id="as many of each"),
+        pytest.param(np.arange(200.0), "number", "few are equal", id="row numbers"),
+    ],
+)
+def test_kinds_of_outcomes(y: np.ndarray, kind: str, reason: str) -> None:
+    found = outcome_kind(y, "y")
+    assert found.kind == kind
+    assert reason in found.reason
+    assert found.reason.startswith("y ")
+    assert outcome_kind(y[::-1], "y") == found
+
+
+def test_what_comes_with_it_decides_first() -> None:
+    y = values((0, 5), (1, 5))
+    assert outcome_kind(y, "y", exposure="years") == ("count", "y is a count, and years its exposure")
+    assert outcome_kind(y, "y", event="died").kind == "time"
+    assert outcome_kind(y, "y", classes=("no", "yes")).reason == "y has two values: 'no' and 'yes'"
