@@ -1,7 +1,7 @@
 """Counts: how often the truth is rejected, what is found, and how fast.
 
 python benchmarks/counts.py                        all (a quarter of an hour)
-python benchmarks/counts.py calibration --draws 100
+python benchmarks/counts.py calibration --dispersions 0.3 1
 python benchmarks/counts.py discovery
 python benchmarks/counts.py speed                  subsets a second of one core, beside statsmodels
 """
@@ -49,10 +49,10 @@ def rejected(model: BoundConditional) -> tuple[bool, float]:
     return bool(tails.probability[0] < LEVEL), float(log_ratios[0] / tails.expected[0])
 
 
-def calibration(draws: int) -> None:
+def calibration(draws: int, dispersions: list[float]) -> None:
     print(f"\nthe truth rejected at {LEVEL:.0%}, and the mean of −2 log Λ over its expectation; {draws} data sets a cell")
     print(f"{'n':>5}{'E':>4}{'mean':>6}{'alpha':>7}" + "".join(f"{name:>26}" for name in MODELS))
-    for mean, dispersion, n, n_environments in product((1.0, 10.0), (0.0, 0.3, 1.0), (50, 100, 200), (2, 5, 10)):
+    for mean, dispersion, n, n_environments in product((1.0, 10.0), dispersions, (50, 100, 200), (2, 5, 10)):
         rng = np.random.default_rng(1)
         found: dict[str, list[tuple[bool, float]]] = {name: [] for name in MODELS}
         for _ in range(draws):
@@ -123,11 +123,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("part", nargs="?", choices=["all", "calibration", "discovery", "speed"], default="all")
     parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--dispersions", type=float, nargs="+", default=[0.0, 0.3, 1.0])
     given = parser.parse_args()
     header("Counts")
     warnings.simplefilter("ignore")
     if given.part in ("all", "calibration"):
-        calibration(given.draws)
+        calibration(given.draws, given.dispersions)
     if given.part in ("all", "discovery"):
         discovery(given.draws)
     if given.part in ("all", "speed"):

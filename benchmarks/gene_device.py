@@ -13,8 +13,11 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 
 import numpy as np
 import torch
@@ -24,40 +27,74 @@ from _torch_vi import TorchVI
 from gene_scale import PUBLISHED, PUBLISHED_PRIOR, START, target_moments
 from invariance import BIP, BetaBinomialPrior, LinearGaussian, Moments, Variational
 from invariance.conditionals.gaussian_device import OutcomeArrays, SharedScatter
-from invariance.inference.variational.batched import LARGEST_BATCH
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.device.draws_torch import listed
 from invariance.kernels.device.problem import Problem
 from invariance.simulation import knockouts
 from invariance.sweeps.reading import Reading, read_source
+from invariance.sweeps.store import results_in
 from invariance.sweeps.sweep import run_sweep
 
+_BETWEEN_REPORTS = 10.0  # seconds
 
-def swept(reading: Reading, targets: list[str], model: BIP, jobs: int, device: str | None = None) -> float:
+
+def swept(
+    reading: Reading, targets: list[str], model: BIP, jobs: int, folder: Path, device: str | None = None
+) -> float:
     """Seconds of a sweep over these targets, second moments given."""
-    with TemporaryDirectory() as folder:
-        run = run_sweep(reading, model, targets, Path(folder), 20, jobs, None, 0, False, lambda sentence: None, device)
+    run = run_sweep(reading, model, targets, folder, 20, jobs, None, 0, False, lambda sentence: None, device)
     failed = run.results["feature"].isna().sum()
     assert failed == 0, f"{failed} targets failed"
     return run.seconds
 
 
+@contextmanager
+def reported(folder: Path, iterations: int) -> Iterator[None]:
+    """Say now and then how far the sweep is: what has been measured is known also where the run is cut short."""
+    started, stopped = time.perf_counter(), Event()
+
+    def watch() -> None:
+        before = 0
+        while not stopped.wait(_BETWEEN_REPORTS):
+            seconds = time.perf_counter() - started
+            done = results_in(folder)["outcome"].nunique()
+            if done > before:
+                before = done
+                say(done, seconds, iterations)
+
+    thread = Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def say(done: int, seconds: float, iterations: int) -> None:
+    each, peak = seconds / done, torch.cuda.max_memory_allocated() / 1e9
+    print(
+        f"BIP-VI, {done} targets, {iterations:,} iterations: {seconds:.0f} s, {each:.2f} s a target, {peak:.1f} GB of "
+        f"the device;\n  6,170 targets: {6170 * each / 3600:.2f} hours, EXTRAPOLATED; {peak_memory_gb():.1f} GB of the "
+        "machine",
+        flush=True,
+    )
+
+
 def variational(reading: Reading, targets: list[str], iterations: int, jobs: int) -> float:
+    """Seconds a target of one sweep over all of them."""
+
     def published(steps: int) -> BIP:
         return BIP(prior=PUBLISHED_PRIOR, inference=Variational.genes(iterations=steps), select="threshold")
 
-    swept(reading, targets[:2], published(2), jobs, "cuda")  # compiles
-    torch.cuda.reset_peak_memory_stats()
-    total, each = 0.0, np.nan
-    for first in range(0, len(targets), LARGEST_BATCH):
-        part = targets[first : first + LARGEST_BATCH]
-        total += swept(reading, part, published(iterations), jobs, "cuda")
-        done, peak = first + len(part), torch.cuda.max_memory_allocated() / 1e9
-        each = total / done
-        print(f"BIP-VI, {done} targets, {iterations:,} iterations: {each:.2f} s a target, {peak:.1f} GB of the device")
-        hours, memory = 6170 * each / 3600, peak_memory_gb()
-        print(f"  6,170 targets: {hours:.2f} hours, EXTRAPOLATED; {memory:.1f} GB of the machine", flush=True)
-    return each * PUBLISHED / iterations
+    with TemporaryDirectory() as first, TemporaryDirectory() as folder:
+        swept(reading, targets[:2], published(2), jobs, Path(first), "cuda")  # compiles
+        torch.cuda.reset_peak_memory_stats()
+        with reported(Path(folder), iterations):
+            seconds = swept(reading, targets, published(iterations), jobs, Path(folder), "cuda")
+    print("All of them:")
+    say(len(targets), seconds, iterations)
+    return seconds / len(targets) * PUBLISHED / iterations
 
 
 def one_at_a_time(moments: Moments, iterations: int) -> float:
@@ -75,8 +112,9 @@ def one_at_a_time(moments: Moments, iterations: int) -> float:
 
 def tempering(reading: Reading, targets: list[str], jobs: int) -> None:
     model = BIP(prior=BetaBinomialPrior(max_size=20), inference="tempering", select="threshold")
-    first = swept(reading, targets[:jobs], model, jobs)
-    each = swept(reading, targets[jobs:], model, jobs) / (len(targets) - jobs)
+    with TemporaryDirectory() as one, TemporaryDirectory() as other:
+        first = swept(reading, targets[:jobs], model, jobs, Path(one))
+        each = swept(reading, targets[jobs:], model, jobs, Path(other)) / (len(targets) - jobs)
     hours = 6170 * each / 3600
     print(f"tempering on {jobs} processes: {each:.2f} s a target over {len(targets) - jobs}; 6,170: {hours:.2f} hours,")
     print(f"  EXTRAPOLATED. The first {jobs}, which compile, took {first:.0f} s.")

@@ -96,6 +96,8 @@ def table(grouped: bool, binary: bool) -> MultiEnvironmentData:
 CONDITIONALS: dict[str, Conditional] = {
     "linear gaussian": LinearGaussian(),
     "prediction rewarded": LinearGaussian(prediction=0.1),
+    "same mean": LinearGaussian(invariance="mean"),
+    "same mean, prediction rewarded": LinearGaussian(invariance="mean", prediction=0.1),
     "without abilities": PlainGaussian(),
     "unit noise": UnitNoise(),
     "logistic": StatsmodelsLogistic(),

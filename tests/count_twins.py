@@ -81,6 +81,13 @@ def with_exposure(data: MultiEnvironmentData, exposure: np.ndarray) -> MultiEnvi
     return data
 
 
+def placed(X: np.ndarray, y: np.ndarray, environment: np.ndarray) -> MultiEnvironmentData:
+    """Rows whose outcome may be constant, also inside an environment"""
+    data = MultiEnvironmentData.from_arrays(X, np.arange(len(y), dtype=float), environment)
+    data.y[:] = y
+    return data
+
+
 def counted(
     seed: int = 0,
     counts: tuple[int, ...] = (60, 50, 70),
@@ -97,5 +104,5 @@ def counted(
     rate = mean * exposure * np.exp(0.5 * X[:, 0] - 0.4 * X[:, 1])
     y = rng.poisson(rate * (rng.gamma(1 / alpha, alpha, len(X)) if alpha else 1.0)).astype(float)
     X[:, -1] += np.linspace(-0.5, 1.5, len(counts))[environment] * np.log1p(y)
-    data = MultiEnvironmentData.from_arrays(X, y, environment)
+    data = placed(X, y, environment)
     return with_exposure(data, exposure) if exposed else data

@@ -227,7 +227,7 @@ def test_the_verdict_comes_before_the_grid() -> None:
         def _select(self, data):
             selected = super()._select(data)
             self.posterior_ = SimpleNamespace(
-                verdict=SimpleNamespace(sentence="Even the best subset is bad."), notes=()
+                verdict=SimpleNamespace(sentence="Even the best subset is bad."), notes=(), model="", model_reason=""
             )
             return selected
 

@@ -169,6 +169,7 @@ def test_what_comes_with_the_outcome_is_no_feature() -> None:
     np.testing.assert_array_equal(data.event, YES)
     named = from_arrays(TABLE[["a", "b"]].set_axis(["event", "b"], axis=1), TIMES, SITE, event=YES.tolist())
     assert named.event_name == "event_"
+    assert from_arrays(TABLE[["a", "b"]], TIMES, SITE, event=SURVIVAL["died"]).event_name == "died"
 
 
 def test_it_stays_with_its_rows(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_constant_feature_is_never_selected() -> None:
     [
         ({"select": "best"}, "select='best' is not known: use 'predictive' or 'mode' or 'threshold' or 'median'"),
         ({"threshold": 1.5}, "threshold=1.5 is not a probability"),
-        ({"conditional": "probit"}, "conditional='probit' is not known: use 'linear_gaussian'"),
+        ({"conditional": "probit"}, "conditional='probit' is not known: use 'auto', 'linear_gaussian'"),
         ({"inference": "magic"}, "inference='magic' is not known"),
         ({"progress": "yes"}, "progress='yes' is not known"),
     ],

@@ -71,7 +71,8 @@ def test_variational_inference_bounds_it(conditional: str, prior: str, grouped: 
     posterior, expected = computed("vi", conditional, prior, grouped), known(conditional, prior, grouped)
     assert posterior.elbo <= expected.log_evidence + 1e-6
     np.testing.assert_array_equal(posterior.reweighted.mode_mask, expected.masks[expected.probability.argmax()])
-    if posterior.diagnostics["missed_mass"] < 0.02:
+    reliable = posterior.diagnostics["missed_mass"] < 0.02 and posterior.diagnostics["pareto_k"] < 0.7
+    if reliable:
         np.testing.assert_allclose(posterior.reweighted.inclusion, expected.inclusion, atol=0.08)
 
 

@@ -89,11 +89,9 @@ def test_an_outcome_that_becomes_constant_is_not_dropped() -> None:
         remaining.check_outcome()
 
 
-@pytest.mark.parametrize("products", [1, 20, 1_000_000], ids=["row by row", "a few rows", "all at once"])
 @pytest.mark.parametrize("e", [0, 1])
-def test_products_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch, products: int, e: int) -> None:
-    """As the plain sums over the rows that are left; the moments that they left are as they were."""
-    monkeypatch.setattr("invariance.moments.parts._PRODUCTS_PER_BLOCK", products)
+def test_products_of_the_rows_that_are_left(e: int) -> None:
+    """As the plain sums over them; the moments that the row left are as they were."""
     rng = np.random.default_rng(3)
     X, y, site = rng.normal(size=(50, 6)) + 5.0, rng.normal(size=50), np.arange(50) % 2
     data = MultiEnvironmentData.from_arrays(X, y, site)

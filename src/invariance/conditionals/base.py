@@ -86,6 +86,16 @@ class Tails(NamedTuple):
     probability: Floats
 
 
+class FlipGuess(NamedTuple):
+    """(S, p) each, of S subsets with each of p features flipped: log Λ, -inf outside the support; the gain of the
+    pooled fit, as in `Prediction`; the mean and the variance of log Λ, as in `Null`."""
+
+    log_ratio: Floats
+    gain: Floats
+    expected: Floats
+    variance: Floats
+
+
 class Fit(Protocol):
     """One subset fitted to all rows, and to those of each environment, by maximum likelihood.
 
@@ -225,6 +235,12 @@ class BoundConditional(ABC):
 
     # ---------------------------------------------------------------- abilities, with what there is without them
 
+    def r2_many(self, masks: ArrayLike) -> Floats:
+        """(S,) share of the outcome's variance that the pooled fits explain, from their gain in log-likelihood; NaN
+        outside the support."""
+        gain = self.prediction_many(masks).gain
+        return -np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.n_rows)
+
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """Whether the subsets in masks (S, p) are invariant up to the tolerance; with one environment all are."""
         chosen = as_masks(masks, self.n_features)
@@ -264,6 +280,11 @@ class BoundConditional(ABC):
     def by_least_squares(self) -> GaussianModel | None:
         """The linear Gaussian model of the same data, where environments can be compared by its fits."""
         return None
+
+    @property
+    def own_variances(self) -> bool:
+        """Whether environments are compared in their coefficients alone, and each has a variance of its own."""
+        return False
 
     @property
     def largest_size(self) -> int:
@@ -333,6 +354,16 @@ class BoundConditional(ABC):
         if now == -np.inf:
             raise DataError(f"the subset to start from is not supported: {self.unsupported(mask)}.")
         return np.array(values) - now
+
+    @property
+    def guesses_flips(self) -> bool:
+        """Whether `guessed_flips` has an answer."""
+        return False
+
+    def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
+        """Of the subsets in masks (S, p) with each feature added or removed, from a fit of each subset alone: good
+        enough to look for subsets, not to judge them."""
+        raise NotImplementedError
 
     def flip_steps(self, size: float) -> float:
         """What `flip_neighbours` costs at a subset of so many features, counted in multiplications."""

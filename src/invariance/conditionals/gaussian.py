@@ -35,6 +35,11 @@ class GaussianModel(BoundConditional):
     data: MultiEnvironmentData | None
     n_jobs: int | None
     prediction: float = 0.0
+    name = "linear Gaussian"
+
+    @abstractmethod
+    def of(self, data: MultiEnvironmentData | Moments) -> GaussianModel:
+        """The same model of other data, without a reward for prediction."""
 
     @property
     def features(self) -> Features:
@@ -67,7 +72,7 @@ class GaussianModel(BoundConditional):
 
     def describe(self) -> Description:
         moments = self.moments
-        name = "linear Gaussian"
+        name = self.name
         if self.prediction > 0.0:
             name = f"{name}, prediction rewarded by {self.prediction:g}"
         return Description(name, moments.outcome_name, moments.environments, moments.counts)

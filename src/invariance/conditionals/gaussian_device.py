@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import SettingError
 from ..kernels.active_set import Scoring
+from ..kernels.masks import listed, sizes
 from ..moments.moments import Moments
 from .gaussian_moments import GaussianFromMoments
 from .pivots import PIVOT_TOLERANCE
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 
     from ..kernels.device.problem import Problem
 
-# Factors of so many bytes at a time are on the device.
-_WORK_BYTES = 1 << 28
+# Factors of so many bytes at a time are on the device: enough subsets of 200 to keep an H200 busy.
+_WORK_BYTES = 1 << 30
 
 
 def as_device(name: str) -> torch.device:
@@ -59,7 +61,10 @@ class OutcomeArrays(NamedTuple):
 
 
 class SharedScatter:
-    """Second moments on a device, for models whose moments are these, with rows removed or not, and any outcome."""
+    """Second moments on a device, for models whose moments are these, with rows removed or not, and any outcome.
+
+    scoring : held by the thread whose subsets are scored; the others would only wait for the device, and fill it
+    """
 
     def __init__(self, moments: Moments, device: torch.device) -> None:
         import torch
@@ -67,6 +72,7 @@ class SharedScatter:
         self.columns = moments.columns
         self.diagonal = np.einsum("gjj->gj", moments.scatter).copy()
         self.device = device
+        self.scoring = Lock()
         self.scatter = torch.as_tensor(moments.scatter, dtype=torch.float64, device=device)
 
     def suits(self, model: GaussianFromMoments, removed: Floats) -> bool:
@@ -112,22 +118,25 @@ class GaussianOnDevice(GaussianFromMoments):
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
         if scoring is not None or not len(masks):
             return super()._score(masks, penalty, scoring)
+        size = sizes(masks)
+        room = max(int(size.max()), 1)
+        members = listed(masks, self.moments.feature_columns, room)
+        step = max(1, _WORK_BYTES // (8 * len(self._shared.scatter) * (room + 64) ** 2))
+        parts = (slice(start, start + step) for start in range(0, len(masks), step))
         problem = self._shared.problem([OutcomeArrays.of(self, self._removed)])
-        n_groups, room = len(problem.scatter), int(masks.sum(axis=1).max())
-        step = max(1, _WORK_BYTES // (8 * n_groups * (room + 64) ** 2))
-        values = np.concatenate([self._on_device(problem, masks[i : i + step]) for i in range(0, len(masks), step)])
+        values = np.concatenate([self._on_device(problem, members[part], size[part]) for part in parts])
         unknown = np.isnan(values)
         values[unknown] = super()._score(masks[unknown], penalty)
         return values
 
-    def _on_device(self, problem: Problem, masks: Mask) -> Floats:
+    def _on_device(self, problem: Problem, members: Integers, size: Integers) -> Floats:
+        """(S,) of subsets by members (S, k), so many of each"""
         import torch
 
-        from ..kernels.device.draws_torch import listed
+        from ..kernels.device.problem import Subsets
         from ..kernels.device.scoring import log_ratios
 
-        chosen = torch.zeros((len(masks), problem.scatter.shape[1]), dtype=torch.bool, device=problem.device)
-        columns = torch.as_tensor(self.moments.feature_columns, device=problem.device)
-        chosen[:, columns] = torch.as_tensor(masks, device=problem.device)
-        room = max(int(masks.sum(axis=1).max()), 1)
-        return log_ratios(problem, listed(chosen, len(masks), room)).cpu().numpy()
+        owner = torch.zeros(len(size), dtype=torch.int64, device=problem.device)
+        there = [torch.as_tensor(values, device=problem.device) for values in (members, size)]
+        with self._shared.scoring:
+            return log_ratios(problem, Subsets(owner, *there)).cpu().numpy()

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.parallel import n_workers, ordered_map
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_lists, as_mask, as_masks
 from ..exceptions import DataError
 from ..kernels.active_set import Scoring
 from ..kernels.feature_order import walk_order
 from ..kernels.group_rows import GroupRows, share_from_rows
+from ..kernels.masks import sizes
 from ..kernels.neighbours import flip_changes
 from ..kernels.orthogonal import relative_residuals
 from ..kernels.subset_cholesky import score_subsets, subset_fits
@@ -27,13 +27,13 @@ from .gaussian import GaussianModel, group_weights, inverse_scales
 from .gaussian_fit import LinearFit, fit_from_moments, fit_from_rows
 from .gaussian_walk import GaussianWalk
 from .invariance_test import Residuals
+from .pieces import in_pieces
 from .pivots import PIVOT_TOLERANCE
 from .row_groups import always_decidable, compressed_rows, no_rows
 from .screen import GaussianScreen, Limits
 from .support import Unsupported, find_causes, reasons_of, too_few_rows
 from .tolerance import Tolerance
 
-_FEWEST_PER_THREAD = 256
 _MOST_EXPLAINED = 50
 
 
@@ -52,6 +52,9 @@ class GaussianFromMoments(GaussianModel):
         self.moments.check_outcome()
         self.n_jobs = n_jobs
         self.prediction = prediction
+
+    def of(self, data: MultiEnvironmentData | Moments) -> GaussianFromMoments:
+        return GaussianFromMoments(data, self.n_jobs)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._supported(masks, np.nan)
@@ -267,7 +270,7 @@ class GaussianFromMoments(GaussianModel):
     def _too_large(self, masks: Mask) -> Mask:
         more = self.moments.varying_widths - 1
         other = np.flatnonzero(more.any(axis=0))
-        ranks = np.count_nonzero(masks, axis=1)[:, None] + masks[:, other].astype(np.float64) @ more[:, other].T
+        ranks = sizes(masks)[:, None] + masks[:, other].astype(np.float64) @ more[:, other].T
         return np.any(ranks + 2 > self.moments.group_counts, axis=1)
 
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
@@ -291,17 +294,12 @@ class GaussianFromMoments(GaussianModel):
         return shares, ranks
 
     def _in_pieces(self, masks: Mask, work: Callable[[slice, Integers, Integers], None]) -> None:
-        """Have threads work on pieces of the subsets: which of them, and the columns of each (see `as_lists`)."""
-        pieces = min(n_workers(self.n_jobs), max(1, len(masks) // _FEWEST_PER_THREAD))
-        bounds = np.linspace(0, len(masks), pieces + 1).astype(int)
+        """Have threads work on pieces of the subsets: which of them, and the columns of each."""
 
-        def one(piece: int) -> None:
-            rows = slice(bounds[piece], bounds[piece + 1])
-            starts, members = as_lists(self.features.expand(masks[rows]))
+        def of_columns(rows: slice, starts: Integers, members: Integers) -> None:
             work(rows, starts, self.moments.feature_columns[members].astype(np.int64))
 
-        for _ in ordered_map(one, range(pieces), pieces):
-            pass
+        in_pieces(self.features.expand(masks), self.n_jobs, of_columns)
 
 
 def _outcome_share(gram: Floats) -> float:

@@ -71,6 +71,9 @@ class GaussianOnDemand(GaussianModel):
         self.moments.check_outcome()
         self._gaps = np.sqrt(counts)[:, None] * (shifts - counts @ shifts / counts.sum())
 
+    def of(self, data: MultiEnvironmentData | Moments) -> GaussianFromMoments:
+        return GaussianFromMoments(data, self.n_jobs)
+
     @cached_property
     def _diagonal(self) -> Floats:
         """(G, d) sums of squares of each column"""

@@ -124,6 +124,13 @@ def _allowed(n_rows: int, tolerance: Tolerance) -> float:
     return n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
 
 
+def deviance_tails(deviance: Floats, mean: Floats, variance: Floats, noncentrality: float) -> Floats:
+    """(S,) P(T ≥ deviance) of a gamma law with this mean and variance (S,), as a chi-square of so many degrees and in
+    such units, that so much noncentrality is added to."""
+    unit = 2.0 * mean / variance
+    return _noncentral_chi_square_tails(deviance * unit, mean * unit, noncentrality * unit)
+
+
 def _noncentral_chi_square_tails(statistic: Floats, degrees: Floats | float, noncentrality: Floats) -> Floats:
     if not noncentrality.any():
         return np.asarray(chdtrc(degrees, statistic))

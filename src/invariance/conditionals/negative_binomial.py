@@ -36,6 +36,7 @@ class NegativeBinomial(Regression):
     """
 
     name: ClassVar[str] = "negative binomial"
+    takes: ClassVar[tuple[str, ...]] = ("exposure",)
 
     def check(self, data: MultiEnvironmentData) -> None:
         check_counts(data, self.name)

@@ -22,11 +22,12 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError, SettingError
 from ..kernels.newton.evaluation import evaluate
+from ..kernels.newton.flips import guess_flips
 from ..kernels.newton.rows import Rows, work_for
 from ..kernels.newton.walk import score_lists
 from ..moments.least_squares import independent_columns
 from ..moments.moments import Moments
-from .base import BoundConditional, Description, Null, Prediction, Weigh
+from .base import BoundConditional, Description, FlipGuess, Null, Prediction, Weigh
 from .figures import FigureMemory, Figures
 from .regression_screen import RegressionScreen
 from .regression_walk import RegressionWalk
@@ -42,6 +43,8 @@ READ = 1e-15
 # Largest error of log Λ that this leaves in a walk.
 _WALK_ERROR = 1e-3
 _MOST_AT_ONCE, _PARTS = 64, 8
+# Of fits from which flips are guessed; how many guesses are remembered, and about how many fits one takes.
+_GUESSING, _MOST_GUESSES, _FITS_PER_GUESS = 1e-2, 2000, 10
 # Steps of the linear Gaussian's dense walk in the time that one row of one column takes, about.
 _STEPS_PER_VALUE = 0.6
 
@@ -154,6 +157,7 @@ class RegressionModel(BoundConditional):
         self._scale = np.where(spread > 0.0, spread, 1.0)
         self._memory = FigureMemory(self._computed)
         self._walk: tuple[bytes, RegressionWalk] | None = None
+        self._guesses: dict[bytes, FlipGuess] = {}
 
     @cached_property
     def problem(self) -> Rows:
@@ -284,6 +288,59 @@ class RegressionModel(BoundConditional):
             f"{max(self._room, 0)} columns"
         )
         return Unsupported(outside, np.zeros_like(outside), found.features, (reason,))
+
+    # ---------------------------------------------------------------- neighbours
+
+    @property
+    def guesses_flips(self) -> bool:
+        return True
+
+    def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
+        """To second order around the fits of each subset: by score tests and Wald tests."""
+        parts = list(ordered_map(self._guessed, as_masks(masks, self.n_features), self.n_jobs))
+        return FlipGuess(*(np.array(values) for values in zip(*parts, strict=True)))
+
+    def _guessed(self, mask: Mask) -> FlipGuess:
+        """(p,) each"""
+        key = np.packbits(mask).tobytes()
+        known = self._guesses.get(key)
+        if known is None:
+            known = self._guessed_anew(mask)
+            if len(self._guesses) >= _MOST_GUESSES:
+                self._guesses.clear()
+            self._guesses[key] = known
+        return known
+
+    def _guessed_anew(self, mask: Mask) -> FlipGuess:
+        problem, groups = self.problem, len(self.problem.starts)
+        log_ratio, pooled, ranks = np.empty(1), np.empty(1), np.empty((1, groups), np.int64)
+        gains = np.empty((1, groups, self.n_features))
+        work = work_for(problem, len(problem.columns) + self.beginning.shape[1])
+        layout = mask[None], self.n_always + self.features.starts, np.arange(self.n_always), self.beginning
+        guess_flips(problem, *layout, _GUESSING, work, log_ratio, pooled, ranks, gains)
+        own = Figures.of(log_ratio, pooled, ranks, self._profiled)
+        change = np.where(mask, -self.features.widths, self.features.widths)
+        supported = self._supported(mask ^ np.eye(self.n_features, dtype=bool))
+        guessed = np.minimum(log_ratio + gains[0, -1] - gains[0, :-1].sum(axis=0), 0.0)
+        figures = Figures(
+            np.where(supported, guessed, -np.inf),
+            pooled + gains[0, -1],
+            own.degrees + (self.data.n_environments - 1.0) * change,
+            own.parameters + change,
+        )
+        null = self.null_of(figures)
+        return FlipGuess(figures.log_ratio, figures.pooled - self._empty, null.expected, null.variance)
+
+    def flip_neighbours(self, mask: Mask) -> Floats:
+        """As they are guessed: no judgement rests on them."""
+        chosen = as_masks(mask, self.n_features)
+        now = self.log_ratio_many(chosen)[0]
+        if now == -np.inf:
+            raise DataError(f"the subset to start from is not supported: {self.unsupported(chosen)}.")
+        return self.guessed_flips(chosen).log_ratio[0] - now
+
+    def flip_steps(self, size: float) -> float:
+        return float(_FITS_PER_GUESS * self.steps_per_subset)
 
     # ---------------------------------------------------------------- one subset
 

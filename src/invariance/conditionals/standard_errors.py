@@ -55,6 +55,43 @@ def errors_from_moments(moments: Moments, columns: Mask) -> StandardErrors:
     return _collected([_factor_of_moments(moments, g, used) for g in range(moments.n_environments + 1)])
 
 
+def weighted_errors_from_rows(data: MultiEnvironmentData, columns: Mask, deviations: Floats) -> Floats:
+    """(k,) of the columns (q,) of one fit to all rows, whose noise has a standard deviation (E,) in each environment;
+    NaN where a column is constant or given by the others."""
+    X = data.X[:, columns]
+    weighted = np.column_stack([np.ones(data.n_rows), X - X.mean(axis=0)]) / deviations[data.environment_index, None]
+    norms = np.sqrt(np.einsum("nk,nk->k", weighted, weighted))
+    norms[norms == 0.0] = 1.0
+    unit = np.ascontiguousarray((weighted / norms).T)
+    triangle, independent = triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
+    return _weighted_errors(triangle, independent, norms, data.n_rows)
+
+
+def weighted_errors_from_moments(moments: Moments, columns: Mask, deviations: Floats) -> Floats:
+    """The same from second moments alone."""
+    used = moments.feature_columns[columns]
+    gaps = (moments.shifts - moments.counts @ moments.shifts / moments.n_rows)[:, used]
+    design = np.insert(gaps, 0, 1.0, axis=1)
+    precision = 1.0 / deviations**2
+    gram = np.einsum("e,ei,ej->ij", precision * moments.counts, design, design)
+    gram[1:, 1:] += np.einsum("e,eij->ij", precision, moments.scatter[:-1][:, used[:, None], used])
+    independent = np.insert(moments.present[-1, used], 0, True)
+    norms = np.where(independent, np.sqrt(np.diagonal(gram)), 1.0)
+    triangle, kept = np.zeros(gram.shape), np.flatnonzero(independent)
+    triangle[np.ix_(kept, kept)] = np.linalg.cholesky((gram / (norms[:, None] * norms))[np.ix_(kept, kept)]).T
+    return _weighted_errors(triangle, independent, norms, moments.n_rows)
+
+
+def _weighted_errors(triangle: Floats, independent: Mask, norms: Floats, n_rows: int) -> Floats:
+    """Of all columns but the first, a constant. Variances by maximum likelihood are too small by N to the degrees of
+    freedom left."""
+    kept = np.flatnonzero(independent)
+    values = np.full(len(norms), np.nan)
+    inverse = np.linalg.inv(triangle[np.ix_(kept, kept)])
+    values[kept] = np.sqrt((inverse**2).sum(axis=1) * n_rows / (n_rows - len(kept))) / norms[kept]
+    return values[1:]
+
+
 def _collected(factors: list[_Factor]) -> StandardErrors:
     values, freedom = zip(*(factor.errors() for factor in factors), strict=True)
     return StandardErrors(np.array(values), np.array(freedom))

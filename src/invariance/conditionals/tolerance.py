@@ -57,9 +57,14 @@ class Tolerance:
         return self.delta == 0.0 and self.tau == 0.0
 
     def __str__(self) -> str:
-        if self.is_strict:
-            return f"exact invariance at level {self.level:g}"
-        return f"invariance up to delta {self.delta:g}, tau {self.tau:g} at level {self.level:g}"
+        return self.told(own_variances=False)
+
+    def told(self, own_variances: bool) -> str:
+        """In words, for a model that does or does not let every environment have a variance of its own."""
+        what, allowed = ("invariance of the mean", "") if own_variances else ("invariance", f", tau {self.tau:g}")
+        if self.delta == 0.0 and (own_variances or self.tau == 0.0):
+            return f"exact {what} at level {self.level:g}"
+        return f"{what} up to delta {self.delta:g}{allowed} at level {self.level:g}"
 
 
 def _is_number(value: object) -> bool:

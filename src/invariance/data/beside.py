@@ -66,14 +66,15 @@ def read_beside(series: Any, name: str, role: str, in_table: bool = True) -> Flo
     )
 
 
-def beside_of(values: Any, role: str) -> Floats:
-    """(N,) as `read_beside`, of an array, a list or a series"""
+def beside_of(values: Any, role: str) -> tuple[str, Floats]:
+    """The name of a series, or the role, and (N,) as `read_beside`, of an array, a list or a series"""
     if isinstance(values, (str, bytes)):
         raise DataError(
             f"{role}={values!r} is a single string: pass one value per row, for example {role}=table[{values!r}]."
         )
     series, name = one_series(values, role)
-    return read_beside(as_one_series(values, role, role) if series is None else series, name, role, in_table=False)
+    series = as_one_series(values, role, role) if series is None else series
+    return name, read_beside(series, name, role, in_table=False)
 
 
 def check_beside(

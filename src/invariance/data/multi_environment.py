@@ -321,12 +321,15 @@ class MultiEnvironmentData:
         if outcome_name in names:
             raise DataError(f"outcome_name={outcome_name!r} is also a feature name: choose another.")
         outcome = outcome_of(y, outcome_name)
-        given = {"X": table, "y": outcome.values, **beside} | ({} if labels is None else {"environments": labels})
+        given = {"X": table, "y": outcome.values} | {role: values for role, (_, values) in beside.items()}
+        given |= {} if labels is None else {"environments": labels}
         check_lengths({what: len(values) for what, values in given.items()})
         if len(table) == 0:
             raise DataError(NO_ROWS)
         taken = (*names, outcome_name)
-        outcome = outcome.with_beside({role: (free_name(role, taken), values) for role, values in beside.items()})
+        outcome = outcome.with_beside(
+            {role: (free_name(name, taken), values) for role, (name, values) in beside.items()}
+        )
         data = learnt(raw, choices, outcome, labels, None, missing)
         return whole(data, single_allowed=environments is None)
 

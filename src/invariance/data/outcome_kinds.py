@@ -46,6 +46,4 @@ def outcome_kind(
         return OutcomeKind("number", f"{name} is whole numbers of which few are equal")
     if y.mean() >= 0.5 * high:
         return OutcomeKind("number", f"{name} is whole numbers up to {high:g}, most of them not small")
-    return OutcomeKind(
-        "count", f"{name} is whole numbers from 0 to {high:g}, many of them equal and most of them small"
-    )
+    return OutcomeKind("count", f"{name} is whole numbers from 0 to {high:g}, many of them equal and most small")

@@ -9,7 +9,6 @@ import numpy as np
 from .._tools.arrays import Mask
 from ..conditionals.base import BoundConditional
 from ..conditionals.gaussian import GaussianModel
-from ..conditionals.gaussian_moments import GaussianFromMoments
 from ..conditionals.tolerance import Tolerance
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
@@ -32,7 +31,7 @@ def never_challenged(model: BoundConditional, mask: Mask, feature: int, toleranc
 def _compatible(model: GaussianModel, rest: Mask, column: int, tolerance: Tolerance) -> bool:
     """Of a column given the columns `rest` (q,)."""
     try:
-        turned = GaussianFromMoments(_turned(model, rest, column))
+        turned = model.of(_turned(model, rest, column))
     except DataError:
         # Constant in some environment, and not in all of them.
         return False

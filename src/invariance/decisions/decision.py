@@ -14,6 +14,7 @@ from ..posterior.evidence import SubsetEvidence
 from ..posterior.summary import Summary
 from .base import Findings, Rule
 from .compatible import CompatibleSubsets, Survey, compatible_subsets, survey
+from .noise import NoiseChecks, noise_checks
 from .registry import RULES
 from .roles import FeatureRole, feature_roles, plain_number
 
@@ -61,6 +62,11 @@ class Decision:
     def is_compatible(self) -> bool:
         """Whether the chosen subset is one of the compatible ones, whose level may be higher."""
         return self.evidence.p_invariant >= self.accepted.level
+
+    @cached_property
+    def noise(self) -> NoiseChecks | None:
+        """Checks of the chosen subset's residuals; None where the model is not fitted by least squares."""
+        return noise_checks(self.findings.judge.model, self.mask, self.findings.tolerance)
 
     @cached_property
     def mode_evidence(self) -> SubsetEvidence:
@@ -125,6 +131,7 @@ class Decision:
                 "probability": posterior.mode_probability,
                 "evidence": _plain(self.mode_evidence),
             },
+            "noise": None if self.noise is None else self.noise.to_plain(),
             "features": [feature.to_plain() for feature in self.features],
             "coefficients": coefficients.to_dict("records"),
         }

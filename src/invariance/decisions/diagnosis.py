@@ -18,8 +18,8 @@ from ..exceptions import OutputError, SettingError
 from ..inference.enumeration import Enumeration
 from .base import Findings
 from .compatible import compatible_subsets
-from .deviation import Deviation
-from .environments import Broken, EnvironmentTest, SubsetTests, most_deviating
+from .deviation import PARTS, VARIANCE, Deviation
+from .environments import Broken, EnvironmentTest, most_deviating, tests_of
 from .leaving_out import LeavingOut, LeftOut
 from .search import Search
 from .sites import Sites, sites_of
@@ -50,6 +50,7 @@ class Diagnosis:
     inclusion, predictive_inclusion : (p,) of the fit to all environments, the latter NaN if nothing is compatible
     leading, experiments : the most probable compatible subsets, and which features to move to tell them apart
     sites : what small environments cost
+    own_variances : whether environments are compared in their coefficients alone
     """
 
     subset: tuple[str, ...]
@@ -69,6 +70,7 @@ class Diagnosis:
     leading: Leading
     experiments: tuple[Experiment, ...]
     sites: Sites
+    own_variances: bool = False
 
     @property
     def n_environments(self) -> int:
@@ -78,6 +80,16 @@ class Diagnosis:
     def threshold(self) -> float:
         """What the p-value of an environment must be below to raise an alarm: 0.05/E."""
         return ALARM / len(self.tests)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """In what environments are compared."""
+        return tuple(part for part in PARTS if not (self.own_variances and part == VARIANCE))
+
+    @property
+    def judged_by(self) -> str:
+        """The tolerance in words."""
+        return self.tolerance.told(self.own_variances)
 
     @property
     def worst(self) -> Broken | None:
@@ -186,7 +198,7 @@ def diagnose(
         raise SettingError("environments are compared by linear Gaussian fits: use conditional='linear_gaussian'.")
     if model.moments.n_environments < 2:
         raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
-    tests, predictive = SubsetTests(model, mask), findings.predictive
+    tests, predictive = tests_of(model, mask), findings.predictive
     evidence = findings.judge.evidence(mask[None]).one()
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
     enough = model.moments.n_environments > 2
@@ -209,6 +221,7 @@ def diagnose(
         leading=leading,
         experiments=experiments(leading, model.feature_names),
         sites=sites_of(model.moments),
+        own_variances=model.own_variances,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.layout import COLUMNS, display_width, format_subset, name_labels, printable, wrap
-from .deviation import INTERCEPT, PARTS, SLOPES, VARIANCE
+from .deviation import INTERCEPT, SLOPES, VARIANCE
 from .telling_apart import SHIFT
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def sections(diagnosis: Diagnosis) -> Iterator[Section]:
 
 def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     worst, n, subset = diagnosis.worst, diagnosis.n_environments, format_subset(diagnosis.subset)
-    judged = f"p-value of approximate invariance {format_p(diagnosis.p_invariant)}, {diagnosis.tolerance}"
+    judged = f"p-value of approximate invariance {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
     if diagnosis.nothing_compatible:
-        yield f"No subset of the features is compatible with invariance ({diagnosis.tolerance})."
+        yield f"No subset of the features is compatible with invariance ({diagnosis.judged_by})."
     if worst is None:
         undecided = diagnosis.unjudged or "fits to their rows cannot be decided"
         yield f"The environments cannot be compared given {subset}: {undecided}."
@@ -131,8 +131,8 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _tests(diagnosis: Diagnosis) -> Section:
-    head = ("rows", "T", "expected", "p-value", *PARTS)
-    figures = [head, *map(_figures, diagnosis.tests)]
+    head = ("rows", "T", "expected", "p-value", *diagnosis.parts)
+    figures = [head, *(_figures(test, len(diagnosis.parts)) for test in diagnosis.tests)]
     taken = sum(2 + max(map(display_width, column)) for column in zip(*figures, strict=True))
     width = min(_LONGEST_LABEL, COLUMNS - 2 - taken)
     labels = "environment", *name_labels([str(test.environment) for test in diagnosis.tests], width)
@@ -150,10 +150,10 @@ def _tests(diagnosis: Diagnosis) -> Section:
     return Section("T = −2 log Λ by environment", tuple(sentences), rows)
 
 
-def _figures(test: EnvironmentTest) -> tuple[str, ...]:
+def _figures(test: EnvironmentTest, n_parts: int) -> tuple[str, ...]:
     found = test.deviation
     if found is None:
-        return (f"{test.rows:,}", *["–"] * 6)
+        return (f"{test.rows:,}", *["–"] * (3 + n_parts))
     parts = (format_p(part.p_value) for part in found.parts.values())
     deviance = f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}"
     return f"{test.rows:,}", *deviance, format_p(found.p_value), *parts

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .diagnosis import Diagnosis
 
-_COLOURS = ("#3f8fd2", "#2a9d5c", "#d9822b")
+_COLOURS = dict(zip(PARTS, ("#3f8fd2", "#2a9d5c", "#d9822b"), strict=True))
 _LONGEST_LABEL, _LONGEST_NAME = 32, 32
 _SMALLEST = 1e-300
 
@@ -34,10 +34,12 @@ def plot_environments(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
         figure = Figure(figsize=(7.0, 1.8 + 0.5 * n), layout="constrained")
         FigureCanvasAgg(figure)
         ax = figure.add_subplot()
-    height = 0.8 / len(PARTS)
-    for k, (part, colour) in enumerate(zip(PARTS, _COLOURS, strict=True)):
+    parts = diagnosis.parts
+    height = 0.8 / len(parts)
+    for k, part in enumerate(parts):
         values = [_height(test.deviation, part) for test in diagnosis.tests]
-        ax.barh(np.arange(n) + (k - 1) * height, values, height=height * 0.9, color=colour, label=part, zorder=2)
+        places = np.arange(n) + (k - (len(parts) - 1) / 2.0) * height
+        ax.barh(places, values, height=height * 0.9, color=_COLOURS[part], label=part, zorder=2)
     ax.axvline(-np.log10(diagnosis.threshold), color="0.35", linewidth=1.0, linestyle="--", zorder=3)
     ax.set_yticks(np.arange(n), name_labels([str(test.environment) for test in diagnosis.tests], _LONGEST_LABEL))
     for tick in ax.get_yticklabels():
@@ -52,7 +54,7 @@ def plot_environments(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     outcome = shorten(diagnosis.outcome_name, _LONGEST_NAME)
     title = f"Outcome {outcome} given {format_subset(diagnosis.subset, 60)}"
     ax.set_title(title, loc="left", fontsize="medium", parse_math=False, pad=24.0)
-    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(PARTS), frameon=False, fontsize="small")
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(parts), frameon=False, fontsize="small")
     return ax
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class SubsetTests:
 
     def __init__(self, model: GaussianModel, mask: Mask) -> None:
         self._model, self._mask = model, mask
-        self._moments = _moments_of(model, mask)
+        self._moments = moments_of(model, mask)
         self._excess = float(model.excess_kurtosis(mask[None])[0])
 
     def all_environments(self) -> Deviation | None:
@@ -71,12 +71,31 @@ class SubsetTests:
         return fits_of_rows(data.X[:, data.features.expand(self._mask)], data.y, groups)
 
 
-def _moments_of(model: GaussianModel, mask: Mask) -> Moments:
+def moments_of(model: GaussianModel, mask: Mask) -> Moments:
     """Of the columns of one subset (p,)."""
     if not model.moments.scatter.size and model.rows is not None:
         return Moments.from_data(model.rows.narrowed(mask))
     columns = model.features.chosen(mask).columns
     return model.moments.of_columns((*columns, model.moments.outcome_name))
+
+
+class Tests(Protocol):
+    """The tests of one subset."""
+
+    def all_environments(self) -> Deviation | None: ...
+
+    def each(self) -> tuple[EnvironmentTest, ...]: ...
+
+    def against_the_rest(self, e: int) -> EnvironmentTest: ...
+
+
+def tests_of(model: GaussianModel, mask: Mask) -> Tests:
+    """Of a subset (p,), in what the model compares environments."""
+    if model.own_variances:
+        from .mean_tests import MeanTests
+
+        return MeanTests(model, mask)
+    return SubsetTests(model, mask)
 
 
 def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
@@ -85,7 +104,7 @@ def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
     linear = model.by_least_squares
     if linear is None or linear.moments.n_environments < 2:
         return None
-    return most_deviating(SubsetTests(linear, mask).each())
+    return most_deviating(tests_of(linear, mask).each())
 
 
 def where_it_breaks(model: BoundConditional, chosen: Mask, feature: int) -> Broken | None:

@@ -17,7 +17,7 @@ from ..moments.moments import Moments
 from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior
 from .base import Findings
-from .environments import SubsetTests
+from .environments import tests_of
 from .search import Search
 
 
@@ -112,7 +112,7 @@ class LeavingOut:
             return Refit(*inclusion)
         evidence = findings.judge.evidence(predictive.mode_mask[None]).one()
         selected = np.array(predictive.feature_names, dtype=object)[self._search.rule.select(findings)]
-        tested = SubsetTests(self._model, np.isin(self._names, predictive.mode)).against_the_rest(e).deviation
+        tested = tests_of(self._model, np.isin(self._names, predictive.mode)).against_the_rest(e).deviation
         p_against = np.nan if tested is None else tested.p_value
         figures = evidence.r2, evidence.p_invariant, p_against
         return Refit(*inclusion, tuple(selected), predictive.mode, *figures)

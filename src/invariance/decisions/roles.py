@@ -113,7 +113,7 @@ def _flipped(chosen: Mask) -> Iterator[Mask]:
 def _measured(findings: Findings, masks: Mask, accepted: Tolerance) -> tuple[Floats, ...]:
     """p_invariant, R², log p(z) − cost(z)/2, log p(z), log Λ, each (S,)"""
     model, log_prior = findings.target.model, findings.target.prior.log_prob(masks)
-    r2 = -np.expm1(-2.0 * model.prediction_many(masks).gain / model.n_rows)
+    r2 = model.r2_many(masks)
     weight = PredictiveModel(model, accepted).log_weights(masks) + log_prior
     return model.invariance_test(masks, accepted).joint, r2, weight, log_prior, model.log_ratio_many(masks)
 

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..conditionals.base import BoundConditional
+from ..conditionals.base import BoundConditional, FlipGuess
 from ..conditionals.gaussian import deviance_moments, group_weights
 from ..conditionals.tolerance import Tolerance
 from ..inference.memory import ScoredSubsets
@@ -119,8 +119,25 @@ class PlainNeighbours(Neighbours):
         return self._gate.values(gain, masks @ self._model.free_columns, deviance, mean, 4.0 * null.variance)
 
 
+class GuessedNeighbours(Neighbours):
+    """As the model guesses them from a fit of the subset itself."""
+
+    def __init__(self, model: BoundConditional, gate: SoftGate) -> None:
+        self._model, self._gate = model, gate
+
+    def flipped(self, mask: Mask) -> Floats:
+        guess = FlipGuess(*(values[0] for values in self._model.guessed_flips(mask)))
+        widths = self._model.free_columns
+        columns = int(mask @ widths) + np.where(mask, -widths, widths)
+        known = guess.variance > 0.0
+        mean = np.where(known, -2.0 * np.where(known, guess.expected, 0.0), 0.0)
+        return self._gate.values(guess.gain, columns, -2.0 * guess.log_ratio, mean, 4.0 * guess.variance)
+
+
 def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
     compiled = CompiledTarget.of(target)
+    if compiled is None and target.model.guesses_flips:
+        return GuessedNeighbours(target.model, gate)
     if compiled is None:
         return PlainNeighbours(target.model, gate)
     return CompiledNeighbours(compiled, target.model, gate)

@@ -163,7 +163,8 @@ def _header(decision: Decision) -> Iterator[tuple[str, str]]:
     yield "selected", f"{format_subset(decision.selected)}: {_figures(decision, decision.evidence)}"
     if posterior.n_environments > 1:
         of = f"of {format_count(posterior.n_subsets)} subsets"
-        yield "compatible", f"{_counted(decision)} {of}, by {decision.accepted}"
+        judged_by = decision.accepted.told(decision.findings.judge.model.own_variances)
+        yield "compatible", f"{_counted(decision)} {of}, by {judged_by}"
     probability = f"probability {format_probability(posterior.mode_probability)}"
     if (posterior.mode_mask == decision.mask).all():
         yield "mode", f"the same subset is the most probable one, {probability}"
@@ -171,6 +172,8 @@ def _header(decision: Decision) -> Iterator[tuple[str, str]]:
         figures = _figures(decision, decision.mode_evidence)
         yield "mode", f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
     yield "rule", decision.rule_says
+    if decision.noise is not None and decision.noise.sentence is not None:
+        yield "noise", decision.noise.sentence
     if len(decision.selected) < decision.findings.target.model.largest_size:
         yield from (("limit", sentence) for sentence in _too_few_rows(decision))
 

@@ -51,6 +51,8 @@ class Target:
 
     def masks(self, draws: Mask) -> Mask:
         """(S, p) the subsets that draws (S, f) stand for"""
+        if len(self.free) == self.n_features:
+            return np.array(draws, dtype=bool)
         masks = np.zeros((len(draws), self.n_features), dtype=bool)
         masks[:, self.forced] = True
         masks[:, self.free] = draws

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._tools.arrays import Integers
+from .._tools.arrays import Integers, Mask
 from ..data.checks import quoted
+from ..data.columns import free_name
 from ..data.labels import places_of
 from ..exceptions import DataError
 from .parts import Part, filled_pool, merged
@@ -49,6 +50,33 @@ def _of_environments(moments: Moments, kept: Integers) -> Moments:
         at_ends=None if moments.at_ends is None else moments.at_ends[kept],
         rounding=None if moments.rounding is None else moments.rounding[kept],
         dropped_rows={k: n for k, n in moments.dropped_rows.items() if k is None or k in environments},
+    )
+
+
+def own_mean_names(apart: Mask, taken: Sequence[str]) -> list[str]:
+    """For the columns of `with_own_means`, beside those that are taken."""
+    return [free_name(f"own mean {e}", taken) for e in np.flatnonzero(apart)]
+
+
+def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
+    """Of the environments `kept` (E,), with a column for each of the environments `apart` (E,) that is 1 there and 0
+    elsewhere. Every column is a feature, constant or not."""
+    own = np.eye(moments.n_environments)[apart][:, kept].T
+    counts, wider = moments.counts[kept], [(0, 0), (0, own.shape[1]), (0, own.shape[1])]
+    shifts = np.hstack([moments.shifts[kept], own])
+    return replace(
+        moments,
+        columns=(*moments.columns, *own_mean_names(apart, moments.columns)),
+        environments=tuple(label for label, flag in zip(moments.environments, kept, strict=True) if flag),
+        counts=counts,
+        origin=np.append(moments.origin, np.zeros(own.shape[1])),
+        shifts=shifts,
+        minimum=np.hstack([moments.minimum[kept], own]),
+        maximum=np.hstack([moments.maximum[kept], own]),
+        scatter=filled_pool(counts, shifts, np.pad(moments.scatter[:-1][kept], wider)),
+        at_ends=None,
+        rounding=None,
+        dropped_rows={},
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +10,13 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.centring import centred_rows
+from ..kernels.scatter import fill_pooled
 
 _EPSILON = float(np.finfo(float).eps)
 # What is left of a column's scatter when a row is removed must be known to this relative accuracy: far better than the
 # smallest pivot that second moments may decide by.
 _RESOLVED = 2e-11
 _ROWS_PER_BLOCK = 65_536
-# So many products at a time stay in a processor's cache between two passes over them.
-_PRODUCTS_PER_BLOCK = 131_072
 # Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
 _DEPENDENT = 1e-12
 
@@ -68,49 +66,54 @@ def merged(a: Part | None, b: Part | None) -> Part:
     return Part(n, a.shift + gap * (b.n_rows / n), minimum, maximum, at_ends, rounding, scatter)
 
 
-def removed(part: Part, values: Floats, origin: Floats, scatter: Floats) -> tuple[Part, Mask]:
-    """The part without the row of `values`, and (d,) the columns whose scatter is then not known to `_RESOLVED`.
+class Left(NamedTuple):
+    """What is left of a part when a row leaves: as there, but for the scatter, which loses loss (d,) · deviation (d,)',
+    and all of the columns that are constant (d,).
 
-    scatter : (d, d) to be filled with what is left. Integers at the ends, not rounded sums, tell a column that is
-    constant in the remaining rows.
+    unresolved (d,): columns whose scatter is then not known to `_RESOLVED`
     """
+
+    n_rows: int
+    shift: Floats
+    minimum: Floats
+    maximum: Floats
+    at_ends: Integers
+    rounding: Floats
+    loss: Floats
+    deviation: Floats
+    constant: Mask
+    unresolved: Mask
+
+
+def without(part: Part, values: Floats, origin: Floats) -> Left:
+    """The part without the row of `values`. Integers at the ends, not rounded sums, tell a column that is constant in
+    the remaining rows."""
     n = part.n_rows - 1
     measured = values - origin
     deviation = measured - part.shift
-    weighted = (part.n_rows / n) * deviation
-    for rows in _blocks(len(values)):
-        np.multiply(weighted[rows, None], deviation, out=scatter[rows])
-        np.subtract(part.scatter[rows], scatter[rows], out=scatter[rows])
+    loss = (part.n_rows / n) * deviation
     ends = np.stack([part.minimum, part.maximum])
     at_ends = part.at_ends - (ends == values)
     constant = (at_ends == n).any(axis=0)
-    scatter[constant, :] = 0.0
-    scatter[:, constant] = 0.0
     only = np.where(at_ends[0] == n, part.minimum, part.maximum)
     minimum, maximum = np.where(constant, only, ends)
     at_ends[:, constant] = n
     blurred = 4.0 * np.abs(deviation) * (np.abs(measured) + np.abs(part.shift)) + np.diagonal(part.scatter)
     rounding = np.where(constant, 0.0, part.rounding + _EPSILON * blurred)
-    unresolved = ~(rounding <= _RESOLVED * np.diagonal(scatter))
+    squares = np.where(constant, 0.0, np.diagonal(part.scatter) - loss * deviation)
+    unresolved = ~(rounding <= _RESOLVED * squares)
     shift = np.where(constant, only - origin, part.shift - deviation / n)
-    return Part(n, shift, minimum, maximum, at_ends, rounding, scatter), unresolved
+    return Left(n, shift, minimum, maximum, at_ends, rounding, loss, deviation, constant, unresolved)
 
 
 def fill_pool(counts: Integers, shifts: Floats, scatter: Floats) -> None:
     """Into the last of scatter (E + 1, d, d): centred products over all rows, from those of each environment."""
-    gaps = shifts - counts @ shifts / counts.sum()
-    weighted = (gaps * counts[:, None]).T
-    for rows in _blocks(len(weighted)):
-        pool = scatter[-1, rows]
-        np.matmul(weighted[rows], gaps, out=pool)
-        for local in scatter[:-1]:
-            pool += local[rows]
+    fill_pooled(scatter, counts, gaps_between(counts, shifts))
 
 
-def _blocks(d: int) -> Iterator[slice]:
-    """Rows of a matrix (d, d), few at a time."""
-    step = max(1, _PRODUCTS_PER_BLOCK // d)
-    return (slice(start, start + step) for start in range(0, d, step))
+def gaps_between(counts: Integers, shifts: Floats) -> Floats:
+    """(E, d) how far the means of each environment are from those of all rows"""
+    return shifts - counts @ shifts / counts.sum()
 
 
 def filled_pool(counts: Integers, shifts: Floats, local: Floats) -> Floats:

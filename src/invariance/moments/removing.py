@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted
 from ..exceptions import DataError
-from .parts import Part, fill_pool, removed
+from ..kernels.scatter import fill_without_row
+from .parts import Left, gaps_between, without
 
 if TYPE_CHECKING:
     from .moments import Moments
@@ -24,15 +25,14 @@ def without_row(moments: Moments, environment: Hashable, row: ArrayLike) -> Mome
         raise DataError(f"there is no environment {environment!r}; the environments are {list(moments.environments)}.")
     e = moments.environments.index(environment)
     values = _checked(moments, e, row)
-    scatter = np.empty_like(moments.scatter)
-    left, unresolved = removed(moments.part(e), values, moments.origin, scatter[e])
-    if unresolved.any():
+    left = without(moments.part(e), values, moments.origin)
+    if left.unresolved.any():
         raise DataError(
-            f"without this row too little is left of the scatter of {quoted(moments.names_of(unresolved))} in "
+            f"without this row too little is left of the scatter of {quoted(moments.names_of(left.unresolved))} in "
             f"environment {environment!r} to be known to ten digits: the row is far from the others there. "
             "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
         )
-    remaining = _with_part(moments, e, left, scatter)
+    remaining = _with_left(moments, e, left)
     return of_fewer_rows(remaining, moments.varies[-1] & ~remaining.varies[-1])
 
 
@@ -74,15 +74,13 @@ def _checked(moments: Moments, e: int, row: ArrayLike) -> Floats:
     return values
 
 
-def _with_part(moments: Moments, e: int, part: Part, scatter: Floats) -> Moments:
-    """scatter: (E + 1, d, d) that holds the part's at e, to be filled with the others and the pool."""
-    named = {"counts": part.n_rows, "shifts": part.shift, "minimum": part.minimum, "maximum": part.maximum}
+def _with_left(moments: Moments, e: int, left: Left) -> Moments:
+    named = {"counts": left.n_rows, "shifts": left.shift, "minimum": left.minimum, "maximum": left.maximum}
     arrays = {}
-    for name, values in {**named, "at_ends": part.at_ends, "rounding": part.rounding}.items():
+    for name, values in {**named, "at_ends": left.at_ends, "rounding": left.rounding}.items():
         arrays[name] = getattr(moments, name).copy()
         arrays[name][e] = values
-    for other in range(moments.n_environments):
-        if other != e:
-            scatter[other] = moments.scatter[other]
-    fill_pool(arrays["counts"], arrays["shifts"], scatter)
+    counts, scatter = arrays["counts"], np.empty_like(moments.scatter)
+    gaps = gaps_between(counts, arrays["shifts"])
+    fill_without_row(moments.scatter, e, left.loss, left.deviation, left.constant, counts, gaps, scatter)
     return replace(moments, scatter=scatter, **arrays)

@@ -36,7 +36,6 @@ class Judge:
         null, tails = self.model.null_many(chosen), self.model.invariance_tails(chosen, log_ratios)
         test = self.model.invariance_test(chosen, self.tolerance)
         known, scored = null.variance > 0.0, log_ratios > -np.inf
-        gain = self.model.prediction_many(chosen).gain
         return Evidence(
             deviance=-2.0 * log_ratios,
             expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
@@ -45,7 +44,7 @@ class Judge:
             p_mean=np.where(scored, test.mean, np.nan),
             p_spread=np.where(scored, test.spread, np.nan),
             p_invariant=np.where(scored, test.joint, np.nan),
-            r2=-np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.model.n_rows),
+            r2=self.model.r2_many(chosen),
             r2_new=np.where(scored, self.model.left_out_r2_many(chosen), np.nan),
         )
 

@@ -106,15 +106,13 @@ def squared_error(
     moments: Moments, group: int, columns: tuple[str, ...], coefficients: Floats, intercept: float
 ) -> float:
     """Mean squared error of a linear prediction in an environment, or in all rows where group is -1."""
-    at = [moments.columns.index(name) for name in columns]
+    used = [*(moments.columns.index(name) for name in columns), moments.outcome]
     pooled = group == -1
     mean = moments.pooled_mean if pooled else moments.means[group]
     n_rows = moments.n_rows if pooled else moments.counts[group]
-    slopes = np.zeros(len(moments.columns))
-    slopes[at] = -coefficients
-    slopes[moments.outcome] = 1.0
-    scatter = max(float(slopes @ moments.scatter[group] @ slopes), 0.0)
-    return scatter / float(n_rows) + (float(slopes @ mean) - intercept) ** 2
+    slopes = np.append(-coefficients, 1.0)
+    scatter = max(float(slopes @ moments.scatter[group][np.ix_(used, used)] @ slopes), 0.0)
+    return scatter / float(n_rows) + (float(slopes @ mean[used]) - intercept) ** 2
 
 
 def _link(fit: Fit) -> Any:

@@ -21,8 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from .._tools.arrays import Floats, Mask
 from ..exceptions import SettingError
 
-_BLOCK_VALUES = 1 << 22
-
 
 @dataclass(frozen=True, eq=False)
 class PriorTerms:
@@ -41,9 +39,10 @@ class PriorTerms:
 
     def log_prior(self, draws: Mask) -> Floats:
         """(S,) of draws (S, f) over the free features; -inf for draws that are too large"""
-        sizes = np.count_nonzero(draws, axis=1)
-        weight = np.append(self.log_size_weight, -np.inf)[np.minimum(sizes, len(self.log_size_weight))]
-        return (draws @ self.log_odds if self.log_odds.any() else 0.0) + weight + self.constant
+        from ..kernels.masks import sizes, sums_over_members
+
+        weight = np.append(self.log_size_weight, -np.inf)[np.minimum(sizes(draws), len(self.log_size_weight))]
+        return (sums_over_members(draws, self.log_odds) if self.log_odds.any() else 0.0) + weight + self.constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,15 +168,15 @@ class BoundPrior:
             raise SettingError(f"masks must have shape (S, {p}), one column per feature; got {np.shape(masks)}")
         if rows.dtype != np.bool_ and not np.isin(rows, (0, 1)).all():
             raise SettingError("masks must be boolean (or 0 and 1): True where a feature is in the subset")
-        rows = rows.astype(np.bool_, copy=False)
-        sizes = np.count_nonzero(rows, axis=1)
-        result = self.log_size_weight[sizes] - self.log_normalizer
+        from ..kernels.masks import sizes, sums_over_members
+
+        rows = np.ascontiguousarray(rows, dtype=np.bool_)
+        size = sizes(rows)
+        result = self.log_size_weight[size] - self.log_normalizer
         if self._exchangeable:
-            result += self.log_odds[self.free[:1]].sum() * (sizes - self._n_forced)
+            result += self.log_odds[self.free[:1]].sum() * (size - self._n_forced)
         else:
-            step = max(1, _BLOCK_VALUES // p)
-            for start in range(0, len(rows), step):
-                result[start : start + step] += rows[start : start + step] @ self.log_odds
+            result += sums_over_members(rows, self.log_odds)
         np.minimum(result, 0.0, out=result)  # rounding must not make a probability exceed one
         result[rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)] = -np.inf
         return result

@@ -37,10 +37,11 @@ def _engine(sweep: Sweep, device: str) -> Variational:
             "device= out."
         )
     conditional = as_conditional(sweep.model.conditional)
-    if not isinstance(conditional, LinearGaussian | ByOutcome):
+    plain = isinstance(conditional, LinearGaussian) and conditional.invariance == "distribution"
+    if not plain and not isinstance(conditional, ByOutcome):
         raise SettingError(
-            f"device={device!r} knows the linear Gaussian conditional only, not {conditional!r}: choose that, or leave "
-            "device= out."
+            f"device={device!r} knows the linear Gaussian conditional only, and with invariance='distribution', "
+            f"not {conditional!r}: choose that, or leave device= out."
         )
     if sweep.source.features_only:
         names = ", ".join(sweep.source.features_only[:8])

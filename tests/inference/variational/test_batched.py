@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from threading import Semaphore
+
 import numpy as np
 import pytest
 
 from invariance import InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior, Variational
+from invariance._tools.parallel import ordered_map
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions
 from invariance.inference.target import Target
@@ -13,10 +17,12 @@ from twins import simulated
 
 torch = pytest.importorskip("torch")
 
+from invariance.conditionals import gaussian_device  # noqa: E402
 from invariance.conditionals.gaussian_device import GaussianOnDevice, SharedScatter  # noqa: E402
 from invariance.inference.variational import batched  # noqa: E402
 from invariance.inference.variational.batched import Job, each_posterior  # noqa: E402
 from invariance.inference.variational.device_ascent import Start, _objectives, _state, climb_together  # noqa: E402
+from invariance.kernels.device import scoring  # noqa: E402
 from invariance.kernels.device.ascent import ascend  # noqa: E402
 from invariance.kernels.device.leading import with_prior_and_entropy  # noqa: E402
 
@@ -212,6 +218,43 @@ def test_rewards_for_prediction_stay_on_a_device(moments, shared) -> None:
     found = GaussianOnDevice(model, shared, NONE)
     np.testing.assert_allclose(found.log_ratio_many(masks), model.log_ratio_many(masks), rtol=0, atol=1e-8)
     np.testing.assert_allclose(found.untilted.log_ratio_many(masks), model.untilted.log_ratio_many(masks), atol=1e-8)
+
+
+@pytest.mark.parametrize("work", [1, 3 * 8 * 3 * 84**2])
+def test_subsets_are_scored_a_few_at_a_time(moments, shared, monkeypatch: pytest.MonkeyPatch, work: int) -> None:
+    model = LinearGaussian().bind(moments)
+    masks = np.random.default_rng(0).random((10, 20)) < np.linspace(0.0, 1.0, 10)[:, None]
+    sizes, score = [], scoring.log_ratios
+
+    def counted(problem, subsets):
+        sizes.append(len(subsets.size))
+        return score(problem, subsets)
+
+    monkeypatch.setattr(gaussian_device, "_WORK_BYTES", work)
+    monkeypatch.setattr(scoring, "log_ratios", counted)
+    found = GaussianOnDevice(model, shared, NONE).log_ratio_many(masks)
+    assert sizes == ([1] * 10 if work == 1 else [3, 3, 3, 1])
+    np.testing.assert_allclose(found, model.log_ratio_many(masks), rtol=0, atol=1e-8)
+
+
+def test_threads_score_one_after_another(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one of them has on the device is all that is there beside the moments."""
+    at_work, score = Semaphore(1), scoring.log_ratios
+
+    def alone(problem, subsets):
+        assert at_work.acquire(blocking=False)
+        try:
+            time.sleep(0.002)
+            return score(problem, subsets)
+        finally:
+            at_work.release()
+
+    monkeypatch.setattr(scoring, "log_ratios", alone)
+    model = LinearGaussian().bind(moments)
+    masks = np.random.default_rng(0).random((40, 5, 20)) < 0.3
+    on_device = GaussianOnDevice(model, shared, NONE)
+    found = list(ordered_map(on_device.log_ratio_many, masks, 4))
+    np.testing.assert_allclose(np.concatenate(found), model.log_ratio_many(np.concatenate(masks)), rtol=0, atol=1e-8)
 
 
 def test_an_outcome_with_something_wrong_does_not_stop_the_others(moments, shared) -> None:

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import entr, expit, logsumexp
 
+from invariance.inference.variational import mean_field
 from invariance.inference.variational.mean_field import MeanField
 from invariance.inference.variational.mixture import Mixture
 from twins import all_masks
@@ -129,3 +130,14 @@ def test_mixture_of_restricted_laws(components: list[MeanField], seed: int) -> N
 def test_entropy_of_a_mixture_of_equals_is_that_of_one() -> None:
     q = MeanField(np.array([0.3, -1.0, 2.0, 0.0]), 2)
     assert Mixture((q, q), np.array([0.4, 0.6])).entropy == pytest.approx(q.entropy, rel=1e-12)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 30, 10_000])
+def test_draws_do_not_depend_on_how_many_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch, at_a_time: int) -> None:
+    q, rng = MeanField(np.linspace(-2.0, 1.0, 12), 5), np.random.default_rng(0)
+    expected = q.sample_from(rng.random((50, 12)), rng)
+    monkeypatch.setattr(mean_field, "_UNIFORMS_AT_A_TIME", at_a_time)
+    again = np.random.default_rng(0)
+    np.testing.assert_array_equal(q.sample(50, again), expected)
+    assert again.random() == rng.random()
+    assert expected.sum(axis=1).max() <= 5

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..._tools.arrays import Floats, Mask
+from ..._tools.arrays import Floats, Integers, Mask
 from ..._tools.progress import ProgressBar
 from ..memory import ScoredSubsets
 from ..target import Target
@@ -23,6 +23,11 @@ _BLOCK_SIZE, _LARGEST_BLOCK = 4, 8
 _FEATURES_PER_EXCHANGE = 4
 # Sweeps of a search at each temperature.
 _SWEEPS = 10
+# Up to so many features every sweep flips all of them; of more, the most interesting ones and a share of the others.
+_ALL_FLIPPED, _OTHERS_FLIPPED = 64, 8
+_MOST_EXCHANGES = _ALL_FLIPPED // _FEATURES_PER_EXCHANGE
+# Flips of a guided search at each temperature.
+_GUIDED_FLIPS = 20
 # Draws of the prior that are tried when no simple subset has a value to begin with.
 _BEGINNINGS = 256
 # Searches are thrifty or not.
@@ -109,14 +114,13 @@ class CachedCrew(Crew[Ladder]):
             turn = slice(step % 2, None, 2)
             chains.swap(pairs[:, turn].ravel(), Uniforms(replicas, 1)(t - 1)[:, turn].ravel())
             draws[step], trace[step] = chains.included[t - 1 :: t], chains.scores.log_ratios.reshape(-1, t)
-        inclusion = (chains.flips + chains.blocks) / (n + chains.n_blocks)
-        interest = chains.flips.reshape(len(replicas), t, -1).mean(axis=1) / n
+        interest = (chains.flips / np.maximum(chains.n_flips, 1.0)).reshape(len(replicas), t, -1).mean(axis=1)
         for r, replica in enumerate(replicas):
             own = slice(r * t, (r + 1) * t)
             replica.place(chains.included[own], chains.scores.log_ratios[own])
             self._note_best(replica, chains, own)
             packed = np.packbits(draws[:, r], axis=1)
-            yield Round(packed, trace[:, r], inclusion[own][-1], interest[r], refused[r] / n)
+            yield Round(packed, trace[:, r], coldest_inclusion(chains, own, draws[:, r]), interest[r], refused[r] / n)
 
     def search(self, betas: Floats, block_size: int, searches: int) -> Searched:
         """Every replica anneals `searches` chains at a time, half of them thriftily, until enough have come near the
@@ -140,16 +144,26 @@ class CachedCrew(Crew[Ladder]):
         left, values = [], []
         for beta in proposals.betas:
             chains.obey(Laws(np.full(c, beta), np.full(c, beta), (1.0 - beta) * thrifts))
-            for _ in range(_SWEEPS):
-                sweep(chains, proposals, uniforms)
+            self._search_on(chains, proposals, uniforms)
             left.append(chains.included.copy())
             values.append(chains.scores.log_ratios.copy())
         chains.climb()
         result.states += zip(np.stack(left, axis=1), np.stack(values, axis=1), strict=True)
         result.ends += zip(chains.best_included, chains.best.tolist(), strict=True)
-        result.interest += chains.flips.sum(axis=0) / (_SWEEPS * len(proposals.betas))
+        result.interest += (chains.flips / np.maximum(chains.n_flips, 1.0)).sum(axis=0)
         for r, replica in enumerate(self.replicas):
             self._note_best(replica, chains, slice(r * searches, (r + 1) * searches))
+
+    def _search_on(self, chains: Chains, proposals: Proposals, uniforms: Uniforms) -> None:
+        """At one temperature. Where the model can guess, and features are many, only what looks good is scored."""
+        target = self._cached.target
+        if target.model.guesses_flips and self.target.n_columns > _ALL_FLIPPED:
+            for _ in range(_GUIDED_FLIPS):
+                guessed = target.model.guessed_flips(target.masks(chains.included)).log_ratio[:, target.free]
+                chains.flip_guided(guessed, uniforms(), uniforms())
+            return
+        for _ in range(_SWEEPS):
+            sweep(chains, proposals, uniforms)
 
     @staticmethod
     def _note_best(replica: Ladder, chains: Chains, own: slice) -> None:
@@ -169,15 +183,31 @@ class Uniforms:
         return np.concatenate([rng.random((self._each, *shape)) for rng in self._rngs])
 
 
+def coldest_inclusion(chains: Chains, own: slice, draws: Mask) -> Floats:
+    """(f,) of the last of its own chains: of conditional probabilities or, where a feature had no turn, of draws (n, f)"""
+    total, number = chains.flips + chains.blocks, chains.n_flips + chains.n_blocks
+    return np.where(number[own][-1] > 0.0, total[own][-1] / np.maximum(number[own][-1], 1.0), draws.mean(axis=0))
+
+
+def flip_order(keys: Floats, interest: Floats) -> Integers:
+    """(c, m) which features a sweep flips, by random keys (c, f): all, or if these are many the most interesting (f,)
+    and some of the others. The choice does not depend on the subset."""
+    f = keys.shape[1]
+    if f <= _ALL_FLIPPED:
+        return keys.argsort(axis=1)
+    leading = np.argsort(-interest, kind="stable")[: _ALL_FLIPPED // 2]
+    keys[:, leading] -= 1.0
+    return keys.argsort(axis=1)[:, : len(leading) + -(-(f - len(leading)) // _OTHERS_FLIPPED)]
+
+
 def sweep(chains: Chains, proposals: Proposals, uniforms: Uniforms) -> None:
-    """Every feature is flipped once, in a random order; then exchanges, a block and a jump."""
-    f = chains.included.shape[1]
-    order, chance = uniforms(f).argsort(axis=1), uniforms(f)
-    for i in range(f):
+    """Features are flipped, each at most once, in a random order; then exchanges, a block and a jump."""
+    f, rule = chains.included.shape[1], proposals.rules[1]
+    order, chance = flip_order(uniforms(f), rule.chance), uniforms(f)
+    for i in range(order.shape[1]):
         chains.flip(order[:, i], chance[:, i])
-    for _ in range(f // _FEATURES_PER_EXCHANGE):
+    for _ in range(min(f // _FEATURES_PER_EXCHANGE, _MOST_EXCHANGES)):
         chains.exchange(uniforms(f), uniforms())
-    rule = proposals.rules[1]
     if f:
         chains.draw_block(chosen_blocks(rule.chance, uniforms(f), min(rule.largest, f)), uniforms())
     n = len(proposals.differences)

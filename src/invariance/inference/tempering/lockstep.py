@@ -18,6 +18,10 @@ from ...priors.bound import PriorTerms
 from ..memory import ScoredSubsets
 
 
+# Half the gain of a flip that is not possible at all: finite, so that there is one to choose where none is.
+_FARTHEST = -1e6
+
+
 class Scores(NamedTuple):
     """log Λ(z), log p(z) and |z| of subsets, (..., c) each: some for each of c chains."""
 
@@ -54,7 +58,7 @@ class Chains:
     """c chains over f free features. included (c, f), scores (c,): the present subsets.
 
     best_included (c, f), best (c,): the best subset that each has met and its log p(z)Λ(z).
-    flips, blocks, n_blocks (c, f): sums of P(z_j = 1 | others) over flips, over blocks, and in how many blocks.
+    flips, blocks (c, f): sums of P(z_j = 1 | others) over flips and over blocks; n_flips, n_blocks (c, f): how many.
     """
 
     def __init__(self, terms: PriorTerms, memory: ScoredSubsets, laws: Laws, included: Mask) -> None:
@@ -65,7 +69,7 @@ class Chains:
         self.scores = self.scored(included)
         self.best_included = included.copy()
         self.best = self.scores.log_priors + self.scores.log_ratios
-        self.flips, self.blocks, self.n_blocks = np.zeros((3, *included.shape))
+        self.flips, self.n_flips, self.blocks, self.n_blocks = np.zeros((4, *included.shape))
         self.obey(laws)
 
     def obey(self, laws: Laws) -> None:
@@ -98,6 +102,20 @@ class Chains:
         gains = self.metropolis(proposals, uniforms)
         entering = proposals[self._every, features]
         self.flips[self._every, features] += expit(np.where(entering, gains, -gains))
+        self.n_flips[self._every, features] += 1.0
+
+    def flip_guided(self, guessed: Floats, choice: Floats, uniforms: Floats) -> None:
+        """Flip a feature, by the root of how probable the result is if log Λ is as guessed (c, f) after each flip: a
+        search, not a draw."""
+        subsets = self.included ^ np.eye(self.included.shape[1], dtype=bool)[:, None]
+        log_priors = np.stack([self._terms.log_prior(flipped) for flipped in subsets])
+        gains = self.laws.log_weights(Scores(guessed.T, log_priors, subsets.sum(axis=-1))) - self._log_weights
+        self.flips += expit(np.where(self.included, -gains.T, gains.T))
+        self.n_flips += 1.0
+        features = drawn_from(block_shares(np.maximum(0.5 * gains, _FARTHEST)), choice)
+        proposals = self.included.copy()
+        proposals[self._every, features] ^= True
+        self.metropolis(proposals, uniforms)
 
     def exchange(self, keys: Floats, uniforms: Floats) -> None:
         """A member leaves and another feature enters, both uniformly chosen: those with the largest keys (c, f)."""

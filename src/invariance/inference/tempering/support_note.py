@@ -22,7 +22,8 @@ def support_note(
     """
     model, prior = target.model, target.prior
     allowed = ~prior.forced_out
-    alone = np.eye(len(allowed), dtype=bool)[allowed & model.nearly_outcome()]
+    nearly = np.flatnonzero(allowed & model.nearly_outcome())
+    alone = np.arange(len(allowed)) == nearly[:, None]
     every = allowed[None] if allowed.sum() <= prior.max_size else alone[:0]
     together = alone[:0] if met is None else met
     from_rows = model.rows is not None

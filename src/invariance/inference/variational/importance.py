@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 from ..._tools.arrays import Floats, Mask
 from ...data.subsets import distinct
+from ...kernels.masks import weighted_shares
 
 POOR_PARETO_K = 0.7
 _FEWEST_IN_TAIL = 5
@@ -55,7 +56,7 @@ def reweight(masks: Mask, log_ratios: Floats, log_prior: Floats, log_q: Floats, 
     order = np.lexsort((first, -probability))[:keep]
     order = order[probability[order] > 0]
     return Reweighted(
-        inclusion=weights @ masks,
+        inclusion=weighted_shares(masks, weights),
         masks=masks[first[order]],
         log_ratios=log_ratios[first[order]],
         log_probabilities=np.log(probability[order]),

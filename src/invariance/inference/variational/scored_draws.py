@@ -9,6 +9,7 @@ import numpy as np
 from ..._tools.arrays import Floats, Mask
 from ...conditionals.base import BoundConditional
 from ...data.subsets import distinct
+from ...kernels.masks import sizes
 from ...kernels.mean_field import Objective, Trace, draw_pairs, make_step
 from ..memory import ScoredSubsets
 
@@ -26,8 +27,8 @@ class ScoredDraws:
     def log_ratios(self, draws: Mask) -> Floats:
         """(S,) NaN for draws that are too large, -inf for others outside the support"""
         values = np.full(len(draws), np.nan)
-        inside = draws.sum(axis=1) <= self._max_size
-        values[inside] = self._scored.values(draws[inside])
+        inside = sizes(draws) <= self._max_size
+        values[inside] = self._scored.values(draws if inside.all() else draws[inside])
         return values
 
 

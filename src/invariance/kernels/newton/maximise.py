@@ -7,7 +7,7 @@ from .evaluation import evaluate
 from .rows import PIECEWISE_EXPONENTIAL
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
-_DEPENDENT = 1e-10
+DEPENDENT = 1e-10
 # The likelihood need not be concave in parameters without a column: this share of a second derivative is always left.
 _CONCAVE = 1e-3
 _MOST_STEPS = 200
@@ -31,7 +31,7 @@ def invert(hessian, k, n, inverse):
         pivot = inverse[j, j]
         if j >= k:
             pivot = max(abs(pivot), _CONCAVE * abs(hessian[j, j]))
-        if not pivot > _DEPENDENT * hessian[j, j]:
+        if not pivot > DEPENDENT * hessian[j, j]:
             for a in range(n):
                 inverse[a, j] = 0.0
                 inverse[j, a] = 0.0

@@ -9,7 +9,7 @@ _FEW_FOLLOW = 3
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _columns_of(chosen, starts, always, members):
+def columns_of(chosen, starts, always, members):
     """Fill members with the columns `always` and those of the chosen features (f,); returns how many."""
     k = always.size
     members[:k] = always
@@ -33,7 +33,7 @@ def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_rat
     most = thetas.shape[2]
     inverses = np.empty((n_groups, most, most))
     for s in range(masks.shape[0]):
-        k = _columns_of(masks[s], starts, always, members)
+        k = columns_of(masks[s], starts, always, members)
         thetas[s] = 0.0
         thetas[s, :, : always.size] = beginning[:, : always.size]
         thetas[s, :, k : k + extra] = beginning[:, always.size :]
@@ -55,7 +55,7 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
     chosen[:n_low] = True
     chosen[high] = True
     members = np.empty((n_low + 1, rows.columns.shape[0]), np.int64)
-    most = _columns_of(chosen, starts, always, members[0]) + extra
+    most = columns_of(chosen, starts, always, members[0]) + extra
     sizes = np.empty(n_low + 1, np.int64)
     sizes[0] = most - extra
     thetas = np.zeros((n_low + 1, n_groups, most))

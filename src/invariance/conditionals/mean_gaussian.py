@@ -1,0 +1,266 @@
+"""The linear Gaussian model of which only the mean must be the same in every environment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Subset, as_mask, as_masks
+from ..exceptions import DataError
+from ..kernels.feasible_least_squares import LocalMoments, fit_from_moments, score_lists
+from ..kernels.feasible_rows import fit_from_rows, score_lists_from_rows
+from ..kernels.group_rows import GroupRows
+from ..moments.moments import Moments
+from .base import Null, Prediction
+from .gaussian import GaussianModel, inverse_scales
+from .gaussian_fit import LinearFit
+from .gaussian_moments import GaussianFromMoments
+from .invariance_test import InvarianceTest, Residuals, deviance_tails
+from .mean_law import mean_deviance_moments
+from .mean_walk import MeanWalk
+from .pieces import in_pieces
+from .pivots import PIVOT_TOLERANCE
+from .row_groups import compressed_rows
+from .standard_errors import StandardErrors, weighted_errors_from_moments, weighted_errors_from_rows
+from .support import Unsupported
+from .tolerance import Tolerance
+
+_UNEVEN = (
+    "the noise of some environments is so much smaller than that of others that second moments cannot resolve what all "
+    "have in common: build LinearGaussian from the data, not from its moments"
+)
+
+
+class _Scores(NamedTuple):
+    """Of S subsets, NaN outside the support. ratios (S,): log Λ; gains (S,): of the environments' own fits over their
+    means; squares (S, E): residual sums of squares of the common fit, in common units; leverages (S, E): how much of it
+    comes from each environment."""
+
+    ratios: Floats
+    gains: Floats
+    squares: Floats
+    leverages: Floats
+
+    @classmethod
+    def of(cls, n_subsets: int, n_environments: int) -> Self:
+        """Room for them."""
+        return cls(*np.empty((2, n_subsets)), *np.empty((2, n_subsets, n_environments)))
+
+
+class MeanGaussian(GaussianModel):
+    """Outcome ~ Normal(intercept + coefficients · columns of z, a variance of the environment), by maximum likelihood.
+
+    log Λ(z) = ½ Σ_e n_e log(RSS_e / RSS_e(β)), RSS_e what environment e's own fit leaves and β the common fit, by
+    feasible generalised least squares. `plain` is the model with one variance for all; the support of both is the same,
+    but for second moments of environments whose variances differ by many orders of magnitude.
+    """
+
+    name = "linear Gaussian, same mean"
+
+    def __init__(
+        self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None, prediction: float = 0.0
+    ) -> None:
+        self.plain = GaussianFromMoments(data, n_jobs)
+        self.data, self.moments = self.plain.data, self.plain.moments
+        self.n_jobs, self.prediction = n_jobs, prediction
+
+    def of(self, data: MultiEnvironmentData | Moments) -> MeanGaussian:
+        return MeanGaussian(data, self.n_jobs)
+
+    @property
+    def own_variances(self) -> bool:
+        return True
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        scores = self._scored(as_masks(masks, self.n_features))
+        values = self.rewarded(scores.ratios, scores.gains)
+        return np.where(np.isnan(values), -np.inf, values)
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        """The gain is that of the log-likelihood with own variances."""
+        chosen = as_masks(masks, self.n_features)
+        scores = self._scored(chosen)
+        gain = scores.ratios + scores.gains - self._empty
+        n_environments = self.moments.n_environments
+        parameters = self.ranks(chosen)[:, -1].astype(float) + 1.0 + n_environments
+        return Prediction(np.where(np.isnan(gain), -np.inf, gain), parameters)
+
+    def r2_many(self, masks: ArrayLike) -> Floats:
+        """Of all rows, whatever the variance of their environment."""
+        y, squares = self.moments.outcome, self._scored(as_masks(masks, self.n_features)).squares
+        return 1.0 - squares.sum(axis=1) / (self.moments.scatter[-1, y, y] * self._scale[y] ** 2)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """−2 log Λ is chi-square for many rows; its mean and variance are those of few."""
+        _, mean, variance, degrees = self._law(as_masks(masks, self.n_features))
+        known = variance > 0.0
+        return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """Of the coefficients alone, by the law of log Λ: variances may differ by as much as they do."""
+        ratios, mean, variance, _ = self._law(as_masks(masks, self.n_features))
+        p_values = np.where(np.isnan(ratios), 0.0, 1.0)
+        tested = variance > 0.0
+        allowed = self.n_rows * tolerance.delta
+        p_values[tested] = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed)
+        return InvarianceTest(p_values, np.full(len(p_values), np.nan), p_values)
+
+    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+        mask = as_mask(subset, self.feature_names)
+        beta, _ = self._pooled(mask)
+        columns = self.moments.feature_columns[self.features.expand(mask)]
+        y, used, means = self.moments.outcome, self.moments.present[-1, columns], self.moments.pooled_mean
+        slopes = np.zeros(len(columns))
+        slopes[used] = beta[1:] * self._scale[columns[used]] / self._scale[y]
+        intercept = means[y] + beta[0] / self._scale[y] - means[columns] @ slopes
+        return replace(self.plain.fit(mask, local), coefficients=slopes, intercept=float(intercept))
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        """Those of the pooled fit allow for the environments' own variances."""
+        mask = as_mask(subset, self.feature_names)
+        values, freedom = self.plain.standard_errors(mask)
+        _, squares = self._pooled(mask)
+        deviations = np.sqrt(squares / self.moments.counts) / self._scale[self.moments.outcome]
+        columns, values = self.features.expand(mask), values.copy()
+        if self.data is None:
+            values[-1] = weighted_errors_from_moments(self.moments, columns, deviations)
+        else:
+            values[-1] = weighted_errors_from_rows(self.data, columns, deviations)
+        return StandardErrors(values, freedom)
+
+    # ---------------------------------------------------------------- abilities
+
+    def residuals(self, masks: Mask) -> Residuals:
+        return self.plain.residuals(masks)
+
+    def ranks(self, masks: Mask) -> Integers:
+        return self.plain.ranks(masks)
+
+    def nearly_outcome(self) -> Mask:
+        return self.plain.nearly_outcome()
+
+    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
+        return self.plain.alike(feature, most)
+
+    @property
+    def steps_per_subset(self) -> int:
+        squares = int(np.ceil(np.mean(self.features.widths.astype(float) ** 2)))
+        return 100 * (self.moments.n_environments + 1) * squares
+
+    def subset_walk(self, free: Integers, forced: Integers) -> MeanWalk:
+        return MeanWalk(self, free, forced)
+
+    def rescore(self, masks: ArrayLike) -> Floats | None:
+        """(S,) log Λ by orthogonalising the centred, scaled rows."""
+        if self.data is None:
+            return None
+        values = self.values_from_rows(as_masks(masks, self.n_features))
+        return np.where(np.isnan(values), -np.inf, values)
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        chosen = as_masks(masks, self.n_features)
+        found = self.plain.unsupported(chosen)
+        uneven = ~(self.log_ratio_many(chosen) > -np.inf) & ~(found.too_large | found.undecidable)
+        if not uneven.any():
+            return found
+        return replace(found, undecidable=found.undecidable | uneven, reasons=(*found.reasons, _UNEVEN))
+
+    # ---------------------------------------------------------------- scores
+
+    def rewarded(self, ratios: Floats, gains: Floats) -> Floats:
+        """(S,) what engines call log Λ, from log Λ and what the environments' own fits gain"""
+        if self.prediction == 0.0:
+            return ratios
+        return ratios + self.prediction * (ratios + gains - self._empty)
+
+    def values_from_rows(self, masks: Mask) -> Floats:
+        """(S,) what engines call log Λ; NaN outside the support"""
+        scores = self._scored_from_rows(masks)
+        return self.rewarded(scores.ratios, scores.gains)
+
+    def columns_of(self, features: Integers) -> Integers:
+        """Columns of the moments that features (k,) stand for, without those that others of their feature give over
+        all rows."""
+        columns = self.moments.feature_columns[self.features.columns_of(features)]
+        return columns[self.moments.present[-1, columns]].astype(np.int64)
+
+    @cached_property
+    def local_moments(self) -> LocalMoments:
+        moments, scale = self.moments, self._scale
+        gaps = (moments.shifts - moments.counts @ moments.shifts / moments.n_rows) * scale
+        scatter = moments.scatter[:-1] * scale[:, None] * scale
+        counts, present = moments.counts.astype(float), np.ascontiguousarray(moments.present[:-1])
+        return LocalMoments(scatter, gaps, present, counts, moments.outcome, PIVOT_TOLERANCE)
+
+    @cached_property
+    def _scale(self) -> Floats:
+        """(d,) 1 / root of the pooled sums of squares"""
+        return inverse_scales(np.diagonal(self.moments.scatter[-1]), self.moments.present[-1])
+
+    @cached_property
+    def _rows(self) -> GroupRows:
+        assert self.data is not None
+        return compressed_rows(self.data, self.moments)
+
+    @cached_property
+    def _empty(self) -> float:
+        """How far the log-likelihood of the empty subset is below that of the environments' own means"""
+        return float(self._scored(np.zeros((1, self.n_features), dtype=bool)).ratios[0])
+
+    def _scored(self, masks: Mask) -> _Scores:
+        """From second moments, and from the rows where those cannot decide"""
+        scores = _Scores.of(len(masks), self.moments.n_environments)
+
+        def score(rows: slice, starts: Integers, members: Integers) -> None:
+            columns = self.moments.feature_columns[members].astype(np.int64)
+            score_lists(self.local_moments, starts, columns, *(part[rows] for part in scores))
+
+        in_pieces(self._chosen(masks), self.n_jobs, score)
+        unknown = np.flatnonzero(np.isnan(scores.ratios))
+        if self.has_rows and len(unknown):
+            for part, decided in zip(scores, self._scored_from_rows(masks[unknown]), strict=True):
+                part[unknown] = decided
+        return scores
+
+    def _scored_from_rows(self, masks: Mask) -> _Scores:
+        scores, group_rows = _Scores.of(len(masks), self.moments.n_environments), self._rows
+
+        def score(rows: slice, starts: Integers, members: Integers) -> None:
+            columns = self.moments.feature_columns[members].astype(np.int64)
+            score_lists_from_rows(group_rows, self.local_moments, starts, columns, *(part[rows] for part in scores))
+
+        in_pieces(self._chosen(masks), self.n_jobs, score)
+        return scores
+
+    def _law(self, masks: Mask) -> tuple[Floats, Floats, Floats, Floats]:
+        """(S,) log Λ, and the mean, the variance and the degrees of freedom of −2 log Λ; 0 where nothing is known"""
+        ratios, _, _, leverages = self._scored(masks)
+        ranks = self.ranks(masks)[:, :-1]
+        known = ~np.isnan(ratios) & (self.moments.n_environments > 1)
+        mean, variance, degrees = np.zeros((3, len(masks)))
+        mean[known], variance[known] = mean_deviance_moments(
+            self.moments.counts.astype(float), ranks[known], leverages[known]
+        )
+        degrees[known] = np.rint((ranks + 1.0 - leverages)[known].sum(axis=1))
+        return ratios, mean, variance, degrees
+
+    def _pooled(self, mask: Mask) -> tuple[Floats, Floats]:
+        """(k + 1,) constant and slopes of the common fit, (E,) its residual sums of squares, in common units"""
+        columns = self.columns_of(np.flatnonzero(mask))
+        if self.has_rows:
+            beta, squares = fit_from_rows(self._rows, self.local_moments, columns)
+        else:
+            beta, squares = fit_from_moments(self.local_moments, columns)
+        if np.isnan(beta).any():
+            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+        return beta, squares
+
+    def _chosen(self, masks: Mask) -> Mask:
+        """(S, q) columns of masks (S, p), without those that others of their feature give over all rows"""
+        return self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]

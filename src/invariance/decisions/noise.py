@@ -1,0 +1,142 @@
+"""What the residuals of the chosen subset say about the noise, where that bears on what must be the same everywhere.
+
+Only that subset is looked at: in the fit of all features the side effects of the outcome would explain its noise away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from .._tools.arrays import Floats, Mask
+from .._tools.layout import format_subset, printable
+from ..conditionals.base import BoundConditional, Fit
+from ..conditionals.tolerance import Tolerance
+from ..data.multi_environment import MultiEnvironmentData
+
+# Tails that matter: so much excess kurtosis, and so many standard errors above 0.
+_HEAVY, _ERRORS = 1.0, 4.0
+# A spread that depends on features: so surely, and by such a share of how squared residuals vary.
+_SURE, _SHARE = 1e-3, 0.02
+BY_MEAN = "judge with conditional=LinearGaussian(invariance='mean')"
+
+
+class Shape(NamedTuple):
+    """excess_kurtosis of the residuals, 0 of normal noise; share_explained: what the columns of the subset and their
+    squares explain of the squared residuals; p_even: the p-value that this is chance (Koenker's test)."""
+
+    excess_kurtosis: float
+    share_explained: float
+    p_even: float
+
+
+@dataclass(frozen=True)
+class NoiseChecks:
+    """Of the residuals of each environment's own fit of a subset.
+
+    selected : names; n_rows; shape : of the residuals in units of their environment, None without the rows
+    deviations : {environment: standard deviation}; p_spread, p_mean : p-values for approximate invariance of the
+        noise's scale, NaN where that is not compared, and of the coefficients; level : they must reach
+    """
+
+    selected: tuple[str, ...]
+    n_rows: int
+    shape: Shape | None
+    deviations: Mapping[Hashable, float]
+    p_spread: float
+    p_mean: float
+    level: float
+
+    @property
+    def compares_spread(self) -> bool:
+        return not np.isnan(self.p_spread)
+
+    @property
+    def heavy_tails(self) -> bool:
+        return self.shape is not None and self.shape.excess_kurtosis > max(_HEAVY, _ERRORS * (24 / self.n_rows) ** 0.5)
+
+    @property
+    def depends_on_features(self) -> bool:
+        return self.shape is not None and self.shape.p_even < _SURE and self.shape.share_explained > _SHARE
+
+    @property
+    def differs_alone(self) -> bool:
+        """Whether it is the noise's scale that speaks against the subset, and not its coefficients."""
+        return self.p_spread < self.level <= self.p_mean
+
+    @property
+    def sentence(self) -> str | None:
+        """What was found, and what to choose; None where it does not matter."""
+        found = list(self._found())
+        if not found:
+            return None
+        told = f"the residuals {', '.join(found[:-1])}{' and ' if len(found) > 1 else ''}{found[-1]}"
+        return f"{told}: {BY_MEAN if self.compares_spread else 'p-values may be too small'}."
+
+    def to_plain(self) -> dict[str, Any]:
+        """As values that JSON can hold; the shape is None without the rows."""
+        return {
+            "excess_kurtosis": None if self.shape is None else self.shape.excess_kurtosis,
+            "p_even": None if self.shape is None else self.shape.p_even,
+            "standard_deviations": {str(label): value for label, value in self.deviations.items()},
+            "sentence": self.sentence,
+        }
+
+    def _found(self) -> Iterator[str]:
+        if self.heavy_tails and self.compares_spread and self.shape is not None:
+            yield f"have heavy tails (excess kurtosis {self.shape.excess_kurtosis:.1f})"
+        if self.depends_on_features:
+            yield f"spread unequally over the values of {format_subset(self.selected, 60)}"
+        if self.differs_alone:
+            quiet, loud = (pick(self.deviations, key=lambda e: self.deviations[e]) for pick in (min, max))
+            yield (
+                f"spread unequally between environments (standard deviation {self.deviations[quiet]:.3g} in "
+                f"{printable(str(quiet))}, {self.deviations[loud]:.3g} in {printable(str(loud))})"
+            )
+
+
+def noise_checks(model: BoundConditional, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:
+    """Of a subset (p,) under a model by least squares; None for others, with one environment, and where the subset
+    cannot be fitted."""
+    linear = model.by_least_squares
+    if linear is None or linear.moments.n_environments < 2 or not linear.log_ratio_many(mask[None])[0] > -np.inf:
+        return None
+    fits, test = linear.residuals(mask[None]), linear.invariance_test(mask[None], tolerance)
+    deviations = np.sqrt(fits.rss[0, :-1] / fits.freedom[0, :-1])
+    return NoiseChecks(
+        selected=tuple(name for name, flag in zip(linear.feature_names, mask, strict=True) if flag),
+        n_rows=linear.n_rows,
+        shape=None if linear.rows is None else _shape(linear.rows, mask, linear.fit(mask)),
+        deviations=dict(zip(linear.moments.environments, deviations.tolist(), strict=True)),
+        p_spread=float(test.spread[0]),
+        p_mean=float(test.mean[0]),
+        level=tolerance.lowest_level,
+    )
+
+
+def _shape(data: MultiEnvironmentData, mask: Mask, fit: Fit) -> Shape:
+    residuals, columns = np.empty(data.n_rows), data.X[:, data.features.expand(mask)].copy()
+    for e in range(data.n_environments):
+        rows = data.rows(e)
+        missed = data.y[rows] - fit.local_intercepts[e] - columns[rows] @ np.nan_to_num(fit.local_coefficients[e])
+        residuals[rows] = missed / np.sqrt(np.mean(missed**2))
+        columns[rows] -= columns[rows].mean(axis=0)
+    squares = residuals**2
+    share, degrees = _explained(np.column_stack([columns, columns**2]), squares)
+    return Shape(float(np.mean(squares**2)) - 3.0, share, float(chi2.sf(data.n_rows * share, degrees)))
+
+
+def _explained(X: Floats, y: Floats) -> tuple[float, int]:
+    """Share of the variance of y that the columns of X (N, k) explain, and their rank."""
+    spread = X.std(axis=0)
+    X = (X - X.mean(axis=0))[:, spread > 0.0] / spread[spread > 0.0]
+    if not X.shape[1]:
+        return 0.0, 1
+    deviations = y - y.mean()
+    slopes, _, rank, _ = np.linalg.lstsq(X, deviations, rcond=1e-10)
+    missed = deviations - X @ slopes
+    return float(1.0 - missed @ missed / (deviations @ deviations)), int(rank)

@@ -1,0 +1,334 @@
+"""Mean-only invariance: log Λ with own variances against a plain twin, its law, fits, errors and support."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from invariance import DataError, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tolerance
+from invariance.conditionals.mean_gaussian import MeanGaussian
+from invariance.conditionals.mean_law import mean_deviance_moments
+from invariance.conditionals.registry import as_conditional
+from invariance.data.features import Features
+from invariance.kernels.feasible_least_squares import fit_from_moments
+from twins import all_masks
+
+
+def simulated(
+    seed: int = 0, p: int = 5, counts: tuple[int, ...] = (40, 55, 70), noise: tuple[float, ...] = (0.5, 1.0, 3.0)
+) -> MultiEnvironmentData:
+    """The outcome follows x0 and x1 alike; the last feature follows it, differently in each environment."""
+    rng = np.random.default_rng(seed)
+    place = np.repeat(range(len(counts)), counts)
+    X = rng.normal(size=(len(place), p)) + rng.normal(size=(len(counts), p))[place]
+    y = X[:, 0] - 0.5 * X[:, 1] + np.array(noise)[place] * rng.normal(size=len(place))
+    X[:, -1] = rng.normal(size=len(counts))[place] * y + rng.normal(size=len(place))
+    return MultiEnvironmentData.from_arrays(X, y, place if len(counts) > 1 else None)
+
+
+def designs(data: MultiEnvironmentData, mask: NDArray) -> list[tuple[NDArray, NDArray]]:
+    chosen = data.features.expand(mask)
+    parts = [data.rows(e) for e in range(data.n_environments)]
+    return [(np.column_stack([np.ones(len(rows)), data.X[np.ix_(rows, chosen)]]), data.y[rows]) for rows in parts]
+
+
+def squares(design: NDArray, y: NDArray, beta: NDArray) -> float:
+    return float(np.sum((y - design @ beta) ** 2))
+
+
+def twin(data: MultiEnvironmentData, mask: NDArray) -> tuple[float, NDArray]:
+    """log Λ and the common coefficients by iterated weighted least squares on the rows"""
+    parts = designs(data, mask)
+    own = np.array([squares(X, y, np.linalg.lstsq(X, y, rcond=None)[0]) for X, y in parts])
+    left, before = own, None
+    while before is None or np.abs(np.log(left / before)).max() > 1e-14:
+        before = left
+        weights = [np.sqrt(len(y) / rss) for (_, y), rss in zip(parts, left, strict=True)]
+        stacked = np.vstack([X * w for (X, _), w in zip(parts, weights, strict=True)])
+        outcome = np.concatenate([y * w for (_, y), w in zip(parts, weights, strict=True)])
+        beta = np.linalg.lstsq(stacked, outcome, rcond=None)[0]
+        left = np.array([squares(X, y, beta) for X, y in parts])
+    return 0.5 * float(data.counts @ np.log(own / left)), beta
+
+
+def bound(data: MultiEnvironmentData | Moments, **more: float) -> MeanGaussian:
+    return LinearGaussian(invariance="mean", **more).bind(data)
+
+
+DATA = simulated()
+MASKS = all_masks(5)
+
+
+def test_log_ratios_are_those_of_the_rows() -> None:
+    expected = [twin(DATA, mask)[0] for mask in MASKS]
+    assert_allclose(bound(DATA).log_ratio_many(MASKS), expected, rtol=1e-6, atol=1e-8)
+    assert_allclose(bound(Moments.from_data(DATA)).log_ratio_many(MASKS), expected, rtol=1e-6, atol=1e-8)
+    assert_allclose(bound(DATA).rescore(MASKS), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_no_other_coefficients_are_more_likely() -> None:
+    for mask in MASKS[[0, 3, 7, 19]]:
+        parts = designs(DATA, mask)
+
+        def loss(beta: NDArray, parts: list = parts) -> float:
+            return 0.5 * float(DATA.counts @ np.log([squares(X, y, beta) / len(y) for X, y in parts]))
+
+        fit = bound(DATA).fit(mask)
+        beta = np.append(fit.intercept, fit.coefficients)
+        assert minimize(loss, beta, method="BFGS").fun >= loss(beta) - 1e-7
+
+
+def test_walk_and_list_agree() -> None:
+    model, nothing = bound(DATA), np.empty(0, np.int64)
+    walk, every = model.subset_walk(np.arange(5), nothing), np.ones(6, dtype=bool)
+    assert_allclose(walk.dense(nothing, every), model.log_ratio_many(MASKS), rtol=1e-9)
+    some = every.copy()
+    some[2] = False
+    values = walk.dense(nothing, some)
+    np.testing.assert_array_equal(np.isnan(values), MASKS.sum(axis=1) == 2)
+    members = np.full((7, 3), 9, np.int32)
+    listed = model.subset_walk(np.array([4, 1, 2]), np.array([0])).listed(nothing, 2, np.ones(4, bool), members)
+    masks = np.zeros((7, 5), dtype=bool)
+    masks[:, 0] = True
+    for mask, row in zip(masks, members, strict=True):
+        mask[np.array([4, 1, 2])[row[row >= 0]]] = True
+    assert len(np.unique(masks, axis=0)) == 7
+    assert_allclose(listed, model.log_ratio_many(masks), rtol=1e-9)
+
+
+@st.composite
+def awkward(draw: st.DrawFn) -> MultiEnvironmentData:
+    seed = draw(st.integers(0, 10**6))
+    counts = tuple(draw(st.lists(st.integers(12, 40), min_size=1, max_size=4)))
+    noise = tuple(10.0 ** draw(st.floats(-3, 3)) for _ in counts)
+    return simulated(seed, 4, counts, noise)
+
+
+@settings(max_examples=25, deadline=None)
+@given(awkward(), st.integers(0, 10**6))
+def test_what_changes_nothing(data: MultiEnvironmentData, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    masks = all_masks(4)
+    plain = bound(data).log_ratio_many(masks)
+    assert (plain <= 0.0).all()
+    assert np.isfinite(plain).all()
+    scale, shift = 10.0 ** rng.uniform(-4, 4, 4), 10.0 * rng.normal(size=4)
+    moved = replace(data, X=data.X * scale + shift, y=-3.0 * data.y + 7.0)
+    assert_allclose(bound(moved).log_ratio_many(masks), plain, rtol=1e-5, atol=1e-5)
+    order = rng.permutation(4)
+    shuffled = replace(data, X=np.ascontiguousarray(data.X[:, order]))
+    assert_allclose(bound(shuffled).log_ratio_many(masks[:, order]), plain, rtol=1e-5, atol=1e-5)
+
+
+def test_one_environment_says_nothing() -> None:
+    model = bound(simulated(counts=(50,), noise=(1.0,)))
+    assert not model.log_ratio_many(MASKS).any()
+    assert (model.invariance_test(MASKS, Tolerance()).joint == 1.0).all()
+
+
+def test_variances_do_not_matter_and_coefficients_do() -> None:
+    data = simulated(counts=(300, 300, 300), noise=(0.3, 1.0, 4.0))
+    truth, decoy = np.array([1, 1, 0, 0, 0], bool), np.array([1, 1, 0, 0, 1], bool)
+    test = bound(data).invariance_test([truth, decoy], Tolerance())
+    assert test.joint[0] > 0.5
+    assert test.joint[1] < 1e-6
+    assert np.isnan(test.spread).all()
+    np.testing.assert_array_equal(test.joint, test.mean)
+    assert LinearGaussian().bind(data).invariance_test(truth, Tolerance()).joint[0] < 1e-6
+
+
+def test_strict_test_is_that_of_the_law() -> None:
+    model = bound(DATA)
+    ratios = model.log_ratio_many(MASKS)
+    strict = model.invariance_test(MASKS, Tolerance.strict()).joint
+    assert_allclose(strict, model.invariance_tails(MASKS, ratios).probability, rtol=1e-9, atol=1e-300)
+    # tau is about variances
+    assert_allclose(model.invariance_test(MASKS, Tolerance(0.0, 0.5, 0.1)).joint, strict)
+    assert (model.invariance_test(MASKS, Tolerance()).joint >= strict).all()
+
+
+def test_degrees_of_freedom() -> None:
+    null = bound(DATA).null_many(MASKS)
+    np.testing.assert_array_equal(null.degrees, (MASKS.sum(axis=1) + 1) * 2)
+    assert (-2.0 * null.expected >= null.degrees).all()
+    many = bound(simulated(counts=(9000, 9000, 9000))).null_many(MASKS)
+    assert_allclose(-2.0 * many.expected, many.degrees, rtol=2e-3)
+    assert_allclose(4.0 * many.variance, 2.0 * many.degrees, rtol=5e-3)
+
+
+def test_law_of_few_rows() -> None:
+    """500 data sets of 2 environments with 25 rows and 4 columns: the mean of −2 log Λ, 12% above its degrees."""
+    rng = np.random.default_rng(1)
+    deviances, expected, rejected = [], [], 0
+    for _ in range(500):
+        X = rng.normal(size=(50, 4))
+        y = X.sum(axis=1) + np.repeat([1.0, 3.0], 25) * rng.normal(size=50)
+        model = bound(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 25)))
+        mask = np.ones((1, 4), dtype=bool)
+        ratio = model.log_ratio_many(mask)
+        deviances.append(-2.0 * ratio[0])
+        expected.append(-2.0 * model.null_many(mask).expected[0])
+        rejected += int(model.invariance_tails(mask, ratio).probability[0] < 0.05)
+    error = np.std(deviances) / np.sqrt(500)
+    assert abs(np.mean(deviances) - np.mean(expected)) < 2.5 * error < np.mean(expected) - 5.0 + 2.5 * error
+    assert 0.02 <= rejected / 500 <= 0.08
+
+
+def test_law_where_nothing_is_left() -> None:
+    mean, variance = mean_deviance_moments(np.array([5.0, 50.0]), np.array([[4, 4], [2, 2]]), np.full((2, 2), 1.5))
+    assert mean[0] == variance[0] == 0.0 < mean[1] < variance[1]
+
+
+def test_gain_and_reward() -> None:
+    model, empty = bound(DATA), np.zeros(5, dtype=bool)
+    gain, parameters = model.prediction_many(MASKS)
+    for s in (0, 3, 21):
+        beta, nothing = twin(DATA, MASKS[s])[1], twin(DATA, empty)[1]
+        better = [squares(X, y, beta) for X, y in designs(DATA, MASKS[s])]
+        worse = [squares(X, y, nothing) for X, y in designs(DATA, empty)]
+        assert_allclose(gain[s], 0.5 * DATA.counts @ np.log(np.divide(worse, better)), rtol=1e-6, atol=1e-8)
+        total = np.sum((DATA.y - DATA.y.mean()) ** 2)
+        assert_allclose(model.r2_many(MASKS[s])[0], 1.0 - np.sum(better) / total, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(parameters, MASKS.sum(axis=1) + 4)
+    rewarded = bound(DATA, prediction=0.2)
+    assert_allclose(rewarded.log_ratio_many(MASKS), model.log_ratio_many(MASKS) + 0.2 * gain, rtol=1e-9, atol=1e-9)
+    assert_allclose(rewarded.untilted.log_ratio_many(MASKS), model.log_ratio_many(MASKS))
+    assert rewarded.describe().model == "linear Gaussian, same mean, prediction rewarded by 0.2"
+
+
+def test_fit_and_standard_errors() -> None:
+    mask = np.array([1, 1, 0, 0, 1], bool)
+    beta = twin(DATA, mask)[1]
+    parts = designs(DATA, mask)
+    covariance = np.linalg.inv(sum(X.T @ X * len(y) / squares(X, y, beta) for X, y in parts))
+    errors = np.sqrt(np.diagonal(covariance) * DATA.n_rows / (DATA.n_rows - 4))
+    for source in (DATA, Moments.from_data(DATA)):
+        model = bound(source)
+        fit, known = model.fit(mask), model.standard_errors(mask)
+        assert_allclose(np.append(fit.intercept, fit.coefficients), beta, rtol=1e-7)
+        assert_allclose(fit.local_coefficients, LinearGaussian().bind(DATA).fit(mask).local_coefficients, rtol=1e-9)
+        assert_allclose(known.values[-1], errors[1:], rtol=1e-6)
+        assert_allclose(known.values[:-1], LinearGaussian().bind(DATA).standard_errors(mask).values[:-1], rtol=1e-9)
+    assert not np.allclose(LinearGaussian().bind(DATA).fit(mask).coefficients, beta[1:], rtol=1e-2)
+
+
+def test_groups_of_columns_and_columns_that_others_give() -> None:
+    rng = np.random.default_rng(2)
+    place, level = np.repeat(range(3), 60), rng.integers(0, 3, 180)
+    level[place == 2] = rng.integers(1, 3, 60)
+    X = np.column_stack([level == 1, level == 2, rng.normal(size=(180, 2))]).astype(float)
+    y = X[:, 1] + X[:, 2] + np.array([0.5, 1.0, 2.0])[place] * rng.normal(size=180)
+    data = MultiEnvironmentData.from_arrays(X, y, place)
+    features = Features.of(data.feature_names, {"level": ("x0", "x1")})
+    data = replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+    masks = all_masks(3)
+    expected = [twin(data, mask)[0] for mask in masks]
+    for source in (data, Moments.from_data(data)):
+        assert_allclose(bound(source).log_ratio_many(masks), expected, rtol=1e-6, atol=1e-8)
+    # In the last environment its two columns add up to one.
+    np.testing.assert_array_equal(bound(data).null_many(masks[[1]]).degrees, [3 + 3 + 2 - 3])
+    assert len(bound(data).fit(["level"]).coefficients) == 2
+
+
+def test_a_setting_is_fitted_by_the_pool_alone() -> None:
+    X = DATA.X.copy()
+    X[:, 2] = np.array([1.0, 4.0, 2.0])[DATA.environment_index]
+    data = replace(DATA, X=X)
+    model = bound(data)
+    for mask in MASKS[[4, 5, 7]]:
+        assert_allclose(model.log_ratio(mask), twin(data, mask)[0], rtol=1e-6, atol=1e-8)
+    assert model.null_many(MASKS[4]).degrees[0] == 3 - 2
+    # Three settings of three environments: one of them adds nothing to the others.
+    X[:, 3], X[:, 4] = (np.array(values)[data.environment_index] for values in ([0.0, 1.0, 5.0], [3.0, 0.0, 1.0]))
+    model = bound(replace(DATA, X=X))
+    assert_allclose(model.log_ratio_many(MASKS[[28]]), 0.0, atol=1e-8)
+    assert model.null_many(MASKS[[28]]).degrees[0] == 0.0
+    assert model.invariance_test(MASKS[[28]], Tolerance()).joint[0] == 1.0
+    assert bound(Moments.from_data(replace(DATA, X=X))).log_ratio_many(MASKS[[28]])[0] == -np.inf
+
+
+def test_rows_decide_what_second_moments_cannot() -> None:
+    rng = np.random.default_rng(3)
+    X = DATA.X.copy()
+    X[:, 3] = X[:, 2] + 1e-7 * rng.normal(size=len(X))
+    data = replace(DATA, X=X)
+    model, few = bound(data), bound(Moments.from_data(data))
+    both = MASKS[12]
+    expected, beta = twin(data, both)
+    assert_allclose(model.log_ratio(both), expected, rtol=1e-5)
+    assert_allclose(model.fit(both).coefficients, beta[1:], rtol=1e-4)
+    assert few.log_ratio(both) == -np.inf
+    assert "'x2', 'x3' are too collinear" in str(few.unsupported(both))
+    walk = model.subset_walk(np.arange(5), np.empty(0, np.int64))
+    assert_allclose(walk.dense(np.empty(0, np.int64), np.ones(6, bool)), model.log_ratio_many(MASKS), rtol=1e-9)
+
+
+def test_nearly_perfect_fits_keep_their_digits() -> None:
+    X = DATA.X.copy()
+    X[:, 2] = DATA.y + 1e-6 * np.random.default_rng(4).normal(size=len(X))
+    data = replace(DATA, X=X)
+    assert_allclose(bound(data).log_ratio(MASKS[4]), twin(data, MASKS[4])[0], rtol=1e-4)
+
+
+def test_outside_the_support() -> None:
+    X = DATA.X.copy()
+    X[:, 2] = 2.0 * DATA.y + 1.0
+    model = bound(replace(DATA, X=X))
+    assert model.log_ratio(["x2"]) == -np.inf == model.prediction_many(MASKS[4]).gain[0]
+    assert "'x2' determines the outcome exactly" in str(model.unsupported(MASKS[4]))
+    with pytest.raises(DataError, match="this subset cannot be fitted: 1 subset outside the support"):
+        model.fit(["x2"])
+    small = bound(simulated(counts=(5, 40), noise=(1.0, 2.0)))
+    assert small.largest_size == 3
+    np.testing.assert_array_equal(small.log_ratio_many(MASKS) == -np.inf, MASKS.sum(axis=1) > 3)
+    assert "environment 0 has 5 rows" in str(small.unsupported(MASKS[31]))
+    assert "environment 0 has 5 rows" in str(bound(small.moments).unsupported(MASKS[31]))
+
+
+def test_variances_many_orders_apart() -> None:
+    """Second moments cannot resolve a setting beside an environment that is a million times more precise."""
+    rng = np.random.default_rng(5)
+    place = np.repeat(range(3), 40)
+    scale = np.array([1e-7, 1.0, 1.0])[place]
+    X = np.column_stack([scale * rng.normal(size=120), np.array([0.0, 1.0, 3.0])[place]])
+    y = X[:, 0] + 0.1 * X[:, 1] + scale * rng.normal(size=120)
+    data = MultiEnvironmentData.from_arrays(X, y, place)
+    both = np.ones(2, dtype=bool)
+    few, model = bound(Moments.from_data(data)), bound(data)
+    assert few.log_ratio(both) == -np.inf
+    assert "noise of some environments is so much smaller" in str(few.unsupported(both))
+    assert -20.0 < model.log_ratio(both) <= 0.0
+    assert abs(model.fit(both).coefficients[1] - 0.1) < 0.5
+
+
+def test_kernel_stops_at_the_maximum() -> None:
+    """Where environments disagree, Newton's steps and those of weighted least squares take turns."""
+    data = simulated(7, 5, (30, 30, 30, 30), (0.2, 0.2, 0.2, 5.0))
+    model = bound(data)
+    for mask in MASKS:
+        columns = model.columns_of(np.flatnonzero(mask))
+        beta, left = fit_from_moments(model.local_moments, columns)
+        expected = twin(data, mask)[0]
+        own = model.residuals(mask[None]).rss[0, :-1] * model._scale[model.moments.outcome] ** 2
+        assert_allclose(0.5 * data.counts @ np.log(own / left), expected, rtol=1e-7, atol=1e-8)
+        assert len(beta) == mask.sum() + 1
+
+
+def test_settings() -> None:
+    assert as_conditional("linear_gaussian_mean") == LinearGaussian(invariance="mean")
+    with pytest.raises(SettingError, match="use 'distribution' or 'mean'"):
+        LinearGaussian(invariance="median")
+    with pytest.raises(SettingError, match="needs all second moments: use second_moments='all'"):
+        LinearGaussian(invariance="mean", second_moments="on demand")
+    model = bound(DATA)
+    assert model.describe().model == "linear Gaussian, same mean"
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.log_ratio_many(MASKS), model.log_ratio_many(MASKS))

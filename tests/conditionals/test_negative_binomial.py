@@ -1,0 +1,245 @@
+"""Negative binomial regressions beside statsmodels and scipy, and where counts are odd."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from count_twins import counted, log_ratio, placed, with_exposure
+from invariance import BIP, DataError, Enumeration, MultiEnvironmentData, NegativeBinomial, Poisson, Tempering, Variational
+from invariance.conditionals.negative_binomial import NegativeBinomialFit
+from invariance.data.features import Features
+from invariance.priors import UniformPrior
+from twins import all_masks
+
+MASKS = all_masks(4)
+
+
+def by_statsmodels(data: MultiEnvironmentData, mask: np.ndarray) -> tuple[float, np.ndarray]:
+    """log Λ, and the parameters (E + 1, k + 2) of local and pooled fits, the dispersion last"""
+    values, parameters = [], []
+    for own in [*map(data.rows, range(data.n_environments)), np.arange(data.n_rows)]:
+        design = sm.add_constant(data.X[np.ix_(own, mask)], has_constant="add")
+        exposure = getattr(data, "exposure", None)
+        model = sm.NegativeBinomial(data.y[own], design, exposure=None if exposure is None else exposure[own])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            near = model.fit(disp=False, method="bfgs", maxiter=1000, gtol=1e-7)
+            fit = model.fit(near.params, disp=False, method="newton", maxiter=100, tol=1e-12)
+        values.append(fit.llf)
+        parameters.append(fit.params)
+    return values[-1] - sum(values[:-1]), np.array(parameters)
+
+
+@pytest.mark.parametrize("exposed", [False, True])
+@pytest.mark.parametrize("subset", [[], ["x0", "x1"], ["x1", "x2", "x3"]])
+def test_agrees_with_statsmodels(subset: list[str], exposed: bool) -> None:
+    data = counted(exposed=exposed, mean=2.0)
+    model = NegativeBinomial(pseudo_rows=0.0).bind(data)
+    mask = np.isin(data.feature_names, subset)
+    expected, parameters = by_statsmodels(data, mask)
+    assert model.log_ratio(subset) == pytest.approx(expected, abs=1e-8)
+    fit = model.fit(subset)
+    assert isinstance(fit, NegativeBinomialFit)
+    np.testing.assert_allclose(np.append(fit.local_intercepts, fit.intercept), parameters[:, 0], atol=1e-5)
+    np.testing.assert_allclose(np.vstack([fit.local_coefficients, fit.coefficients]), parameters[:, 1:-1], atol=1e-5)
+    np.testing.assert_allclose(np.append(fit.local_dispersions, fit.dispersion), parameters[:, -1], atol=1e-5)
+    np.testing.assert_allclose(fit.predict(data.X[:, mask]), np.exp(fit.intercept + data.X[:, mask] @ fit.coefficients))
+
+
+def test_standard_errors_are_those_of_statsmodels() -> None:
+    data = counted()
+    found = NegativeBinomial(0.0).bind(data).standard_errors(["x0", "x1"])
+    design = sm.add_constant(data.X[:, :2])
+    model = sm.NegativeBinomial(data.y, design)
+    fit = model.fit(disp=False, method="bfgs", maxiter=1000, gtol=1e-8)
+    np.testing.assert_allclose(found.values[-1], fit.bse[1:-1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("exposed", [False, True])
+@pytest.mark.parametrize("pseudo_rows", [1.0, 4.0])
+def test_pseudo_rows_are_those_of_a_plain_optimisation(pseudo_rows: float, exposed: bool) -> None:
+    data = counted(exposed=exposed, seed=4)
+    model = NegativeBinomial(pseudo_rows).bind(data)
+    for mask in MASKS[[0, 3, 14]]:
+        assert model.log_ratio_many(mask)[0] == pytest.approx(log_ratio(data, mask, pseudo_rows), abs=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 2.0])
+def test_walk_is_within_its_error(alpha: float) -> None:
+    """Also where the dispersion of some fits is 0, and of others not"""
+    data = counted(alpha=alpha, seed=2, p=6)
+    model = NegativeBinomial().bind(data)
+    walk = model.subset_walk(np.arange(6), np.empty(0, np.int64))
+    found = walk.dense(np.empty(0, np.int64), np.ones(7, dtype=bool))
+    expected = model.log_ratio_many(all_masks(6))
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    assert expected.max() <= 0.0
+    held = np.array([model.fit(mask).local_dispersions for mask in all_masks(6)[::7]]) == 0.0
+    assert held.any() == (alpha < 2.0)
+    assert not held.all()
+
+
+def test_more_dispersion_than_the_subset_before_had() -> None:
+    """A walk that comes from fits with dispersion 0 finds the maximum of what lacks a feature, far away."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(range(3), 40)
+    X = rng.normal(size=(120, 3)) * 1.5
+    y = np.round(4.0 * np.exp(X[:, 0]))
+    model = NegativeBinomial(0.0).bind(MultiEnvironmentData.from_arrays(X, y, site))
+    found = model.subset_walk(np.arange(3), np.empty(0, np.int64)).dense(np.empty(0, np.int64), np.ones(4, dtype=bool))
+    assert model.fit(["x0", "x1"]).dispersion == 0.0
+    assert model.fit(["x1"]).dispersion > 1.0
+    np.testing.assert_allclose(found, model.log_ratio_many(all_masks(3)), atol=1e-3)
+
+
+def test_poisson_is_the_limit() -> None:
+    """Where counts scatter less than a Poisson law has it."""
+    data = counted(alpha=0.0)
+    data.y[:] = np.round(3.0 * np.exp(0.5 * data.X[:, 0] - 0.4 * data.X[:, 1]))
+    subset = ["x0", "x1"]
+    model, limit = NegativeBinomial().bind(data), Poisson().bind(data)
+    fit, expected = model.fit(subset), limit.fit(subset)
+    assert fit.dispersion == 0.0
+    np.testing.assert_array_equal(fit.local_dispersions, 0.0)
+    np.testing.assert_allclose(fit.coefficients, expected.coefficients, atol=1e-6)
+    assert model.log_ratio(subset) == pytest.approx(limit.log_ratio(subset), abs=1e-8)
+
+
+def test_degrees_of_freedom_count_every_dispersion() -> None:
+    """Also one that is 0."""
+    for alpha in (0.0, 1.0):
+        model = NegativeBinomial().bind(counted(alpha=alpha))
+        np.testing.assert_array_equal(model.null_many(MASKS).degrees, 2 * (MASKS.sum(axis=1) + 2))
+        np.testing.assert_array_equal(model.prediction_many(MASKS).parameters, MASKS.sum(axis=1) + 2)
+
+
+def test_an_environment_needs_a_row_more_than_parameters() -> None:
+    model = NegativeBinomial().bind(counted(counts=(5, 40)))
+    assert model.largest_size == 2
+    assert model.log_ratio_many([[1, 1, 0, 0], [1, 1, 1, 0]])[1] == -np.inf
+
+
+def changed(data: MultiEnvironmentData, case: str) -> MultiEnvironmentData:
+    """Counts and features as they should not be"""
+    rng = np.random.default_rng(0)
+    X, y = data.X.copy(), data.y.copy()
+    own = data.rows(1)
+    if case == "no events":
+        y[own] = 0.0
+    elif case == "one event":
+        y[:] = 0.0
+        y[own[0]] = 1.0
+    elif case == "one huge count":
+        y[:] = 0.0
+        y[own[0]] = 1e6
+    elif case == "huge counts":
+        y = np.round(1e6 * np.exp(0.1 * X[:, 0]) * rng.gamma(2.0, 0.5, len(y)))
+    elif case == "equal counts":
+        y[:] = 7.0
+    elif case == "underdispersed":
+        y = np.round(5.0 * np.exp(0.3 * X[:, 0]))
+    elif case == "zero or one":
+        y = np.minimum(y, 1.0)
+    elif case == "constant in one":
+        X[own, :2] = 3.0
+    elif case == "collinear":
+        X = np.column_stack([X, X[:, :1] + 1e-9 * rng.normal(size=(len(X), 1)), X @ rng.normal(size=(X.shape[1], 3))])
+        X = np.column_stack([X, X[:, :2]])
+    elif case == "huge scales":
+        X = X * np.array([1e12, 1e-12, 1e6, 1.0]) + np.array([1e13, 0.0, 1e7, -5.0])
+    elif case == "separated":
+        X[:, 0] = np.where(y > np.median(y), 1.0, -1.0) + 0.1 * rng.random(len(y))
+    again = placed(X, y, data.environment_index)
+    if case == "exposures":
+        again = with_exposure(again, 10.0 ** rng.uniform(-3, 3, len(y)))
+    return again
+
+
+CASES = (
+    "no events, one event, one huge count, huge counts, equal counts, underdispersed, zero or one, constant in one, "
+    "collinear, huge scales, separated, exposures, as they are"
+).split(", ")
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    rows=st.integers(14, 40),
+    alpha=st.sampled_from([0.0, 0.5, 3.0]),
+    mean=st.sampled_from([0.3, 2.0, 30.0]),
+    pseudo_rows=st.sampled_from([0.0, 1.0]),
+)
+def test_never_above_zero_and_never_nan(
+    case: str, seed: int, rows: int, alpha: float, mean: float, pseudo_rows: float
+) -> None:
+    data = counted(seed, (rows, rows + 3, 2 * rows), 4, alpha, mean)
+    if not data.y.any():
+        return
+    model = NegativeBinomial(pseudo_rows).bind(changed(data, case))
+    masks = all_masks(min(model.n_features, 5))
+    masks = np.pad(masks, ((0, 0), (0, model.n_features - masks.shape[1])))
+    found = model.log_ratio_many(masks)
+    assert not np.isnan(found).any()
+    assert found.max() <= 0.0
+    assert found.min() > -np.inf
+    fit = model.fit(masks[-1])
+    assert np.isfinite(fit.coefficients).all()
+    assert 0.0 <= fit.dispersion < np.inf
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000), scale=st.sampled_from([1e-9, 0.3, 1e6]), shift=st.floats(-100.0, 100.0))
+def test_affine_and_permutations(seed: int, scale: float, shift: float) -> None:
+    data = counted(seed, exposed=True)
+    rng = np.random.default_rng(seed)
+    rows, features, sites = rng.permutation(data.n_rows), rng.permutation(4), rng.permutation(3)
+    X = data.X * np.array([scale, 1.0, -scale, 2.0]) + shift * np.array([scale, 1.0, scale, 2.0])
+    again = MultiEnvironmentData.from_arrays(X[rows][:, features], data.y[rows], sites[data.environment_index[rows]])
+    with_exposure(again, 5.0 * data.exposure[rows])
+    first, second = NegativeBinomial().bind(data), NegativeBinomial().bind(again)
+    np.testing.assert_allclose(second.log_ratio_many(MASKS[:, features]), first.log_ratio_many(MASKS), atol=1e-7)
+
+
+def test_groups_of_columns() -> None:
+    data = counted(p=5)
+    features = Features.of(data.feature_names, {"g": ("x1", "x2", "x3")})
+    grouped = replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+    model, plain = NegativeBinomial().bind(grouped), NegativeBinomial().bind(data)
+    for masks, columns in ((["g"], ["x1", "x2", "x3"]), (["g", "x4"], ["x1", "x2", "x3", "x4"]), (["x0"], ["x0"])):
+        assert model.log_ratio(masks) == pytest.approx(plain.log_ratio(columns), abs=1e-9)
+    walk = model.subset_walk(np.arange(3), np.empty(0, np.int64))
+    found = walk.dense(np.empty(0, np.int64), np.ones(4, dtype=bool))
+    np.testing.assert_allclose(found, model.log_ratio_many(all_masks(3)), atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("engine", [Enumeration(), Tempering(chains=2), Variational(iterations=300, pairs=10)])
+def test_every_engine_finds_the_causes(engine: object) -> None:
+    data = counted(counts=(150, 150, 150), seed=1)
+    model = NegativeBinomial().bind(data)
+    joint = model.log_ratio_many(MASKS) + UniformPrior().bind(model.feature_names, 4).log_prob(MASKS)
+    weights = np.exp(joint - joint.max())
+    expected = weights / weights.sum() @ MASKS
+    fitted = BIP(NegativeBinomial(), inference=engine, random_state=0).fit(
+        data.X, data.y, environments=data.environment_index
+    )
+    posterior = fitted.posterior_.reweighted if isinstance(engine, Variational) else fitted.posterior_
+    np.testing.assert_allclose(posterior.inclusion, expected, atol=1e-3 if isinstance(engine, Enumeration) else 0.1)
+    np.testing.assert_array_equal(fitted.support_, [True, True, False, False])
+    assert (fitted.predict(data.X) > 0.0).all()
+
+
+@pytest.mark.parametrize(("value", "words"), [(-1.0, "for example -1"), (0.5, "for example 0.5")])
+def test_what_is_no_count_is_refused(value: float, words: str) -> None:
+    data = counted()
+    data.y[3] = value
+    with pytest.raises(DataError, match=f"the negative binomial model is for counts, .* in 1 rows, {words}"):
+        NegativeBinomial().bind(data)

@@ -1,0 +1,129 @@
+"""The noise checks of the selected subset, and the sentence that says what to choose."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from numpy.typing import NDArray
+from statsmodels.stats.diagnostic import het_breuschpagan
+
+from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance.decisions.noise import NoiseChecks, noise_checks
+
+MASK = np.array([True, True, False])
+
+
+def simulated(kind: str, n: int = 250) -> MultiEnvironmentData:
+    rng = np.random.default_rng(11)
+    place = np.repeat(range(4), n)
+    X = rng.normal(size=(4 * n, 3)) + rng.normal(size=(4, 3))[place]
+    noise = rng.normal(size=4 * n)
+    if kind == "tails":
+        noise = rng.standard_t(3, size=4 * n)
+    if kind == "by feature":
+        noise *= np.exp(0.5 * X[:, 0])
+    if kind == "by environment":
+        noise *= np.array([0.5, 1.0, 1.0, 2.5])[place]
+    y = X[:, 0] - X[:, 1] + noise
+    X[:, 2] = rng.normal(size=4)[place] * y + 0.01 * rng.normal(size=4 * n)
+    return MultiEnvironmentData.from_arrays(X, y, [f"s{e}" for e in place])
+
+
+def checks(kind: str, invariance: str = "distribution") -> NoiseChecks:
+    found = noise_checks(LinearGaussian(invariance=invariance).bind(simulated(kind)), MASK, Tolerance())
+    assert found is not None
+    return found
+
+
+def test_normal_noise_needs_no_word() -> None:
+    for invariance in ("distribution", "mean"):
+        assert checks("normal", invariance).sentence is None
+    model = BIP(progress=False).fit_data(simulated("normal"))
+    assert "residuals" not in str(model.summary())
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("tails", "the residuals have heavy tails (excess kurtosis "),
+        ("by feature", "spread unequally over the values of {x0, x1}"),
+        ("by environment", "spread unequally between environments (standard deviation 0."),
+    ],
+)
+def test_what_is_said(kind: str, said: str) -> None:
+    sentence = checks(kind).sentence
+    assert sentence is not None
+    assert said in sentence
+    assert sentence.endswith(": judge with conditional=LinearGaussian(invariance='mean').")
+
+
+def test_the_model_that_was_advised_does_not_advise_itself() -> None:
+    assert checks("tails", "mean").sentence is None
+    assert checks("by environment", "mean").sentence is None
+    assert checks("by feature", "mean").sentence.endswith(": p-values may be too small.")
+
+
+def residuals(data: MultiEnvironmentData) -> tuple[NDArray, NDArray]:
+    """Standardised residuals of each environment's own fit, and the columns less their means there"""
+    found, columns = np.empty(data.n_rows), data.X[:, MASK].copy()
+    for e in range(data.n_environments):
+        rows = data.rows(e)
+        missed = sm.OLS(data.y[rows], sm.add_constant(data.X[rows][:, MASK])).fit().resid
+        found[rows] = missed / missed.std()
+        columns[rows] -= columns[rows].mean(axis=0)
+    return found, columns
+
+
+@pytest.mark.parametrize("kind", ["normal", "tails", "by feature", "by environment"])
+def test_figures_are_those_of_statsmodels(kind: str) -> None:
+    found, columns = residuals(simulated(kind))
+    shape = checks(kind).shape
+    assert shape is not None
+    assert shape.excess_kurtosis == pytest.approx(np.mean(found**4) - 3.0)
+    lm, p_value, _, _ = het_breuschpagan(found, sm.add_constant(np.column_stack([columns, columns**2])))
+    assert len(found) * shape.share_explained == pytest.approx(lm)
+    assert shape.p_even == pytest.approx(p_value, rel=1e-6, abs=1e-300)
+
+
+def test_unequal_environments_are_no_heavy_tails() -> None:
+    found = checks("by environment")
+    assert not found.heavy_tails
+    assert found.deviations["s3"] / found.deviations["s0"] == pytest.approx(5.0, rel=0.2)
+    assert found.differs_alone
+
+
+def test_it_is_the_selected_subset_that_is_looked_at() -> None:
+    """A side effect of the outcome explains its noise away: with it the residuals are those of the side effect."""
+    data, everything = simulated("tails"), np.ones(3, dtype=bool)
+    model = LinearGaussian().bind(data)
+    assert checks("tails").heavy_tails
+    full = noise_checks(model, everything, Tolerance())
+    assert full is not None
+    assert not full.heavy_tails
+
+
+def test_advice_works_as_typed() -> None:
+    data = simulated("tails")
+    model = BIP(progress=False).fit_data(data)
+    text = " ".join(str(model.summary()).split())
+    assert "noise the residuals have heavy tails" in text
+    advice = text[text.index("conditional=LinearGaussian(") :].split(". ")[0].split(").")[0] + ")"
+    advised = eval(f"BIP({advice}, progress=False)", {"BIP": BIP, "LinearGaussian": LinearGaussian}).fit_data(data)
+    assert "heavy tails" not in str(advised.summary())
+    assert "heavy tails" in model.summary()._repr_html_()
+    plain = json.loads(json.dumps(model.decision_.to_plain()["noise"]))
+    assert plain["excess_kurtosis"] > 1.0
+    assert plain["sentence"] == model.decision_.noise.sentence
+
+
+def test_without_rows_only_the_environments_are_compared() -> None:
+    for kind, said in (("tails", False), ("by environment", True)):
+        model = LinearGaussian().bind(Moments.from_data(simulated(kind)))
+        found = noise_checks(model, MASK, Tolerance())
+        assert found is not None
+        assert found.shape is None
+        assert found.to_plain()["excess_kurtosis"] is None
+        assert ("between environments" in (found.sentence or "")) is said
