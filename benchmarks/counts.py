@@ -50,7 +50,7 @@ def rejected(model: BoundConditional) -> tuple[bool, float]:
 
 
 def calibration(draws: int, dispersions: list[float]) -> None:
-    print(f"\nthe truth rejected at {LEVEL:.0%}, and the mean of −2 log Λ over its expectation; {draws} data sets a cell")
+    print(f"\nthe truth rejected at {LEVEL:.0%}, and the mean of log Λ over what is expected; {draws} data sets a cell")
     print(f"{'n':>5}{'E':>4}{'mean':>6}{'alpha':>7}" + "".join(f"{name:>26}" for name in MODELS))
     for mean, dispersion, n, n_environments in product((1.0, 10.0), dispersions, (50, 100, 200), (2, 5, 10)):
         rng = np.random.default_rng(1)

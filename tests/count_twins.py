@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
@@ -65,8 +67,7 @@ def largest(groups: list[tuple[np.ndarray, np.ndarray, np.ndarray, float, float]
 
 def log_ratio(data: MultiEnvironmentData, mask: np.ndarray, pseudo_rows: float) -> float:
     """log Λ by optimisation from scipy"""
-    exposure = getattr(data, "exposure", None)
-    exposure = np.ones(data.n_rows) if exposure is None else exposure
+    exposure = np.ones(data.n_rows) if data.exposure is None else data.exposure
     rate = data.y.sum() / exposure.sum()
     design = np.column_stack([np.ones(data.n_rows), data.X[:, mask]])
     groups = []
@@ -76,14 +77,10 @@ def log_ratio(data: MultiEnvironmentData, mask: np.ndarray, pseudo_rows: float) 
     return largest(groups) - sum(largest([group]) for group in groups)
 
 
-def with_exposure(data: MultiEnvironmentData, exposure: np.ndarray) -> MultiEnvironmentData:
-    object.__setattr__(data, "exposure", exposure)
-    return data
-
-
 def placed(X: np.ndarray, y: np.ndarray, environment: np.ndarray) -> MultiEnvironmentData:
-    """Rows whose outcome may be constant, also inside an environment"""
-    data = MultiEnvironmentData.from_arrays(X, np.arange(len(y), dtype=float), environment)
+    """Rows whose outcome may be constant, also inside an environment, of which there may be one"""
+    several = environment if environment.any() else None
+    data = MultiEnvironmentData.from_arrays(X, np.arange(len(y), dtype=float), several)
     data.y[:] = y
     return data
 
@@ -105,4 +102,4 @@ def counted(
     y = rng.poisson(rate * (rng.gamma(1 / alpha, alpha, len(X)) if alpha else 1.0)).astype(float)
     X[:, -1] += np.linspace(-0.5, 1.5, len(counts))[environment] * np.log1p(y)
     data = placed(X, y, environment)
-    return with_exposure(data, exposure) if exposed else data
+    return replace(data, exposure=exposure) if exposed else data

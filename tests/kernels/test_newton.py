@@ -126,7 +126,7 @@ def test_inverse_leaves_out_dependent_columns() -> None:
     X = rng.normal(size=(30, 4))
     X = np.column_stack([X[:, :2], X[:, 0] - 2.0 * X[:, 1], X[:, 2:]])
     information, inverse = X.T @ X, np.empty((5, 5))
-    assert invert(information, 5, inverse) == 4
+    assert invert(information, 5, 5, inverse) == 4
     kept = [0, 1, 3, 4]
     np.testing.assert_allclose(inverse[np.ix_(kept, kept)], np.linalg.inv(information[np.ix_(kept, kept)]), rtol=1e-9)
     assert not inverse[2].any() and not inverse[:, 2].any()

@@ -1,7 +1,7 @@
 """What a negative binomial likelihood adds for the dispersion alone: sums of log gamma functions, tabulated once.
 
-Along φ = log(1 + α·scale), with no count above `scale`, they have no singularity nearer than π to the line on which they
-are needed. Polynomials of low degree on short pieces therefore have all digits.
+Along φ = log(1 + α·scale), with no count above `scale`, they have no singularity nearer than π to what is needed.
+Polynomials of low degree on short pieces therefore have all digits.
 """
 
 from __future__ import annotations

@@ -11,7 +11,10 @@ from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.newton.negative_binomial import dispersion_of
 from ..kernels.newton.rows import NEGATIVE_BINOMIAL, Rows
+from .base import Null
 from .dispersion_table import counts_of
+from .figures import Figures
+from .gaussian import deviance_moments
 from .poisson import check_counts, exposure_of
 from .regression import Regression, RegressionFit
 from .rows_of_environments import environment_starts, sums_by_environment
@@ -67,6 +70,15 @@ class NegativeBinomial(Regression):
 
     def mean(self, predictor: Floats) -> Floats:
         return np.asarray(np.exp(predictor))
+
+    def null(self, counts: Integers, figures: Figures) -> Null:
+        """That of a linear Gaussian model: its fits too have coefficients and one parameter for the scatter, and in few
+        rows −2 log Λ grows in the same way beyond its chi-square law."""
+        local = (figures.degrees + figures.parameters) / len(counts)
+        parameters = np.column_stack([*[local] * len(counts), figures.parameters])
+        mean, variance = deviance_moments(np.append(counts, counts.sum()).astype(float), parameters - 2.0)
+        known = variance > 0.0
+        return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, figures.degrees, 0.0))
 
     def finished(self, fit: RegressionFit, rows: Rows) -> NegativeBinomialFit:
         dispersions = dispersion_of(fit.more[:, 0], rows.counts.scale)

@@ -93,6 +93,12 @@ class Regression(ABC):
         stand in no array."""
         return np.zeros(len(rows.starts), np.int64)
 
+    def null(self, counts: Integers, figures: Figures) -> Null:
+        """The law of log Λ of invariant subsets, from the rows (E,) of each environment. For many of them −2 log Λ is
+        chi-square, with a degree of freedom for each parameter that may differ."""
+        degrees = figures.degrees if len(counts) > 1 else np.zeros_like(figures.degrees)
+        return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
+
     def finished(self, fit: RegressionFit, rows: Rows) -> RegressionFit:
         """The fit with names for what else the model has."""
         return fit
@@ -272,9 +278,7 @@ class RegressionModel(BoundConditional):
         return self.null_of(self.figures(masks))
 
     def null_of(self, figures: Figures) -> Null:
-        """−2 log Λ is chi-square for many rows, with a degree of freedom for each parameter that may differ."""
-        degrees = figures.degrees if self.data.n_environments > 1 else np.zeros_like(figures.degrees)
-        return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
+        return self.specification.null(self.data.counts, figures)
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
         chosen = as_masks(masks, self.n_features)
@@ -420,9 +424,7 @@ class RegressionModel(BoundConditional):
         tolerance = min(IN_BULK, _WALK_ERROR / (1 + len(rows.starts)))
         return RegressionWalk(rows, starts, n_always, beginning, tolerance, most, self._profiled)
 
-    def screening_walk(
-        self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
-    ) -> RegressionScreen:
+    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionScreen:
         walk, n_forced = self.subset_walk(free, forced), int(self.features.widths[forced].sum())
         law = self.null_of, _WALK_ERROR, self.data.n_rows
         return RegressionScreen(walk, *law, self._empty, n_forced, tolerance, weigh)

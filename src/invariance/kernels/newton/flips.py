@@ -135,5 +135,5 @@ def guess_flips(rows, masks, starts, always, beginning, tolerance, work, log_rat
         for g in range(n_groups):
             first, stop = (g, g + 1) if g < n_groups - 1 else (0, g)
             evaluate(rows, first, stop, members, k, thetas[g], k + extra, True, work)
-            invert(work.hessian, k + extra, inverses[g])
+            invert(work.hessian, k, k + extra, inverses[g])
         flip_gains(rows, masks[s], starts, always, thetas, inverses, extra, work, gains[s])

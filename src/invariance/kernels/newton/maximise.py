@@ -79,10 +79,10 @@ def _move(theta, origin, share, step, k, n, limit):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _others_held(inverse, score, k, n):
     """Whether other parameters are held at a limit, where the score is 0, than when inverse was computed"""
+    others = False
     for a in range(k, n):
-        if (score[a] == 0.0) != (inverse[a, a] == 0.0):
-            return True
-    return False
+        others |= (score[a] == 0.0) != (inverse[a, a] == 0.0)
+    return others
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

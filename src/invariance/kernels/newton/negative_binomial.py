@@ -21,9 +21,10 @@ unsigned = np.uint64
 
 
 class Counts(NamedTuple):
-    """What counts have beside rows. exposure (N,); centre: a mean count; scale: see φ; limit: the largest φ; pieces
-    (E, P, D): log-likelihood of each environment if all its rows had the mean `centre`, by φ: in piece j of P equal ones
-    up to `limit` a polynomial of φ, with coefficients from the highest down, that goes from -1 to 1 there."""
+    """What counts have beside rows. exposure (N,); centre: a mean count; scale: see φ; limit: the largest φ.
+
+    pieces (E, P, D): log-likelihood of each environment, if all its rows had the mean `centre`, by φ. In each of P
+    equal pieces up to `limit` it is a polynomial of what goes from -1 to 1 there, with the highest power first."""
 
     exposure: Floats
     centre: float
@@ -128,8 +129,8 @@ def _away_from_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curv
 @njit(cache=True, nogil=True, error_model="numpy")
 def negative_binomial_terms(outcome, weight, counts, first, n, phi, eta, residual, curvature):
     """By how much the log-likelihood of rows with log rates eta (n,) is above that of the same rows at the mean
-    `centre`, with its first and second derivative by α; fills its derivative and minus its second derivative by eta, and
-    eta itself with minus the derivative by eta and α."""
+    `centre`, with its first and second derivative by α. Fills its derivative and minus its second derivative by eta,
+    and eta itself with minus the derivative by eta and α."""
     alpha = dispersion_of(phi, counts.scale)
     squares = _means(counts.exposure, first, n, eta, residual)
     if alpha * np.sqrt(squares + counts.centre**2) < _NEARLY_POISSON:
