@@ -105,7 +105,7 @@ class BIPSurvival(BIP):
         ended with it."""
         predicted = self.predict(X)
         seen = np.asarray(y, dtype=float).reshape(-1)
-        ended = np.ones(len(seen)) if event is None else beside_of(event, "event")
+        ended = np.ones(len(seen)) if event is None else beside_of(event, "event")[1]
         if not len(seen) == len(ended) == len(predicted):
             raise DataError(
                 f"X has {len(predicted)} rows, y {len(seen)} and event {len(ended)}: pass one time and one event per "

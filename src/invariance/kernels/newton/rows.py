@@ -96,8 +96,6 @@ def work_for(rows: Rows, most_parameters: int) -> Work:
     n_environments, n_rows = len(rows.starts) - 1, len(rows.outcome)
     n_steps, n_intervals = rows.spans.widths.shape[1], rows.spans.firsts.size - 1
     length = max(n_rows if n_steps else 0, BLOCK)
-    block, vector = [np.empty(length) for _ in range(4)], [np.empty(k) for _ in range(3)]
-    own = [np.empty(n_environments) for _ in range(2)]
     baseline = Baseline(
         at_risk=np.empty((n_environments, n_steps)),
         log_hazard=np.empty(n_steps),
@@ -107,4 +105,16 @@ def work_for(rows: Rows, most_parameters: int) -> Work:
         lengths=np.empty((n_environments, n_intervals)),
         shape=np.empty(n_environments),
     )
-    return Work(*block, vector[0], np.empty((k, k)), *vector[1:], *own, baseline=baseline)
+    return Work(
+        eta=np.empty(length),
+        residual=np.empty(length),
+        curvature=np.empty(length),
+        scaled=np.empty(length),
+        score=np.empty(k),
+        hessian=np.empty((k, k)),
+        step=np.empty(k),
+        origin=np.empty(k),
+        by_environment=np.empty(n_environments),
+        reached=np.empty(n_environments),
+        baseline=baseline,
+    )
