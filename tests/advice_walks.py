@@ -22,7 +22,34 @@ class Walk:
 
 TWO_VALUES = "table = table.assign(died=(table['a'] > 0).astype(int)); environment = 'site'"
 
+TIMES = "times, died, quiet = table['y'].abs() + 0.1, table['a'] < 9, table['site'] == 'north'"
+SURVIVAL = "BIPSurvival().fit(X, times, labels, event=died)"
+
 PYTHON = (
+    *(
+        Walk(f"times to an event, {name}", provoke, remedy, follow, TIMES)
+        for name, provoke, remedy, follow in (
+            ("intervals", "PiecewiseExponential('many')", r"'auto'", "PiecewiseExponential(REMEDY)"),
+            (
+                "no events",
+                "BIPSurvival(PiecewiseExponential(pseudo_rows=0)).fit(X, times, labels, event=quiet)",
+                r"pseudo_rows=1",
+                "BIPSurvival(PiecewiseExponential(REMEDY)).fit(X, times, labels, event=quiet)",
+            ),
+            (
+                "another conditional",
+                "BIPSurvival('linear_gaussian').fit(X, times, labels)",
+                r"conditional='piecewise_exponential'",
+                "BIPSurvival(REMEDY).fit(X, times, labels, event=died)",
+            ),
+            (
+                "curves",
+                f"{SURVIVAL}.predict_survival(X, [-1])",
+                r"times=\[1, 2\]",
+                f"{SURVIVAL}.predict_survival(X, REMEDY)",
+            ),
+        )
+    ),
     Walk("a sweep over nothing", "sweep(table)", r"environment='site'", "sweep(table, REMEDY)"),
     Walk(
         "a sweep without labels", "sweep(table[['a', 'y']])", r"environments=labels", "sweep(table[['a', 'y']], REMEDY)"
@@ -685,6 +712,7 @@ IN_WORDS = (
     "--family {} is not known{} use one of",  # walked in a shell
     "outcome model: {} ({}); --family gaussian overrides",  # tests/faces/test_family_option.py
     "fit that outcome by itself with `invariance fit`",  # the same
+    "needs to know which times {} ended with the event: give event=",  # tests/estimators/test_survival.py
     "entry= is not known",  # tests/data/test_outcomes.py
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py
 )
