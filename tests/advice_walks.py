@@ -22,7 +22,34 @@ class Walk:
 
 TWO_VALUES = "table = table.assign(died=(table['a'] > 0).astype(int)); environment = 'site'"
 
+TIMES = "times, died, quiet = table['y'].abs() + 0.1, table['a'] < 9, table['site'] == 'north'"
+SURVIVAL = "BIPSurvival().fit(X, times, labels, event=died)"
+
 PYTHON = (
+    *(
+        Walk(f"times to an event, {name}", provoke, remedy, follow, TIMES)
+        for name, provoke, remedy, follow in (
+            ("intervals", "PiecewiseExponential('many')", r"'auto'", "PiecewiseExponential(REMEDY)"),
+            (
+                "no events",
+                "BIPSurvival(PiecewiseExponential(pseudo_rows=0)).fit(X, times, labels, event=quiet)",
+                r"pseudo_rows=1",
+                "BIPSurvival(PiecewiseExponential(REMEDY)).fit(X, times, labels, event=quiet)",
+            ),
+            (
+                "another conditional",
+                "BIPSurvival('linear_gaussian').fit(X, times, labels)",
+                r"conditional='piecewise_exponential'",
+                "BIPSurvival(REMEDY).fit(X, times, labels, event=died)",
+            ),
+            (
+                "curves",
+                f"{SURVIVAL}.predict_survival(X, [-1])",
+                r"times=\[1, 2\]",
+                f"{SURVIVAL}.predict_survival(X, REMEDY)",
+            ),
+        )
+    ),
     Walk("a sweep over nothing", "sweep(table)", r"environment='site'", "sweep(table, REMEDY)"),
     Walk(
         "a sweep without labels", "sweep(table[['a', 'y']])", r"environments=labels", "sweep(table[['a', 'y']], REMEDY)"
@@ -117,6 +144,34 @@ PYTHON = (
         "BIP(regressor=LinearRegression()).fit_moments(Moments.from_data(data))",
         r"regressor=None",
         "BIP(REMEDY).fit_moments(Moments.from_data(data))",
+    ),
+    Walk(
+        "a regressor beside an exposure",
+        "BIP(conditional=Poisson(), regressor=LinearRegression()).fit(X, counts, labels, exposure=exposure)",
+        r"regressor=None",
+        "BIP(conditional=Poisson(), REMEDY).fit(X, counts, labels, exposure=exposure)",
+        "exposure = np.arange(1.0, 31.0); counts = np.arange(30.0) % 4",
+    ),
+    Walk(
+        "a score of counts with an exposure",
+        "model.score(X, y)",
+        r"score\(X, y / exposure, sample_weight=exposure\)",
+        "model.REMEDY",
+        "exposure = np.arange(1.0, 31.0); y = np.arange(30.0) % 4; "
+        "model = BIP(conditional=Poisson()).fit(X, y, labels, exposure=exposure)",
+    ),
+    Walk(
+        "a classifier without probabilities",
+        "BIPClassifier(conditional='linear_gaussian').fit(X, y > 0, labels)",
+        r"conditional='logistic'",
+        "BIPClassifier(REMEDY).fit(X, y > 0, labels)",
+    ),
+    Walk(
+        "three classes",
+        "BIPClassifier().fit(X, y, labels)",
+        r"\[label == 'a' for label in y\]",
+        "BIPClassifier().fit(X, REMEDY, labels)",
+        "y = list('abc' * 10)",
     ),
     Walk(
         "an average behind a screen",
@@ -643,6 +698,7 @@ IN_WORDS = (
     "is fixed: leave --strength out",
     "simulate a network with --simulated 600",  # tests/studies/test_cli_studies.py, with fewer genes
     "leave --delta and --tau out",
+    "have no intervals: leave --coverage out",  # tests/faces/test_cli_predict_outcomes.py
     "is constant and no feature: leave it out of --subset",
     "--threshold is for --select threshold",  # walked in a shell
     "draws nothing without a file: add --plot",  # walked in a shell
@@ -671,6 +727,7 @@ IN_WORDS = (
     "--family {} is not known{} use one of",  # walked in a shell
     "outcome model: {} ({}); --family gaussian overrides",  # tests/faces/test_family_option.py
     "fit that outcome by itself with `invariance fit`",  # the same
+    "needs to know which times {} ended with the event: give event=",  # tests/estimators/test_survival.py
     "entry= is not known",  # tests/data/test_outcomes.py
     "judge with conditional=LinearGaussian(invariance='mean')",  # tests/decisions/test_noise.py
     "knows the linear Gaussian conditional only, and with",  # tests/sweeps/test_sweep_device.py

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from .conditionals.linear_gaussian import LinearGaussian
     from .conditionals.logistic import Logistic
     from .conditionals.negative_binomial import NegativeBinomial
+    from .conditionals.piecewise_exponential import PiecewiseExponential
     from .conditionals.poisson import Poisson
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
     from .estimators.bip import BIP
     from .estimators.classifier import BIPClassifier
     from .estimators.saved import load
+    from .estimators.survival import BIPSurvival
     from .exceptions import (
         ApproximationWarning,
         ClusterWarning,
@@ -57,6 +59,7 @@ _HOMES = {
     "ApproximationWarning": "exceptions",
     "BIP": "estimators.bip",
     "BIPClassifier": "estimators.classifier",
+    "BIPSurvival": "estimators.survival",
     "BayesianLinearGaussian": "conditionals.bayesian_gaussian",
     "BetaBinomialPrior": "priors",
     "ClusterWarning": "exceptions",
@@ -76,6 +79,7 @@ _HOMES = {
     "LassoSelection": "baselines",
     "LinearGaussian": "conditionals.linear_gaussian",
     "Logistic": "conditionals.logistic",
+    "PiecewiseExponential": "conditionals.piecewise_exponential",
     "Poisson": "conditionals.poisson",
     "MarginalSelection": "baselines",
     "MissingFileError": "exceptions",
@@ -113,6 +117,7 @@ __all__ = [
     "ICP",
     "ApproximationWarning",
     "BIPClassifier",
+    "BIPSurvival",
     "BayesianLinearGaussian",
     "BetaBinomialPrior",
     "ClusterWarning",
@@ -140,6 +145,7 @@ __all__ = [
     "NumericalWarning",
     "Oracle",
     "OutputError",
+    "PiecewiseExponential",
     "Poisson",
     "PooledRegression",
     "Posterior",

@@ -1,11 +1,38 @@
-"""Two classes: scikit-learn's conventions, labels of any kind, and what is saved."""
+"""Two classes: scikit-learn's conventions, labels of any kind, probabilities, and what is saved."""
 
 from __future__ import annotations
 
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
 import pytest
+import sklearn
+from scipy.special import expit, logit
+from scipy.stats import norm
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import LeaveOneGroupOut, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from invariance import BIPClassifier
+import invariance
+from invariance import (
+    BIP,
+    BIPClassifier,
+    DataError,
+    LinearGaussian,
+    Logistic,
+    Moments,
+    MultiEnvironmentData,
+    Poisson,
+    SettingError,
+)
+from two_classes import LABELS, SITE, X, Y, classifier, table
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.SingleEnvironmentWarning")
@@ -14,3 +41,227 @@ from invariance import BIPClassifier
 @parametrize_with_checks([BIPClassifier()])
 def test_scikit_learn_conventions(estimator, check) -> None:
     check(estimator)
+
+
+def test_a_classifier_and_no_regressor() -> None:
+    assert is_classifier(BIPClassifier())
+    assert not is_regressor(BIPClassifier())
+    assert is_regressor(BIP())
+    assert "regressor" not in BIPClassifier().get_params()
+    assert set(BIP().get_params()) - set(BIPClassifier().get_params()) == {"regressor"}
+
+
+def test_probabilities_are_those_of_the_logistic_fit() -> None:
+    model = classifier()
+    assert model.selected_features_ == ("x0", "x1")
+    assert model.posterior_.model == "logistic"
+    odds = X @ model.coef_ + model.intercept_
+    np.testing.assert_allclose(model.predict_proba(X), np.column_stack([expit(-odds), expit(odds)]), rtol=1e-12)
+    np.testing.assert_allclose(model.decision_function(X), odds, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), np.where(odds > 0.0, "yes", "no"))
+    assert model.score(X, LABELS) == np.mean(model.predict(X) == LABELS)
+    np.testing.assert_allclose(model.coef_[:2], [1.0, -1.0], atol=0.3)
+    plain = Logistic().bind(MultiEnvironmentData.from_arrays(X, Y, SITE)).fit(["x0", "x1"])
+    np.testing.assert_allclose(model.coef_[:2], plain.coefficients, rtol=1e-9)
+    assert "outcome y: 'yes' against 'no'." in model.posterior_.notes
+    assert "x0" in str(model.summary())
+    assert model.decision_.selected == ("x0", "x1")
+
+
+def test_the_regressor_predicts_the_same_probability() -> None:
+    model = BIP().fit(X, LABELS, environments=SITE)
+    np.testing.assert_array_equal(model.predict(X), classifier().predict_proba(X)[:, 1])
+    p = model.predict(X)
+    expected = 1.0 - np.sum((Y - p) ** 2) / np.sum((Y - Y.mean()) ** 2)
+    assert model.score(X, LABELS) == pytest.approx(expected)
+    assert model.score(X, pd.Series(LABELS)) == model.score(X, LABELS.tolist())
+    with pytest.raises(DataError, match="y holds 'maybe', and the model tells 'yes' from 'no'"):
+        model.score(X, np.where(Y == 1, "yes", "maybe"))
+
+
+@pytest.mark.parametrize("pair", [(1, 2), (0, 5)])
+def test_two_numbers_are_classes(pair: tuple[int, int]) -> None:
+    y = np.where(Y == 1, *pair[::-1])
+    model = BIP().fit(X, y, environments=SITE)
+    np.testing.assert_array_equal(model.predict(X), classifier().predict_proba(X)[:, 1])
+    assert model.score(X, y) == pytest.approx(BIP().fit(X, LABELS, environments=SITE).score(X, LABELS))
+    np.testing.assert_array_equal(classifier(y).predict(X), np.where(classifier().predict(X) == "yes", *pair[::-1]))
+
+
+def test_an_average_is_one_of_probabilities() -> None:
+    model = classifier(predict_with="average")
+    posterior = model.predictive_
+    weights = np.exp(posterior.log_probabilities)
+    bound = Logistic().bind(MultiEnvironmentData.from_arrays(X, Y, SITE))
+    kept = np.searchsorted(np.cumsum(weights) / weights.sum(), 0.999) + 1
+    assert kept > 1
+    each = [bound.fit(mask).predict(X[:, mask]) for mask in posterior.masks[:kept]]
+    expected = weights[:kept] / weights[:kept].sum() @ np.array(each)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, rtol=1e-9)
+    np.testing.assert_allclose(model.decision_function(X), logit(expected), rtol=1e-7, atol=1e-9)
+    assert np.abs(expected - classifier().predict_proba(X)[:, 1]).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (LABELS, ["no", "yes"]),
+        (LABELS.tolist(), ["no", "yes"]),
+        (LABELS.astype(object), ["no", "yes"]),
+        (pd.Series(LABELS, index=np.arange(400) + 7), ["no", "yes"]),
+        (pd.Series(LABELS).astype(pd.CategoricalDtype(["yes", "no"])), ["no", "yes"]),
+        (pd.array(LABELS, dtype="string"), ["no", "yes"]),
+        (Y.astype(bool), [False, True]),
+        (pd.Series(Y.astype(bool)).astype(object), [False, True]),
+        (Y, [0, 1]),
+        (np.where(Y == 1, 7, -3), [-3, 7]),
+        (np.where(Y == 1, 2.0, 1.0), [1.0, 2.0]),
+    ],
+)
+def test_labels_of_any_kind(y: object, classes: list) -> None:
+    model = classifier(y)
+    assert model.classes_.tolist() == classes
+    assert [type(label) for label in model.classes_.tolist()] == [type(label) for label in classes]
+    np.testing.assert_array_equal(model.predict_proba(X), classifier().predict_proba(X))
+    predicted = model.predict(X)
+    assert predicted.tolist() == [classes[int(label == "yes")] for label in classifier().predict(X)]
+    assert model.score(X, y) == classifier().score(X, LABELS)
+
+
+def test_classes_are_sorted_as_scikit_learn_does() -> None:
+    y = np.where(Y == 1, "9", "10")
+    model = classifier(y)
+    assert model.classes_.tolist() == ["10", "9"] == np.unique(y).tolist()
+    np.testing.assert_array_equal(model.predict_proba(X), classifier().predict_proba(X))
+
+
+def test_data_sets_bring_their_classes() -> None:
+    frame = table().assign(died=pd.Categorical(LABELS, categories=["yes", "no"]))
+    model = BIPClassifier().fit_data(MultiEnvironmentData.from_table(frame, "died", "site"))
+    assert model.classes_.tolist() == ["yes", "no"]
+    np.testing.assert_allclose(model.predict_proba(frame)[:, 0], classifier().predict_proba(X)[:, 1], rtol=1e-7)
+    numbers = MultiEnvironmentData.from_arrays(X, Y + 1.0, SITE)
+    assert BIPClassifier().fit_data(numbers).classes_.tolist() == [1.0, 2.0]
+    with pytest.raises(DataError, match="outcome 'y' has other than two values"):
+        BIPClassifier().fit_data(MultiEnvironmentData.from_arrays(X, X[:, 0] * 3, SITE))
+    with pytest.raises(DataError, match="needs the rows"):
+        BIPClassifier().fit_moments(Moments.from_data(numbers))
+
+
+@pytest.mark.parametrize(
+    ("y", "says"),
+    [
+        (np.array(list("abc"))[SITE % 3], r"y has 3 classes, 'a', 'b', 'c': compare one of them with the rest"),
+        (np.full(400, "a"), r"labels of one class only, 'a'"),
+        (X[:, 0], r"Unknown label type: continuous\. For an outcome that is a number use BIP"),
+        (np.array([1, "b"], dtype=object)[Y], r"labels of several types, 'int', 'str'"),
+        (np.column_stack([Y, Y]), r"y should be a 1d array"),
+        (np.where(SITE == 0, None, LABELS), r"missing values \(NaN\) in 'y' \(100 rows\)"),
+    ],
+)
+def test_labels_that_cannot_be_told_apart(y: object, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        classifier(y)
+
+
+def test_models_without_probabilities_are_refused() -> None:
+    for conditional in ("linear_gaussian", LinearGaussian(), Poisson()):
+        with pytest.raises(SettingError, match=r"predicts no probabilities.*use conditional='logistic'"):
+            classifier(conditional=conditional)
+    assert classifier(conditional=Logistic(pseudo_rows=0)).classes_.tolist() == ["no", "yes"]
+    assert classifier(conditional="auto").classes_.tolist() == ["no", "yes"]
+    for ask in (classifier().predict_interval, lambda rows: classifier().predict(rows, return_std=True)):
+        with pytest.raises(SettingError, match="'y' has two values, so that there are no intervals for it"):
+            ask(X)
+
+
+def test_more_classes_one_with_the_rest() -> None:
+    y = np.where(Y == 1, "yes", np.where(X[:, 3] > 0, "no", "never"))
+    model = OneVsRestClassifier(BIPClassifier(environment="site")).fit(table(), y)
+    assert model.classes_.tolist() == ["never", "no", "yes"]
+    assert model.score(table(), y) > 0.6
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = OneVsRestClassifier(BIPClassifier().set_fit_request(environments=True))
+        probabilities = routed.fit(X, y, environments=SITE).predict_proba(X)
+    np.testing.assert_allclose(probabilities, model.predict_proba(table()), rtol=1e-7)
+
+
+def test_in_scikit_learn() -> None:
+    X_frame = table()
+    scores = cross_val_score(
+        BIPClassifier(environment="site"), X_frame, LABELS, groups=SITE, cv=LeaveOneGroupOut(), scoring="roc_auc"
+    )
+    np.testing.assert_allclose(scores, classifier().new_environments().to_frame()["auc"], rtol=1e-9)
+    steps = make_pipeline(BIPClassifier(), RandomForestClassifier(10, random_state=0))
+    assert steps.fit(X, LABELS, bipclassifier__environments=SITE).score(X, LABELS) > 0.9
+    model = BIPClassifier(environment="site").set_output(transform="pandas").fit(X_frame, LABELS)
+    assert model.transform(X_frame).columns.tolist() == ["a", "b"]
+    assert model.get_feature_names_out().tolist() == ["a", "b"]
+    assert model.get_support(indices=True).tolist() == [0, 1]
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X_frame), model.predict_proba(X_frame))
+    assert clone(model).get_params() == model.get_params()
+
+
+@pytest.mark.parametrize("kind", ["selected", "average"])
+@pytest.mark.parametrize("y", [LABELS, Y.astype(bool), Y + 1])
+def test_a_saved_classifier_predicts_to_the_last_bit(y: np.ndarray, kind: str, tmp_path: Path) -> None:
+    model = classifier(y, predict_with=kind)
+    model.save(tmp_path / "model.json")
+    back = invariance.load(tmp_path / "model.json")
+    assert is_classifier(back)
+    assert back.classes_.tolist() == model.classes_.tolist()
+    for ask in ("predict", "predict_proba", "decision_function", "transform", "extrapolates"):
+        np.testing.assert_array_equal(getattr(back, ask)(X), getattr(model, ask)(X))
+    assert back.score(X, y) == model.score(X, y)
+    assert str(back.new_environments()) == str(model.new_environments())
+    with pytest.raises(SettingError, match="no intervals"):
+        back.predict_interval(X)
+    json.loads((tmp_path / "model.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+
+
+@pytest.mark.parametrize("settings", [{}, {"conditional": "poisson"}])
+def test_a_saved_regressor_predicts_its_mean(settings: dict, tmp_path: Path) -> None:
+    model = BIP(**settings).fit(X, Y, environments=SITE)
+    model.save(tmp_path / "model.json")
+    back = invariance.load(tmp_path / "model.json")
+    assert is_regressor(back)
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    assert back.score(X, Y) == model.score(X, Y)
+    assert back.outcome_ == model._outcome
+    np.testing.assert_array_equal(back.new_environments().to_frame(), model.new_environments().to_frame())
+
+
+def test_damaged_classes(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    classifier().save(path)
+    content = json.loads(path.read_text())
+    for change in ({"classes": None}, {"classes": ["a"]}, {"predicts": "number"}, {"predicts": "fate"}):
+        path.write_text(json.dumps(content | {"outcome": content["outcome"] | change}))
+        with pytest.raises(DataError, match="is damaged"):
+            invariance.load(path)
+
+
+def test_means_that_json_does_not_know_are_not_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Logistic, "mean", lambda self, predictor: norm.cdf(predictor))
+    other = classifier()
+    np.testing.assert_allclose(other.predict_proba(X)[:, 1], norm.cdf(X @ other.coef_ + other.intercept_), rtol=1e-9)
+    with pytest.raises(SettingError, match="cannot be saved as JSON: use pickle"):
+        other.save(tmp_path / "model.json")
+
+
+def test_rates_are_per_unit_of_exposure() -> None:
+    rng = np.random.default_rng(8)
+    years = rng.uniform(0.5, 6.0, len(X))
+    visits = rng.poisson(years * np.exp(0.5 * X[:, 0] - 0.4 * X[:, 1] - 0.5)).astype(float)
+    model = BIP(conditional="poisson").fit(X, visits, environments=SITE, exposure=years)
+    np.testing.assert_allclose(model.predict(X), np.exp(X @ model.coef_ + model.intercept_), rtol=1e-12)
+    assert (model.predict(X) * years).sum() == pytest.approx(visits.sum(), rel=1e-6)
+    with pytest.raises(SettingError, match=r"per unit of 'exposure': .* score\(X, y / exposure, sample_weight"):
+        model.score(X, visits)
+    rates = visits / years
+    mean = np.average(rates, weights=years)
+    expected = 1.0 - years @ (rates - model.predict(X)) ** 2 / (years @ (rates - mean) ** 2)
+    assert model.score(X, rates, sample_weight=years) == pytest.approx(expected)
+    with pytest.raises(SettingError, match=r"knows nothing of the exposure 'exposure': use regressor=None"):
+        BIP(conditional="poisson", regressor=LinearRegression()).fit(X, visits, environments=SITE, exposure=years)

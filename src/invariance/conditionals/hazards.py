@@ -12,7 +12,7 @@ from .._tools.arrays import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseHazard:
-    """cuts (J − 1,): where one interval ends and the next begins, which the end belongs to the former; hazards (J,):
+    """cuts (J − 1,): where one interval ends and the next begins, an end belonging to the former; hazards (J,):
     events per unit of time. The first interval begins at 0, and the last one has no end: its hazard goes on.
     """
 
@@ -41,10 +41,17 @@ class PiecewiseHazard:
             rest = (cumulative - self._before[j]) / self.hazards[j]
         return np.where(cumulative > 0.0, self.starts[j] + rest, 0.0)
 
+    def survival(self, risk: Floats, times: Floats) -> Floats:
+        """The probability that nothing has happened by `times` at `risk` times these hazards, of shapes that go
+        together."""
+        cumulative = self.cumulative(np.asarray(times, dtype=float))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.exp(-np.where(cumulative > 0.0, risk * cumulative, 0.0))
+
     def expected_time(self, risk: Floats) -> Floats:
         """(n,) the mean time to the event at `risk` (n,) times these hazards."""
         widths = np.append(np.diff(self.starts), np.inf)
-        alive = np.exp(-np.multiply.outer(risk, self._before))
+        alive = self.survival(risk[:, None], self.starts)
         rates = np.multiply.outer(risk, self.hazards)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             within = np.where(rates > 0.0, -np.expm1(-rates * widths) / rates, widths)

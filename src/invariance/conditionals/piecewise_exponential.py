@@ -23,7 +23,8 @@ from .hazards import (
     shares_close_at_ends,
     within_intervals,
 )
-from .regression import Regression, RegressionFit, RegressionModel
+from .predicts import Predicts
+from .regression import READ, Regression, RegressionFit, RegressionModel
 from .rows_of_environments import environment_starts
 
 _MOST_INTERVALS = 8
@@ -32,13 +33,15 @@ _EVENTS_PER_INTERVAL = 5
 
 @dataclass(frozen=True)
 class PiecewiseExponential(Regression):
-    """Time to an event with hazard baseline(time) · exp(coefficients · columns of z), by maximum likelihood; rows may be
-    censored on the right. What must be the same in all environments is the baseline too.
+    """Time to an event with hazard baseline(time) · exp(coefficients · columns of z), by maximum likelihood; rows may
+    be censored on the right. What must be the same in all environments is the baseline too.
 
-    intervals : of time, in each of which the baseline is constant, about as many pooled events in each; "auto": as many
-        as give five events to each in the environment with the fewest, from 1 to 8
+    intervals : of time, with about as many pooled events in each; in each an environment has its own factor of the
+        baseline. "auto": as many as give five events to each in the environment with the fewest, from 1 to 8
+    steps : the pooled baseline is constant within this many steps and within intervals, and gives all environments the
+        shape that it has within intervals; 1: it is constant there. Steps are narrow at the first and the last events
     pseudo_rows : how many rows the pseudo-data of each environment weigh, in which events occur at the pooled rate of
-        each interval; 0: none. They keep fits finite where an environment has no events
+        each step; 0: none. They keep fits finite where an environment has no events
 
     The outcome is the time, above 0, and `event` of the data says which times ended with the event. All rows are
     watched from time 0 on. Predicted is the expected time, for which the hazard of the last interval goes on.
@@ -51,13 +54,16 @@ class PiecewiseExponential(Regression):
     name: ClassVar[str] = "piecewise exponential"
     intercept: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ("event",)
+    predicts: ClassVar[Predicts] = Predicts.time
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = self.intervals
-        whole = isinstance(given, Integral) and not isinstance(given, bool) and given >= 1
-        if given != "auto" and not whole:
-            raise SettingError(f"intervals={given!r} is no number of intervals: use 'auto', or a whole number from 1 on.")
+        if self.intervals != "auto" and not _is_whole(self.intervals):
+            raise SettingError(
+                f"intervals={self.intervals!r} is no number of intervals: use 'auto', or a whole number from 1 on."
+            )
+        if not _is_whole(self.steps):
+            raise SettingError(f"steps={self.steps!r} is no number of steps: use a whole number from 1 on.")
 
     def check(self, data: MultiEnvironmentData) -> None:
         if data.event is None:
@@ -77,12 +83,12 @@ class PiecewiseExponential(Regression):
             return
         if not self.pseudo_rows:
             raise DataError(
-                f"no event occurs in environment {quoted(without)}, so that its hazards cannot be fitted: use "
-                "pseudo_rows=1, or leave it out."
+                f"no event occurs in environment {quoted(without)}, where no hazard can be fitted: use pseudo_rows=1, "
+                "or leave out what has no events."
             )
         warn(
-            f"no event occurs in environment {quoted(without)}: it says how long nothing happened, and hardly which "
-            "features matter. The baseline has one interval unless intervals= says otherwise.",
+            f"no event occurs in environment {quoted(without)}, which says how long nothing happened, and hardly which "
+            "features matter.",
             DataWarning,
         )
 
@@ -112,7 +118,8 @@ class PiecewiseExponential(Regression):
 
         def table(values: Floats | None) -> Floats:
             """(E, S) sums of the rows that end there"""
-            return np.bincount(environment * shape[1] + step, values, shape[0] * shape[1]).reshape(shape)
+            sums = np.bincount(environment * shape[1] + step, values, shape[0] * shape[1])
+            return sums.reshape(shape).astype(float)
 
         watched = np.column_stack([np.bincount(environment, part, shape[0]) for part in within_intervals(times, ends)])
         starts = np.column_stack([first[:-1], first[:-1, None] + np.cumsum(table(None), axis=1)]).astype(np.int64)
@@ -128,9 +135,7 @@ class PiecewiseExponential(Regression):
             spans=Spans(
                 Intervals(starts, events),
                 np.multiply.outer(1.0 + extra, np.append(np.diff(ends, prepend=0.0), 0.0)),
-                Intervals(
-                    np.ascontiguousarray(starts[:, firsts]), np.add.reduceat(events, firsts[:-1], axis=1)
-                ),
+                Intervals(np.ascontiguousarray(starts[:, firsts]), np.add.reduceat(events, firsts[:-1], axis=1)),
                 firsts,
             ),
         )
@@ -167,7 +172,7 @@ class PiecewiseExponentialFit(RegressionFit):
     def survival(self, X: Floats, times: Floats) -> Floats:
         """(n, len(times)) the probability that nothing has happened by each time to rows X (n, k), by the pooled fit;
         beyond the last cut the last hazard goes on."""
-        return survival(self.baseline, self.risk(X), times)
+        return self.baseline.survival(self.risk(X)[:, None], times)
 
     def mean(self, predictor: Floats) -> Floats:
         """(n,) expected time to the event; the last hazard goes on, also where nobody was watched as long."""
@@ -185,30 +190,23 @@ class PiecewiseExponentialModel(RegressionModel):
         mask = as_mask(subset, self.feature_names)
         members = np.flatnonzero(self.features.expand(mask))
         problem, rates, k = self.problem, self.specification.rates(self.data), len(members)
-        work, *thetas = work_for(problem, k), *self.scores(mask[None]).thetas[0]
+        work, thetas = work_for(problem, k), self.scores(mask[None], READ).thetas[0]
 
         def hazards(first: int, stop: int, theta: Floats) -> Floats:
             evaluate(problem, first, stop, members, k, theta, k, False, work)
-            return np.exp(work.baseline.log_hazard)
+            return np.asarray(np.exp(work.baseline.log_hazard))
 
         pooled = rates.hazards * hazards(0, len(thetas) - 1, thetas[-1])
         shape, interval = work.baseline.hazard * rates.hazards, np.diff(problem.spans.firsts)
         own = [
             shape * np.repeat(hazards(e, e + 1, theta)[: len(interval)], interval)
-            for e, theta in enumerate(thetas[:-1] if local else [])
+            for e, theta in enumerate(thetas[:-1] if local else thetas[:0])
         ]
         return PiecewiseExponentialFit(
             **vars(plain),
             baseline=PiecewiseHazard(rates.cuts, pooled),
             local_baselines=tuple(PiecewiseHazard(rates.cuts, each) for each in own),
         )
-
-
-def survival(baseline: PiecewiseHazard, risk: Floats, times: Floats) -> Floats:
-    """(n, len(times)) of rows with risk (n,) times the baseline"""
-    with np.errstate(over="ignore", invalid="ignore"):
-        exponent = np.multiply.outer(risk, baseline.cumulative(np.asarray(times, dtype=float)))
-    return np.exp(-np.where(np.isnan(exponent), 0.0, exponent))
 
 
 def events_by_environment(data: MultiEnvironmentData) -> Integers:
@@ -219,3 +217,7 @@ def events_by_environment(data: MultiEnvironmentData) -> Integers:
 def _event_times(data: MultiEnvironmentData) -> Floats:
     assert data.event is not None
     return data.y[data.event > 0.0]
+
+
+def _is_whole(given: object) -> bool:
+    return isinstance(given, Integral) and not isinstance(given, bool) and int(given) >= 1

@@ -38,6 +38,8 @@ from .tolerance import Tolerance
 # Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
 REPORTED = 1e-10
 IN_BULK = 1e-4
+# The same where coefficients are read, whose error is about the root of it.
+READ = 1e-15
 # Largest error of log Λ that this leaves in a walk.
 _WALK_ERROR = 1e-3
 _MOST_AT_ONCE, _PARTS = 64, 8
@@ -352,7 +354,7 @@ class RegressionModel(BoundConditional):
             raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
         chosen = self.features.expand(mask)
         k, first = int(chosen.sum()), self.n_always
-        theta = self.scores(mask[None]).thetas[0]
+        theta = self.scores(mask[None], READ).thetas[0]
         slopes = theta[:, first : first + k] / self._scale[chosen]
         intercepts = -slopes @ self._centre[chosen] + (theta[:, 0] if first else 0.0)
         slopes[:-1][~self._told_apart(chosen)] = np.nan

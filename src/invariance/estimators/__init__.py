@@ -3,5 +3,6 @@
 from .bip import BIP
 from .classifier import BIPClassifier
 from .selector import EnvironmentSelector
+from .survival import BIPSurvival
 
-__all__ = ["BIP", "BIPClassifier", "EnvironmentSelector"]
+__all__ = ["BIP", "BIPClassifier", "BIPSurvival", "EnvironmentSelector"]

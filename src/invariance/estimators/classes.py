@@ -43,6 +43,10 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
         """(n,) log odds of the second class"""
         return log_odds(self._probability(X))
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is predicted."""
+        return float(super().score(X, _alike(column_or_1d(y)), sample_weight))
+
     def _probability(self, X: Any) -> Floats:
         return np.asarray(super().predict(X))
 

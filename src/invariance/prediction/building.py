@@ -8,6 +8,7 @@ import numpy as np
 
 from .._tools.arrays import Floats, Mask
 from ..conditionals.base import Fit
+from ..conditionals.piecewise_exponential import PiecewiseExponentialFit
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.base import Findings
 from ..exceptions import SettingError
@@ -15,6 +16,7 @@ from ..moments.moments import Moments
 from .design import Design, columns_of
 from .outcome import as_observed
 from .predictor import LinearPredictor, Member, Predictor, RefittedPredictor
+from .survival import SurvivalPredictor
 
 PREDICT_WITH = ("selected", "average")
 # The leading subsets of the predictive posterior that hold so much of it are averaged.
@@ -64,7 +66,9 @@ def build(
     fits = [findings.target.model.fit(mask, local=False) for mask in masks]
     used = data.features.chosen(np.logical_or.reduce(masks)).columns
     members = tuple(_member(fit, weight, data, used) for fit, weight in zip(fits, weights, strict=True))
-    return LinearPredictor(Design.of(data, used), members, _link(fits[0]))
+    whole = Design.of(data, used), members, _link(fits[0])
+    baselines = tuple(fit.baseline for fit in fits if isinstance(fit, PiecewiseExponentialFit))
+    return SurvivalPredictor(*whole, baselines) if baselines else LinearPredictor(*whole)
 
 
 def _leading(probabilities: Floats, masks: Mask) -> tuple[Mask, Floats]:

@@ -12,13 +12,14 @@ from scipy.stats import rankdata
 
 from .._tools.arrays import Floats
 from ..conditionals.predicts import Predicts
+from .survival import concordance
 
 # {what is predicted: names of the figures}
 FIGURES: dict[Predicts, tuple[str, ...]] = {
     Predicts.number: ("observed", "predicted", "rmse", "r2"),
     Predicts.probability: ("observed", "predicted", "intercept", "slope", "brier", "log_loss", "auc"),
     Predicts.rate: ("observed", "predicted", "intercept", "slope", "deviance_explained"),
-    Predicts.time: (),
+    Predicts.time: ("concordance",),
 }
 # Probabilities are kept so far from 0 and 1 where odds are taken of them.
 _LEAST = 2.0**-53
@@ -41,16 +42,23 @@ def log_odds(probability: Floats) -> Floats:
 
 
 def figures_of(
-    predicts: Predicts, observed: Floats, predicted: Floats, exposure: Floats | None = None
+    predicts: Predicts,
+    observed: Floats,
+    predicted: Floats,
+    exposure: Floats | None = None,
+    event: Floats | None = None,
 ) -> dict[str, float]:
-    """Of outcomes (n,), where classes are 0 and 1, and predictions (n,), which are per unit of exposure (n,).
+    """Of outcomes (n,), where classes are 0 and 1, and predictions (n,), which are per unit of exposure (n,); event
+    (n,): which times ended with it.
 
     observed, predicted : means, or totals over the total exposure
     intercept : what is to be added to all log odds, or logarithms of rates, for these two to be equal
     slope : by which these are to be multiplied, beside an intercept, to fit best; below 1 predictions are too extreme
     rmse, brier, log_loss : means over rows; auc : share of pairs of the two classes in the right order
     r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain, by squares
-        or by Poisson deviances. NaN where something is not defined, as with one class only.
+        or by Poisson deviances
+    concordance : share of pairs of times in the right order
+    NaN where something is not defined, as with one class only.
     """
     values: tuple[Any, ...] = ()
     match predicts:
@@ -58,6 +66,9 @@ def figures_of(
             values = _of_probabilities(observed, predicted)
         case Predicts.rate:
             values = _of_rates(observed, predicted, np.ones(len(observed)) if exposure is None else exposure)
+        case Predicts.time:
+            assert event is not None
+            values = (concordance(observed, event, predicted),)
         case Predicts.number:
             values = _of_numbers(observed, predicted)
     return dict(zip(FIGURES[predicts], map(float, values), strict=True))

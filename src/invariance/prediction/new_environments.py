@@ -162,8 +162,8 @@ def _left_out(
     rows = data.rows(place)
     mean = predictor.mean(columns_of(data, predictor.design.columns))
     errors = np.abs(data.y - as_observed(mean, data))[rows]
-    exposure = None if data.exposure is None else data.exposure[rows]
-    figures = figures_of(predicts, data.y[rows], mean[rows], exposure)
+    beside = {role: values[rows] for role, values in data.beside.items()}
+    figures = figures_of(predicts, data.y[rows], mean[rows], **beside)
     return LeftOut(label, features, float(np.sqrt(np.mean(errors**2))), _kept(errors), unseen, n_rows, figures)
 
 

@@ -77,7 +77,7 @@ class Predicted:
             return []
         known = pd.Series(values, dtype=object).notna().to_numpy()
         if self.outcome.exposure is not None:
-            known &= False if self.exposure is None else ~np.isnan(self.exposure)
+            known = known & (False if self.exposure is None else ~np.isnan(self.exposure))
         if not known.any():
             return []
         try:

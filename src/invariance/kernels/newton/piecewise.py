@@ -1,9 +1,9 @@
 """Times to an event with a hazard that is constant within steps of time: hazards are maximised out.
 
-ℓ = Σ_i y_i η_i + Σ_j d_j (log(d_j / A_j) − 1), A_j = Σ_i Δ_ij e**η_i, Δ_ij the time that row i is watched in step j. All
-environments together have a hazard for each step. An environment's own is theirs times a factor for each interval, which
-is some steps: the same likelihood, with the pooled cumulative hazard in the place of time. Rows of an environment are
-sorted by the step where they end, so that those at risk in a step are its own and all that follow.
+ℓ = Σ_i y_i η_i + Σ_j d_j (log(d_j / A_j) − 1), A_j = Σ_i Δ_ij e**η_i, Δ_ij the time that row i is watched in step j.
+All environments together have a hazard for each step. An environment's own is theirs times a factor for each interval,
+which is some steps: the same likelihood, with the pooled cumulative hazard in the place of time. Rows of an environment
+are sorted by the step where they end, so that those at risk in a step are its own and all that follow.
 """
 
 import numpy as np
@@ -15,6 +15,8 @@ from .rows import BLOCK
 
 # A column of which less than this share is left when its means over the rows at risk are taken out is constant.
 _CONSTANT = 1e-10
+# Logarithm of the least risk beside the largest: products with times and their inverses are finite.
+_LEAST = -600.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
@@ -31,7 +33,7 @@ def _relative_risks(outcome, first, stop, highest, eta):
     total = 0.0
     for i in range(unsigned(first), unsigned(stop)):
         total += outcome[i] * eta[i]
-        eta[i] = exponential(eta[i] - highest)
+        eta[i] = exponential(max(eta[i] - highest, _LEAST))
     return total
 
 
@@ -98,27 +100,27 @@ def _set_hazards(events, first_environment, stop_environment, highest, baseline)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _subtract_means(events, first_environment, stop_environment, baseline, k, hessian):
-    """hessian −= Σ_j d_j m_j m_j', m_j the mean of the columns over those at risk; 0 on the diagonal where a column does
-    not vary among them."""
+    """hessian −= Σ_j d_j m_j m_j', m_j the mean of the columns over those at risk; 0 on the diagonal where a column
+    does not vary among them."""
     sums = baseline.sums
+    for j in range(events.shape[1]):
+        d = 0.0
+        for e in range(first_environment, stop_environment):
+            d += events[e, j]
+        share = baseline.hazard[j] / np.sqrt(d) if d > 0.0 else 0.0
+        for a in range(k):
+            sums[j, a] *= share
     for a in range(k):
         whole = hessian[a, a]
         for j in range(events.shape[1]):
-            d = 0.0
-            for e in range(first_environment, stop_environment):
-                d += events[e, j]
-            if d > 0.0:
-                factor = baseline.hazard[j] * baseline.hazard[j] / d * sums[j, a]
-                for b in range(a + 1):
-                    hessian[a, b] -= factor * sums[j, b]
+            for b in range(a + 1):
+                hessian[a, b] -= sums[j, a] * sums[j, b]
         if hessian[a, a] < _CONSTANT * whole:
             hessian[a, a] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _evaluate_on(
-    intervals, widths, weight, rows, first_environment, stop_environment, members, k, theta, curved, work
-):
+def _evaluate_on(intervals, widths, weight, rows, first_environment, stop_environment, members, k, theta, curved, work):
     """As `evaluate`, which has set what is summed up to 0, with a hazard for each of the intervals. widths (E, J);
     weight (N,): of the interval where a row ends. by_environment: each under the hazards of all of these."""
     columns, outcome, baseline, risk = rows.columns, rows.outcome, work.baseline, work.eta

@@ -95,15 +95,26 @@ def work_for(rows: Rows, most_parameters: int) -> Work:
     k = max(most_parameters, 1)
     n_environments, n_rows = len(rows.starts) - 1, len(rows.outcome)
     n_steps, n_intervals = rows.spans.widths.shape[1], rows.spans.firsts.size - 1
-    length = n_rows if n_steps else BLOCK
-    block, vector = [np.empty(max(length, BLOCK)) for _ in range(4)], [np.empty(k) for _ in range(3)]
-    own = [np.empty(n_environments) for _ in range(3)]
+    length = max(n_rows if n_steps else 0, BLOCK)
     baseline = Baseline(
-        np.empty((n_environments, n_steps)),
-        *(np.empty(n_steps) for _ in range(2)),
-        np.empty((n_steps, k)),
-        np.empty(n_rows if n_steps else 0),
-        np.empty((n_environments, n_intervals)),
-        own[2],
+        at_risk=np.empty((n_environments, n_steps)),
+        log_hazard=np.empty(n_steps),
+        hazard=np.empty(n_steps),
+        sums=np.empty((n_steps, k)),
+        clock=np.empty(n_rows if n_steps else 0),
+        lengths=np.empty((n_environments, n_intervals)),
+        shape=np.empty(n_environments),
     )
-    return Work(*block, vector[0], np.empty((k, k)), *vector[1:], *own[:2], baseline)
+    return Work(
+        eta=np.empty(length),
+        residual=np.empty(length),
+        curvature=np.empty(length),
+        scaled=np.empty(length),
+        score=np.empty(k),
+        hessian=np.empty((k, k)),
+        step=np.empty(k),
+        origin=np.empty(k),
+        by_environment=np.empty(n_environments),
+        reached=np.empty(n_environments),
+        baseline=baseline,
+    )

@@ -1,0 +1,306 @@
+"""Times to an event: beside statsmodels on split rows, at the limits, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.integrate import quad
+
+from invariance import (
+    DataError,
+    DataWarning,
+    Enumeration,
+    MultiEnvironmentData,
+    PiecewiseExponential,
+    SettingError,
+    Tempering,
+    UniformPrior,
+    Variational,
+)
+from invariance.conditionals.hazards import PiecewiseHazard
+from invariance.inference.base import Engine, RunOptions
+from invariance.inference.target import Target
+from survival_twins import split, survived
+from twins import all_masks
+
+DATA = survived()
+EVERY = all_masks(5)
+
+
+def fitted(events: NDArray, watched: NDArray, X: NDArray, dummies: NDArray, offset: NDArray) -> tuple[float, NDArray]:
+    """Largest log-likelihood and parameters of statsmodels' Poisson regression on split rows"""
+    kept = watched.ravel() > 0.0
+    design = np.column_stack([np.repeat(X, len(dummies), axis=0), np.tile(dummies, (len(X), 1))])[kept]
+    y, exposure = events.ravel()[kept], watched.ravel()[kept]
+    model = sm.GLM(y, design, sm.families.Poisson(), exposure=exposure, offset=np.tile(offset, len(X))[kept])
+    fit = model.fit(tol=1e-12, tol_criterion="params", maxiter=200)
+    return float(np.sum(y * np.log(fit.mu) - fit.mu)), fit.params
+
+
+@pytest.mark.parametrize("mask", [[0, 0, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 1, 1, 1]])
+@pytest.mark.parametrize(("pseudo_rows", "steps"), [(0.0, 1), (1.0, 1), (0.0, 6), (1.0, 16)])
+def test_statsmodels_on_split_rows(pseudo_rows: float, steps: int, mask: list[int]) -> None:
+    specification = PiecewiseExponential(intervals=3, steps=steps, pseudo_rows=pseudo_rows)
+    model, chosen = specification.bind(DATA), np.array(mask, dtype=bool)
+    X, parts, k = DATA.X[:, chosen], split(DATA, specification), int(chosen.sum())
+    n_steps = len(parts.group)
+    pooled, theta = fitted(parts.events, parts.watched, X, np.eye(n_steps), np.zeros(n_steps))
+    intervals = np.eye(3)[parts.group]
+    own = [
+        fitted(parts.events[rows], parts.watched[rows], X[rows], intervals, theta[k:])
+        for rows in (DATA.rows(e) for e in range(3))
+    ]
+    assert model.log_ratio(chosen) == pytest.approx(pooled - sum(value for value, _ in own), abs=1e-8)
+    fit = model.fit(chosen)
+    np.testing.assert_allclose(fit.coefficients, theta[:k], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(np.log(fit.baseline.hazards) + fit.intercept, theta[k:], rtol=1e-7, atol=1e-7)
+    for e, (_, local) in enumerate(own):
+        np.testing.assert_allclose(fit.local_coefficients[e], local[:k], rtol=1e-7, atol=1e-7)
+        hazards = theta[k:] + local[k:][parts.group]
+        np.testing.assert_allclose(
+            np.log(fit.local_baselines[e].hazards) + fit.local_intercepts[e], hazards, rtol=1e-7, atol=1e-7
+        )
+
+
+def test_walk_over_all_subsets() -> None:
+    model = PiecewiseExponential().bind(DATA)
+    walk = model.subset_walk(np.arange(5), np.zeros(0, np.int64))
+    values = walk.dense(np.zeros(0, np.int64), np.ones(6, dtype=bool))
+    exact = model.log_ratio_many(EVERY)
+    assert (values <= 0.0).all()
+    codes = EVERY @ (1 << np.arange(5))
+    np.testing.assert_allclose(values[codes], exact, atol=1e-3)
+
+
+ENGINES: dict[str, Engine] = {
+    "exact": Enumeration(),
+    "tempering": Tempering(chains=2, searches=2),
+    "vi": Variational(iterations=300, pairs=10),
+}
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.MixingWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine(engine: str, grouped: bool) -> None:
+    model = PiecewiseExponential().bind(survived(grouped=grouped))
+    masks = all_masks(model.n_features)
+    weights = np.exp(model.log_ratio_many(masks))
+    options = RunOptions(1, np.random.default_rng(0), progress=False)
+    posterior = ENGINES[engine].run(Target(model, UniformPrior().bind(model.feature_names)), options)
+    inclusion = weights @ masks / weights.sum()
+    np.testing.assert_allclose(
+        posterior.inclusion, inclusion, atol={"exact": 2e-3, "tempering": 0.05, "vi": 0.2}[engine]
+    )
+
+
+def test_a_group_enters_as_its_columns() -> None:
+    grouped, single = PiecewiseExponential().bind(survived(grouped=True)), PiecewiseExponential().bind(DATA)
+    assert grouped.log_ratio(["g", "x2"]) == pytest.approx(single.log_ratio(["x0", "x1", "x2"]), abs=1e-9)
+
+
+def changed(data: MultiEnvironmentData, X: NDArray | None = None, **fields: NDArray) -> MultiEnvironmentData:
+    return replace(data, X=data.X if X is None else np.ascontiguousarray(X), **fields)
+
+
+@given(st.integers(0, 2**32 - 1))
+@hypothesis_settings(max_examples=15, deadline=None)
+def test_what_does_not_matter(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    expected = PiecewiseExponential().bind(DATA).log_ratio_many(EVERY)
+    rows = rng.permutation(DATA.n_rows)
+    labels, scale = rng.permutation(3), rng.uniform(0.01, 100.0, 5) * rng.choice([-1, 1], 5)
+    other = replace(
+        DATA,
+        X=np.ascontiguousarray((DATA.X * scale + rng.normal(size=5))[rows]),
+        y=DATA.y[rows] * 10.0 ** rng.uniform(-9, 9),
+        event=DATA.event[rows],
+        environment_index=np.argsort(labels)[DATA.environment_index[rows]],
+        environments=tuple(DATA.environments[e] for e in labels),
+    )
+    np.testing.assert_allclose(PiecewiseExponential().bind(other).log_ratio_many(EVERY), expected, atol=1e-6)
+
+
+def awkward(kind: str) -> MultiEnvironmentData:
+    X, y, event, first = DATA.X.copy(), DATA.y.copy(), DATA.event.copy(), DATA.environment_index == 0
+    match kind:
+        case "no event in an environment":
+            event[first] = 0.0
+        case "one event in an environment":
+            event[np.flatnonzero(first)[1:]] = 0.0
+        case "one event":
+            event[:] = 0.0
+            event[7] = 1.0
+        case "ties":
+            y = np.ceil(3.0 * y)
+        case "one time":
+            y[:] = 2.0
+        case "separated":
+            X[:, 0] = np.argsort(np.argsort(y))
+            X[:, 1] = event
+        case "constant in an environment":
+            X[first, 0] = 10.0
+            X[first, 1] = 0.0
+        case "collinear":
+            X[:, 1] = X[:, 0] + X[:, 2]
+            X[:, 3] = X[:, 0]
+        case "nearly collinear":
+            X[:, 1] = X[:, 0] + 1e-9 * X[:, 1]
+        case "huge scales":
+            X *= [1e12, 1e-12, 1.0, 1e9, 1e6]
+            y *= 1e12
+        case "far outliers":
+            X[3] = 1e4
+            y[5] *= 1e9
+        case "short follow-up of an environment":
+            early = first & (y > np.quantile(y, 0.2))
+            y[early], event[early] = np.quantile(y, 0.2), 0.0
+    return changed(DATA, X, y=y, event=event)
+
+
+KINDS = [
+    "no event in an environment",
+    "one event in an environment",
+    "one event",
+    "ties",
+    "one time",
+    "separated",
+    "constant in an environment",
+    "collinear",
+    "nearly collinear",
+    "huge scales",
+    "far outliers",
+    "short follow-up of an environment",
+]
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
+@pytest.mark.parametrize("pseudo_rows", [0.0, 1.0])
+@pytest.mark.parametrize("intervals", ["auto", 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_finite_and_at_most_zero(kind: str, intervals: str | int, pseudo_rows: float) -> None:
+    data = awkward(kind)
+    specification = PiecewiseExponential(intervals, pseudo_rows=pseudo_rows)
+    if pseudo_rows == 0.0 and not np.bincount(data.environment_index, data.event).all():
+        with pytest.raises(DataError, match=r"no event occurs in environment .*: use pseudo_rows=1"):
+            specification.bind(data)
+        return
+    model = specification.bind(data)
+    values, null = model.log_ratio_many(EVERY), model.null_many(EVERY)
+    assert (values <= 0.0).all()
+    assert np.isfinite(values).all()
+    assert np.isfinite(null.expected).all()
+    fit = model.fit(EVERY[-1])
+    assert np.isfinite(fit.baseline.hazards).all()
+    assert not np.isnan(fit.survival(data.X, np.array([0.0, 1.0, 1e30]))).any()
+    walk = model.subset_walk(np.arange(5), np.zeros(0, np.int64))
+    assert (walk.dense(np.zeros(0, np.int64), np.ones(6, dtype=bool)) <= 0.0).all()
+
+
+def test_an_environment_that_is_not_watched_has_no_parameter_there() -> None:
+    model, full = (PiecewiseExponential(4).bind(data) for data in (awkward(KINDS[-1]), DATA))
+    mask = np.zeros((1, 5), dtype=bool)
+    assert full.null_many(mask).degrees.tolist() == [8.0]
+    assert model.null_many(mask).degrees.tolist() == [8.0 - 3.0]
+
+
+def test_a_constant_column_adds_nothing_there() -> None:
+    data = awkward("constant in an environment")
+    model = PiecewiseExponential().bind(data)
+    null = model.null_many(np.array([[False] * 5, [True] + [False] * 4]))
+    assert np.diff(null.degrees).tolist() == [1.0]
+    assert np.isnan(model.fit(["x0"]).local_coefficients[0]).all()
+
+
+def test_intervals_by_events() -> None:
+    many = survived(n=200)
+    fewest = [int(np.bincount(data.environment_index, data.event).min()) for data in (DATA, many)]
+    assert len(PiecewiseExponential().cuts(DATA)) + 1 == fewest[0] // 5 < 8 <= fewest[1] // 5
+    assert len(PiecewiseExponential().cuts(many)) + 1 == 8
+    per_interval = np.bincount(np.searchsorted(PiecewiseExponential(6).cuts(many), many.y[many.event > 0.0]))
+    assert np.ptp(per_interval) <= 1
+    assert len(PiecewiseExponential().bind(awkward("ties")).fit([]).baseline.hazards) <= len(
+        np.unique(np.ceil(3 * DATA.y))
+    )
+
+
+def test_truth_is_not_rejected_where_hazards_fall() -> None:
+    """A baseline that is constant within intervals would reject it in most of these."""
+    truth, p_values = [[True, False, True, False, False]], {}
+    for steps in (1, 16):
+        models = [PiecewiseExponential(2, steps=steps).bind(survived(150, 8, seed=s, shape=0.5)) for s in range(12)]
+        p_values[steps] = [m.invariance_tails(truth, m.log_ratio_many(truth)).probability[0] for m in models]
+    assert np.mean(np.array(p_values[1]) < 0.05) > 0.5
+    assert np.mean(np.array(p_values[16]) < 0.05) < 0.3
+
+
+def test_hazards() -> None:
+    hazard = PiecewiseHazard(np.array([1.0, 3.0]), np.array([0.5, 0.1, 2.0]))
+    times = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_allclose(hazard.cumulative(times), [0.0, 0.25, 0.5, 0.6, 0.7, 2.7])
+    np.testing.assert_allclose(hazard.times(hazard.cumulative(times)), times, atol=1e-12)
+    for risk in (0.3, 1.0, 4.0):
+        pieces = [quad(lambda t, risk=risk: hazard.survival(risk, t), a, b)[0] for a, b in ((0, 1), (1, 3), (3, 60))]
+        assert hazard.expected_time(np.array([risk]))[0] == pytest.approx(sum(pieces), rel=1e-7)
+    assert hazard.expected_time(np.array([0.0, np.inf])).tolist() == [np.inf, 0.0]
+
+
+def test_survival_of_a_fit() -> None:
+    model = PiecewiseExponential().bind(DATA)
+    fit = model.fit(["x0", "x2"])
+    X = DATA.X[:, [0, 2]]
+    curves = fit.survival(X, np.array([0.0, 0.5, 1.0, 2.0, 50.0]))
+    assert (curves[:, 0] == 1.0).all()
+    assert (np.diff(curves, axis=1) < 0.0).all()
+    risk = np.exp((X - DATA.X[:, [0, 2]].mean(axis=0)) @ fit.coefficients)
+    np.testing.assert_allclose(-np.log(curves[:, 2]), risk * fit.baseline.cumulative(np.array(1.0)), rtol=1e-9)
+    np.testing.assert_allclose(fit.predict(X), fit.baseline.expected_time(risk), rtol=1e-9)
+    assert fit.coefficients == pytest.approx([0.9 * 1.4 / 1.4, -0.7], abs=0.35)
+
+
+def test_pickle_and_threads() -> None:
+    model = PiecewiseExponential().bind(DATA)
+    expected = model.log_ratio_many(EVERY)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).log_ratio_many(EVERY), expected)
+    np.testing.assert_array_equal(PiecewiseExponential().bind(DATA, n_jobs=2).log_ratio_many(EVERY), expected)
+
+
+def test_standard_errors_beside_statsmodels() -> None:
+    specification = PiecewiseExponential(3, pseudo_rows=0.0)
+    parts, n_steps = split(DATA, specification), len(split(DATA, specification).group)
+    kept = parts.watched.ravel() > 0.0
+    design = np.column_stack([np.repeat(DATA.X, n_steps, axis=0), np.tile(np.eye(n_steps), (DATA.n_rows, 1))])[kept]
+    y, exposure = parts.events.ravel()[kept], parts.watched.ravel()[kept]
+    known = sm.GLM(y, design, sm.families.Poisson(), exposure=exposure).fit(tol=1e-12).bse[:5]
+    errors = specification.bind(DATA).standard_errors([f"x{j}" for j in range(5)])
+    np.testing.assert_allclose(errors.values[-1], known, rtol=1e-5)
+    assert np.isfinite(errors.values).all()
+    assert (errors.values[:-1] > errors.values[-1]).all()
+
+
+def test_settings_and_data_that_are_refused() -> None:
+    for wrong in ("eight", 0, 2.5, True):
+        with pytest.raises(SettingError, match="no number of intervals: use 'auto'"):
+            PiecewiseExponential(wrong)
+    with pytest.raises(SettingError, match="no number of steps"):
+        PiecewiseExponential(steps=0)
+    with pytest.raises(SettingError, match="no weight"):
+        PiecewiseExponential(pseudo_rows=-1.0)
+    with pytest.raises(DataError, match="needs to know which times 'y' ended with the event"):
+        PiecewiseExponential().bind(replace(DATA, event=None))
+    with pytest.raises(DataError, match="times above 0, and 'y' is not in 2 rows"):
+        PiecewiseExponential().bind(replace(DATA, y=np.where(np.arange(DATA.n_rows) < 2, 0.0, DATA.y)))
+    with pytest.raises(DataError, match="is 0 in all rows"):
+        PiecewiseExponential().bind(replace(DATA, event=0.0 * DATA.event))
+    with pytest.warns(DataWarning, match="no event occurs in environment 0"):
+        PiecewiseExponential().bind(awkward(KINDS[0]))

@@ -1,0 +1,119 @@
+"""What is said of environments that were left out, beside refits of the whole estimator without each of them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss, roc_auc_score
+
+from invariance import BIP, BIPClassifier, Moments, Poisson, SettingError
+from invariance.conditionals.predicts import Predicts
+from invariance.prediction.calibration import figures_of
+from shifted_sites import DATA, fitted
+from two_classes import LABELS, SITE, X, Y, classifier
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["selected", "average"])
+def test_probabilities_in_environments_that_were_left_out(kind: str) -> None:
+    found = classifier(predict_with=kind).new_environments()
+    frame = found.to_frame().set_index("environment")
+    assert list(frame.index) == [0, 1, 2, 3]
+    for e in range(4):
+        own = e == SITE
+        model = BIPClassifier(predict_with=kind).fit(X[~own], LABELS[~own], environments=SITE[~own])
+        p = model.predict_proba(X[own])[:, 1]
+        expected = figures_of(Predicts.probability, Y[own].astype(float), p)
+        assert {name: frame.loc[e, name] for name in expected} == pytest.approx(expected, rel=1e-9)
+        assert frame.loc[e, "brier"] == pytest.approx(brier_score_loss(Y[own], p))
+        assert frame.loc[e, "auc"] == pytest.approx(roc_auc_score(Y[own], p))
+        assert frame.loc[e, "rows"] == 100
+        assert frame.loc[e, "features"] == model.selected_features_
+    assert found.to_frame().drop(columns="features").notna().all(axis=None)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rates_in_environments_that_were_left_out() -> None:
+    rng = np.random.default_rng(6)
+    exposure = rng.uniform(1.0, 9.0, len(X))
+    y = rng.poisson(exposure * np.exp(0.4 * X[:, 0] - 0.3 * X[:, 1] - 1.0)).astype(float)
+    model = BIP(conditional=Poisson()).fit(X, y, environments=SITE, exposure=exposure)
+    assert model.selected_features_ == ("x0", "x1")
+    frame = model.new_environments().to_frame()
+    for e in range(4):
+        own = e == SITE
+        other = BIP(conditional=Poisson()).fit(X[~own], y[~own], environments=SITE[~own], exposure=exposure[~own])
+        expected = figures_of(Predicts.rate, y[own], other.predict(X[own]), exposure[own])
+        assert {name: frame.loc[e, name] for name in expected} == pytest.approx(expected, rel=1e-8)
+        missed = y[own] - other.predict(X[own]) * exposure[own]
+        assert model.new_environments().left_out[e].rmse == pytest.approx(np.sqrt(np.mean(missed**2)))
+    assert (frame["deviance_explained"] > 0.1).all()
+
+
+def test_numbers_and_second_moments() -> None:
+    rows, moments = fitted(DATA).new_environments(), BIP().fit_moments(Moments.from_data(DATA)).new_environments()
+    np.testing.assert_allclose(rows.to_frame()["rmse"], [left.rmse for left in rows.left_out])
+    np.testing.assert_allclose(moments.to_frame()["rmse"], rows.to_frame()["rmse"], rtol=1e-8)
+    assert moments.to_frame()["predicted"].isna().all()
+    assert "–" in str(moments)
+    assert rows.to_plain()["predicts"] == "number"
+
+
+def test_what_a_person_reads() -> None:
+    found = classifier().new_environments()
+    text, frame = str(found), found.to_frame()
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.startswith("New environments: the probability that y is 'yes'\n")
+    worst = frame.loc[(frame["observed"] - frame["predicted"]).abs().idxmax()]
+    told = f"farthest off in {worst['environment']}: {worst['observed']:.3g} observed, {worst['predicted']:.3g}"
+    assert told in " ".join(text.split())
+    head, *rows = [line.split() for line in text.splitlines()[-5:]]
+    assert head == ["environment", "rows", "observed", "predicted", "intercept", "slope", "Brier", "AUC"]
+    for row, expected in zip(rows, frame.itertuples(), strict=True):
+        values = [expected.observed, expected.predicted, expected.intercept, expected.slope, expected.brier]
+        np.testing.assert_allclose([float(cell) for cell in row[2:]], [*values, expected.auc], atol=5.1e-4)
+    assert repr(found) == text
+    page = found._repr_html_()
+    assert page.count("<tr>") == 5
+    assert "&#x27;yes&#x27;" in page
+    plain = json.loads(json.dumps(found.to_plain(), allow_nan=False))
+    assert plain["classes"] == ["no", "yes"]
+    assert [row["brier"] for row in plain["environments"]] == frame["brier"].tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_environment_with_one_class_has_no_slope() -> None:
+    y = np.where(SITE == 2, "no", LABELS)
+    found = BIPClassifier().fit(X, y, environments=SITE).new_environments()
+    row = found.to_frame().set_index("environment").loc[2]
+    assert np.isnan([row["intercept"], row["slope"], row["auc"]]).all()
+    assert row["observed"] == 0.0
+    assert found.to_plain()["environments"][2]["auc"] is None
+    assert str(found).splitlines()[-2].split()[-1] == "–"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_environments_that_cannot_be_left_out() -> None:
+    y = np.where(SITE == 2, LABELS, "no")
+    found = BIPClassifier().fit(X, y, environments=SITE).new_environments()
+    assert found.to_plain()["not_left_out"] == ["2"]
+    assert "1 of 4 environments (2) could not be left out" in " ".join(str(found).split())
+    alone = BIPClassifier().fit(X, LABELS).new_environments()
+    assert str(alone).splitlines()[1:] == ["  There is one environment, so that nothing is known about others."]
+    assert alone.to_frame().empty
+    two = BIPClassifier().fit(X, LABELS, environments=SITE // 2).new_environments()
+    assert "With two environments features are selected in one of them" in str(two)
+    assert "interval" not in str(two)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("outcome", ["classes", "counts"])
+def test_there_are_no_normal_intervals_of_classes_and_counts(outcome: str) -> None:
+    y = LABELS if outcome == "classes" else np.random.default_rng(0).poisson(np.exp(0.3 * X[:, 0]))
+    model = BIP(conditional="logistic" if outcome == "classes" else "poisson").fit(X, y, environments=SITE)
+    says = "'y' has two values" if outcome == "classes" else "'y' is a count"
+    for ask in (lambda: model.predict_interval(X), lambda: model.predict(X, return_std=True)):
+        with pytest.raises(SettingError, match=f"{says}.*no intervals for it.*new_environments"):
+            ask()
