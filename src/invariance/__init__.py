@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
     from .baselines.screened import Screened
     from .comparison import compare
+    from .conditionals.additive import Additive
     from .conditionals.bayesian_gaussian import BayesianLinearGaussian
     from .conditionals.linear_gaussian import LinearGaussian
     from .conditionals.tolerance import Tolerance
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from .sweeps.sweep import sweep
 
 _HOMES = {
+    "Additive": "conditionals.additive",
     "ApproximationWarning": "exceptions",
     "BIP": "estimators.bip",
     "BayesianLinearGaussian": "conditionals.bayesian_gaussian",
@@ -103,6 +105,7 @@ __all__ = [
     "BIP",
     "EILLS",
     "ICP",
+    "Additive",
     "ApproximationWarning",
     "BayesianLinearGaussian",
     "BetaBinomialPrior",

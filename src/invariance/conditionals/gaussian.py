@@ -157,7 +157,7 @@ class GaussianModel(BoundConditional):
         return ranks
 
 
-def deviance_moments(counts: Floats, ranks: Integers) -> tuple[Floats, Floats]:
+def deviance_moments(counts: Floats, ranks: Integers | Floats) -> tuple[Floats, Floats]:
     """Mean and variance (S,) of −2 log Λ of invariant subsets, from counts (G,) of rows and ranks (S, G) of the fits in
     each environment and, last, in the pool.
 

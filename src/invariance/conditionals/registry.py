@@ -13,6 +13,7 @@ CONDITIONALS = Family(
         "bayesian_linear_gaussian": Member(
             "conditionals.bayesian_gaussian:BayesianLinearGaussian", "for outcomes that are numbers, by Bayes factors"
         ),
+        "additive": Member("conditionals.additive:Additive", "for outcomes that are numbers, by smooth curves"),
     }
 )
 

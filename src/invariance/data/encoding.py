@@ -257,7 +257,7 @@ class Learner:
                 grouped = [column_of(member) for member in self._choices.groups.get(name, ())]
                 members[name] = tuple(map(self._term, grouped or [column]))
         encoding = Encoding(self._columns, tuple(members.items()), self._choices.numeric)
-        _check_names(encoding, taken)
+        check_names(encoding, taken)
         return encoding
 
     def _term(self, column: str) -> Term:
@@ -278,7 +278,7 @@ def _tell_environments(where: Iterable[Collection[Hashable]]) -> bool:
     return len(set().union(*listed)) > 1 and all(len(labels) == 1 for labels in listed)
 
 
-def _check_names(encoding: Encoding, taken: Sequence[str]) -> None:
+def check_names(encoding: Encoding, taken: Sequence[str]) -> None:
     """Raise when two columns of the model would have the same name."""
     makers: dict[str, str] = {name: name for name in taken}
     for term in encoding.terms:

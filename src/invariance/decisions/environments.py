@@ -36,13 +36,15 @@ class EnvironmentTest:
 
 
 class SubsetTests:
-    """The tests of one subset (p,) under a linear Gaussian model: from second moments or, where these cannot decide,
-    from the rows."""
+    """The tests of one subset (p,) by linear Gaussian fits: from second moments or, where these cannot decide, from
+    the rows."""
 
-    def __init__(self, model: GaussianModel, mask: Mask) -> None:
-        self._model, self._mask = model, mask
-        self._moments = _moments_of(model, mask)
-        self._excess = float(model.excess_kurtosis(mask[None])[0])
+    def __init__(self, model: BoundConditional, mask: Mask) -> None:
+        compared = model.compared_by(mask)
+        assert compared is not None
+        self._model, self._mask = compared
+        self._moments = _moments_of(self._model, self._mask)
+        self._excess = float(self._model.excess_kurtosis(self._mask[None])[0])
 
     def all_environments(self) -> Deviation | None:
         """All environments against one common fit."""
@@ -85,7 +87,7 @@ def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
     linear = model.by_least_squares
     if linear is None or linear.moments.n_environments < 2:
         return None
-    return most_deviating(SubsetTests(linear, mask).each())
+    return most_deviating(SubsetTests(model, mask).each())
 
 
 def where_it_breaks(model: BoundConditional, chosen: Mask, feature: int) -> Broken | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
 from .._tools.progress import ProgressMode
-from ..conditionals.base import Conditional
+from ..conditionals.base import Conditional, prepared
 from ..conditionals.registry import as_conditional
 from ..conditionals.tolerance import Tolerance
 from ..data.checks import warn
@@ -48,8 +49,8 @@ class BIP(IntervalRegressor):
 
     Parameters
     ----------
-    conditional : "linear_gaussian", "bayesian_linear_gaussian", or a specification such as
-        LinearGaussian(second_moments="on demand")
+    conditional : "linear_gaussian", "bayesian_linear_gaussian", "additive", or a specification such as
+        LinearGaussian(second_moments="on demand") or Additive(knots=5)
     prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as "beta-binomial(1,3)"; None is uniform
         over all estimable subsets
     inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
@@ -157,12 +158,16 @@ class BIP(IntervalRegressor):
         self._fit_by_name(moments)
         return self
 
+    def _fit_checked(self, data: MultiEnvironmentData | Moments) -> None:
+        self._conditional, data = prepared(as_conditional(self.conditional), data)
+        super()._fit_checked(data)
+
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
         check_predict_with(self.predict_with, self.regressor)
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
         rng = generator(self.random_state)
-        self._search = self.search(copy.deepcopy(rng))
+        self._search = replace(self.search(copy.deepcopy(rng)), conditional=self._conditional)
         rule = self._search.rule
         self._findings = self._search.findings(data, self.progress, rng)
         self.posterior_ = self._findings.posterior

@@ -1,0 +1,250 @@
+"""The additive model bound to data: curves fitted to all rows, environments compared by one slope on each of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.parallel import n_workers, ordered_map
+from ..data.checks import check_max_size, largest_size
+from ..data.features import Features
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Subset, as_lists, as_mask, as_masks
+from ..kernels.components import component_shares
+from ..kernels.subset_tree import settle
+from ..moments.least_squares import DEPENDENT, least_squares
+from ..moments.moments import Moments
+from .base import BoundConditional, Description, Null, Prediction
+from .gaussian import GaussianModel, deviance_moments, group_weights, inverse_scales
+from .gaussian_fit import LinearFit
+from .gaussian_moments import GaussianFromMoments
+from .invariance_test import InvarianceTest, Residuals, invariance_test
+from .pivots import PIVOT_TOLERANCE
+from .standard_errors import StandardErrors
+from .support import Unsupported, find_causes, reasons_of
+from .tolerance import Tolerance
+
+_FEWEST_PER_THREAD = 64
+
+
+class AdditiveModel(BoundConditional):
+    """Outcome ~ Normal(intercept + one component for each feature of z, variance). The components, combinations of a
+    feature's columns, are fitted to all rows by least squares; in each environment the intercept, a slope on each
+    component and the variance may be others.
+
+    Rows decide what second moments cannot. A feature whose columns depend on those before it has no component.
+    """
+
+    def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
+        self.data, self.n_jobs = data, n_jobs
+        self.by_columns = GaussianFromMoments(data, n_jobs)
+
+    @property
+    def moments(self) -> Moments:
+        return self.by_columns.moments
+
+    @property
+    def features(self) -> Features:
+        return self.moments.features
+
+    @property
+    def free_columns(self) -> Integers:
+        return self.by_columns.free_columns
+
+    @property
+    def rows(self) -> MultiEnvironmentData:
+        return self.data
+
+    def describe(self) -> Description:
+        moments = self.moments
+        return Description("additive, compared by shape", moments.outcome_name, moments.environments, moments.counts)
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        fits = self.residuals(as_masks(masks, self.n_features))
+        return self._log_ratios(fits.rss)
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        return self.by_columns.prediction_many(masks)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """As of linear Gaussian fits with as many degrees of freedom as `residuals` counts: exact for straight lines."""
+        ranks = self.residuals(as_masks(masks, self.n_features)).ranks
+        mean, variance = deviance_moments(self.moments.group_counts, ranks)
+        known = variance > 0.0
+        degrees = (ranks[:, :-1] + 2.0).sum(axis=1) - (ranks[:, -1] + 2.0)
+        return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
+
+    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+        """Local coefficients are the pooled ones, those of each feature times its slope in the environment."""
+        mask = as_mask(subset, self.feature_names)
+        pooled = self.by_columns.fit(mask, local=False)
+        if not local:
+            return pooled
+        widths, X = self.features.widths[mask], self.data.X[:, self.features.expand(mask)]
+        components = self._components(mask, pooled.coefficients)
+        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
+        fits = [least_squares(components[rows], self.data.y[rows]) for rows in groups]
+        slopes = np.array([fit.coefficients for fit in fits]).reshape(len(groups), len(widths))
+        coefficients = np.repeat(slopes, widths, axis=1) * pooled.coefficients
+        constant = [np.ptp(X[rows], axis=0) == 0.0 for rows in groups]
+        coefficients[np.array(constant, dtype=bool).reshape(coefficients.shape)] = np.nan
+        intercepts = np.array([fit.intercept for fit in fits])
+        return LinearFit(pooled.columns, pooled.coefficients, pooled.intercept, coefficients, intercepts)
+
+    # ---------------------------------------------------------------- abilities
+
+    def residuals(self, masks: Mask) -> Residuals:
+        """Of the subsets (S, p) in every environment, with own slopes on the components, and in the pool.
+
+        What the curves take beyond one slope each comes from all rows: of each environment's degrees of freedom they
+        take the same share, so that its rank need not be a whole number.
+        """
+        shares, contributing = self._shares(masks)
+        y, counts = self.moments.outcome, self.moments.group_counts
+        rss = shares * self.moments.scatter[:, y, y]
+        for s in np.flatnonzero(np.isnan(shares).any(axis=1)):
+            rss[s], contributing[s] = self._by_rows(masks[s])
+        freedom = counts - 1.0 - contributing
+        bending = np.maximum(contributing[:, -1] - masks.sum(axis=1), 0.0)
+        left = 1.0 - bending / np.maximum(freedom[:, :-1].sum(axis=1), 1.0)
+        rss[(freedom < 1.0).any(axis=1) | (left <= 0.0)] = np.nan
+        freedom[:, :-1] *= left[:, None]
+        return Residuals(rss, counts - 1.0 - freedom, counts)
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """By the F test of common intercepts and slopes and Bartlett's test of equal variances, corrected for heavy
+        tails."""
+        chosen = as_masks(masks, self.n_features)
+        return invariance_test(self.residuals(chosen), tolerance, self.by_columns.excess_kurtosis(chosen))
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        return self.by_columns.left_out_r2_many(masks)
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        return self.by_columns.random_effects_risk_many(masks)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        return self.by_columns.standard_errors(subset)
+
+    @property
+    def by_least_squares(self) -> GaussianFromMoments:
+        """With all columns: environments may then differ in the whole of a curve."""
+        return self.by_columns
+
+    def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
+        """That of the components, each of which is a column there."""
+        features = self.features.chosen(mask)
+        if not features.n_features:
+            return self.by_columns, mask
+        components = self._components(mask, self.by_columns.fit(mask, local=False).coefficients)
+        kept = replace(self.data.narrowed(mask), X=components, grouping=None)
+        return GaussianFromMoments(kept, self.n_jobs), np.ones(features.n_features, dtype=bool)
+
+    @property
+    def largest_size(self) -> int:
+        pooled = largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
+        return min(largest_size(self.moments.counts, self._varies), pooled)
+
+    def check_max_size(self, max_size: int) -> None:
+        check_max_size(max_size, self.moments.counts, self._varies, self.moments.environments)
+
+    @property
+    def steps_per_subset(self) -> int:
+        half = 0.5 * self.features.n_columns
+        return int(np.ceil(20 + 0.5 * half**2 * self.moments.n_environments + 0.1 * half**3))
+
+    def rescore(self, masks: ArrayLike) -> Floats:
+        """(S,) log Λ by orthogonalising the centred, scaled rows."""
+        fits = [self._by_rows(mask) for mask in as_masks(masks, self.n_features)]
+        return self._log_ratios(np.array([rss for rss, _ in fits]))
+
+    def nearly_outcome(self) -> Mask:
+        return self.by_columns.nearly_outcome()
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        chosen = as_masks(masks, self.n_features)
+        outside = self.log_ratio_many(chosen) == -np.inf
+        needed = chosen.astype(np.int64) @ self._varies.T.astype(np.int64)
+        few = (needed + 2 > self.moments.counts).any(axis=0)
+        too_large = outside & (needed + 2 > self.moments.counts).any(axis=1)
+        undecidable = outside & ~too_large
+        causes = find_causes(chosen[undecidable], lambda mask: self.log_ratio_many(mask) > -np.inf, self._places)
+        reasons = [
+            f"environment {label!r} has {n} rows, too few to fit more than {max(n - 2, 0)} features that vary there"
+            for label, n, short in zip(self.moments.environments, self.moments.counts, few, strict=True)
+            if short and too_large.any()
+        ][:1] + reasons_of(causes, self.moments, from_rows=True)
+        involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
+        names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
+        return Unsupported(too_large, undecidable, names, tuple(reasons))
+
+    # ---------------------------------------------------------------- fits
+
+    @cached_property
+    def _varies(self) -> Mask:
+        """(E, p) whether some column of a feature does"""
+        columns = self.moments.varies[:-1, self.moments.feature_columns]
+        return np.logical_or.reduceat(columns, self.features.starts[:-1], axis=1)
+
+    @cached_property
+    def _grams(self) -> Floats:
+        """(E + 1, q + 1, q + 1) of the features' columns and, last, the outcome, in units of their pooled scale"""
+        moments = self.moments
+        scale = inverse_scales(np.diagonal(moments.scatter[-1]), moments.present[-1])
+        order = np.append(moments.feature_columns, moments.outcome)
+        return np.ascontiguousarray((moments.scatter * scale[:, None] * scale)[:, order[:, None], order])
+
+    def _shares(self, masks: Mask) -> tuple[Floats, Integers]:
+        """(S, G) as of `component_shares`, by several threads"""
+        shape = len(masks), len(self.moments.group_counts)
+        shares, ranks = np.empty(shape), np.empty(shape, np.int64)
+        pieces = min(n_workers(self.n_jobs), max(1, len(masks) // _FEWEST_PER_THREAD))
+        bounds = np.linspace(0, len(masks), pieces + 1).astype(int)
+
+        def one(piece: int) -> None:
+            part = slice(bounds[piece], bounds[piece + 1])
+            subsets = as_lists(masks[part])
+            given = self._grams, self.features.starts, self._varies, PIVOT_TOLERANCE
+            component_shares(*given, *subsets, shares[part], ranks[part])
+
+        for _ in ordered_map(one, range(pieces), pieces):
+            pass
+        return shares, ranks
+
+    def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:
+        """(G,) residual sums of squares of one subset (p,), NaN where there is no residual or too few rows, and ranks"""
+        y = self.data.y
+        pooled = least_squares(self.data.X[:, self.features.expand(mask)], y)
+        components = self._components(mask, pooled.coefficients)
+        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
+        fits = [*(least_squares(components[rows], y[rows]) for rows in groups), pooled]
+        rss, ranks = np.array([fit.rss for fit in fits]), np.array([fit.rank for fit in fits])
+        scatter = self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
+        impossible = (rss < DEPENDENT * scatter) | (self.moments.group_counts < ranks + 2)
+        return np.where(impossible, np.nan, rss), ranks
+
+    def _components(self, mask: Mask, coefficients: Floats) -> Floats:
+        """(N, |z|) what each feature of a subset (p,) contributes to the fit with these coefficients of its columns"""
+        X = self.data.X[:, self.features.expand(mask)]
+        starts = self.features.chosen(mask).starts
+        contributions = (X - X.mean(axis=0)) * coefficients
+        return np.ascontiguousarray(np.add.reduceat(contributions, starts[:-1], axis=1) if mask.any() else contributions)
+
+    def _log_ratios(self, rss: Floats) -> Floats:
+        """(S,) from residual sums of squares (S, G)"""
+        counts = self.moments.group_counts
+        weights = group_weights(counts)
+        with np.errstate(invalid="ignore"):
+            log_ratios = np.log(rss / counts) @ weights
+        settle(log_ratios, weights)
+        return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
+
+    def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Groups where a subset (p,) leaves nothing of the outcome, and how much that is."""
+        groups = np.flatnonzero(np.isnan(self._by_rows(mask)[0]))
+        return tuple(groups.tolist()), (0.0,) * len(groups)
+
