@@ -30,7 +30,7 @@ class Additive:
         curve and the variance may differ. "all": every coefficient may, which takes many more rows
     """
 
-    knots: int | None = 4
+    knots: int | None = 6
     comparison: Literal["shape", "all"] = "shape"
 
     def __post_init__(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +16,7 @@ from ..data.checks import check_max_size, largest_size
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_lists, as_mask, as_masks
-from ..kernels.components import component_shares
+from ..kernels.components import component_overlaps, component_shares
 from ..kernels.subset_tree import settle
 from ..moments.least_squares import DEPENDENT, least_squares
 from ..moments.moments import Moments
@@ -29,6 +31,15 @@ from .support import Unsupported, find_causes, reasons_of
 from .tolerance import Tolerance
 
 _FEWEST_PER_THREAD = 64
+
+
+class _Fits(NamedTuple):
+    """rss (S, G): residual sums of squares, NaN outside the support. ranks (S, G): of the components in environments, of
+    the columns in the pool. by_moments (S,): whether second moments could decide."""
+
+    rss: Floats
+    ranks: Integers
+    by_moments: Mask
 
 
 class AdditiveModel(BoundConditional):
@@ -64,14 +75,14 @@ class AdditiveModel(BoundConditional):
         return Description("additive, compared by shape", moments.outcome_name, moments.environments, moments.counts)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        fits = self.residuals(as_masks(masks, self.n_features))
-        return self._log_ratios(fits.rss)
+        return self._log_ratios(self._fits(as_masks(masks, self.n_features)).rss)
 
     def prediction_many(self, masks: ArrayLike) -> Prediction:
         return self.by_columns.prediction_many(masks)
 
     def null_many(self, masks: ArrayLike) -> Null:
-        """As of linear Gaussian fits with as many degrees of freedom as `residuals` counts: exact for straight lines."""
+        """As of linear Gaussian fits with the degrees of freedom of `residuals`: exact where features are single columns.
+        Curves that follow the environments leave less than (|z| + 2)(E − 1) that may differ."""
         ranks = self.residuals(as_masks(masks, self.n_features)).ranks
         mean, variance = deviance_moments(self.moments.group_counts, ranks)
         known = variance > 0.0
@@ -100,20 +111,14 @@ class AdditiveModel(BoundConditional):
     def residuals(self, masks: Mask) -> Residuals:
         """Of the subsets (S, p) in every environment, with own slopes on the components, and in the pool.
 
-        What the curves take beyond one slope each comes from all rows: of each environment's degrees of freedom they
-        take the same share, so that its rank need not be a whole number.
+        Ranks are what the fits take of the degrees of freedom, so that a residual sum of squares of an invariant subset
+        is expected to be σ² times the rest: an environment's slopes, and its part in the rest of the curves. They need
+        not be whole numbers.
         """
-        shares, contributing = self._shares(masks)
-        y, counts = self.moments.outcome, self.moments.group_counts
-        rss = shares * self.moments.scatter[:, y, y]
-        for s in np.flatnonzero(np.isnan(shares).any(axis=1)):
-            rss[s], contributing[s] = self._by_rows(masks[s])
-        freedom = counts - 1.0 - contributing
-        bending = np.maximum(contributing[:, -1] - masks.sum(axis=1), 0.0)
-        left = 1.0 - bending / np.maximum(freedom[:, :-1].sum(axis=1), 1.0)
-        rss[(freedom < 1.0).any(axis=1) | (left <= 0.0)] = np.nan
-        freedom[:, :-1] *= left[:, None]
-        return Residuals(rss, counts - 1.0 - freedom, counts)
+        fits = self._fits(masks)
+        ranks = fits.ranks.astype(float)
+        ranks[:, :-1] += self._bending(masks, fits)
+        return Residuals(fits.rss, ranks, self.moments.group_counts)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """By the F test of common intercepts and slopes and Bartlett's test of equal variances, corrected for heavy
@@ -198,22 +203,42 @@ class AdditiveModel(BoundConditional):
         order = np.append(moments.feature_columns, moments.outcome)
         return np.ascontiguousarray((moments.scatter * scale[:, None] * scale)[:, order[:, None], order])
 
-    def _shares(self, masks: Mask) -> tuple[Floats, Integers]:
-        """(S, G) as of `component_shares`, by several threads"""
-        shape = len(masks), len(self.moments.group_counts)
+    def _fits(self, masks: Mask) -> _Fits:
+        shape, counts = (len(masks), len(self.moments.group_counts)), self.moments.group_counts
         shares, ranks = np.empty(shape), np.empty(shape, np.int64)
-        pieces = min(n_workers(self.n_jobs), max(1, len(masks) // _FEWEST_PER_THREAD))
-        bounds = np.linspace(0, len(masks), pieces + 1).astype(int)
 
-        def one(piece: int) -> None:
-            part = slice(bounds[piece], bounds[piece + 1])
-            subsets = as_lists(masks[part])
+        def share(part: slice) -> None:
             given = self._grams, self.features.starts, self._varies, PIVOT_TOLERANCE
-            component_shares(*given, *subsets, shares[part], ranks[part])
+            component_shares(*given, *as_lists(masks[part]), shares[part], ranks[part])
 
-        for _ in ordered_map(one, range(pieces), pieces):
+        self._in_parts(len(masks), share)
+        rss = shares * self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
+        by_moments = ~np.isnan(rss).any(axis=1)
+        for s in np.flatnonzero(~by_moments):
+            rss[s], ranks[s] = self._by_rows(masks[s])
+        rss[(counts < ranks + 2).any(axis=1)] = np.nan
+        return _Fits(rss, ranks, by_moments)
+
+    def _bending(self, masks: Mask, fits: _Fits) -> Floats:
+        """(S, E) what the pooled fit takes of each environment's degrees of freedom beyond one slope on each component.
+        Where only rows decide, it is taken to be in proportion to what is left there."""
+        free = np.maximum(self.moments.counts - 1.0 - fits.ranks[:, :-1], 1.0)
+        rest = np.maximum(fits.ranks[:, -1] - masks.sum(axis=1), 0)
+        bending = (rest / free.sum(axis=1))[:, None] * free
+
+        def overlap(part: slice) -> None:
+            given = self._grams, self.features.starts, self._varies
+            component_overlaps(*given, *as_lists(masks[part]), fits.by_moments[part], bending[part])
+
+        self._in_parts(len(masks), overlap)
+        return bending
+
+    def _in_parts(self, n: int, work: Callable[[slice], None]) -> None:
+        """Have threads work on parts of n subsets."""
+        parts = min(n_workers(self.n_jobs), max(1, n // _FEWEST_PER_THREAD))
+        bounds = np.linspace(0, n, parts + 1).astype(int)
+        for _ in ordered_map(work, [slice(*ends) for ends in zip(bounds[:-1], bounds[1:], strict=True)], parts):
             pass
-        return shares, ranks
 
     def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:
         """(G,) residual sums of squares of one subset (p,), NaN where there is no residual or too few rows, and ranks"""

@@ -118,3 +118,49 @@ def _product(gram, columns, slopes, first, stop, other_first, other_stop):
             inner += row[columns[j]] * slopes[j]
         total += slopes[i] * inner
     return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def component_overlaps(grams, owner_starts, varies, starts, members, decided, overlaps):
+    """overlaps[s, g] = how many degrees of freedom of environment g the pooled fit of subset s takes beyond one slope on
+    each component: the trace of its hat matrix there, less that part of it that the components span. Arrays are as of
+    `component_shares`; subsets that are not decided (S,) are left as they are."""
+    n_local, outcome = grams.shape[0] - 1, grams.shape[1] - 1
+    columns, ends = np.empty(outcome, np.int64), np.empty(varies.shape[1] + 1, np.int64)
+    for s in range(starts.size - 1):
+        subset = members[starts[s] : starts[s + 1]]
+        if not decided[s]:
+            continue
+        k = _gather(grams[-1], owner_starts, subset, columns, ends)
+        inverse = np.linalg.inv(_block(grams[-1], columns[:k]))
+        slopes = inverse @ np.ascontiguousarray(grams[-1, outcome][columns[:k]])
+        for g in range(n_local):
+            gram = _block(grams[g], columns[:k])
+            weights = _weights(gram, slopes, ends, varies[g][subset])
+            products = gram @ weights
+            spanned = np.linalg.solve(weights.T @ products, products.T @ (inverse @ products))
+            overlaps[s, g] = (inverse * gram).sum() - np.trace(spanned)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _block(gram, columns):
+    block = np.empty((columns.size, columns.size))
+    for i in range(columns.size):
+        for j in range(columns.size):
+            block[i, j] = gram[columns[i], columns[j]]
+    return block
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weights(gram, slopes, ends, used):
+    """(k, m) combinations of the columns of `gram` (k, k) that are the components of the m features in use, each scaled
+    to sum of squares one"""
+    weights = np.zeros((slopes.size, used.sum()))
+    m = 0
+    for a in range(used.size):
+        if used[a]:
+            weights[ends[a] : ends[a + 1], m] = slopes[ends[a] : ends[a + 1]]
+            m += 1
+    for a in range(m):
+        weights[:, a] /= np.sqrt((weights[:, a] * (gram @ weights[:, a].copy())).sum())
+    return weights
