@@ -66,7 +66,7 @@ def simulated(rng: np.random.Generator, n: int, curved: bool) -> MultiEnvironmen
 
 
 def measured(conditional: Conditional, n: int, curved: bool, simulations: int) -> tuple[float, float, float]:
-    """Shares of data sets where the rule finds the causes, where the mode does, and where the truth is rejected at 5%"""
+    """Shares of data sets where the rule finds the causes, where the mode does, where the truth is rejected at 5%"""
     found, mode, rejected = 0, 0, 0
     for seed in range(simulations):
         data = simulated(np.random.default_rng([seed, n]), n, curved)
@@ -88,8 +88,8 @@ def discovery(simulations: int) -> None:
     heading = "".join(f"{f'n = {n}':>20}" for n in ROWS)
     for curved in (True, False):
         kind = "curved" if curved else "linear"
-        print(f"\n{kind} data, p = {FEATURES}, E = {ENVIRONMENTS}, {simulations} data sets a cell: causes found by the rule / ")
-        print(f"by the mode, and (truth rejected at 5%)\n{'':<26}{heading}")
+        print(f"\n{kind} data, p = {FEATURES}, E = {ENVIRONMENTS}, {simulations} data sets a cell:")
+        print(f"causes found by the rule / by the mode (truth rejected at 5%)\n{'':<26}{heading}")
         for name, conditional in MODELS.items():
             cells = [measured(conditional, n, curved, simulations) for n in ROWS]
             print(f"{name:<26}" + "".join(f"{f'{a:.2f} / {b:.2f} ({c:.3f})':>20}" for a, b, c in cells), flush=True)

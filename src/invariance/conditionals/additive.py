@@ -38,7 +38,9 @@ class Additive:
             raise SettingError("Additive holds settings only: tie it to data with Additive().bind(data).")
         whole = isinstance(self.knots, int | np.integer) and not isinstance(self.knots, bool)
         if self.knots is not None and (not whole or self.knots < FEWEST_KNOTS):
-            raise SettingError(f"knots={self.knots!r} is no number of knots: use a whole number from {FEWEST_KNOTS} on.")
+            raise SettingError(
+                f"knots={self.knots!r} is not known: use a whole number from {FEWEST_KNOTS} on, or None."
+            )
         if self.comparison not in _COMPARISONS:
             options = " or ".join(map(repr, _COMPARISONS))
             raise SettingError(f"comparison={self.comparison!r} is not known: use {options}.")
@@ -46,7 +48,7 @@ class Additive:
     def prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Additive, MultiEnvironmentData]:
         """The data with curves in the place of columns, and the specification that takes them as they are."""
         if isinstance(data, Moments):
-            raise DataError("the additive model makes its curves from the rows, and only moments are at hand: pass the data.")
+            raise DataError("the additive model needs the rows, and only moments are at hand: pass the data.")
         if self.knots is None:
             return self, data
         return replace(self, knots=None), with_curves(data, int(self.knots))

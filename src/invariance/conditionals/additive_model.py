@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -34,8 +35,8 @@ _FEWEST_PER_THREAD = 64
 
 
 class _Fits(NamedTuple):
-    """rss (S, G): residual sums of squares, NaN outside the support. ranks (S, G): of the components in environments, of
-    the columns in the pool. by_moments (S,): whether second moments could decide."""
+    """rss (S, G): residual sums of squares, NaN outside the support. ranks (S, G): of the components in environments,
+    of the columns in the pool. by_moments (S,): whether second moments could decide."""
 
     rss: Floats
     ranks: Integers
@@ -81,8 +82,8 @@ class AdditiveModel(BoundConditional):
         return self.by_columns.prediction_many(masks)
 
     def null_many(self, masks: ArrayLike) -> Null:
-        """As of linear Gaussian fits with the degrees of freedom of `residuals`: exact where features are single columns.
-        Curves that follow the environments leave less than (|z| + 2)(E − 1) that may differ."""
+        """As of linear Gaussian fits with the degrees of freedom of `residuals`: of −2 log Λ they are (|z| + 2)(E − 1),
+        less what the curves can follow of differences between environments."""
         ranks = self.residuals(as_masks(masks, self.n_features)).ranks
         mean, variance = deviance_moments(self.moments.group_counts, ranks)
         known = variance > 0.0
@@ -173,16 +174,11 @@ class AdditiveModel(BoundConditional):
     def unsupported(self, masks: ArrayLike) -> Unsupported:
         chosen = as_masks(masks, self.n_features)
         outside = self.log_ratio_many(chosen) == -np.inf
-        needed = chosen.astype(np.int64) @ self._varies.T.astype(np.int64)
-        few = (needed + 2 > self.moments.counts).any(axis=0)
-        too_large = outside & (needed + 2 > self.moments.counts).any(axis=1)
+        too_large = outside & (self._fits(chosen).ranks + 2 > self.moments.group_counts).any(axis=1)
         undecidable = outside & ~too_large
         causes = find_causes(chosen[undecidable], lambda mask: self.log_ratio_many(mask) > -np.inf, self._places)
-        reasons = [
-            f"environment {label!r} has {n} rows, too few to fit more than {max(n - 2, 0)} features that vary there"
-            for label, n, short in zip(self.moments.environments, self.moments.counts, few, strict=True)
-            if short and too_large.any()
-        ][:1] + reasons_of(causes, self.moments, from_rows=True)
+        few = [self._too_few_rows(chosen[too_large])] if too_large.any() else []
+        reasons = few + reasons_of(causes, self.moments, from_rows=True)
         involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
         names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
         return Unsupported(too_large, undecidable, names, tuple(reasons))
@@ -213,7 +209,7 @@ class AdditiveModel(BoundConditional):
 
         self._in_parts(len(masks), share)
         rss = shares * self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
-        by_moments = ~np.isnan(rss).any(axis=1)
+        by_moments = np.asarray(~np.isnan(rss).any(axis=1))
         for s in np.flatnonzero(~by_moments):
             rss[s], ranks[s] = self._by_rows(masks[s])
         rss[(counts < ranks + 2).any(axis=1)] = np.nan
@@ -237,11 +233,11 @@ class AdditiveModel(BoundConditional):
         """Have threads work on parts of n subsets."""
         parts = min(n_workers(self.n_jobs), max(1, n // _FEWEST_PER_THREAD))
         bounds = np.linspace(0, n, parts + 1).astype(int)
-        for _ in ordered_map(work, [slice(*ends) for ends in zip(bounds[:-1], bounds[1:], strict=True)], parts):
+        for _ in ordered_map(work, [slice(*ends) for ends in pairwise(bounds)], parts):
             pass
 
     def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:
-        """(G,) residual sums of squares of one subset (p,), NaN where there is no residual or too few rows, and ranks"""
+        """(G,) residual sums of squares of one subset (p,), NaN where nothing is left or rows are too few; ranks"""
         y = self.data.y
         pooled = least_squares(self.data.X[:, self.features.expand(mask)], y)
         components = self._components(mask, pooled.coefficients)
@@ -255,9 +251,8 @@ class AdditiveModel(BoundConditional):
     def _components(self, mask: Mask, coefficients: Floats) -> Floats:
         """(N, |z|) what each feature of a subset (p,) contributes to the fit with these coefficients of its columns"""
         X = self.data.X[:, self.features.expand(mask)]
-        starts = self.features.chosen(mask).starts
-        contributions = (X - X.mean(axis=0)) * coefficients
-        return np.ascontiguousarray(np.add.reduceat(contributions, starts[:-1], axis=1) if mask.any() else contributions)
+        parts = (X - X.mean(axis=0)) * coefficients
+        return np.add.reduceat(parts, self.features.chosen(mask).starts[:-1], axis=1) if mask.any() else parts
 
     def _log_ratios(self, rss: Floats) -> Floats:
         """(S,) from residual sums of squares (S, G)"""
@@ -268,8 +263,19 @@ class AdditiveModel(BoundConditional):
         settle(log_ratios, weights)
         return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
 
+    def _too_few_rows(self, masks: Mask) -> str:
+        """A sentence about the smallest environment, or all rows, that subsets (S, p) have too many columns for."""
+        ranks, counts = self._fits(masks).ranks, self.moments.group_counts
+        g = int(np.argmin(np.where((ranks + 2 > counts).any(axis=0), counts, np.inf)))
+        room = max(int(counts[g]) - 2, 0)
+        if g == self.moments.n_environments:
+            return f"{counts[g]:.0f} rows in all are too few to fit more than {room} columns of features"
+        label = self.moments.environments[g]
+        return (
+            f"environment {label!r} has {counts[g]:.0f} rows, too few to fit more than {room} features that vary there"
+        )
+
     def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """Groups where a subset (p,) leaves nothing of the outcome, and how much that is."""
         groups = np.flatnonzero(np.isnan(self._by_rows(mask)[0]))
         return tuple(groups.tolist()), (0.0,) * len(groups)
-

@@ -138,7 +138,7 @@ class Spline:
         )
 
     def possible(self, values: Floats) -> SplineBasis | None:
-        """As `fitted`, with fewer knots where the values (N,) do not have room for all; None where they have for none."""
+        """As `fitted`, with fewer knots where too many of the values (N,) are the same; None where 3 are too many."""
         for n in range(int(self.knots), FEWEST_KNOTS - 1, -1):
             knots = _knots(values, n)
             if knots is not None:

@@ -122,9 +122,9 @@ def _product(gram, columns, slopes, first, stop, other_first, other_stop):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def component_overlaps(grams, owner_starts, varies, starts, members, decided, overlaps):
-    """overlaps[s, g] = how many degrees of freedom of environment g the pooled fit of subset s takes beyond one slope on
-    each component: the trace of its hat matrix there, less that part of it that the components span. Arrays are as of
-    `component_shares`; subsets that are not decided (S,) are left as they are."""
+    """overlaps[s, g] = how many degrees of freedom of environment g the pooled fit of subset s takes beyond one slope
+    on each component: the trace of its hat matrix there, less that part of it that the components span. Arrays are as
+    of `component_shares`; subsets that are not decided (S,) are left as they are."""
     n_local, outcome = grams.shape[0] - 1, grams.shape[1] - 1
     columns, ends = np.empty(outcome, np.int64), np.empty(varies.shape[1] + 1, np.int64)
     for s in range(starts.size - 1):
