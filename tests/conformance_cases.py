@@ -101,7 +101,7 @@ CONDITIONALS: dict[str, Conditional] = {
     "unit noise": UnitNoise(),
     "logistic": StatsmodelsLogistic(),
     "bayesian gaussian": BayesianLinearGaussian(),
-    "additive": Additive(knots=3),
+    "additive": Additive(knots=4),
 }
 PRIORS: dict[str, Prior] = {
     "uniform": UniformPrior(),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .conditionals.linear_gaussian import LinearGaussian
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
+    from .decisions.residual_check import residual_check
     from .estimators.bip import BIP
     from .estimators.saved import load
     from .exceptions import (
@@ -97,6 +98,7 @@ _HOMES = {
     "compare": "comparison",
     "load": "estimators.saved",
     "read_sweep": "sweeps.store",
+    "residual_check": "decisions.residual_check",
     "spline": "data",
     "sweep": "sweeps.sweep",
 }
@@ -149,6 +151,7 @@ __all__ = [
     "compare",
     "load",
     "read_sweep",
+    "residual_check",
     "spline",
     "sweep",
 ]

@@ -18,7 +18,7 @@ from .features import Features
 from .levels import Levels, check_levels, joined, occurring, recoded
 from .raw import RawTable, Refusal, doubtful, leave_out, level_codes, refuse, text_as_numbers
 from .screening import Rows
-from .terms import Dummies, Numbers, Term
+from .terms import Dummies, Numbers, SplineBasis, Term
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,11 @@ class Encoding:
     def of_levels(self) -> dict[str, Dummies]:
         """{column of the table: its levels}"""
         return {term.column: term for term in self.terms if isinstance(term, Dummies)}
+
+    @property
+    def derived(self) -> frozenset[str]:
+        """Columns that only follow another one, the curves of splines."""
+        return frozenset(name for term in self.terms if isinstance(term, SplineBasis) for name in term.names[1:])
 
     @property
     def choices(self) -> Choices:

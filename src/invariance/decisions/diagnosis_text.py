@@ -42,11 +42,11 @@ class Section:
 
 def as_text(diagnosis: Diagnosis, worded: Callable[[str], str] = str) -> str:
     """worded: what to make of a sentence that may name a remedy"""
-    return "\n\n".join("\n".join(_lines(section, worded)) for section in sections(diagnosis))
+    return "\n\n".join("\n".join(section_lines(section, worded)) for section in sections(diagnosis))
 
 
 def as_html(diagnosis: Diagnosis) -> str:
-    return "<div>" + "".join(map(_html, sections(diagnosis))) + "</div>"
+    return "<div>" + "".join(map(section_html, sections(diagnosis))) + "</div>"
 
 
 def format_p(p_value: float | None) -> str:
@@ -236,7 +236,7 @@ def _sites(diagnosis: Diagnosis) -> Iterator[str]:
         )
 
 
-def _lines(section: Section, worded: Callable[[str], str]) -> Iterator[str]:
+def section_lines(section: Section, worded: Callable[[str], str] = str) -> Iterator[str]:
     yield from wrap(section.title)
     for sentence in section.sentences:
         yield from wrap(worded(sentence), "  ", "  ")
@@ -257,7 +257,7 @@ def _padded(cell: str, width: int, left: bool) -> str:
     return cell + blanks if left else blanks + cell
 
 
-def _html(section: Section) -> str:
+def section_html(section: Section) -> str:
     parts = [f"<h4>{html.escape(section.title)}</h4>"]
     parts += [f"<p>{html.escape(sentence)}</p>" for sentence in section.sentences]
     if section.table:

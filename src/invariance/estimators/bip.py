@@ -26,6 +26,7 @@ from ..decisions.base import Findings, Rule
 from ..decisions.decision import Decision, FitSummary
 from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.registry import as_rule
+from ..decisions.residual_check import ResidualCheck, residual_check
 from ..decisions.search import Search, generator
 from ..exceptions import NotInvariantWarning, SettingError, WrongTypeError
 from ..inference.base import Engine
@@ -201,6 +202,13 @@ class BIP(IntervalRegressor):
         names = self._findings.target.model.feature_names
         mask = as_mask(self.selected_features_ if subset is None else subset, names)
         return diagnose(self._search, self._findings, mask, leave_out, self.progress)
+
+    def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
+        """Whether environments differ given a subset, by default the selected one, without a model of how features act:
+        `invariance.residual_check` of the rows that were fitted. A diagnosis; it changes nothing of the fit."""
+        check_is_fitted(self)
+        chosen = self.selected_features_ if subset is None else subset
+        return residual_check(self._data, chosen, random_state, self.n_jobs)
 
     @property
     def decision_(self) -> Decision:
