@@ -19,7 +19,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_lists, as_mask, as_masks
 from ..kernels.components import component_overlaps, component_shares
 from ..kernels.subset_tree import settle
-from ..moments.least_squares import DEPENDENT, least_squares
+from ..moments.least_squares import DEPENDENT, Fit, independent_columns, least_squares, unit_rows
 from ..moments.moments import Moments
 from .base import BoundConditional, Description, Null, Prediction
 from .gaussian import GaussianModel, deviance_moments, group_weights, inverse_scales
@@ -97,14 +97,15 @@ class AdditiveModel(BoundConditional):
         if not local:
             return pooled
         widths, X = self.features.widths[mask], self.data.X[:, self.features.expand(mask)]
-        components = self._components(mask, pooled.coefficients)
+        components = self._pooled(mask)[1]
         groups = [self.data.rows(e) for e in range(self.data.n_environments)]
         fits = [least_squares(components[rows], self.data.y[rows]) for rows in groups]
         slopes = np.array([fit.coefficients for fit in fits]).reshape(len(groups), len(widths))
         coefficients = np.repeat(slopes, widths, axis=1) * pooled.coefficients
+        # Components are centred over all rows.
+        intercepts = np.array([fit.intercept for fit in fits]) - coefficients @ X.mean(axis=0)
         constant = [np.ptp(X[rows], axis=0) == 0.0 for rows in groups]
         coefficients[np.array(constant, dtype=bool).reshape(coefficients.shape)] = np.nan
-        intercepts = np.array([fit.intercept for fit in fits])
         return LinearFit(pooled.columns, pooled.coefficients, pooled.intercept, coefficients, intercepts)
 
     # ---------------------------------------------------------------- abilities
@@ -146,8 +147,7 @@ class AdditiveModel(BoundConditional):
         features = self.features.chosen(mask)
         if not features.n_features:
             return self.by_columns, mask
-        components = self._components(mask, self.by_columns.fit(mask, local=False).coefficients)
-        kept = replace(self.data.narrowed(mask), X=components, grouping=None)
+        kept = replace(self.data.narrowed(mask), X=self._pooled(mask)[1], grouping=None)
         return GaussianFromMoments(kept, self.n_jobs), np.ones(features.n_features, dtype=bool)
 
     @property
@@ -192,12 +192,22 @@ class AdditiveModel(BoundConditional):
         return np.logical_or.reduceat(columns, self.features.starts[:-1], axis=1)
 
     @cached_property
+    def _spanning(self) -> Floats:
+        """(N, q) columns that span what the features' own do, those of a feature orthogonal over all rows and 0 where
+        one adds nothing: curves of a skewed column are too collinear for second moments."""
+        spanning = np.zeros_like(self.data.X)
+        for j, start in enumerate(self.features.starts[:-1]):
+            own = self.data.X[:, start : self.features.starts[j + 1]]
+            kept = np.flatnonzero(independent_columns(own))
+            spanning[:, start + kept] = np.linalg.qr(unit_rows(own[:, kept])[0].T)[0]
+        return spanning
+
+    @cached_property
     def _grams(self) -> Floats:
-        """(E + 1, q + 1, q + 1) of the features' columns and, last, the outcome, in units of their pooled scale"""
-        moments = self.moments
-        scale = inverse_scales(np.diagonal(moments.scatter[-1]), moments.present[-1])
-        order = np.append(moments.feature_columns, moments.outcome)
-        return np.ascontiguousarray((moments.scatter * scale[:, None] * scale)[:, order[:, None], order])
+        """(E + 1, q + 1, q + 1) second moments of the spanning columns and, last, the outcome, in their pooled units"""
+        scatter = Moments.from_data(replace(self.data, X=self._spanning)).scatter
+        scale = inverse_scales(np.diagonal(scatter[-1]), np.diagonal(scatter[-1]) > 0.0)
+        return np.ascontiguousarray(scatter * scale[:, None] * scale)
 
     def _fits(self, masks: Mask) -> _Fits:
         shape, counts = (len(masks), len(self.moments.group_counts)), self.moments.group_counts
@@ -238,9 +248,7 @@ class AdditiveModel(BoundConditional):
 
     def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:
         """(G,) residual sums of squares of one subset (p,), NaN where nothing is left or rows are too few; ranks"""
-        y = self.data.y
-        pooled = least_squares(self.data.X[:, self.features.expand(mask)], y)
-        components = self._components(mask, pooled.coefficients)
+        y, (pooled, components) = self.data.y, self._pooled(mask)
         groups = [self.data.rows(e) for e in range(self.data.n_environments)]
         fits = [*(least_squares(components[rows], y[rows]) for rows in groups), pooled]
         rss, ranks = np.array([fit.rss for fit in fits]), np.array([fit.rank for fit in fits])
@@ -248,11 +256,12 @@ class AdditiveModel(BoundConditional):
         impossible = (rss < DEPENDENT * scatter) | (self.moments.group_counts < ranks + 2)
         return np.where(impossible, np.nan, rss), ranks
 
-    def _components(self, mask: Mask, coefficients: Floats) -> Floats:
-        """(N, |z|) what each feature of a subset (p,) contributes to the fit with these coefficients of its columns"""
-        X = self.data.X[:, self.features.expand(mask)]
-        parts = (X - X.mean(axis=0)) * coefficients
-        return np.add.reduceat(parts, self.features.chosen(mask).starts[:-1], axis=1) if mask.any() else parts
+    def _pooled(self, mask: Mask) -> tuple[Fit, Floats]:
+        """The fit of a subset (p,) to all rows, and what each of its features contributes to it (N, |z|), centred"""
+        columns = self._spanning[:, self.features.expand(mask)]
+        fit = least_squares(columns, self.data.y)
+        parts = columns * fit.coefficients
+        return fit, np.add.reduceat(parts, self.features.chosen(mask).starts[:-1], axis=1) if mask.any() else parts
 
     def _log_ratios(self, rss: Floats) -> Floats:
         """(S,) from residual sums of squares (S, G)"""

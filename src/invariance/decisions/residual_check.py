@@ -104,8 +104,8 @@ class ResidualCheck:
         sentences = [f"{found}({chance})."]
         if self.untold < _LITTLE_LEFT:
             sentences.append(
-                f"The features nearly always tell which environment a row is from ({self.untold:.0%} of that is left open): "
-                "hardly any rows of several environments have like features, so that differences may have been missed."
+                f"The features nearly always tell which environment a row is from ({self.untold:.0%} of that is left "
+                "open): hardly any rows of several environments are alike, and differences may have been missed."
             )
         sentences.append(f"Forests explain {max(self.r2, 0.0):.0%} of {self.outcome_name} in rows they did not see.")
         return tuple(sentences)

@@ -28,11 +28,7 @@ def component_shares(grams, owner_starts, varies, tolerance, starts, members, sh
         ranks[s, n_local] = k
         decided = shares[s, n_local] == shares[s, n_local]
         for g in range(n_local):
-            n_used = 0
-            for i in range(subset.size):
-                if varies[g, subset[i]]:
-                    used[n_used] = i
-                    n_used += 1
+            n_used = _used(varies[g], subset, used)
             ranks[s, g] = n_used
             shares[s, g] = np.nan
             if decided:
@@ -125,42 +121,96 @@ def component_overlaps(grams, owner_starts, varies, starts, members, decided, ov
     """overlaps[s, g] = how many degrees of freedom of environment g the pooled fit of subset s takes beyond one slope
     on each component: the trace of its hat matrix there, less that part of it that the components span. Arrays are as
     of `component_shares`; subsets that are not decided (S,) are left as they are."""
-    n_local, outcome = grams.shape[0] - 1, grams.shape[1] - 1
-    columns, ends = np.empty(outcome, np.int64), np.empty(varies.shape[1] + 1, np.int64)
+    n_local, outcome, most = grams.shape[0] - 1, grams.shape[1] - 1, varies.shape[1]
+    columns, ends, used = np.empty(outcome, np.int64), np.empty(most + 1, np.int64), np.empty(most, np.int64)
+    inverse, slopes = np.empty((outcome, outcome)), np.empty(outcome)
+    products, inner = np.empty((outcome, most)), np.empty((most, most))
     for s in range(starts.size - 1):
         subset = members[starts[s] : starts[s + 1]]
         if not decided[s]:
             continue
         k = _gather(grams[-1], owner_starts, subset, columns, ends)
-        inverse = np.linalg.inv(_block(grams[-1], columns[:k]))
-        slopes = inverse @ np.ascontiguousarray(grams[-1, outcome][columns[:k]])
+        for i in range(k):
+            for j in range(k):
+                inverse[i, j] = grams[-1, columns[i], columns[j]]
+        _invert(inverse, k)
+        for i in range(k):
+            slopes[i] = 0.0
+            for j in range(k):
+                slopes[i] += inverse[i, j] * grams[-1, columns[j], outcome]
         for g in range(n_local):
-            gram = _block(grams[g], columns[:k])
-            weights = _weights(gram, slopes, ends, varies[g][subset])
-            products = gram @ weights
-            spanned = np.linalg.solve(weights.T @ products, products.T @ (inverse @ products))
-            overlaps[s, g] = (inverse * gram).sum() - np.trace(spanned)
+            m = _used(varies[g], subset, used)
+            overlaps[s, g] = _trace(inverse, grams[g], columns[:k])
+            overlaps[s, g] -= _spanned(inverse, grams[g], columns[:k], ends, used[:m], slopes, products, inner)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _block(gram, columns):
-    block = np.empty((columns.size, columns.size))
+def _trace(inverse, gram, columns):
+    """Of the product of the inverse (k, k) and of the gram matrix of the columns (k,)"""
+    total = 0.0
     for i in range(columns.size):
         for j in range(columns.size):
-            block[i, j] = gram[columns[i], columns[j]]
-    return block
+            total += inverse[i, j] * gram[columns[i], columns[j]]
+    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _weights(gram, slopes, ends, used):
-    """(k, m) combinations of the columns of `gram` (k, k) that are the components of the m features in use, each scaled
-    to sum of squares one"""
-    weights = np.zeros((slopes.size, used.sum()))
-    m = 0
-    for a in range(used.size):
-        if used[a]:
-            weights[ends[a] : ends[a + 1], m] = slopes[ends[a] : ends[a + 1]]
-            m += 1
+def _spanned(inverse, gram, columns, ends, used, slopes, products, inner):
+    """What the components of the features `used` span of the pooled fit in one environment: of their products with the
+    columns, in the metric of the inverse, and of those with each other."""
+    k, m = columns.size, used.size
     for a in range(m):
-        weights[:, a] /= np.sqrt((weights[:, a] * (gram @ weights[:, a].copy())).sum())
-    return weights
+        for i in range(k):
+            products[i, a] = 0.0
+            for j in range(ends[used[a]], ends[used[a] + 1]):
+                products[i, a] += gram[columns[i], columns[j]] * slopes[j]
+    for a in range(m):
+        for b in range(m):
+            inner[a, b] = 0.0
+            for i in range(ends[used[a]], ends[used[a] + 1]):
+                inner[a, b] += slopes[i] * products[i, b]
+    # Components may differ in size by many digits.
+    for a in range(m):
+        scale = 1.0 / np.sqrt(inner[a, a])
+        for i in range(k):
+            products[i, a] *= scale
+        for b in range(m):
+            inner[a, b] *= scale
+            inner[b, a] *= scale
+    _invert(inner, m)
+    total = 0.0
+    for i in range(k):
+        for j in range(k):
+            both = 0.0
+            for a in range(m):
+                for b in range(m):
+                    both += products[i, a] * inner[a, b] * products[j, b]
+            total += inverse[i, j] * both
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _invert(matrix, n):
+    """The first n rows and columns of a positive definite matrix, in place."""
+    for pivot in range(n):
+        reciprocal = 1.0 / matrix[pivot, pivot]
+        matrix[pivot, pivot] = 1.0
+        for j in range(n):
+            matrix[pivot, j] *= reciprocal
+        for i in range(n):
+            if i != pivot:
+                factor = matrix[i, pivot]
+                matrix[i, pivot] = 0.0
+                for j in range(n):
+                    matrix[i, j] -= factor * matrix[pivot, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _used(varies, subset, used):
+    """Which features of a subset vary in one environment, by their place in it. Returns their number."""
+    n_used = 0
+    for i in range(subset.size):
+        if varies[subset[i]]:
+            used[n_used] = i
+            n_used += 1
+    return n_used
