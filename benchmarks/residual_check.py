@@ -1,7 +1,7 @@
 """The check by random forests: how often it raises an alarm, beside tests of the same forests' residuals alone.
 
 python benchmarks/residual_check.py                     150 data sets a cell (a quarter of an hour on one core)
-python benchmarks/residual_check.py --simulations 20
+python benchmarks/residual_check.py --rows 100 --simulations 20
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def alarms(n: int, simulations: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulations", type=int, default=150)
+    parser.add_argument("--rows", type=int, nargs="*", default=ROWS, help="of each environment")
     arguments = parser.parse_args()
     header("residual check, curved data, p = 6, E = 5: share of alarms at 5%")
     print(f"\n{'n_e':>6} {'subset':<24} {'data sets':>10} {'check':>8} {'residuals alone':>17}")
-    for n in ROWS:
+    for n in arguments.rows:
         alarms(n, arguments.simulations)
