@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestRegressor
 from invariance import BIP, Additive, Moments, MultiEnvironmentData, SettingError, residual_check
 
 
-def simulated(seed: int = 0, n: int = 60, n_environments: int = 3) -> MultiEnvironmentData:
+def simulated(seed: int = 0, n: int = 80, n_environments: int = 3) -> MultiEnvironmentData:
     """y follows a curve of x0, which each environment shifts; x1 follows y, otherwise in each."""
     rng = np.random.default_rng(seed)
     environment = np.repeat(range(n_environments), n)
