@@ -50,6 +50,9 @@ PYTHON = (
             ),
         )
     ),
+    Walk("curves of data", "Additive(data)", r"Additive\(\)\.bind\(data\)", "REMEDY"),
+    Walk("curves with other knots", "Additive(knots=2)", r"None", "Additive(knots=REMEDY)"),
+    Walk("curves compared otherwise", "Additive(comparison='full')", r"'all'", "Additive(comparison=REMEDY)"),
     Walk("a sweep over nothing", "sweep(table)", r"environment='site'", "sweep(table, REMEDY)"),
     Walk(
         "a sweep without labels", "sweep(table[['a', 'y']])", r"environments=labels", "sweep(table[['a', 'y']], REMEDY)"

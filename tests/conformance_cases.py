@@ -9,6 +9,7 @@ import statsmodels.api as sm
 from numpy.typing import NDArray
 
 from invariance import (
+    Additive,
     BayesianLinearGaussian,
     BetaBinomialPrior,
     InclusionPrior,
@@ -102,6 +103,7 @@ CONDITIONALS: dict[str, Conditional] = {
     "unit noise": UnitNoise(),
     "logistic": StatsmodelsLogistic(),
     "bayesian gaussian": BayesianLinearGaussian(),
+    "additive": Additive(knots=4),
 }
 PRIORS: dict[str, Prior] = {
     "uniform": UniformPrior(),

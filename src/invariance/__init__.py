@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
     from .baselines.screened import Screened
     from .comparison import compare
+    from .conditionals.additive import Additive
     from .conditionals.bayesian_gaussian import BayesianLinearGaussian
     from .conditionals.linear_gaussian import LinearGaussian
     from .conditionals.logistic import Logistic
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .conditionals.poisson import Poisson
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
+    from .decisions.residual_check import residual_check
     from .estimators.bip import BIP
     from .estimators.classifier import BIPClassifier
     from .estimators.saved import load
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from .sweeps.sweep import sweep
 
 _HOMES = {
+    "Additive": "conditionals.additive",
     "ApproximationWarning": "exceptions",
     "BIP": "estimators.bip",
     "BIPClassifier": "estimators.classifier",
@@ -107,6 +110,7 @@ _HOMES = {
     "compare": "comparison",
     "load": "estimators.saved",
     "read_sweep": "sweeps.store",
+    "residual_check": "decisions.residual_check",
     "spline": "data",
     "sweep": "sweeps.sweep",
 }
@@ -115,6 +119,7 @@ __all__ = [
     "BIP",
     "EILLS",
     "ICP",
+    "Additive",
     "ApproximationWarning",
     "BIPClassifier",
     "BIPSurvival",
@@ -164,6 +169,7 @@ __all__ = [
     "compare",
     "load",
     "read_sweep",
+    "residual_check",
     "spline",
     "sweep",
 ]

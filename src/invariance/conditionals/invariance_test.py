@@ -17,10 +17,10 @@ _FAR_OUT = 1e-30
 
 class Residuals(NamedTuple):
     """rss (S, G): residual sums of squares of S subsets in each environment and, last, in the pool; NaN where they
-    cannot be decided. ranks (S, G): of the fits. counts (G,): rows."""
+    cannot be decided. ranks (S, G): of the fits, or what they take of the degrees of freedom. counts (G,): rows."""
 
     rss: Floats
-    ranks: Integers
+    ranks: Integers | Floats
     counts: Floats
 
     @property

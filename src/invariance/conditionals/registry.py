@@ -28,6 +28,7 @@ CONDITIONALS = Family(
         "piecewise_exponential": Member(
             "conditionals.piecewise_exponential:PiecewiseExponential", "for times to an event"
         ),
+        "additive": Member("conditionals.additive:Additive", "for outcomes that are numbers, by smooth curves"),
     }
 )
 

@@ -18,7 +18,7 @@ from .features import Features
 from .levels import Levels, check_levels, joined, occurring, recoded
 from .raw import RawTable, Refusal, doubtful, leave_out, level_codes, refuse, text_as_numbers
 from .screening import Rows
-from .terms import Dummies, Numbers, Term
+from .terms import Dummies, Numbers, SplineBasis, Term
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,11 @@ class Encoding:
     def of_levels(self) -> dict[str, Dummies]:
         """{column of the table: its levels}"""
         return {term.column: term for term in self.terms if isinstance(term, Dummies)}
+
+    @property
+    def derived(self) -> frozenset[str]:
+        """Columns that only follow another one, the curves of splines."""
+        return frozenset(name for term in self.terms if isinstance(term, SplineBasis) for name in term.names[1:])
 
     @property
     def choices(self) -> Choices:
@@ -257,7 +262,7 @@ class Learner:
                 grouped = [column_of(member) for member in self._choices.groups.get(name, ())]
                 members[name] = tuple(map(self._term, grouped or [column]))
         encoding = Encoding(self._columns, tuple(members.items()), self._choices.numeric)
-        _check_names(encoding, taken)
+        check_names(encoding, taken)
         return encoding
 
     def _term(self, column: str) -> Term:
@@ -278,7 +283,7 @@ def _tell_environments(where: Iterable[Collection[Hashable]]) -> bool:
     return len(set().union(*listed)) > 1 and all(len(labels) == 1 for labels in listed)
 
 
-def _check_names(encoding: Encoding, taken: Sequence[str]) -> None:
+def check_names(encoding: Encoding, taken: Sequence[str]) -> None:
     """Raise when two columns of the model would have the same name."""
     makers: dict[str, str] = {name: name for name in taken}
     for term in encoding.terms:

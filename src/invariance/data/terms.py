@@ -126,16 +126,24 @@ class Spline:
 
     def fitted(self, values: Floats) -> SplineBasis:
         """With knots at quantiles of the values (N,), equally spaced from 5% to 95%."""
-        knots = _knots(values, int(self.knots))
-        if knots is not None:
-            return SplineBasis(self.column, tuple(knots.tolist()))
-        fewer = (k for k in range(int(self.knots) - 1, FEWEST_KNOTS - 1, -1) if _knots(values, k) is not None)
-        possible = next(fewer, None)
-        remedy = "use the column as it is" if possible is None else f"use spline({self.column!r}, knots={possible})"
+        possible = self.possible(values)
+        if possible is not None and len(possible.knots) == self.knots:
+            return possible
+        remedy = "use the column as it is"
+        if possible is not None:
+            remedy = f"use spline({self.column!r}, knots={len(possible.knots)})"
         raise DataError(
             f"spline({self.column!r}, knots={self.knots}) cannot place its knots at different values, because too many "
             f"rows of {self.column!r} share theirs: {remedy}."
         )
+
+    def possible(self, values: Floats) -> SplineBasis | None:
+        """As `fitted`, with fewer knots where too many of the values (N,) are the same; None where 3 are too many."""
+        for n in range(int(self.knots), FEWEST_KNOTS - 1, -1):
+            knots = _knots(values, n)
+            if knots is not None:
+                return SplineBasis(self.column, tuple(knots.tolist()))
+        return None
 
 
 def spline(column: str, knots: int = 4) -> Spline:

@@ -198,7 +198,7 @@ def diagnose(
         raise SettingError("environments are compared by linear Gaussian fits: use conditional='linear_gaussian'.")
     if model.moments.n_environments < 2:
         raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
-    tests, predictive = subset_tests(model, mask), findings.predictive
+    tests, predictive = subset_tests(findings.target.model, mask), findings.predictive
     evidence = findings.judge.evidence(mask[None]).one()
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
     enough = model.moments.n_environments > 2

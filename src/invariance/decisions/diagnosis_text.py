@@ -50,11 +50,11 @@ def as_html(diagnosis: Diagnosis) -> str:
 
 
 def text_of(told: Iterable[Section], worded: Callable[[str], str] = str) -> str:
-    return "\n\n".join("\n".join(_lines(section, worded)) for section in told)
+    return "\n\n".join("\n".join(section_lines(section, worded)) for section in told)
 
 
 def html_of(told: Iterable[Section]) -> str:
-    return "<div>" + "".join(map(_html, told)) + "</div>"
+    return "<div>" + "".join(map(section_html, told)) + "</div>"
 
 
 def format_p(p_value: float | None) -> str:
@@ -244,7 +244,7 @@ def _sites(diagnosis: Diagnosis) -> Iterator[str]:
         )
 
 
-def _lines(section: Section, worded: Callable[[str], str]) -> Iterator[str]:
+def section_lines(section: Section, worded: Callable[[str], str] = str) -> Iterator[str]:
     yield from wrap(section.title)
     for sentence in section.sentences:
         yield from wrap(worded(sentence), "  ", "  ")
@@ -265,7 +265,7 @@ def _padded(cell: str, width: int, left: bool) -> str:
     return cell + blanks if left else blanks + cell
 
 
-def _html(section: Section) -> str:
+def section_html(section: Section) -> str:
     parts = [f"<h4>{html.escape(section.title)}</h4>"]
     parts += [f"<p>{html.escape(sentence)}</p>" for sentence in section.sentences]
     if section.table:

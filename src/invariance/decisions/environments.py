@@ -36,8 +36,8 @@ class EnvironmentTest:
 
 
 class SubsetTests:
-    """The tests of one subset (p,) under a linear Gaussian model: from second moments or, where these cannot decide,
-    from the rows."""
+    """The tests of one subset (p,) by linear Gaussian fits: from second moments or, where these cannot decide, from
+    the rows."""
 
     def __init__(self, model: GaussianModel, mask: Mask) -> None:
         self._model, self._mask = model, mask
@@ -89,13 +89,15 @@ class Tests(Protocol):
     def against_the_rest(self, e: int) -> EnvironmentTest: ...
 
 
-def subset_tests(model: GaussianModel, mask: Mask) -> Tests:
-    """Of a subset (p,), in what the model compares environments."""
+def subset_tests(model: BoundConditional, mask: Mask) -> Tests:
+    """Of a subset (p,), in what the model compares environments, by linear fits."""
+    compared = model.compared_by(mask)
+    assert compared is not None
     if model.own_variances:
         from .mean_tests import MeanTests
 
-        return MeanTests(model, mask)
-    return SubsetTests(model, mask)
+        return MeanTests(*compared)
+    return SubsetTests(*compared)
 
 
 def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
@@ -104,7 +106,7 @@ def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
     linear = model.by_least_squares
     if linear is None or linear.moments.n_environments < 2:
         return None
-    return most_deviating(subset_tests(linear, mask).each())
+    return most_deviating(subset_tests(model, mask).each())
 
 
 def where_it_breaks(model: BoundConditional, chosen: Mask, feature: int) -> Broken | None:

@@ -112,7 +112,8 @@ class LeavingOut:
             return Refit(*inclusion)
         evidence = findings.judge.evidence(predictive.mode_mask[None]).one()
         selected = np.array(predictive.feature_names, dtype=object)[self._search.rule.select(findings)]
-        tested = subset_tests(self._model, np.isin(self._names, predictive.mode)).against_the_rest(e).deviation
+        tests = subset_tests(self._findings.target.model, np.isin(self._names, predictive.mode))
+        tested = tests.against_the_rest(e).deviation
         p_against = np.nan if tested is None else tested.p_value
         figures = evidence.r2, evidence.p_invariant, p_against
         return Refit(*inclusion, tuple(selected), predictive.mode, *figures)

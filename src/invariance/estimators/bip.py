@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
 from .._tools.progress import ProgressMode
-from ..conditionals.base import Conditional
+from ..conditionals.base import Conditional, prepared
 from ..conditionals.by_outcome import as_fitted, settled
 from ..conditionals.registry import as_conditional
 from ..conditionals.tolerance import Tolerance
@@ -27,6 +27,7 @@ from ..decisions.base import Findings, Rule
 from ..decisions.decision import Decision, FitSummary
 from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.registry import as_rule
+from ..decisions.residual_check import ResidualCheck, residual_check
 from ..decisions.search import Search, generator
 from ..exceptions import NotInvariantWarning, SettingError, WrongTypeError
 from ..inference.base import Engine
@@ -53,8 +54,8 @@ class BIP(IntervalRegressor):
     ----------
     conditional : "auto" chooses by the outcome, and the summary says why: "piecewise_exponential" for times with
         events, "logistic" for two values, "negative_binomial" for counts, "linear_gaussian" for any other number; or
-        one of these names, "poisson", "bayesian_linear_gaussian", or a specification such as
-        LinearGaussian(second_moments="on demand")
+        one of these names, "linear_gaussian_mean", "additive", "poisson", "bayesian_linear_gaussian", or a
+        specification such as LinearGaussian(second_moments="on demand") or Additive(knots=5)
     prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as "beta-binomial(1,3)"; None is uniform
         over all estimable subsets
     inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
@@ -166,8 +167,9 @@ class BIP(IntervalRegressor):
         return self
 
     def _fit_checked(self, data: MultiEnvironmentData | Moments) -> None:
+        self._conditional, data = prepared(settled(as_conditional(self.conditional), data), data)
         if isinstance(data, MultiEnvironmentData):
-            data = as_fitted(settled(as_conditional(self.conditional), data), data)
+            data = as_fitted(self._conditional, data)
         super()._fit_checked(data)
 
     def _check_outcome(self, data: Any) -> None:
@@ -179,9 +181,8 @@ class BIP(IntervalRegressor):
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
         rng = generator(self.random_state)
-        search = self.search(copy.deepcopy(rng))
-        self._search = replace(search, conditional=settled(search.conditional, data))
-        self._outcome = PredictedOutcome.of(data, self._search.conditional)
+        self._search = replace(self.search(copy.deepcopy(rng)), conditional=self._conditional)
+        self._outcome = PredictedOutcome.of(data, self._conditional)
         rule = self._search.rule
         self._findings = self._search.findings(data, self.progress, rng)
         self.posterior_ = self._findings.posterior
@@ -215,6 +216,13 @@ class BIP(IntervalRegressor):
         names = self._findings.target.model.feature_names
         mask = as_mask(self.selected_features_ if subset is None else subset, names)
         return diagnose(self._search, self._findings, mask, leave_out, self.progress)
+
+    def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
+        """Whether environments differ given a subset, by default the selected one, without a model of how features act:
+        `invariance.residual_check` of the rows that were fitted. A diagnosis; it changes nothing of the fit."""
+        check_is_fitted(self)
+        chosen = self.selected_features_ if subset is None else subset
+        return residual_check(self._data, chosen, random_state, self.n_jobs)
 
     @property
     def decision_(self) -> Decision:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from .._tools.arrays import Mask
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.terms import SplineBasis
 from ..moments.moments import Moments
 
 _ABSENT = -1
@@ -52,8 +51,7 @@ class Layout:
     @property
     def derived(self) -> frozenset[str]:
         """Columns that only follow another one, the curves of splines."""
-        terms = () if self.encoding is None else self.encoding.terms
-        return frozenset(name for term in terms if isinstance(term, SplineBasis) for name in term.names[1:])
+        return frozenset() if self.encoding is None else self.encoding.derived
 
     @property
     def kept(self) -> Mask:

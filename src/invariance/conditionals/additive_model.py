@@ -1,0 +1,290 @@
+"""The additive model bound to data: curves fitted to all rows, environments compared by one slope on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.parallel import n_workers, ordered_map
+from ..data.checks import check_max_size, largest_size
+from ..data.features import Features
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Subset, as_lists, as_mask, as_masks
+from ..kernels.components import component_overlaps, component_shares
+from ..kernels.subset_tree import settle
+from ..moments.least_squares import DEPENDENT, Fit, independent_columns, least_squares, unit_rows
+from ..moments.moments import Moments
+from .base import BoundConditional, Description, Null, Prediction
+from .gaussian import GaussianModel, deviance_moments, group_weights, inverse_scales
+from .gaussian_fit import LinearFit
+from .gaussian_moments import GaussianFromMoments
+from .invariance_test import InvarianceTest, Residuals, invariance_test
+from .pivots import PIVOT_TOLERANCE
+from .standard_errors import StandardErrors
+from .support import Unsupported, find_causes, reasons_of
+from .tolerance import Tolerance
+
+_FEWEST_PER_THREAD = 64
+
+
+class _Fits(NamedTuple):
+    """rss (S, G): residual sums of squares, NaN outside the support. ranks (S, G): of the components in environments,
+    of the columns in the pool. by_moments (S,): whether second moments could decide."""
+
+    rss: Floats
+    ranks: Integers
+    by_moments: Mask
+
+
+class AdditiveModel(BoundConditional):
+    """Outcome ~ Normal(intercept + one component for each feature of z, variance). The components, combinations of a
+    feature's columns, are fitted to all rows by least squares; in each environment the intercept, a slope on each
+    component and the variance may be others.
+
+    Rows decide what second moments cannot. A feature whose columns depend on those before it has no component.
+    """
+
+    def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
+        self.data, self.n_jobs = data, n_jobs
+        self.by_columns = GaussianFromMoments(data, n_jobs)
+
+    @property
+    def moments(self) -> Moments:
+        return self.by_columns.moments
+
+    @property
+    def features(self) -> Features:
+        return self.moments.features
+
+    @property
+    def free_columns(self) -> Integers:
+        return self.by_columns.free_columns
+
+    @property
+    def rows(self) -> MultiEnvironmentData:
+        return self.data
+
+    def describe(self) -> Description:
+        moments = self.moments
+        return Description("additive, compared by shape", moments.outcome_name, moments.environments, moments.counts)
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        return self._log_ratios(self._fits(as_masks(masks, self.n_features)).rss)
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        return self.by_columns.prediction_many(masks)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """As of linear Gaussian fits with the degrees of freedom of `residuals`: of −2 log Λ they are (|z| + 2)(E − 1),
+        less what the curves can follow of differences between environments."""
+        ranks = self.residuals(as_masks(masks, self.n_features)).ranks
+        mean, variance = deviance_moments(self.moments.group_counts, ranks)
+        known = variance > 0.0
+        degrees = (ranks[:, :-1] + 2.0).sum(axis=1) - (ranks[:, -1] + 2.0)
+        return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
+
+    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+        """Local coefficients are the pooled ones, those of each feature times its slope in the environment."""
+        mask = as_mask(subset, self.feature_names)
+        pooled = self.by_columns.fit(mask, local=False)
+        if not local:
+            return pooled
+        widths, X = self.features.widths[mask], self.data.X[:, self.features.expand(mask)]
+        components = self._pooled(mask)[1]
+        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
+        fits = [least_squares(components[rows], self.data.y[rows]) for rows in groups]
+        slopes = np.array([fit.coefficients for fit in fits]).reshape(len(groups), len(widths))
+        coefficients = np.repeat(slopes, widths, axis=1) * pooled.coefficients
+        # Components are centred over all rows.
+        intercepts = np.array([fit.intercept for fit in fits]) - coefficients @ X.mean(axis=0)
+        constant = [np.ptp(X[rows], axis=0) == 0.0 for rows in groups]
+        coefficients[np.array(constant, dtype=bool).reshape(coefficients.shape)] = np.nan
+        return LinearFit(pooled.columns, pooled.coefficients, pooled.intercept, coefficients, intercepts)
+
+    # ---------------------------------------------------------------- abilities
+
+    def residuals(self, masks: Mask) -> Residuals:
+        """Of the subsets (S, p) in every environment, with own slopes on the components, and in the pool.
+
+        Ranks are what the fits take of the degrees of freedom, so that a residual sum of squares of an invariant subset
+        is expected to be σ² times the rest: an environment's slopes, and its part in the rest of the curves. They need
+        not be whole numbers.
+        """
+        fits = self._fits(masks)
+        ranks = fits.ranks.astype(float)
+        ranks[:, :-1] += self._bending(masks, fits)
+        return Residuals(fits.rss, ranks, self.moments.group_counts)
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """By the F test of common intercepts and slopes and Bartlett's test of equal variances, corrected for heavy
+        tails."""
+        chosen = as_masks(masks, self.n_features)
+        return invariance_test(self.residuals(chosen), tolerance, self.by_columns.excess_kurtosis(chosen))
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        return self.by_columns.left_out_r2_many(masks)
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        return self.by_columns.random_effects_risk_many(masks)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        return self.by_columns.standard_errors(subset)
+
+    @property
+    def by_least_squares(self) -> GaussianFromMoments:
+        """With all columns: environments may then differ in the whole of a curve."""
+        return self.by_columns
+
+    def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
+        """That of the components, each of which is a column there."""
+        features = self.features.chosen(mask)
+        if not features.n_features:
+            return self.by_columns, mask
+        kept = replace(self.data.narrowed(mask), X=self._pooled(mask)[1], grouping=None)
+        return GaussianFromMoments(kept, self.n_jobs), np.ones(features.n_features, dtype=bool)
+
+    @property
+    def largest_size(self) -> int:
+        pooled = largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
+        return min(largest_size(self.moments.counts, self._varies), pooled)
+
+    def check_max_size(self, max_size: int) -> None:
+        check_max_size(max_size, self.moments.counts, self._varies, self.moments.environments)
+
+    @property
+    def steps_per_subset(self) -> int:
+        half = 0.5 * self.features.n_columns
+        return int(np.ceil(20 + 0.5 * half**2 * self.moments.n_environments + 0.1 * half**3))
+
+    def rescore(self, masks: ArrayLike) -> Floats:
+        """(S,) log Λ by orthogonalising the centred, scaled rows."""
+        fits = [self._by_rows(mask) for mask in as_masks(masks, self.n_features)]
+        return self._log_ratios(np.array([rss for rss, _ in fits]))
+
+    def nearly_outcome(self) -> Mask:
+        return self.by_columns.nearly_outcome()
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        chosen = as_masks(masks, self.n_features)
+        outside = self.log_ratio_many(chosen) == -np.inf
+        too_large = outside & (self._fits(chosen).ranks + 2 > self.moments.group_counts).any(axis=1)
+        undecidable = outside & ~too_large
+        causes = find_causes(chosen[undecidable], lambda mask: self.log_ratio_many(mask) > -np.inf, self._places)
+        few = [self._too_few_rows(chosen[too_large])] if too_large.any() else []
+        reasons = few + reasons_of(causes, self.moments, from_rows=True)
+        involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
+        names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
+        return Unsupported(too_large, undecidable, names, tuple(reasons))
+
+    # ---------------------------------------------------------------- fits
+
+    @cached_property
+    def _varies(self) -> Mask:
+        """(E, p) whether some column of a feature does"""
+        columns = self.moments.varies[:-1, self.moments.feature_columns]
+        return np.logical_or.reduceat(columns, self.features.starts[:-1], axis=1)
+
+    @cached_property
+    def _spanning(self) -> Floats:
+        """(N, q) columns that span what the features' own do, those of a feature orthogonal over all rows and 0 where
+        one adds nothing: curves of a skewed column are too collinear for second moments."""
+        spanning = np.zeros_like(self.data.X)
+        for j, start in enumerate(self.features.starts[:-1]):
+            own = self.data.X[:, start : self.features.starts[j + 1]]
+            kept = np.flatnonzero(independent_columns(own))
+            spanning[:, start + kept] = np.linalg.qr(unit_rows(own[:, kept])[0].T)[0]
+        return spanning
+
+    @cached_property
+    def _grams(self) -> Floats:
+        """(E + 1, q + 1, q + 1) second moments of the spanning columns and, last, the outcome, in their pooled units"""
+        scatter = Moments.from_data(replace(self.data, X=self._spanning)).scatter
+        scale = inverse_scales(np.diagonal(scatter[-1]), np.diagonal(scatter[-1]) > 0.0)
+        return np.ascontiguousarray(scatter * scale[:, None] * scale)
+
+    def _fits(self, masks: Mask) -> _Fits:
+        shape, counts = (len(masks), len(self.moments.group_counts)), self.moments.group_counts
+        shares, ranks = np.empty(shape), np.empty(shape, np.int64)
+
+        def share(part: slice) -> None:
+            given = self._grams, self.features.starts, self._varies, PIVOT_TOLERANCE
+            component_shares(*given, *as_lists(masks[part]), shares[part], ranks[part])
+
+        self._in_parts(len(masks), share)
+        rss = shares * self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
+        by_moments = np.asarray(~np.isnan(rss).any(axis=1))
+        for s in np.flatnonzero(~by_moments):
+            rss[s], ranks[s] = self._by_rows(masks[s])
+        rss[(counts < ranks + 2).any(axis=1)] = np.nan
+        return _Fits(rss, ranks, by_moments)
+
+    def _bending(self, masks: Mask, fits: _Fits) -> Floats:
+        """(S, E) what the pooled fit takes of each environment's degrees of freedom beyond one slope on each component.
+        Where only rows decide, it is taken to be in proportion to what is left there."""
+        free = np.maximum(self.moments.counts - 1.0 - fits.ranks[:, :-1], 1.0)
+        rest = np.maximum(fits.ranks[:, -1] - masks.sum(axis=1), 0)
+        bending = (rest / free.sum(axis=1))[:, None] * free
+
+        def overlap(part: slice) -> None:
+            given = self._grams, self.features.starts, self._varies
+            component_overlaps(*given, *as_lists(masks[part]), fits.by_moments[part], bending[part])
+
+        self._in_parts(len(masks), overlap)
+        return bending
+
+    def _in_parts(self, n: int, work: Callable[[slice], None]) -> None:
+        """Have threads work on parts of n subsets."""
+        parts = min(n_workers(self.n_jobs), max(1, n // _FEWEST_PER_THREAD))
+        bounds = np.linspace(0, n, parts + 1).astype(int)
+        for _ in ordered_map(work, [slice(*ends) for ends in pairwise(bounds)], parts):
+            pass
+
+    def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:
+        """(G,) residual sums of squares of one subset (p,), NaN where nothing is left or rows are too few; ranks"""
+        y, (pooled, components) = self.data.y, self._pooled(mask)
+        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
+        fits = [*(least_squares(components[rows], y[rows]) for rows in groups), pooled]
+        rss, ranks = np.array([fit.rss for fit in fits]), np.array([fit.rank for fit in fits])
+        scatter = self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
+        impossible = (rss < DEPENDENT * scatter) | (self.moments.group_counts < ranks + 2)
+        return np.where(impossible, np.nan, rss), ranks
+
+    def _pooled(self, mask: Mask) -> tuple[Fit, Floats]:
+        """The fit of a subset (p,) to all rows, and what each of its features contributes to it (N, |z|), centred"""
+        columns = self._spanning[:, self.features.expand(mask)]
+        fit = least_squares(columns, self.data.y)
+        parts = columns * fit.coefficients
+        return fit, np.add.reduceat(parts, self.features.chosen(mask).starts[:-1], axis=1) if mask.any() else parts
+
+    def _log_ratios(self, rss: Floats) -> Floats:
+        """(S,) from residual sums of squares (S, G)"""
+        counts = self.moments.group_counts
+        weights = group_weights(counts)
+        with np.errstate(invalid="ignore"):
+            log_ratios = np.log(rss / counts) @ weights
+        settle(log_ratios, weights)
+        return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
+
+    def _too_few_rows(self, masks: Mask) -> str:
+        """A sentence about the smallest environment, or all rows, that subsets (S, p) have too many columns for."""
+        ranks, counts = self._fits(masks).ranks, self.moments.group_counts
+        g = int(np.argmin(np.where((ranks + 2 > counts).any(axis=0), counts, np.inf)))
+        room = max(int(counts[g]) - 2, 0)
+        if g == self.moments.n_environments:
+            return f"{counts[g]:.0f} rows in all are too few to fit more than {room} columns of features"
+        label = self.moments.environments[g]
+        return (
+            f"environment {label!r} has {counts[g]:.0f} rows, too few to fit more than {room} features that vary there"
+        )
+
+    def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Groups where a subset (p,) leaves nothing of the outcome, and how much that is."""
+        groups = np.flatnonzero(np.isnan(self._by_rows(mask)[0]))
+        return tuple(groups.tolist()), (0.0,) * len(groups)

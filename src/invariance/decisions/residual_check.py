@@ -1,0 +1,188 @@
+"""Whether environments differ given a subset, without a model of how its features act: residuals of random forests."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from .._tools.arrays import Floats
+from .._tools.layout import format_subset, name_labels
+from .._tools.parallel import n_workers
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.subsets import Subset, as_mask
+from ..exceptions import SettingError
+from ..moments.moments import Moments
+from .diagnosis_text import Section, format_p, section_html, section_lines
+from .search import generator
+
+ALARM = 0.05
+# Share of the environments' scatter that the features may leave before the check is said to have seen little.
+_LITTLE_LEFT = 0.1
+_TREES, _FEWEST_IN_LEAF = 100, 5
+_LONGEST_LABEL = 20
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualCheck:
+    """A diagnosis of one subset, not a posterior; `print` it, or see `to_dict`.
+
+    subset : names; environments : E labels; rows (E,)
+    mean, spread (E,) : p-values that, given the features, the outcome's mean, and how far it scatters, is another one
+        in an environment than in the others
+    p_value : the smallest of them, corrected by Bonferroni's rule
+    r2 : share of the outcome's variance that forests explain in rows that they were not grown on
+    untold : share of the environments' scatter that cannot be told from the features; near 0 nothing could be found
+    """
+
+    subset: tuple[str, ...]
+    outcome_name: str
+    environments: tuple[Hashable, ...]
+    rows: tuple[int, ...]
+    mean: Floats
+    spread: Floats
+    p_value: float
+    r2: float
+    untold: float
+
+    @property
+    def alarm(self) -> bool:
+        """Whether p_value is below 0.05."""
+        return self.p_value < ALARM
+
+    @property
+    def worst(self) -> tuple[Hashable, str]:
+        """The environment with the smallest p-value, and what is different there: "mean" or "spread"."""
+        part, place = np.unravel_index(np.argmin([self.mean, self.spread]), (2, len(self.rows)))
+        return self.environments[place], ("mean", "spread")[part]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values that JSON can hold."""
+        each = zip(self.environments, self.rows, self.mean.tolist(), self.spread.tolist(), strict=True)
+        return {
+            "outcome": self.outcome_name,
+            "subset": list(self.subset),
+            "alarm": self.alarm,
+            "p_value": self.p_value,
+            "r2": self.r2,
+            "untold": self.untold,
+            "environments": [
+                {"environment": str(label), "rows": rows, "p_mean": mean, "p_spread": spread}
+                for label, rows, mean, spread in each
+            ],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(section_lines(self._section()))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<div>{section_html(self._section())}</div>"
+
+    def _section(self) -> Section:
+        labels = name_labels([str(label) for label in self.environments], _LONGEST_LABEL)
+        figures = zip(labels, self.rows, self.mean, self.spread, strict=True)
+        table = [(label, f"{rows:,}", format_p(mean), format_p(spread)) for label, rows, mean, spread in figures]
+        title = f"Residuals of {self.outcome_name} given {format_subset(self.subset)}, by random forests"
+        return Section(title, self._sentences(), (("environment", "rows", "mean", "spread"), *table))
+
+    def _sentences(self) -> tuple[str, ...]:
+        subset = format_subset(self.subset)
+        chance = f"p-value {format_p(self.p_value)}, corrected for {2 * _contrasts(len(self.rows))} tests"
+        if self.alarm:
+            label, part = self.worst
+            what = "its mean is another one" if part == "mean" else "it scatters otherwise"
+            found = (
+                f"Given {subset}, {self.outcome_name} differs between environments: most in {label!r}, where {what} "
+            )
+        else:
+            found = f"Given {subset}, nothing shows that {self.outcome_name} differs between environments "
+        sentences = [f"{found}({chance})."]
+        if self.untold < _LITTLE_LEFT:
+            sentences.append(
+                f"The features nearly always tell which environment a row is from ({self.untold:.0%} of that is left "
+                "open): hardly any rows of several environments are alike, and differences may have been missed."
+            )
+        sentences.append(f"Forests explain {max(self.r2, 0.0):.0%} of {self.outcome_name} in rows they did not see.")
+        return tuple(sentences)
+
+
+def residual_check(
+    data: MultiEnvironmentData | Moments, subset: Subset, random_state: Any = 0, n_jobs: int | None = None
+) -> ResidualCheck:
+    """Check a subset, given by names or as a mask, for differences between environments of whatever form.
+
+    Random forests predict, from the features, the outcome and which environment a row is from; each row by trees that
+    were not grown on it. Where environments are alike given the features, what is left of the one has nothing to do
+    with what is left of the other: that is tested for each environment (the generalised covariance measure of Shah and
+    Peters, 2020), and again with the squares of what is left of the outcome. Forests are biased where rows are few. In
+    residuals alone, as of Heinze-Deml, Peters and Meinshausen (2018), that bias looks like a difference; here it counts
+    only where the forest of the environments has one too.
+
+    The result depends on random_state and not on n_jobs.
+    """
+    if isinstance(data, Moments):
+        raise SettingError(
+            "residual_check looks at rows, and moments hold none: pass the data, or fit them with fit_data."
+        )
+    if data.n_environments < 2:
+        raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
+    mask = as_mask(subset, data.feature_names)
+    derived = frozenset() if data.encoding is None else data.encoding.derived
+    kept = [name not in derived for name in data.features.columns]
+    X = data.X[:, data.features.expand(mask) & kept]
+    labels = (data.environment_index[:, None] == np.arange(data.n_environments)).astype(float)
+    forests = _Forests(X, generator(random_state), n_workers(n_jobs))
+    left, untold = data.y - forests.predicted(data.y), labels - forests.predicted(labels)
+    squares = left**2
+    mean, spread = _p_values(left, untold), _p_values(squares - forests.predicted(squares), untold)
+    tests = 2 * _contrasts(data.n_environments)
+    return ResidualCheck(
+        tuple(name for name, flag in zip(data.feature_names, mask, strict=True) if flag),
+        data.outcome_name,
+        data.environments,
+        tuple(data.counts.tolist()),
+        mean,
+        spread,
+        p_value=float(min(1.0, tests * min(mean.min(), spread.min()))),
+        r2=float(1.0 - squares.mean() / data.y.var()),
+        untold=float((untold**2).sum() / ((labels - labels.mean(axis=0)) ** 2).sum()),
+    )
+
+
+class _Forests:
+    """Forests over the columns of X (N, k); their trees are drawn from `rng`."""
+
+    def __init__(self, X: Floats, rng: np.random.Generator, n_jobs: int) -> None:
+        self._X, self._rng, self._n_jobs = X, rng, n_jobs
+
+    def predicted(self, target: Floats) -> Floats:
+        """What is expected of the target (N,) or (N, m) given X, each row by trees that were not grown on it; without
+        columns, the mean of all others."""
+        seed = int(self._rng.integers(2**31))
+        if not self._X.shape[1]:
+            n = len(target)
+            return (target.sum(axis=0) - target) / (n - 1)
+        from sklearn.ensemble import RandomForestRegressor
+
+        forest = RandomForestRegressor(
+            _TREES, min_samples_leaf=_FEWEST_IN_LEAF, oob_score=True, n_jobs=self._n_jobs, random_state=seed
+        )
+        return np.asarray(forest.fit(self._X, target).oob_prediction_)
+
+
+def _p_values(left: Floats, untold: Floats) -> Floats:
+    """(E,) that what is left of the outcome (N,) goes with what is left of each environment (N, E)"""
+    products = left[:, None] * untold
+    spread = products.std(axis=0)
+    statistic = np.sqrt(len(left)) * products.mean(axis=0) / np.where(spread > 0.0, spread, 1.0)
+    return np.asarray(2.0 * norm.sf(np.abs(statistic)))
+
+
+def _contrasts(n_environments: int) -> int:
+    """Of two environments each is the other's rest."""
+    return n_environments if n_environments > 2 else 1

@@ -1,0 +1,216 @@
+"""The additive model: environments compared by shape, its corners, and how often it rejects the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+from invariance import Additive, DataError, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tolerance
+from invariance.conditionals.additive_model import AdditiveModel
+from invariance.conditionals.base import prepared
+from invariance.conditionals.registry import as_conditional
+from twins import all_masks
+
+
+def rows(rng: np.random.Generator, n: int = 60, p: int = 3, n_environments: int = 3) -> tuple[NDArray, NDArray]:
+    """Features with means and spreads of their own in each environment, and whose they are."""
+    environment = np.repeat(range(n_environments), n)
+    X = rng.normal(size=(len(environment), p)) * rng.uniform(0.7, 1.5, size=(n_environments, p))[environment]
+    return X + rng.normal(size=(n_environments, p))[environment], environment
+
+
+def bound(X: NDArray, y: NDArray, environment: NDArray, **settings: int) -> AdditiveModel:
+    model = Additive(**settings).bind(MultiEnvironmentData.from_arrays(X, y, environment))
+    assert isinstance(model, AdditiveModel)
+    return model
+
+
+def curved(X: NDArray, rng: np.random.Generator) -> NDArray:
+    return np.tanh(X[:, 0]) + 0.5 * X[:, 1] ** 2 + rng.normal(scale=0.3, size=len(X))
+
+
+# ---------------------------------------------------------------- what it computes
+
+
+def test_straight_lines_are_the_linear_model() -> None:
+    rng = np.random.default_rng(0)
+    X, environment = rows(rng)
+    data = MultiEnvironmentData.from_arrays(X, X @ [1.0, -0.5, 0.2] + rng.normal(size=len(X)), environment)
+    shape, linear = Additive(knots=None).bind(data), LinearGaussian().bind(data)
+    masks = all_masks(3)
+    np.testing.assert_allclose(shape.log_ratio_many(masks), linear.log_ratio_many(masks), atol=1e-9)
+    for mine, theirs in zip(shape.null_many(masks), linear.null_many(masks), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9)
+    for mine, theirs in zip(
+        shape.invariance_test(masks, Tolerance()), linear.invariance_test(masks, Tolerance()), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-7)
+
+
+def test_between_the_linear_model_and_all_coefficients() -> None:
+    """Fewer parameters than all coefficients of the curves, with the same pooled fit: log Λ is higher."""
+    rng = np.random.default_rng(1)
+    X, environment = rows(rng)
+    data = MultiEnvironmentData.from_arrays(X, curved(X, rng), environment)
+    shape, full = Additive(knots=4).bind(data), Additive(knots=4, comparison="all").bind(data)
+    masks = all_masks(3)
+    assert (shape.log_ratio_many(masks) <= 0.0).all()
+    assert (shape.log_ratio_many(masks)[1:] > full.log_ratio_many(masks)[1:]).all()
+    np.testing.assert_array_equal(shape.prediction_many(masks).gain, full.prediction_many(masks).gain)
+    degrees = shape.null_many(masks).degrees
+    assert (degrees <= (masks.sum(axis=1) + 2) * 2 + 1e-9).all()
+    assert (degrees[1:] < full.null_many(masks).degrees[1:]).all()
+
+
+def test_units_do_not_matter() -> None:
+    rng = np.random.default_rng(2)
+    X, environment = rows(rng)
+    y = curved(X, rng)
+    masks = all_masks(3)
+    expected = bound(X, y, environment).log_ratio_many(masks)
+    scaled = bound(X * [1e-20, 1e30, 1.0] + [0.0, 1e30, 5.0], 1e-30 * y, environment)
+    np.testing.assert_allclose(scaled.log_ratio_many(masks), expected, atol=1e-6)
+
+
+def test_local_fits_are_slopes_on_the_pooled_curves() -> None:
+    rng = np.random.default_rng(3)
+    X, environment = rows(rng)
+    model = bound(X, curved(X, rng), environment, knots=4)
+    fit = model.fit(["x0", "x1"])
+    ratio = fit.local_coefficients / fit.coefficients
+    np.testing.assert_allclose(ratio[:, :3], np.repeat(ratio[:, :1], 3, axis=1))
+    np.testing.assert_allclose(ratio[:, 3:], np.repeat(ratio[:, 3:4], 3, axis=1))
+    columns = model.data.X[:, :6]
+    left = [
+        np.sum((model.data.y - columns @ fit.local_coefficients[e] - fit.local_intercepts[e])[environment == e] ** 2)
+        for e in range(3)
+    ]
+    np.testing.assert_allclose(model.residuals(np.array([[True, True, False]])).rss[0, :-1], left)
+    assert model.fit(["x0"], local=False).local_coefficients.shape[0] == 0
+
+
+# ---------------------------------------------------------------- corners
+
+
+def test_features_that_are_constant_or_dependent_somewhere() -> None:
+    rng = np.random.default_rng(4)
+    X, environment = rows(rng, n=40, p=5, n_environments=4)
+    X[environment == 1, 0] = 2.0
+    X[:, 2] = 3.0 - 2.0 * X[:, 1]
+    X[environment == 3, 3] = X[environment == 3, 1]
+    X[:, 4] = np.exp(4.0 * X[:, 4])
+    y = curved(X, rng)
+    model = bound(X, y, environment)
+    masks = all_masks(5)
+    log_ratios = model.log_ratio_many(masks)
+    assert np.isfinite(log_ratios).all()
+    assert (log_ratios <= 0.0).all()
+    np.testing.assert_allclose(model.rescore(masks), log_ratios, atol=1e-6)
+    tested = model.invariance_test(masks, Tolerance.strict()).joint
+    assert ((tested >= 0.0) & (tested <= 1.0)).all()
+    twice, once = model.log_ratio(["x1", "x2"]), model.log_ratio(["x1"])
+    assert twice == pytest.approx(once, abs=1e-6)
+
+
+def test_second_moments_decide_skewed_columns() -> None:
+    rng = np.random.default_rng(5)
+    X, environment = rows(rng, n=80)
+    model = bound(np.exp(1.5 * X), X[:, 0] + rng.normal(size=len(X)), environment, knots=8)
+    masks = all_masks(3)
+    assert model._fits(masks).by_moments.all()
+    np.testing.assert_allclose(model.rescore(masks), model.log_ratio_many(masks), atol=1e-7)
+
+
+def test_levels_and_groups() -> None:
+    rng = np.random.default_rng(6)
+    X, environment = rows(rng, n=50)
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    table["kind"] = np.where(environment == 2, "z", rng.choice(["x", "z", "w"], len(X)))
+    table["y"] = np.tanh(table["a"]) + (table["kind"] == "w") + 0.3 * rng.normal(size=len(X))
+    table["site"] = environment
+    data = MultiEnvironmentData.from_table(table, "y", "site", groups={"both": ["b", "c"]})
+    model = Additive(knots=4).bind(data)
+    assert dict(zip(model.feature_names, model.features.widths, strict=True)) == {"a": 3, "both": 2, "kind": 2}
+    masks = all_masks(3)
+    assert (model.log_ratio_many(masks) <= 0.0).all()
+    np.testing.assert_allclose(model.rescore(masks), model.log_ratio_many(masks), atol=1e-8)
+    assert model.log_ratio(["a", "kind"]) > model.log_ratio(["both"])
+
+
+def test_outside_the_support() -> None:
+    rng = np.random.default_rng(7)
+    X, _ = rows(rng, n=30)
+    environment = np.append(np.zeros(len(X) - 4, int), np.ones(4, int))
+    y = curved(X, rng)
+    model = bound(X, y, environment, knots=3)
+    everything = np.ones((1, 3), dtype=bool)
+    assert model.largest_size == 2
+    assert model.log_ratio_many(everything)[0] == -np.inf
+    assert model.unsupported(everything).reasons == (
+        "environment 1 has 4 rows, too few to fit more than 2 features that vary there",
+    )
+    with pytest.raises(DataError, match="max_size=3 needs 5 rows in environment 1"):
+        model.check_max_size(3)
+    copied = bound(np.column_stack([X, y]), y, np.resize([0, 1, 2], len(X)), knots=3)
+    alone = np.array([[False, False, False, True]])
+    assert copied.log_ratio_many(alone)[0] == -np.inf
+    assert "'x3' determines the outcome exactly" in copied.unsupported(alone).reasons[0]
+    small = bound(rng.normal(size=(16, 4)), rng.normal(size=16), np.resize([0, 1], 16), knots=6)
+    assert "16 rows in all are too few to fit more than 14 columns" in str(small.unsupported(np.ones((1, 4), bool)))
+
+
+def test_one_environment_says_nothing() -> None:
+    rng = np.random.default_rng(8)
+    X, _ = rows(rng)
+    model = Additive().bind(MultiEnvironmentData.from_arrays(X, curved(X, rng)))
+    np.testing.assert_array_equal(model.log_ratio_many(all_masks(3)), 0.0)
+
+
+def test_settings() -> None:
+    assert as_conditional("additive") == Additive()
+    rng = np.random.default_rng(9)
+    X, environment = rows(rng)
+    data = MultiEnvironmentData.from_arrays(X, curved(X, rng), environment)
+    with pytest.raises(DataError, match=r"needs the rows, and only moments are at hand: pass the data\."):
+        Additive().bind(Moments.from_data(data))
+    for knots in (2, 4.0, True, "many"):
+        with pytest.raises(SettingError, match="use a whole number from 3 on, or None"):
+            Additive(knots=knots)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="use 'shape' or 'all'"):
+        Additive(comparison="full")  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match=r"Additive\(\)\.bind\(data\)"):
+        Additive(data)  # type: ignore[arg-type]
+
+
+def test_columns_are_made_once() -> None:
+    """Rows that are left out later do not move the knots, nor make a curve of what was a line."""
+    rng = np.random.default_rng(10)
+    X, environment = rows(rng)
+    X[environment > 0, 2] = 0.0
+    data = MultiEnvironmentData.from_arrays(X, curved(X, rng), environment)
+    specification, curves = prepared(Additive(knots=4), data)
+    assert specification == Additive(knots=None)
+    chosen = curves.choosing([0, 1])
+    again = specification.bind(chosen)
+    assert again.features.columns == chosen.features.columns
+    assert again.features.columns == curves.features.columns
+    assert prepared(LinearGaussian(), data) == (LinearGaussian(), data)
+
+
+# ---------------------------------------------------------------- calibration
+
+
+@pytest.mark.parametrize(("n", "n_environments"), [(25, 3), (60, 5)])
+def test_the_truth_is_rejected_about_as_often_as_it_should(n: int, n_environments: int) -> None:
+    """Of 200 data sets whose curves are in the model, at 5%: between 1% and 9%."""
+    rejected = 0
+    for seed in range(200):
+        rng = np.random.default_rng([seed, n])
+        X, environment = rows(rng, n, 2, n_environments)
+        data = MultiEnvironmentData.from_arrays(X, X @ [1.0, -0.7] + rng.normal(size=len(X)), environment)
+        model = Additive(knots=4).bind(data)
+        truth = np.ones((1, 2), dtype=bool)
+        rejected += model.invariance_tails(truth, model.log_ratio_many(truth)).probability[0] < 0.05
+    assert 0.01 <= rejected / 200 <= 0.09
