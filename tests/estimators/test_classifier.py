@@ -257,6 +257,9 @@ def test_rates_are_per_unit_of_exposure() -> None:
     model = BIP(conditional="poisson").fit(X, visits, environments=SITE, exposure=years)
     np.testing.assert_allclose(model.predict(X), np.exp(X @ model.coef_ + model.intercept_), rtol=1e-12)
     assert (model.predict(X) * years).sum() == pytest.approx(visits.sum(), rel=1e-6)
+    (member,) = model._predictor("selected").members
+    missed = visits - model.predict(X) * years
+    assert member.noise * member.freedom == pytest.approx(missed @ missed)
     with pytest.raises(SettingError, match=r"per unit of 'exposure': .* score\(X, y / exposure, sample_weight"):
         model.score(X, visits)
     rates = visits / years
