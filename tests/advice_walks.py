@@ -728,7 +728,7 @@ IN_WORDS = (
     "fit_moments needs Moments",  # tests/data/test_features.py
     "environments are compared by linear Gaussian fits",
     "--family {} is not known{} use one of",  # walked in a shell
-    "outcome model: {} ({}); --family gaussian overrides",  # tests/faces/test_family_option.py
+    "; --family gaussian overrides",  # tests/faces/test_family_option.py
     "fit that outcome by itself with `invariance fit`",  # the same
     "needs to know which times {} ended with the event: give event=",  # tests/estimators/test_survival.py
     "entry= is not known",  # tests/data/test_outcomes.py

@@ -26,15 +26,17 @@ _ROUNDING = 1e-9
 
 
 class Choice(NamedTuple):
-    """name: of a member of CONDITIONALS; reason: a clause that begins with the name of the outcome"""
+    """name: of a member of CONDITIONALS; reason: a clause that begins with the name of the outcome; overridable:
+    whether the linear Gaussian model could be fitted as well, and is not"""
 
     name: str
     reason: str
+    overridable: bool = False
 
     @property
     def in_words(self) -> str:
-        """The reason and, where the choice is not the one for any number, how that is asked for."""
-        return self.reason if self.name == GAUSSIAN else f"{self.reason}; conditional={GAUSSIAN!r} overrides"
+        """The reason and, where there is another way, how that is asked for."""
+        return f"{self.reason}; conditional={GAUSSIAN!r} overrides" if self.overridable else self.reason
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def family_of(data: MultiEnvironmentData | Moments) -> Choice:
         alone = "second moments alone are known, which fit this model only" if two else "second moments alone"
         return Choice(GAUSSIAN, f"{data.outcome_name} {are} {alone}")
     kind, reason = data.outcome_kind
-    return Choice(FAMILIES[kind], reason)
+    return Choice(FAMILIES[kind], reason, FAMILIES[kind] != GAUSSIAN and not data.beside)
 
 
 def settled(conditional: Conditional, data: MultiEnvironmentData | Moments) -> Conditional:

@@ -102,7 +102,8 @@ def say_family(model: BIP, data: MultiEnvironmentData) -> None:
     choice = family_of(data)
     if model.conditional == AUTO and choice.name != GAUSSIAN:
         name = choice.name.replace("_", " ")
-        say("note", f"outcome model: {name} ({choice.reason}); --family gaussian overrides")
+        other = "; --family gaussian overrides" if choice.overridable else ""
+        say("note", f"outcome model: {name} ({choice.reason}){other}")
 
 
 @dataclass(frozen=True)
