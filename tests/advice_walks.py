@@ -616,7 +616,7 @@ IN_WORDS = (
     "the saved regressor holds types",  # tests/estimators/test_saved.py
     "the model has a regressor of its own and no average: leave --average out",
     "fit_moments needs Moments",  # tests/data/test_features.py
-    "environments are compared by linear Gaussian fits",
+    "environments are compared by fits of the linear Gaussian model or of a regression",
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py
 )
 EXTRAS = r"pip install 'invariance\[(\w+)\]'"

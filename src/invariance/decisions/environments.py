@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +13,13 @@ from numpy.typing import NDArray
 from .._tools.arrays import Mask
 from ..conditionals.base import BoundConditional
 from ..conditionals.gaussian import GaussianModel
+from ..conditionals.regression import RegressionModel
+from ..data.multi_environment import MultiEnvironmentData
 from ..moments.choosing import against_the_rest
 from ..moments.moments import Moments
 from .deviation import Deviation, NestedFits, deviation, fits_of_moments, fits_of_rows
+from .environment_test import EnvironmentTest
+from .regression_tests import RegressionTests
 
 
 class Broken(NamedTuple):
@@ -24,15 +29,6 @@ class Broken(NamedTuple):
     environment: Hashable | None
     p_value: float
     part: str
-
-
-@dataclass(frozen=True)
-class EnvironmentTest:
-    """One environment against the rows of all others together; deviation is None where the fits cannot be decided."""
-
-    environment: Hashable
-    rows: int
-    deviation: Deviation | None
 
 
 class SubsetTests:
@@ -79,13 +75,47 @@ def _moments_of(model: GaussianModel, mask: Mask) -> Moments:
     return model.moments.of_columns((*columns, model.moments.outcome_name))
 
 
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """A model by whose fits environments can be compared."""
+
+    model: GaussianModel | RegressionModel
+
+    @classmethod
+    def of(cls, model: BoundConditional) -> Compared | None:
+        """None where the model is none of these."""
+        linear = model.by_least_squares
+        if linear is not None:
+            return cls(linear)
+        return cls(model) if isinstance(model, RegressionModel) else None
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Second moments of the features and the outcome."""
+        return Moments.from_data(self.model.data) if isinstance(self.model, RegressionModel) else self.model.moments
+
+    @property
+    def rows(self) -> MultiEnvironmentData | None:
+        return self.model.rows
+
+    @property
+    def n_environments(self) -> int:
+        return self.model.describe().n_environments
+
+    def tests(self, mask: Mask) -> SubsetTests | RegressionTests:
+        """Of a subset (p,)."""
+        if isinstance(self.model, RegressionModel):
+            return RegressionTests(self.model, mask)
+        return SubsetTests(self.model, mask)
+
+
 def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
     """The environment in which a subset (p,) is least like in the others. None where that cannot be told: with one
-    environment, fits that cannot be decided, or a model that is not linear."""
-    linear = model.by_least_squares
-    if linear is None or linear.moments.n_environments < 2:
+    environment, fits that cannot be decided, or a model whose fits are not compared."""
+    compared = Compared.of(model)
+    if compared is None or compared.n_environments < 2:
         return None
-    return most_deviating(SubsetTests(linear, mask).each())
+    return most_deviating(compared.tests(mask).each())
 
 
 def where_it_breaks(model: BoundConditional, chosen: Mask, feature: int) -> Broken | None:
