@@ -149,9 +149,7 @@ def listed(rows: Rows, masks: NDArray, starts: NDArray, tolerance: float) -> tup
     n, groups, most = len(masks), len(rows.starts), len(rows.columns)
     log_ratio, pooled, ranks = np.empty(n), np.empty(n), np.empty((n, groups), np.int64)
     work, thetas = work_for(rows, most), np.empty((n, groups, most))
-    score_lists(
-        rows, masks, starts, np.array([0]), starting(rows), tolerance, work, log_ratio, pooled, ranks, thetas
-    )
+    score_lists(rows, masks, starts, np.array([0]), starting(rows), tolerance, work, log_ratio, pooled, ranks, thetas)
     return log_ratio, pooled, ranks
 
 
@@ -169,9 +167,7 @@ def test_lists_and_walks_agree(family: int) -> None:
     walked = np.empty(8), np.empty(8), np.empty((8, 4), np.int64)
     work, tolerance = work_for(rows, 6), 1e-4
     for high, codes in (([], range(8)), ([3], range(8, 16))):
-        score_dense(
-            rows, np.array(high, np.int64), 3, starts, np.array([0]), starting(rows), tolerance, work, *walked
-        )
+        score_dense(rows, np.array(high, np.int64), 3, starts, np.array([0]), starting(rows), tolerance, work, *walked)
         np.testing.assert_allclose(walked[0], log_ratio[list(codes)], atol=5e-4)
         np.testing.assert_allclose(walked[1], pooled[list(codes)], atol=5e-4)
         np.testing.assert_array_equal(walked[2], ranks[list(codes)])

@@ -80,9 +80,7 @@ def _changes(model: GaussianModel | RegressionModel, moments: Moments, mask: Mas
     return changes
 
 
-def _covariance(
-    model: GaussianModel | RegressionModel, moments: Moments, columns: NDArray[np.intp]
-) -> Floats:
+def _covariance(model: GaussianModel | RegressionModel, moments: Moments, columns: NDArray[np.intp]) -> Floats:
     """Over all rows, of columns of the features."""
     if not moments.scatter.size and model.rows is not None:
         return np.atleast_2d(np.cov(model.rows.X[:, columns], rowvar=False, bias=True))
