@@ -15,12 +15,19 @@ from numpy.typing import NDArray
 
 from invariance import Logistic, MultiEnvironmentData, Poisson, UniformPrior
 from invariance.conditionals.regression import Regression, RegressionModel
-from invariance.conditionals.regression_remarks import separates
 from invariance.conditionals.tolerance import Tolerance
 from invariance.decisions.predictive import PredictiveModel
 from invariance.exceptions import DataError, SettingError
 from invariance.inference.subset_blocks import all_log_ratios
-from regression_cases import plain_table, regression_data
+from regression_cases import (
+    HARD,
+    constant_somewhere,
+    duplicates,
+    hardly_any_rows,
+    plain_table,
+    regression_data,
+    separated,
+)
 from twins import all_masks
 
 BOTH = pytest.mark.parametrize("counts", [False, True], ids=["logistic", "poisson"])
@@ -105,9 +112,9 @@ def test_logit_without_pseudo_rows_is_statsmodels_own() -> None:
     design = np.column_stack([np.ones(len(y)), X[:, :3]])
     fit = sm.Logit(y, design).fit(disp=False, tol=1e-12)
     ours, errors = model.fit(["x0", "x1", "x2"]), model.standard_errors(["x0", "x1", "x2"])
-    np.testing.assert_allclose([ours.intercept, *ours.coefficients], fit.params, atol=1e-8)
+    np.testing.assert_allclose([ours.intercept, *ours.coefficients], fit.params, atol=1e-6)
     np.testing.assert_allclose(errors.values[-1], fit.bse[1:], rtol=1e-6)
-    np.testing.assert_allclose(ours.predict(X[:, :3]), fit.predict(design), atol=1e-9)
+    np.testing.assert_allclose(ours.predict(X[:, :3]), fit.predict(design), atol=1e-7)
     gain = model.prediction_many([[True, True, True, False, False]]).gain[0]
     assert gain == pytest.approx(fit.llf - fit.llnull, abs=1e-8)
 
@@ -122,70 +129,7 @@ def test_walks_are_near_what_is_reported(counts: bool, pseudo_rows: float) -> No
 # ---------------------------------------------------------------- data that are easily wrong
 
 
-def _separated(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X, (X[:, 0] + X[:, 1] > 0.0).astype(float), environment
-
-
-def _separated_in_one(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X, np.where(environment == 0, X[:, 0] > 0.0, y).astype(float), environment
-
-
-def _none_in_one(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X, np.where(environment == 1, 0.0, y), environment
-
-
-def _all_in_one(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X, np.where(environment == 1, 1.0, y), environment
-
-
-def _one_event(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X, np.eye(len(y))[7], environment
-
-
-def _constant_somewhere(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    X = X.copy()
-    X[environment == 1, 2], X[environment != 0, 3] = 2.0, 0.0
-    return X, y, environment
-
-
-def _huge_scales(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X * 10.0 ** np.array([12, -12, 6, 0, -6]) + np.array([1e12, 0, -1e8, 1e3, 0]), y, environment
-
-
-def _ten_collinear(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    rng = np.random.default_rng(8)
-    return X[:, [0] * 10] + 1e-4 * rng.normal(size=(len(X), 10)), y, environment
-
-
-def _ten_of_rank_three(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X[:, :3] @ np.random.default_rng(9).normal(size=(3, 10)), y, environment
-
-
-def _duplicates(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X[:, [0, 1, 0, 0, 1]], y, environment
-
-
-def _hardly_any_rows(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    kept = np.flatnonzero((environment > 0) | (np.arange(len(y)) < 7))
-    return X[kept], y[kept], environment[kept]
-
-
-CASES = [
-    _separated,
-    _separated_in_one,
-    _none_in_one,
-    _all_in_one,
-    _one_event,
-    _constant_somewhere,
-    _huge_scales,
-    _ten_collinear,
-    _ten_of_rank_three,
-    _duplicates,
-    _hardly_any_rows,
-]
-
-
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", HARD)
 @pytest.mark.parametrize("pseudo_rows", [0.0, 1.0])
 @BOTH
 def test_hard_data(counts: bool, pseudo_rows: float, case: object) -> None:
@@ -194,8 +138,10 @@ def test_hard_data(counts: bool, pseudo_rows: float, case: object) -> None:
     masks = all_masks(model.n_features)
     masks = masks[masks.sum(axis=1) <= model.largest_size]
     values, prediction, null = model.log_ratio_many(masks), model.prediction_many(masks), model.null_many(masks)
-    assert np.isfinite(values).all() and values.max() <= 0.0
-    assert np.isfinite(prediction.gain).all() and (prediction.gain > -1e-6).all()
+    assert np.isfinite(values).all()
+    assert values.max() <= 0.0
+    assert np.isfinite(prediction.gain).all()
+    assert (prediction.gain > -1e-6).all()
     assert (null.degrees >= 0.0).all()
     walked = all_log_ratios(model)[masks @ (1 << np.arange(model.n_features))]
     np.testing.assert_allclose(walked, values, atol=1e-3)
@@ -207,7 +153,7 @@ def test_hard_data(counts: bool, pseudo_rows: float, case: object) -> None:
 
 def test_dependent_columns_add_nothing() -> None:
     X, y, environment = plain_table(False)
-    model = Logistic().bind(regression_data(*_duplicates(X, y, environment)))
+    model = Logistic().bind(regression_data(*duplicates(X, y, environment)))
     one, three = model.figures([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1]]), model.figures([[0, 0, 0, 1, 1]])
     np.testing.assert_allclose(one.log_ratio, three.log_ratio[0], atol=1e-8)
     np.testing.assert_array_equal(one.degrees, 6.0)
@@ -215,7 +161,7 @@ def test_dependent_columns_add_nothing() -> None:
 
 
 def test_constant_columns_count_where_they_vary() -> None:
-    model = Logistic().bind(regression_data(*_constant_somewhere(*plain_table(False))))
+    model = Logistic().bind(regression_data(*constant_somewhere(*plain_table(False))))
     figures = model.figures([[0, 0, 1, 0, 0], [0, 0, 0, 1, 0]])
     np.testing.assert_array_equal(figures.degrees, [2 + 1 + 2 - 2, 2 + 1 + 1 - 2])
     assert np.isnan(model.fit(["x2"]).local_coefficients[1, 0])
@@ -223,7 +169,7 @@ def test_constant_columns_count_where_they_vary() -> None:
 
 def test_supremum_of_separated_rows() -> None:
     """Without pseudo-data the likelihood of separated rows comes as near to 1 as one likes."""
-    model = Logistic(pseudo_rows=0).bind(regression_data(*_separated(*plain_table(False))))
+    model = Logistic(pseudo_rows=0).bind(regression_data(*separated(*plain_table(False))))
     assert model.scores(np.array([[True, True, False, False, False]])).pooled[0] == pytest.approx(0.0, abs=1e-8)
     assert model.log_ratio(["x0", "x1"]) == pytest.approx(0.0, abs=1e-7)
 
@@ -244,7 +190,8 @@ def test_never_above_zero_and_the_same_in_any_order_and_scale(
     model = family(counts, pseudo_rows).bind(regression_data(X, y, environment))
     masks = all_masks(4)
     values = model.log_ratio_many(masks)
-    assert values.max() <= 0.0 and not np.isnan(values).any()
+    assert values.max() <= 0.0
+    assert not np.isnan(values).any()
     rng = np.random.default_rng(seed)
     rows, features = rng.permutation(len(y)), rng.permutation(4)
     scaled = X * np.exp(rng.normal(size=4)) * rng.choice([-1.0, 1.0], 4) + rng.normal(size=4)
@@ -269,7 +216,8 @@ def test_groups_and_forced_features(counts: bool) -> None:
     np.testing.assert_allclose(listed, expected, atol=1e-3)
     np.testing.assert_array_equal(members, [[-1, -1], [0, -1], [1, -1], [0, 1]])
     kept = pickle.loads(pickle.dumps(walk))
-    assert walk.remembered and not kept.remembered
+    assert walk.remembered
+    assert not kept.remembered
     np.testing.assert_array_equal(kept.dense(np.empty(0, np.int64), sizes), walk.dense(np.empty(0, np.int64), sizes))
 
 
@@ -295,7 +243,7 @@ def test_one_environment() -> None:
 
 
 def test_too_few_rows() -> None:
-    model = Logistic().bind(regression_data(*_hardly_any_rows(*plain_table(False, p=7))))
+    model = Logistic().bind(regression_data(*hardly_any_rows(*plain_table(False, p=7))))
     assert model.largest_size == 5
     with pytest.raises(DataError, match="max_size=5 at most"):
         model.check_max_size(6)
@@ -371,50 +319,3 @@ def test_guesses_are_near(counts: bool) -> None:
         assert np.argmax(guess.gain[0]) == np.argmax(gain)
         change = model.flip_neighbours(mask)
         np.testing.assert_allclose(change, guess.log_ratio[0] - model.log_ratio(mask), atol=1e-9)
-
-
-# ---------------------------------------------------------------- what is said of the rows
-
-
-def test_events_are_told() -> None:
-    X, y, environment = plain_table(False)
-    notes, alarms = Logistic().bind(regression_data(X, y, environment)).remarks(all_masks(5))
-    assert f"{y.sum():,.0f} events in 180 rows" in notes[0]
-    fewest = int(np.argmin(np.bincount(environment, y)))
-    assert f"first: {fewest} {np.bincount(environment, y).min():.0f} in 60" in notes[0]
-    assert "Cox and Snell" in notes[1]
-    assert alarms == ()
-
-
-def test_environments_without_events_are_told() -> None:
-    X, y, environment = plain_table(False)
-    none = Logistic().bind(regression_data(*_none_in_one(X, y, environment))).remarks(all_masks(5)[:1])
-    assert none.alarms[0].startswith("there are no events in environment 1 (60 rows)")
-    every = Logistic().bind(regression_data(*_all_in_one(X, y, environment))).remarks(all_masks(5)[:1])
-    assert every.alarms[0].startswith("every row is an event in environment 1 (60 rows)")
-    X, y, environment = plain_table(True)
-    counted = Poisson().bind(regression_data(*_all_in_one(X, y, environment))).remarks(all_masks(5)[:1])
-    assert counted.alarms == ()
-
-
-def test_separating_subsets_are_told() -> None:
-    model = Logistic().bind(regression_data(*_separated(*plain_table(False))))
-    masks = all_masks(5)
-    found = [bool(separates(model, mask)) for mask in masks]
-    assert found == [bool(mask[0] and mask[1]) for mask in masks]
-    (alarm,) = model.remarks(masks[[0, 3, 7]]).alarms
-    assert alarm.startswith("{x0, x1} (and 1 more of the 3 leading subsets) separates the two values of 'y'")
-    assert model.remarks(masks[:3]).alarms == ()
-
-
-def test_a_plane_that_no_fit_shows() -> None:
-    """One row far away turns the fit, and a plane between the values is still there."""
-    rng = np.random.default_rng(4)
-    environment = np.repeat([0, 1], 30)
-    X = np.column_stack([rng.normal(size=60), rng.normal(size=60)])
-    y = (X[:, 0] > 0.0).astype(float)
-    X[:, 0] += np.where(y == 1.0, 0.02, -0.02)
-    X[0] = 0.03 if y[0] else -0.03, 40.0
-    model = Logistic(pseudo_rows=5.0).bind(regression_data(X, y, environment))
-    assert separates(model, np.array([True, True]))
-    assert not separates(model, np.array([False, True]))

@@ -107,7 +107,9 @@ def test_extreme_predictors_stay_finite(family: int) -> None:
     rows, work = rows_of(family), work_for(rows_of(family), 1)
     for slope in (-600.0, 600.0):
         value = evaluate(rows, 0, 3, np.array([0]), 1, np.array([slope]), 1, True, work)
-        assert np.isfinite(value) and np.isfinite(work.score[0]) and np.isfinite(work.hessian[0, 0])
+        assert np.isfinite(value)
+        assert np.isfinite(work.score[0])
+        assert np.isfinite(work.hessian[0, 0])
 
 
 @FAMILIES
@@ -129,7 +131,8 @@ def test_inverse_leaves_out_dependent_columns() -> None:
     assert invert(information, 5, inverse) == 4
     kept = [0, 1, 3, 4]
     np.testing.assert_allclose(inverse[np.ix_(kept, kept)], np.linalg.inv(information[np.ix_(kept, kept)]), rtol=1e-9)
-    assert not inverse[2].any() and not inverse[:, 2].any()
+    assert not inverse[2].any()
+    assert not inverse[:, 2].any()
 
 
 def test_without_a_parameter() -> None:

@@ -39,7 +39,8 @@ from .tolerance import Tolerance
 # Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
 REPORTED = 1e-10
 IN_BULK = 1e-4
-# Largest error of log Λ that this leaves in a walk.
+# Largest error of log Λ that a walk may have: what each of its fits may leave is less by more than their number, since
+# steps may promise too little where rows are separated.
 _WALK_ERROR = 1e-3
 _MOST_AT_ONCE, _PARTS = 64, 8
 # What guessing all flips of a subset costs, about.
@@ -389,7 +390,7 @@ class RegressionModel(BoundConditional):
         beginning[:, : self.n_always] = self.beginning[:, : self.n_always]
         beginning[:, n_always:] = self.beginning[:, self.n_always :]
         most = self._room - (n_always - self.n_always)
-        tolerance = min(IN_BULK, _WALK_ERROR / (1 + len(rows.starts)))
+        tolerance = min(IN_BULK, _WALK_ERROR / (4 * len(rows.starts)))
         return RegressionWalk(rows, starts, n_always, beginning, tolerance, most, self.profiled)
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionScreen:

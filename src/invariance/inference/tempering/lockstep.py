@@ -17,7 +17,6 @@ from ..._tools.arrays import Floats, Integers, Mask
 from ...priors.bound import PriorTerms
 from ..memory import ScoredSubsets
 
-
 # Half the gain of a flip that is not possible at all: finite, so that there is one to choose where none is.
 _FARTHEST = -1e6
 
