@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from invariance import MultiEnvironmentData
 from invariance.data.features import Features
@@ -95,3 +96,23 @@ HARD = [
     duplicates,
     hardly_any_rows,
 ]
+
+
+def grouped_log_likelihood(
+    counts: bool, X: NDArray, y: NDArray, environment: NDArray, common_level: bool, pseudo_rows: float = 1.0
+) -> float:
+    """The largest log-likelihood with common slopes, and one intercept or one for each environment, by scipy."""
+    labels, codes = np.unique(environment, return_inverse=True)
+    extra = pseudo_rows / np.bincount(codes)[codes]
+    level = np.ones((len(y), 1)) if common_level else (codes[:, None] == np.arange(len(labels))).astype(float)
+    design, weight, outcome = np.column_stack([X, level]), 1.0 + extra, y + extra * y.mean()
+
+    def loss(theta: NDArray) -> tuple[float, NDArray]:
+        eta = design @ theta
+        if counts:
+            mean, value = weight * np.exp(eta), weight @ np.exp(eta)
+        else:
+            mean, value = weight / (1.0 + np.exp(-eta)), weight @ np.logaddexp(0.0, eta)
+        return float(value - outcome @ eta), design.T @ (mean - outcome)
+
+    return -float(minimize(loss, np.zeros(design.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-8}).fun)
