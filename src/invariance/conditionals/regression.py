@@ -28,6 +28,7 @@ from ..moments.least_squares import independent_columns
 from ..moments.moments import Moments
 from .base import BoundConditional, Description, FlipGuess, Null, Prediction, Remarks, Weigh
 from .figures import FigureMemory, Figures
+from .regression_fit import RegressionFit
 from .regression_flips import FlipGuesses
 from .regression_remarks import remarks_of
 from .regression_screen import RegressionScreen
@@ -111,28 +112,6 @@ class Regression(ABC):
             raise DataError(f"the {self.name} model needs the rows, and only moments are at hand: pass the data.")
         self.check(data)
         return RegressionModel(self, data, n_jobs)
-
-
-@dataclass(frozen=True, eq=False)
-class RegressionFit:
-    """As `Fit`: the pooled maximum and those of each environment, NaN for columns that are left out there.
-
-    more (E + 1, r): parameters without a column, of each environment and, last, of the pool
-    """
-
-    specification: Regression
-    columns: tuple[str, ...]
-    coefficients: Floats
-    intercept: float
-    local_coefficients: Floats
-    local_intercepts: Floats
-    more: Floats
-
-    def mean(self, predictor: Floats) -> Floats:
-        return self.specification.mean(predictor)
-
-    def predict(self, X: Floats) -> Floats:
-        return self.mean(X @ self.coefficients + self.intercept)
 
 
 class Scores(NamedTuple):
