@@ -734,6 +734,7 @@ IN_WORDS = (
     "entry= is not known",  # tests/data/test_outcomes.py
     "judge with conditional=LinearGaussian(invariance='mean')",  # tests/decisions/test_noise.py
     "knows the linear Gaussian conditional only, and with",  # tests/sweeps/test_sweep_device.py
+    "environments are compared by fits of the linear Gaussian model or of a regression",
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py
 )
 EXTRAS = r"pip install 'invariance\[(\w+)\]'"

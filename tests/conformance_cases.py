@@ -14,7 +14,9 @@ from invariance import (
     BetaBinomialPrior,
     InclusionPrior,
     LinearGaussian,
+    Logistic,
     MultiEnvironmentData,
+    Poisson,
     UniformPrior,
 )
 from invariance.conditionals.base import BoundConditional, Conditional
@@ -77,7 +79,7 @@ class PlainGaussian:
         return Plain(LinearGaussian().bind(data, n_jobs))
 
 
-def table(grouped: bool, binary: bool) -> MultiEnvironmentData:
+def table(grouped: bool, binary: bool, whole: bool = False) -> MultiEnvironmentData:
     """Three environments; the outcome follows x0, x2 and x3 alike in all of them, and the
     last feature follows the outcome, differently in each."""
     rng = np.random.default_rng(5)
@@ -87,6 +89,7 @@ def table(grouped: bool, binary: bool) -> MultiEnvironmentData:
     y = 1.2 * X[:, 0] - X[:, 2] + 0.3 * X[:, 3] + rng.normal(size=len(X))
     X[:, -1] = np.array([1.0, -0.4, 0.3])[environment] * y + rng.normal(size=len(X))
     y = (y > np.quantile(y, 0.45)).astype(float) if binary else y
+    y = np.floor(np.exp(0.4 * y)) if whole else y
     data = MultiEnvironmentData.from_arrays(X, y, environment)
     if not grouped:
         return data
@@ -102,6 +105,8 @@ CONDITIONALS: dict[str, Conditional] = {
     "without abilities": PlainGaussian(),
     "unit noise": UnitNoise(),
     "logistic": StatsmodelsLogistic(),
+    "compiled logistic": Logistic(),
+    "poisson": Poisson(),
     "bayesian gaussian": BayesianLinearGaussian(),
     "additive": Additive(knots=4),
 }
@@ -113,7 +118,8 @@ PRIORS: dict[str, Prior] = {
 
 
 def target_of(conditional: str, prior: str, grouped: bool) -> Target:
-    model = CONDITIONALS[conditional].bind(table(grouped, binary=conditional == "logistic"))
+    data = table(grouped, binary="logistic" in conditional, whole=conditional == "poisson")
+    model = CONDITIONALS[conditional].bind(data)
     return Target(model, PRIORS[prior].bind(model.feature_names, model.largest_size))
 
 

@@ -1,4 +1,4 @@
-"""Data on which regressions are easily wrong, and their log-likelihoods in plain NumPy."""
+"""Data for regressions, and some on which they are easily wrong."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from invariance import MultiEnvironmentData
 from invariance.data.features import Features
@@ -34,8 +35,84 @@ def plain_table(counts: bool, n: int = 60, n_environments: int = 3, p: int = 5, 
     return X, y.astype(float), environment
 
 
-def log_likelihood(counts: bool, y: NDArray, weight: NDArray, predictor: NDArray) -> float:
-    """Σ weight·log p(y), less what does not depend on the predictor; y: with its pseudo-data, by weight"""
-    if counts:
-        return float(np.sum(weight * (y * predictor - np.exp(predictor))))
-    return float(np.sum(weight * (y * predictor - np.logaddexp(0.0, predictor))))
+def separated(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    return X, (X[:, 0] + X[:, 1] > 0.0).astype(float), environment
+
+
+def separated_in_one(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    return X, np.where(environment == 0, X[:, 0] > 0.0, y).astype(float), environment
+
+
+def none_in_one(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    return X, np.where(environment == 1, 0.0, y), environment
+
+
+def all_in_one(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    return X, np.where(environment == 1, 1.0, y), environment
+
+
+def one_event(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    return X, np.eye(len(y))[7], environment
+
+
+def constant_somewhere(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    X = X.copy()
+    X[environment == 1, 2], X[environment != 0, 3] = 2.0, 0.0
+    return X, y, environment
+
+
+def huge_scales(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    return X * 10.0 ** np.array([12, -12, 6, 0, -6]) + np.array([1e12, 0, -1e8, 1e3, 0]), y, environment
+
+
+def ten_collinear(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    rng = np.random.default_rng(8)
+    return X[:, [0] * 10] + 1e-4 * rng.normal(size=(len(X), 10)), y, environment
+
+
+def ten_of_rank_three(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    return X[:, :3] @ np.random.default_rng(9).normal(size=(3, 10)), y, environment
+
+
+def duplicates(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    return X[:, [0, 1, 0, 0, 1]], y, environment
+
+
+def hardly_any_rows(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+    kept = np.flatnonzero((environment > 0) | (np.arange(len(y)) < 7))
+    return X[kept], y[kept], environment[kept]
+
+
+HARD = [
+    separated,
+    separated_in_one,
+    none_in_one,
+    all_in_one,
+    one_event,
+    constant_somewhere,
+    huge_scales,
+    ten_collinear,
+    ten_of_rank_three,
+    duplicates,
+    hardly_any_rows,
+]
+
+
+def grouped_log_likelihood(
+    counts: bool, X: NDArray, y: NDArray, environment: NDArray, common_level: bool, pseudo_rows: float = 1.0
+) -> float:
+    """The largest log-likelihood with common slopes, and one intercept or one for each environment, by scipy."""
+    labels, codes = np.unique(environment, return_inverse=True)
+    extra = pseudo_rows / np.bincount(codes)[codes]
+    level = np.ones((len(y), 1)) if common_level else (codes[:, None] == np.arange(len(labels))).astype(float)
+    design, weight, outcome = np.column_stack([X, level]), 1.0 + extra, y + extra * y.mean()
+
+    def loss(theta: NDArray) -> tuple[float, NDArray]:
+        eta = design @ theta
+        if counts:
+            mean, value = weight * np.exp(eta), weight @ np.exp(eta)
+        else:
+            mean, value = weight / (1.0 + np.exp(-eta)), weight @ np.logaddexp(0.0, eta)
+        return float(value - outcome @ eta), design.T @ (mean - outcome)
+
+    return -float(minimize(loss, np.zeros(design.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-8}).fun)

@@ -63,6 +63,10 @@ class NotInvariantWarning(UserWarning):
     """The most probable subset is far from invariant."""
 
 
+class SeparationWarning(UserWarning):
+    """Features separate the values of the outcome in all rows, or an environment has only one of them."""
+
+
 class ExtrapolationWarning(UserWarning):
     """Rows to predict lie far outside the rows that were fitted; the message names the feature."""
 

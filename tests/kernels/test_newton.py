@@ -107,7 +107,9 @@ def test_extreme_predictors_stay_finite(family: int) -> None:
     rows, work = rows_of(family), work_for(rows_of(family), 1)
     for slope in (-600.0, 600.0):
         value = evaluate(rows, 0, 3, np.array([0]), 1, np.array([slope]), 1, True, work)
-        assert np.isfinite(value) and np.isfinite(work.score[0]) and np.isfinite(work.hessian[0, 0])
+        assert np.isfinite(value)
+        assert np.isfinite(work.score[0])
+        assert np.isfinite(work.hessian[0, 0])
 
 
 @FAMILIES
@@ -129,7 +131,8 @@ def test_inverse_leaves_out_dependent_columns() -> None:
     assert invert(information, 5, 5, inverse) == 4
     kept = [0, 1, 3, 4]
     np.testing.assert_allclose(inverse[np.ix_(kept, kept)], np.linalg.inv(information[np.ix_(kept, kept)]), rtol=1e-9)
-    assert not inverse[2].any() and not inverse[:, 2].any()
+    assert not inverse[2].any()
+    assert not inverse[:, 2].any()
 
 
 def test_without_a_parameter() -> None:
@@ -149,9 +152,7 @@ def listed(rows: Rows, masks: NDArray, starts: NDArray, tolerance: float) -> tup
     n, groups, most = len(masks), len(rows.starts), len(rows.columns)
     log_ratio, pooled, ranks = np.empty(n), np.empty(n), np.empty((n, groups), np.int64)
     work, thetas = work_for(rows, most), np.empty((n, groups, most))
-    score_lists(
-        rows, masks, starts, np.array([0]), starting(rows), tolerance, work, log_ratio, pooled, ranks, thetas
-    )
+    score_lists(rows, masks, starts, np.array([0]), starting(rows), tolerance, work, log_ratio, pooled, ranks, thetas)
     return log_ratio, pooled, ranks
 
 
@@ -169,9 +170,7 @@ def test_lists_and_walks_agree(family: int) -> None:
     walked = np.empty(8), np.empty(8), np.empty((8, 4), np.int64)
     work, tolerance = work_for(rows, 6), 1e-4
     for high, codes in (([], range(8)), ([3], range(8, 16))):
-        score_dense(
-            rows, np.array(high, np.int64), 3, starts, np.array([0]), starting(rows), tolerance, work, *walked
-        )
+        score_dense(rows, np.array(high, np.int64), 3, starts, np.array([0]), starting(rows), tolerance, work, *walked)
         np.testing.assert_allclose(walked[0], log_ratio[list(codes)], atol=5e-4)
         np.testing.assert_allclose(walked[1], pooled[list(codes)], atol=5e-4)
         np.testing.assert_array_equal(walked[2], ranks[list(codes)])

@@ -101,6 +101,13 @@ class Tails(NamedTuple):
     probability: Floats
 
 
+class Remarks(NamedTuple):
+    """Sentences on the rows and on leading subsets: notes to be read, and alarms to be heard."""
+
+    notes: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
+
+
 class FlipGuess(NamedTuple):
     """(S, p) each, of S subsets with each of p features flipped: log Λ, -inf outside the support; the gain of the
     pooled fit, as in `Prediction`; the mean and the variance of log Λ, as in `Null`."""
@@ -323,6 +330,10 @@ class BoundConditional(ABC):
     def nearly_outcome(self) -> Mask:
         """(p,) features that alone may determine the outcome and so put subsets outside the support."""
         return np.zeros(self.n_features, dtype=bool)
+
+    def remarks(self, masks: ArrayLike) -> Remarks:
+        """What a reader of results has to know of the rows and of the subsets in masks (S, p), the leading ones."""
+        return Remarks()
 
     @property
     def rows(self) -> MultiEnvironmentData | None:

@@ -29,6 +29,7 @@ class Logistic(Regression):
 
     name: ClassVar[str] = "logistic"
     predicts: ClassVar[Predicts] = Predicts.probability
+    two_values: ClassVar[bool] = True
 
     def check(self, data: MultiEnvironmentData) -> None:
         values = np.unique(data.y)
@@ -40,8 +41,11 @@ class Logistic(Regression):
                 "others."
             )
 
+    def events(self, data: MultiEnvironmentData) -> Floats:
+        return (data.y == data.y.max()).astype(float)
+
     def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
-        y = (data.y == data.y.max()).astype(float)
+        y = self.events(data)
         extra = self.shares(data)[data.environment_index]
         return Rows(LOGISTIC, columns, environment_starts(data), (y + extra * y.mean())[order], (1.0 + extra)[order])
 

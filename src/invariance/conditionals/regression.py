@@ -22,13 +22,15 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError, SettingError
 from ..kernels.newton.evaluation import evaluate
-from ..kernels.newton.flips import guess_flips
 from ..kernels.newton.rows import Rows, work_for
 from ..kernels.newton.walk import score_lists
 from ..moments.least_squares import independent_columns
 from ..moments.moments import Moments
-from .base import BoundConditional, Description, FlipGuess, Null, Prediction, Weigh
+from .base import BoundConditional, Description, FlipGuess, Null, Prediction, Remarks, Weigh
 from .figures import FigureMemory, Figures
+from .regression_fit import RegressionFit
+from .regression_flips import FlipGuesses
+from .regression_remarks import remarks_of
 from .regression_screen import RegressionScreen
 from .regression_walk import RegressionWalk
 from .standard_errors import StandardErrors
@@ -40,13 +42,15 @@ REPORTED = 1e-10
 IN_BULK = 1e-4
 # The same where coefficients are read, whose error is about the root of it.
 READ = 1e-15
-# Largest error of log Λ that this leaves in a walk.
+# Largest error of log Λ that a walk may have: what each of its fits may leave is less by more than their number, since
+# steps may promise too little where rows are separated.
 _WALK_ERROR = 1e-3
 _MOST_AT_ONCE, _PARTS = 64, 8
-# Of fits from which flips are guessed; how many guesses are remembered, and about how many fits one takes.
-_GUESSING, _MOST_GUESSES, _FITS_PER_GUESS = 1e-2, 2000, 10
-# Steps of the linear Gaussian's dense walk in the time that one row of one column takes, about.
-_STEPS_PER_VALUE = 0.6
+# What guessing all flips of a subset costs, about.
+_FITS_PER_GUESS = 10
+# Steps of the linear Gaussian's dense walk in the time that a subset takes, about: for each row, and for each column of
+# each fit.
+_STEPS_PER_ROW, _STEPS_PER_COLUMN = 4.5, 25
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Regression(ABC):
     name: ClassVar[str]
     intercept: ClassVar[bool] = True
     takes: ClassVar[tuple[str, ...]] = ()  # what the model uses of that which comes with an outcome
+    two_values: ClassVar[bool] = False  # whether features may separate the outcome
 
     def __post_init__(self) -> None:
         given = self.pseudo_rows
@@ -83,6 +88,14 @@ class Regression(ABC):
     @abstractmethod
     def mean(self, predictor: Floats) -> Floats:
         """The expected outcome (n,) at intercept + coefficients · columns (n,)."""
+
+    def events(self, data: MultiEnvironmentData) -> Floats:
+        """(N,) how many events each row is: what there must be some of in every environment."""
+        return data.y
+
+    def remarks(self, model: RegressionModel, masks: Mask) -> tuple[str, ...]:
+        """Sentences on the leading subsets, masks (S, p), beside those of all regressions."""
+        return ()
 
     def order(self, data: MultiEnvironmentData) -> Integers:
         """(N,) rows by environment, and within each as the kernel wants them."""
@@ -118,28 +131,6 @@ class Regression(ABC):
         return RegressionModel(self, data, n_jobs)
 
 
-@dataclass(frozen=True, eq=False)
-class RegressionFit:
-    """As `Fit`: the pooled maximum and those of each environment, NaN for columns that are left out there.
-
-    more (E + 1, r): parameters without a column, of each environment and, last, of the pool
-    """
-
-    specification: Regression
-    columns: tuple[str, ...]
-    coefficients: Floats
-    intercept: float
-    local_coefficients: Floats
-    local_intercepts: Floats
-    more: Floats
-
-    def mean(self, predictor: Floats) -> Floats:
-        return self.specification.mean(predictor)
-
-    def predict(self, X: Floats) -> Floats:
-        return self.mean(X @ self.coefficients + self.intercept)
-
-
 class Scores(NamedTuple):
     """log_ratio, pooled (S,): log Λ and the pooled log-likelihood; ranks (S, E + 1): parameters that can be told apart;
     thetas (S, E + 1, K): of centred and scaled columns."""
@@ -163,7 +154,7 @@ class RegressionModel(BoundConditional):
         self._scale = np.where(spread > 0.0, spread, 1.0)
         self._memory = FigureMemory(self._computed)
         self._walk: tuple[bytes, RegressionWalk] | None = None
-        self._guesses: dict[bytes, FlipGuess] = {}
+        self._guesses = FlipGuesses(self)
 
     @cached_property
     def problem(self) -> Rows:
@@ -193,6 +184,9 @@ class RegressionModel(BoundConditional):
     def describe(self) -> Description:
         data = self.data
         return Description(self.specification.name, data.outcome_name, data.environments, data.counts)
+
+    def remarks(self, masks: ArrayLike) -> Remarks:
+        return remarks_of(self, as_masks(masks, self.n_features))
 
     @cached_property
     def largest_size(self) -> int:
@@ -233,25 +227,27 @@ class RegressionModel(BoundConditional):
 
     def _computed(self, masks: Mask) -> Figures:
         scores = self.scores(masks)
-        return Figures.of(scores.log_ratio, scores.pooled, scores.ranks, self._profiled)
+        return Figures.of(scores.log_ratio, scores.pooled, scores.ranks, self.profiled)
 
     def figures(self, masks: ArrayLike) -> Figures:
         """Of the subsets in masks (S, p), each fitted once; log Λ is -inf outside the support."""
         chosen = as_masks(masks, self.n_features)
         figures = self._memory.figures(chosen)
-        return figures._replace(log_ratio=np.where(self._supported(chosen), figures.log_ratio, -np.inf))
+        return figures._replace(log_ratio=np.where(self.supported(chosen), figures.log_ratio, -np.inf))
 
     @cached_property
-    def _profiled(self) -> Integers:
+    def profiled(self) -> Integers:
+        """(E + 1,) parameters of the fits in each environment and in the pool that stand in no array"""
         return self.specification.profiled(self.problem)
 
-    def _supported(self, masks: Mask) -> Mask:
+    def supported(self, masks: Mask) -> Mask:
+        """(S,) whether every environment has rows enough for the subsets in masks (S, p)"""
         return self.features.expand(masks).sum(axis=1) <= self._room
 
     @cached_property
     def _room(self) -> int:
         """Most columns of a subset."""
-        nuisances = self.beginning.shape[1] + self._profiled[:-1]
+        nuisances = self.beginning.shape[1] + self.profiled[:-1]
         return int((self.data.counts - nuisances).min()) - 1
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
@@ -266,11 +262,11 @@ class RegressionModel(BoundConditional):
 
     def prediction_many(self, masks: ArrayLike) -> Prediction:
         figures = self.figures(masks)
-        gain = np.where(figures.log_ratio > -np.inf, figures.pooled - self._empty, -np.inf)
+        gain = np.where(figures.log_ratio > -np.inf, figures.pooled - self.empty, -np.inf)
         return Prediction(gain, figures.parameters)
 
     @cached_property
-    def _empty(self) -> float:
+    def empty(self) -> float:
         """Pooled log-likelihood of the empty subset"""
         return float(self._memory.figures(np.zeros((1, self.n_features), dtype=bool)).pooled[0])
 
@@ -282,7 +278,7 @@ class RegressionModel(BoundConditional):
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
         chosen = as_masks(masks, self.n_features)
-        outside = ~self._supported(chosen)
+        outside = ~self.supported(chosen)
         found = without_value(chosen, outside, self.feature_names)
         if not outside.any():
             return found
@@ -301,39 +297,8 @@ class RegressionModel(BoundConditional):
 
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
         """To second order around the fits of each subset: by score tests and Wald tests."""
-        parts = list(ordered_map(self._guessed, as_masks(masks, self.n_features), self.n_jobs))
+        parts = list(ordered_map(self._guesses.of, as_masks(masks, self.n_features), self.n_jobs))
         return FlipGuess(*(np.array(values) for values in zip(*parts, strict=True)))
-
-    def _guessed(self, mask: Mask) -> FlipGuess:
-        """(p,) each"""
-        key = np.packbits(mask).tobytes()
-        known = self._guesses.get(key)
-        if known is None:
-            known = self._guessed_anew(mask)
-            if len(self._guesses) >= _MOST_GUESSES:
-                self._guesses.clear()
-            self._guesses[key] = known
-        return known
-
-    def _guessed_anew(self, mask: Mask) -> FlipGuess:
-        problem, groups = self.problem, len(self.problem.starts)
-        log_ratio, pooled, ranks = np.empty(1), np.empty(1), np.empty((1, groups), np.int64)
-        gains = np.empty((1, groups, self.n_features))
-        work = work_for(problem, len(problem.columns) + self.beginning.shape[1])
-        layout = mask[None], self.n_always + self.features.starts, np.arange(self.n_always), self.beginning
-        guess_flips(problem, *layout, _GUESSING, work, log_ratio, pooled, ranks, gains)
-        own = Figures.of(log_ratio, pooled, ranks, self._profiled)
-        change = np.where(mask, -self.features.widths, self.features.widths)
-        supported = self._supported(mask ^ np.eye(self.n_features, dtype=bool))
-        guessed = np.minimum(log_ratio + gains[0, -1] - gains[0, :-1].sum(axis=0), 0.0)
-        figures = Figures(
-            np.where(supported, guessed, -np.inf),
-            pooled + gains[0, -1],
-            own.degrees + (self.data.n_environments - 1.0) * change,
-            own.parameters + change,
-        )
-        null = self.null_of(figures)
-        return FlipGuess(figures.log_ratio, figures.pooled - self._empty, null.expected, null.variance)
 
     def flip_neighbours(self, mask: Mask) -> Floats:
         """As they are guessed: no judgement rests on them."""
@@ -350,7 +315,7 @@ class RegressionModel(BoundConditional):
 
     def fit(self, subset: Subset, local: bool = True) -> RegressionFit:
         mask = as_mask(subset, self.feature_names)
-        if not self._supported(mask[None])[0]:
+        if not self.supported(mask[None])[0]:
             raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
         chosen = self.features.expand(mask)
         k, first = int(chosen.sum()), self.n_always
@@ -421,17 +386,18 @@ class RegressionModel(BoundConditional):
         beginning[:, : self.n_always] = self.beginning[:, : self.n_always]
         beginning[:, n_always:] = self.beginning[:, self.n_always :]
         most = self._room - (n_always - self.n_always)
-        tolerance = min(IN_BULK, _WALK_ERROR / (1 + len(rows.starts)))
-        return RegressionWalk(rows, starts, n_always, beginning, tolerance, most, self._profiled)
+        tolerance = min(IN_BULK, _WALK_ERROR / (4 * len(rows.starts)))
+        return RegressionWalk(rows, starts, n_always, beginning, tolerance, most, self.profiled)
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionScreen:
         walk, n_forced = self.subset_walk(free, forced), int(self.features.widths[forced].sum())
         law = self.null_of, _WALK_ERROR, self.data.n_rows
-        return RegressionScreen(walk, *law, self._empty, n_forced, tolerance, weigh)
+        return RegressionScreen(walk, *law, self.empty, n_forced, tolerance, weigh)
 
     @property
     def steps_per_subset(self) -> int:
-        return int(2 * self.data.n_rows * (8 + self.features.n_columns / 2) * _STEPS_PER_VALUE)
+        n_groups, n_columns = self.data.n_environments + 1, self.features.n_columns
+        return int(_STEPS_PER_ROW * self.data.n_rows + _STEPS_PER_COLUMN * n_groups * n_columns)
 
     @property
     def dense_advantage(self) -> int:

@@ -97,6 +97,8 @@ class Deviation:
     parts : {"intercept", "slopes", "variance"}, whose deviances add up to T. Their p-values are independent under
         invariance; that of the variance allows for heavy tails where the rows are at hand.
     p_value : of the parts together, by Fisher's rule: what is decided by
+
+    Of models that are not linear Gaussian: p_gaussian is by the law of −2 log Λ for many rows; there is no variance.
     """
 
     deviance: float
@@ -110,7 +112,7 @@ class Deviation:
     def worst_part(self) -> str:
         """The part with the smallest p-value."""
         tested = {name: part.p_value for name, part in self.parts.items() if part.p_value is not None}
-        return min(tested, key=lambda name: tested[name])
+        return min(tested, key=lambda name: tested[name], default=INTERCEPT)
 
 
 def deviation(fits: NestedFits, excess_kurtosis: float) -> Deviation | None:
@@ -132,11 +134,15 @@ def deviation(fits: NestedFits, excess_kurtosis: float) -> Deviation | None:
     }
     total = float(sum(part.deviance for part in parts.values()))
     mean, variance = (float(value[0]) for value in deviance_moments(residuals.counts, ranks))
+    exact = float(gammaincc(mean**2 / variance, max(total, 0.0) * mean / variance))
+    return Deviation(total, mean, float(np.sqrt(variance)), exact, joint_of_parts(parts), parts)
+
+
+def joint_of_parts(parts: Mapping[str, Part]) -> float:
+    """The p-value of all parts that were tested, by Fisher's rule."""
     known = [part.p_value for part in parts.values() if part.p_value is not None]
     with np.errstate(divide="ignore"):
-        joint = float(chi2.sf(-2.0 * np.log(known).sum(), 2 * len(known)))
-    exact = float(gammaincc(mean**2 / variance, max(total, 0.0) * mean / variance))
-    return Deviation(total, mean, float(np.sqrt(variance)), exact, joint, parts)
+        return float(chi2.sf(-2.0 * np.log(known).sum(), 2 * len(known)))
 
 
 def _common(n: int, joint: float, separate: float, degrees: float, left: float) -> Part:

@@ -19,7 +19,8 @@ from ..inference.enumeration import Enumeration
 from .base import Findings
 from .compatible import compatible_subsets
 from .deviation import PARTS, VARIANCE, Deviation
-from .environments import Broken, EnvironmentTest, most_deviating, subset_tests
+from .environment_test import EnvironmentTest
+from .environments import Broken, Compared, most_deviating
 from .leaving_out import LeavingOut, LeftOut
 from .search import Search
 from .sites import Sites, sites_of
@@ -193,16 +194,20 @@ def diagnose(
     subsets are scored, and otherwise judges the subset alone."""
     if leave_out not in (True, False, "auto"):
         raise SettingError(f"leave_out={leave_out!r} is not known: use True, False or 'auto'.")
-    model, posterior = findings.target.model.by_least_squares, findings.posterior
-    if model is None:
-        raise SettingError("environments are compared by linear Gaussian fits: use conditional='linear_gaussian'.")
-    if model.moments.n_environments < 2:
+    compared, posterior = Compared.of(findings.target.model), findings.posterior
+    if compared is None:
+        raise SettingError(
+            "environments are compared by fits of the linear Gaussian model or of a regression: use "
+            "conditional='linear_gaussian'."
+        )
+    model = compared.model
+    if compared.n_environments < 2:
         raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
-    tests, predictive = subset_tests(findings.target.model, mask), findings.predictive
+    tests, predictive = compared.tests(mask), findings.predictive
     evidence = findings.judge.evidence(mask[None]).one()
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
-    enough = model.moments.n_environments > 2
-    leading = leading_subsets(model, posterior if predictive is None else predictive)
+    enough = compared.n_environments > 2
+    leading = leading_subsets(model, compared.moments, posterior if predictive is None else predictive)
     return Diagnosis(
         subset=tuple(_names(model.feature_names, mask)),
         outcome_name=posterior.outcome_name,
@@ -214,13 +219,13 @@ def diagnose(
         whole=tests.all_environments(),
         tests=tests.each(),
         nothing_compatible=predictive is None,
-        left_out=LeavingOut(search, findings, mask).each(refit, progress) if enough else (),
+        left_out=LeavingOut(search, findings, compared, mask).each(refit, progress) if enough else (),
         refitted=refit and enough,
         inclusion=posterior.inclusion,
         predictive_inclusion=np.full(len(mask), np.nan) if predictive is None else predictive.inclusion,
         leading=leading,
         experiments=experiments(leading, model.feature_names),
-        sites=sites_of(model.moments),
+        sites=sites_of(compared.moments),
         own_variances=model.own_variances,
     )
 

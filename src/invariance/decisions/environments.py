@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,9 +13,13 @@ from numpy.typing import NDArray
 from .._tools.arrays import Mask
 from ..conditionals.base import BoundConditional
 from ..conditionals.gaussian import GaussianModel
+from ..conditionals.regression import RegressionModel
+from ..data.multi_environment import MultiEnvironmentData
 from ..moments.choosing import against_the_rest
 from ..moments.moments import Moments
 from .deviation import Deviation, NestedFits, deviation, fits_of_moments, fits_of_rows
+from .environment_test import EnvironmentTest
+from .regression_tests import RegressionTests
 
 
 class Broken(NamedTuple):
@@ -24,15 +29,6 @@ class Broken(NamedTuple):
     environment: Hashable | None
     p_value: float
     part: str
-
-
-@dataclass(frozen=True)
-class EnvironmentTest:
-    """One environment against the rows of all others together; deviation is None where the fits cannot be decided."""
-
-    environment: Hashable
-    rows: int
-    deviation: Deviation | None
 
 
 class SubsetTests:
@@ -89,24 +85,55 @@ class Tests(Protocol):
     def against_the_rest(self, e: int) -> EnvironmentTest: ...
 
 
-def subset_tests(model: BoundConditional, mask: Mask) -> Tests:
-    """Of a subset (p,), in what the model compares environments, by linear fits."""
-    compared = model.compared_by(mask)
-    assert compared is not None
-    if model.own_variances:
-        from .mean_tests import MeanTests
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """A model by whose fits environments can be compared: the one that is asked for or, where this is linear, the
+    linear Gaussian model of the same data."""
 
-        return MeanTests(*compared)
-    return SubsetTests(*compared)
+    model: GaussianModel | RegressionModel
+    asked: BoundConditional
+
+    @classmethod
+    def of(cls, model: BoundConditional) -> Compared | None:
+        """None where the model is none of these."""
+        linear = model.by_least_squares
+        if linear is not None:
+            return cls(linear, model)
+        return cls(model, model) if isinstance(model, RegressionModel) else None
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Second moments of the features and the outcome."""
+        return Moments.from_data(self.model.data) if isinstance(self.model, RegressionModel) else self.model.moments
+
+    @property
+    def rows(self) -> MultiEnvironmentData | None:
+        return self.model.rows
+
+    @property
+    def n_environments(self) -> int:
+        return self.model.describe().n_environments
+
+    def tests(self, mask: Mask) -> Tests:
+        """Of a subset (p,), in what the model compares environments."""
+        if isinstance(self.model, RegressionModel):
+            return RegressionTests(self.model, mask)
+        compared = self.asked.compared_by(mask)
+        assert compared is not None
+        if self.asked.own_variances:
+            from .mean_tests import MeanTests
+
+            return MeanTests(*compared)
+        return SubsetTests(*compared)
 
 
 def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
     """The environment in which a subset (p,) is least like in the others. None where that cannot be told: with one
-    environment, fits that cannot be decided, or a model that is not linear."""
-    linear = model.by_least_squares
-    if linear is None or linear.moments.n_environments < 2:
+    environment, fits that cannot be decided, or a model whose fits are not compared."""
+    compared = Compared.of(model)
+    if compared is None or compared.n_environments < 2:
         return None
-    return most_deviating(subset_tests(model, mask).each())
+    return most_deviating(compared.tests(mask).each())
 
 
 def where_it_breaks(model: BoundConditional, chosen: Mask, feature: int) -> Broken | None:

@@ -17,7 +17,7 @@ from ..moments.moments import Moments
 from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior
 from .base import Findings
-from .environments import subset_tests
+from .environments import Compared
 from .search import Search
 
 
@@ -55,17 +55,15 @@ class LeftOut:
 class LeavingOut:
     """Fits without one environment each; of a subset (p,), its evidence."""
 
-    def __init__(self, search: Search, findings: Findings, mask: Mask) -> None:
-        model = findings.target.model.by_least_squares
-        assert model is not None
-        self._search, self._findings, self._mask, self._model = search, findings, mask, model
-        self._names = np.array(model.feature_names, dtype=object)
+    def __init__(self, search: Search, findings: Findings, compared: Compared, mask: Mask) -> None:
+        self._search, self._findings, self._mask, self._compared = search, findings, mask, compared
+        self._names = np.array(compared.model.feature_names, dtype=object)
 
     def each(self, refit: bool, progress: ProgressMode) -> tuple[LeftOut, ...]:
         return tuple(self._each(refit, progress))
 
     def _each(self, refit: bool, progress: ProgressMode) -> Iterator[LeftOut]:
-        labels = self._model.moments.environments
+        labels = self._compared.moments.environments
         with ProgressBar("without each environment", len(labels), progress) as bar, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for e, label in enumerate(labels):
@@ -78,7 +76,7 @@ class LeavingOut:
                 bar.advance()
 
     def _without(self, e: int, refit: bool) -> LeftOut:
-        labels = self._model.moments.environments
+        labels = self._compared.moments.environments
         source = self._source if refit else self._narrow_source
         data = source.choosing([label for other, label in enumerate(labels) if other != e])
         findings = self._search.findings(data, False) if refit else None
@@ -93,16 +91,16 @@ class LeavingOut:
 
     @cached_property
     def _source(self) -> MultiEnvironmentData | Moments:
-        return self._model.moments if self._model.rows is None else self._model.rows
+        return self._compared.moments if self._compared.rows is None else self._compared.rows
 
     @cached_property
     def _narrow_source(self) -> MultiEnvironmentData | Moments:
         """With the features of the subset alone, and one that varies in most environments, so that one is left."""
-        moments = self._model.moments
+        moments = self._compared.moments
         kept = self._mask.copy()
         kept[np.argmax((moments.varying_widths[:-1] > 0).sum(axis=0))] = True
-        if self._model.rows is not None:
-            return self._model.rows.narrowed(kept)
+        if self._compared.rows is not None:
+            return self._compared.rows.narrowed(kept)
         return moments.of_columns((*moments.features.chosen(kept).columns, moments.outcome_name))
 
     def _described(self, e: int, findings: Findings) -> Refit:
@@ -112,8 +110,7 @@ class LeavingOut:
             return Refit(*inclusion)
         evidence = findings.judge.evidence(predictive.mode_mask[None]).one()
         selected = np.array(predictive.feature_names, dtype=object)[self._search.rule.select(findings)]
-        tests = subset_tests(self._findings.target.model, np.isin(self._names, predictive.mode))
-        tested = tests.against_the_rest(e).deviation
+        tested = self._compared.tests(np.isin(self._names, predictive.mode)).against_the_rest(e).deviation
         p_against = np.nan if tested is None else tested.p_value
         figures = evidence.r2, evidence.p_invariant, p_against
         return Refit(*inclusion, tuple(selected), predictive.mode, *figures)

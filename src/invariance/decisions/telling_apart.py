@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from ..conditionals.gaussian import GaussianModel
+from ..conditionals.regression import RegressionModel
+from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 
 SHIFT = 2.0
@@ -42,38 +44,48 @@ class Experiment:
     highest: tuple[tuple[str, ...], float]
 
 
-def leading_subsets(model: GaussianModel, posterior: Posterior) -> Leading:
+def leading_subsets(model: GaussianModel | RegressionModel, moments: Moments, posterior: Posterior) -> Leading:
     """The most probable subsets of a posterior, each with at least a hundredth of the first one's probability."""
     log_probabilities = posterior.log_probabilities[:_MOST_SUBSETS]
     kept = np.flatnonzero(log_probabilities >= log_probabilities[0] + np.log(_LEADING))
     masks, probabilities = posterior.masks[kept], np.exp(log_probabilities[kept])
     names = np.array(posterior.feature_names, dtype=object)
-    residuals = model.residuals(masks[:1])
-    noise = float(np.sqrt(residuals.rss[0, -1] / residuals.freedom[0, -1]))
-    changes = np.array([_changes(model, mask) for mask in masks])
-    return Leading(tuple(tuple(names[mask]) for mask in masks), probabilities, changes, noise)
+    changes = np.array([_changes(model, moments, mask) for mask in masks])
+    return Leading(tuple(tuple(names[mask]) for mask in masks), probabilities, changes, _noise(model, masks[0]))
 
 
-def _changes(model: GaussianModel, mask: Mask) -> Floats:
-    """(p,) expected change of the outcome per shift; of a feature of several columns, its size when these move together
-    as they vary."""
-    features = model.features
+def _noise(model: GaussianModel | RegressionModel, mask: Mask) -> float:
+    if isinstance(model, RegressionModel):
+        data = model.data
+        return float(np.std(data.y - model.fit(mask, local=False).predict(data.X[:, data.features.expand(mask)])))
+    residuals = model.residuals(mask[None])
+    return float(np.sqrt(residuals.rss[0, -1] / residuals.freedom[0, -1]))
+
+
+def _changes(model: GaussianModel | RegressionModel, moments: Moments, mask: Mask) -> Floats:
+    """(p,) expected change of the outcome per shift, from a row in the middle of all; of a feature of several columns,
+    its size when these move together as they vary."""
+    features, fit = model.features, model.fit(mask, local=False)
     coefficients = np.zeros(features.n_columns)
-    coefficients[features.expand(mask)] = model.fit(mask, local=False).coefficients
+    coefficients[features.expand(mask)] = fit.coefficients
+    middle = 0.0
+    if isinstance(model, RegressionModel):
+        middle = fit.intercept + float(model.data.X.mean(axis=0) @ coefficients)
     changes = np.zeros(features.n_features)
     for j in np.flatnonzero(mask):
         own = np.arange(features.starts[j], features.starts[j + 1])
-        size = np.sqrt(coefficients[own] @ _covariance(model, own) @ coefficients[own])
-        changes[j] = SHIFT * (np.copysign(size, coefficients[own[0]]) if len(own) == 1 else size)
+        size = np.sqrt(coefficients[own] @ _covariance(model, moments, own) @ coefficients[own])
+        moved = SHIFT * (np.copysign(size, coefficients[own[0]]) if len(own) == 1 else size)
+        changes[j] = float(np.diff(fit.mean(np.array([middle, middle + moved])))[0])
     return changes
 
 
-def _covariance(model: GaussianModel, columns: NDArray[np.intp]) -> Floats:
+def _covariance(model: GaussianModel | RegressionModel, moments: Moments, columns: NDArray[np.intp]) -> Floats:
     """Over all rows, of columns of the features."""
-    if not model.moments.scatter.size and model.rows is not None:
+    if not moments.scatter.size and model.rows is not None:
         return np.atleast_2d(np.cov(model.rows.X[:, columns], rowvar=False, bias=True))
-    places = model.moments.feature_columns[columns]
-    return model.moments.scatter[-1][np.ix_(places, places)] / model.moments.n_rows
+    places = moments.feature_columns[columns]
+    return moments.scatter[-1][np.ix_(places, places)] / moments.n_rows
 
 
 def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, ...]:

@@ -171,6 +171,8 @@ def _header(decision: Decision) -> Iterator[tuple[str, str]]:
     else:
         figures = _figures(decision, decision.mode_evidence)
         yield "mode", f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
+    for alarm in decision.findings.target.model.untilted.remarks(decision.mask[None]).alarms:
+        yield "caution", alarm
     yield "rule", decision.rule_says
     if decision.noise is not None and decision.noise.sentence is not None:
         yield "noise", decision.noise.sentence

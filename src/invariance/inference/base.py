@@ -8,11 +8,14 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from .._tools.progress import ProgressMode
+from ..data.checks import warn
+from ..exceptions import SeparationWarning
 from ..posterior.judge import Judge
 from ..posterior.posterior import Posterior
 from ..posterior.verdict import verdict_of
 from .target import Target
 
+_MOST_REMARKED = 20
 AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
 
 
@@ -51,5 +54,10 @@ def judged(target: Target, posterior: AnyPosterior) -> AnyPosterior:
     """The posterior with log Λ in its table, and a verdict where its most probable subset is far from invariant."""
     if target.model.untilted is not target.model:
         posterior = replace(posterior, log_ratios=target.log_ratios(posterior.masks, posterior.log_ratios))
+    remarks = target.model.untilted.remarks(posterior.masks[:_MOST_REMARKED])
+    for alarm in remarks.alarms:
+        warn(alarm, SeparationWarning)
+    if remarks.notes or remarks.alarms:
+        posterior = replace(posterior, notes=(*posterior.notes, *remarks.alarms, *remarks.notes))
     verdict = verdict_of(target.model.untilted, posterior.masks, posterior.log_ratios, posterior.n_subsets)
     return posterior if verdict is None else replace(posterior, verdict=verdict)

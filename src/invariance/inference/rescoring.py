@@ -44,8 +44,9 @@ def rescore_leading(model: BoundConditional, masks: Mask, log_ratios: Floats, n:
         old = log_ratios[:n]
     if not wrong.any():
         return Rescoring(log_ratios, largest, None, model.walk_error > 0.0)
+    what = "second moments were" if model.walk_error == 0.0 else "the walk over all subsets was"
     note = (
-        f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: second moments were off by up "
+        f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: {what} off by up "
         f"to {largest:.1e} (nearly collinear features, or hardly anything left of the outcome)."
     )
     warnings.warn(note, NumericalWarning, stacklevel=2)

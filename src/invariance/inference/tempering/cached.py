@@ -184,7 +184,7 @@ class Uniforms:
 
 
 def coldest_inclusion(chains: Chains, own: slice, draws: Mask) -> Floats:
-    """(f,) of the last of its own chains: of conditional probabilities or, where a feature had no turn, of draws (n, f)"""
+    """(f,) of the last of its own chains: from conditional probabilities or, without any, from draws (n, f)"""
     total, number = chains.flips + chains.blocks, chains.n_flips + chains.n_blocks
     return np.where(number[own][-1] > 0.0, total[own][-1] / np.maximum(number[own][-1], 1.0), draws.mean(axis=0))
 

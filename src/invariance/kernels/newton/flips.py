@@ -13,7 +13,7 @@ _TOGETHER = 8
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _half_quadratic(matrix, vector, n, scale):
-    """½·v'M⁻¹v of the positive definite M, in place; what depends on earlier entries, by the scale (n,), is left out."""
+    """½·v'M⁻¹v of the positive definite M, in place, without entries that depend on earlier ones, by scale (n,)."""
     total = 0.0
     for j in range(n):
         pivot = matrix[j, j]
@@ -71,12 +71,11 @@ def _gained(work, inverse, k, more, n, first, width, matrix, vector, scale):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def flip_gains(rows, chosen, starts, always, thetas, inverses, extra, work, gains):
-    """gains (E + 1, f): change of the largest log-likelihood in each environment and the pool when each feature is added
-    to the chosen ones (f,) or removed.
+    """gains (E + 1, f): change of the largest log-likelihood in each environment and the pool when each feature is
+    added to the chosen ones (f,) or removed.
 
-    thetas (E + 1, ·), inverses (E + 1, ·, ·): of the fits of `chosen`; extra: parameters without a column. Features have
-    the columns starts[j]:starts[j + 1]; always: columns of every subset. work: for as
-    many parameters as all columns have.
+    thetas (E + 1, ·), inverses (E + 1, ·, ·): of the fits of `chosen`; extra: parameters without a column. Features
+    have the columns starts[j]:starts[j + 1]; always: columns of every subset. work: for all columns.
     """
     pool, f = rows.starts.size - 1, chosen.size
     members = np.empty(rows.columns.shape[0], np.int64)

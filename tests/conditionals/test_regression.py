@@ -1,0 +1,321 @@
+"""Logistic and Poisson models: agreement with statsmodels, and data on which fits are easily wrong."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from invariance import Logistic, MultiEnvironmentData, Poisson, UniformPrior
+from invariance.conditionals.regression import Regression, RegressionModel
+from invariance.conditionals.tolerance import Tolerance
+from invariance.decisions.predictive import PredictiveModel
+from invariance.exceptions import DataError, SettingError
+from invariance.inference.subset_blocks import all_log_ratios
+from regression_cases import (
+    HARD,
+    constant_somewhere,
+    duplicates,
+    hardly_any_rows,
+    plain_table,
+    regression_data,
+    separated,
+)
+from twins import all_masks
+
+BOTH = pytest.mark.parametrize("counts", [False, True], ids=["logistic", "poisson"])
+WEIGHTS = pytest.mark.parametrize("pseudo_rows", [0.0, 1.0, 2.5])
+
+
+def family(counts: bool, pseudo_rows: float = 1.0) -> Regression:
+    return Poisson(pseudo_rows) if counts else Logistic(pseudo_rows)
+
+
+def bound(counts: bool, pseudo_rows: float = 1.0, **options: int) -> RegressionModel:
+    return family(counts, pseudo_rows).bind(regression_data(*plain_table(counts, **options)))
+
+
+@dataclass(frozen=True, eq=False)
+class WithExposure(MultiEnvironmentData):
+    exposure: NDArray | None = None
+
+
+def fitted_by_statsmodels(
+    counts: bool, X: NDArray, y: NDArray, weight: NDArray, exposure: NDArray
+) -> tuple[float, NDArray]:
+    """The largest log-likelihood, up to a constant, and intercept with coefficients."""
+    design = np.column_stack([np.ones(len(y)), X])
+    kind = sm.families.Poisson() if counts else sm.families.Binomial()
+    offset = {"exposure": exposure} if counts else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = sm.GLM(y / weight, design, family=kind, freq_weights=weight, **offset).fit(tol=1e-14, maxiter=200)
+    eta = design @ fit.params + (np.log(exposure) if counts else 0.0)
+    if counts:
+        return float(np.sum(y * (design @ fit.params)) - np.sum(weight * np.exp(eta))), fit.params
+    return float(np.sum(y * eta - weight * np.logaddexp(0.0, eta))), fit.params
+
+
+def by_statsmodels(
+    counts: bool, data: MultiEnvironmentData, mask: NDArray, pseudo_rows: float, exposure: NDArray
+) -> tuple[float, NDArray]:
+    extra = pseudo_rows / data.counts[data.environment_index]
+    rate = data.y.sum() / exposure.sum() * exposure if counts else data.y.mean()
+    y, weight = data.y + extra * rate, 1.0 + extra
+    X = data.X[:, data.features.expand(mask)]
+    pooled, params = fitted_by_statsmodels(counts, X, y, weight, exposure)
+    local = [
+        fitted_by_statsmodels(counts, X[rows], y[rows], weight[rows], exposure[rows])[0]
+        for rows in map(data.rows, range(data.n_environments))
+    ]
+    return pooled - sum(local), params
+
+
+@WEIGHTS
+@BOTH
+def test_agreement_with_statsmodels(counts: bool, pseudo_rows: float) -> None:
+    X, y, environment = plain_table(counts)
+    data, ones = regression_data(X, y, environment), np.ones(len(y))
+    model = family(counts, pseudo_rows).bind(data)
+    masks = all_masks(5)[[0, 1, 6, 19, 31]]
+    expected = [by_statsmodels(counts, data, mask, pseudo_rows, ones) for mask in masks]
+    np.testing.assert_allclose(model.log_ratio_many(masks), [value for value, _ in expected], atol=1e-8)
+    for mask, (_, params) in zip(masks, expected, strict=True):
+        fit = model.fit(mask)
+        np.testing.assert_allclose([fit.intercept, *fit.coefficients], params, atol=1e-6)
+
+
+def test_exposure_beside_statsmodels() -> None:
+    X, _, environment = plain_table(True)
+    rng = np.random.default_rng(1)
+    exposure = rng.uniform(0.1, 20.0, len(X))
+    y = rng.poisson(exposure * np.exp(0.4 * X[:, 0] - 1.0)).astype(float)
+    plain = regression_data(X, y, environment)
+    data = WithExposure(**{**vars(replace(plain)), "exposure": exposure})
+    for pseudo_rows in (0.0, 1.0):
+        model = Poisson(pseudo_rows).bind(data)
+        for mask in all_masks(5)[[0, 3, 31]]:
+            expected = by_statsmodels(True, data, mask, pseudo_rows, exposure)[0]
+            assert model.log_ratio(mask) == pytest.approx(expected, abs=1e-8)
+
+
+def test_logit_without_pseudo_rows_is_statsmodels_own() -> None:
+    X, y, environment = plain_table(False)
+    model = Logistic(pseudo_rows=0).bind(regression_data(X, y, environment))
+    design = np.column_stack([np.ones(len(y)), X[:, :3]])
+    fit = sm.Logit(y, design).fit(disp=False, tol=1e-12)
+    ours, errors = model.fit(["x0", "x1", "x2"]), model.standard_errors(["x0", "x1", "x2"])
+    np.testing.assert_allclose([ours.intercept, *ours.coefficients], fit.params, atol=1e-6)
+    np.testing.assert_allclose(errors.values[-1], fit.bse[1:], rtol=1e-6)
+    np.testing.assert_allclose(ours.predict(X[:, :3]), fit.predict(design), atol=1e-7)
+    gain = model.prediction_many([[True, True, True, False, False]]).gain[0]
+    assert gain == pytest.approx(fit.llf - fit.llnull, abs=1e-8)
+
+
+@WEIGHTS
+@BOTH
+def test_walks_are_near_what_is_reported(counts: bool, pseudo_rows: float) -> None:
+    model = bound(counts, pseudo_rows)
+    np.testing.assert_allclose(all_log_ratios(model), model.log_ratio_many(all_masks(5)), atol=1e-3)
+
+
+# ---------------------------------------------------------------- data that are easily wrong
+
+
+@pytest.mark.parametrize("case", HARD)
+@pytest.mark.parametrize("pseudo_rows", [0.0, 1.0])
+@BOTH
+def test_hard_data(counts: bool, pseudo_rows: float, case: object) -> None:
+    X, y, environment = case(*plain_table(counts))
+    model = family(counts, pseudo_rows).bind(regression_data(X, y, environment))
+    masks = all_masks(model.n_features)
+    masks = masks[masks.sum(axis=1) <= model.largest_size]
+    values, prediction, null = model.log_ratio_many(masks), model.prediction_many(masks), model.null_many(masks)
+    assert np.isfinite(values).all()
+    assert values.max() <= 0.0
+    assert np.isfinite(prediction.gain).all()
+    assert (prediction.gain > -1e-6).all()
+    assert (null.degrees >= 0.0).all()
+    walked = all_log_ratios(model)[masks @ (1 << np.arange(model.n_features))]
+    np.testing.assert_allclose(walked, values, atol=1e-3)
+    for subset in (masks[0], masks[-1]):
+        fit = model.fit(subset)
+        assert np.isfinite(fit.predict(X[:, model.features.expand(subset)])).all()
+        assert not (model.standard_errors(subset).values <= 0.0).any()
+
+
+def test_dependent_columns_add_nothing() -> None:
+    X, y, environment = plain_table(False)
+    model = Logistic().bind(regression_data(*duplicates(X, y, environment)))
+    one, three = model.figures([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1]]), model.figures([[0, 0, 0, 1, 1]])
+    np.testing.assert_allclose(one.log_ratio, three.log_ratio[0], atol=1e-8)
+    np.testing.assert_array_equal(one.degrees, 6.0)
+    np.testing.assert_array_equal(one.parameters, 3.0)
+
+
+def test_constant_columns_count_where_they_vary() -> None:
+    model = Logistic().bind(regression_data(*constant_somewhere(*plain_table(False))))
+    figures = model.figures([[0, 0, 1, 0, 0], [0, 0, 0, 1, 0]])
+    np.testing.assert_array_equal(figures.degrees, [2 + 1 + 2 - 2, 2 + 1 + 1 - 2])
+    assert np.isnan(model.fit(["x2"]).local_coefficients[1, 0])
+
+
+def test_supremum_of_separated_rows() -> None:
+    """Without pseudo-data the likelihood of separated rows comes as near to 1 as one likes."""
+    model = Logistic(pseudo_rows=0).bind(regression_data(*separated(*plain_table(False))))
+    assert model.scores(np.array([[True, True, False, False, False]])).pooled[0] == pytest.approx(0.0, abs=1e-8)
+    assert model.log_ratio(["x0", "x1"]) == pytest.approx(0.0, abs=1e-7)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    counts=st.booleans(),
+    seed=st.integers(0, 2**31),
+    pseudo_rows=st.sampled_from([0.0, 1.0]),
+    n=st.sampled_from([8, 20, 60]),
+)
+def test_never_above_zero_and_the_same_in_any_order_and_scale(
+    counts: bool, seed: int, pseudo_rows: float, n: int
+) -> None:
+    X, y, environment = plain_table(counts, n=n, p=4, seed=seed % 1000)
+    if len(np.unique(y)) < 2:
+        return
+    model = family(counts, pseudo_rows).bind(regression_data(X, y, environment))
+    masks = all_masks(4)
+    values = model.log_ratio_many(masks)
+    assert values.max() <= 0.0
+    assert not np.isnan(values).any()
+    rng = np.random.default_rng(seed)
+    rows, features = rng.permutation(len(y)), rng.permutation(4)
+    scaled = X * np.exp(rng.normal(size=4)) * rng.choice([-1.0, 1.0], 4) + rng.normal(size=4)
+    other = regression_data(scaled[np.ix_(rows, features)], y[rows], rng.permutation(3)[environment[rows]])
+    again = family(counts, pseudo_rows).bind(other).log_ratio_many(masks[:, features])
+    np.testing.assert_allclose(again, values, atol=1e-6)
+
+
+@BOTH
+def test_groups_and_forced_features(counts: bool) -> None:
+    groups = {"g": ("x0", "x1"), "h": ("x3", "x4")}
+    grouped = family(counts).bind(regression_data(*plain_table(counts), groups))
+    single = bound(counts)
+    assert grouped.log_ratio(["g", "x2"]) == pytest.approx(single.log_ratio(["x0", "x1", "x2"]), abs=1e-9)
+    walk = grouped.subset_walk(np.array([0, 1]), np.array([2]))
+    sizes = np.ones(3, dtype=bool)
+    every = np.array([[0, 0, 1], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
+    expected = grouped.log_ratio_many(every)
+    np.testing.assert_allclose(walk.dense(np.empty(0, np.int64), sizes), expected, atol=1e-3)
+    members = np.empty((4, 2), np.int32)
+    listed = walk.listed(np.empty(0, np.int64), 2, sizes, members)
+    np.testing.assert_allclose(listed, expected, atol=1e-3)
+    np.testing.assert_array_equal(members, [[-1, -1], [0, -1], [1, -1], [0, 1]])
+    kept = pickle.loads(pickle.dumps(walk))
+    assert walk.remembered
+    assert not kept.remembered
+    np.testing.assert_array_equal(kept.dense(np.empty(0, np.int64), sizes), walk.dense(np.empty(0, np.int64), sizes))
+
+
+@BOTH
+def test_threads_and_copies_change_nothing(counts: bool) -> None:
+    data = regression_data(*plain_table(counts))
+    one, two = family(counts).bind(data, 1), family(counts).bind(data, 2)
+    masks = all_masks(5)
+    np.testing.assert_array_equal(one.log_ratio_many(masks), two.log_ratio_many(masks))
+    again = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(again.log_ratio_many(masks), one.log_ratio_many(masks))
+
+
+def test_one_environment() -> None:
+    X, y, _ = plain_table(False)
+    model = Logistic().bind(
+        replace(
+            regression_data(X, y, np.arange(len(y)) % 3), environment_index=np.zeros(len(y), int), environments=("all",)
+        )
+    )
+    assert (model.log_ratio_many(all_masks(5)) == 0.0).all()
+    assert (model.null_many(all_masks(5)).variance == 0.0).all()
+
+
+def test_too_few_rows() -> None:
+    model = Logistic().bind(regression_data(*hardly_any_rows(*plain_table(False, p=7))))
+    assert model.largest_size == 5
+    with pytest.raises(DataError, match="max_size=5 at most"):
+        model.check_max_size(6)
+    assert model.log_ratio_many(np.ones((1, 7), dtype=bool))[0] == -np.inf
+    assert "has 7 rows, too few to fit more than 5 columns" in str(model.unsupported(np.ones((1, 7), dtype=bool)))
+    with pytest.raises(DataError, match="cannot be fitted"):
+        model.fit(np.ones(7, dtype=bool))
+
+
+def test_refusals() -> None:
+    X, y, environment = plain_table(False)
+    with pytest.raises(DataError, match="two values, and 'y' has 3"):
+        Logistic().bind(regression_data(X, y + (X[:, 0] > 0.5), environment))
+    with pytest.raises(DataError, match="no whole number from 0 on in 180 rows"):
+        Poisson().bind(regression_data(X, y - 0.5, environment))
+    with pytest.raises(DataError, match="is 0 in all rows"):
+        Poisson().bind(regression_data(X, 0.0 * y, environment))
+    for wrong in (-1.0, np.nan, np.inf, True, "1"):
+        with pytest.raises(SettingError, match="pseudo_rows"):
+            Logistic(pseudo_rows=wrong)
+
+
+# ---------------------------------------------------------------- what searches and decisions ask
+
+
+@BOTH
+def test_nothing_is_fitted_twice(counts: bool) -> None:
+    model, asked = bound(counts), []
+    computed = model.scores
+
+    def counting(masks: NDArray, tolerance: float = 1e-10) -> object:
+        asked.extend(np.packbits(masks, axis=1).ravel().tolist())
+        return computed(masks, tolerance)
+
+    model.scores = counting
+    masks = all_masks(5)
+    for _ in range(2):
+        model.log_ratio_many(masks), model.null_many(masks), model.prediction_many(masks)
+        model.invariance_test(masks, Tolerance())
+    assert len(asked) == len(set(asked)) == 32
+
+
+@pytest.mark.parametrize("tolerance", [Tolerance(), Tolerance.strict()], ids=["usual", "strict"])
+@BOTH
+def test_screen_lets_all_compatible_subsets_pass(counts: bool, tolerance: Tolerance) -> None:
+    model = bound(counts, n=150, p=6)
+    free, forced = np.array([0, 1, 3, 4, 5]), np.array([2])
+    masks = np.zeros((32, 6), dtype=bool)
+    masks[:, free], masks[:, forced] = all_masks(5), True
+    prior = UniformPrior().bind(model.feature_names, model.largest_size)
+    predictive = PredictiveModel(model, tolerance, prior=prior)
+    screen = model.screening_walk(free, forced, tolerance, predictive._weigh)
+    weights = screen.dense(np.empty(0, np.int64), np.ones(6, dtype=bool))
+    accepted = model.invariance_test(masks, tolerance).joint >= tolerance.level
+    assert 0 < accepted.sum() < 32
+    np.testing.assert_array_equal(~np.isnan(weights), accepted)
+    np.testing.assert_allclose(weights[accepted], predictive.log_weights(masks)[accepted], atol=1e-3)
+    members = np.empty((32, 5), np.int32)
+    listed = screen.listed(np.empty(0, np.int64), 5, np.ones(6, dtype=bool), members)
+    codes = [sum(1 << j for j in row if j >= 0) for row in members.tolist()]
+    np.testing.assert_allclose(listed, weights[codes], atol=1e-3)
+
+
+@BOTH
+def test_guesses_are_near(counts: bool) -> None:
+    model = bound(counts, n=200)
+    for mask in (np.zeros(5, dtype=bool), np.array([True, True, False, False, False])):
+        guess, flipped = model.guessed_flips(mask), mask ^ np.eye(5, dtype=bool)
+        log_ratio, gain = model.log_ratio_many(flipped), model.prediction_many(flipped).gain
+        np.testing.assert_allclose(guess.log_ratio[0], log_ratio, atol=1.0 + 0.3 * np.abs(log_ratio).max())
+        np.testing.assert_allclose(guess.gain[0], gain, atol=0.5 + 0.25 * gain.max())
+        np.testing.assert_array_equal(guess.expected[0], model.null_many(flipped).expected)
+        assert np.argmax(guess.gain[0]) == np.argmax(gain)
+        change = model.flip_neighbours(mask)
+        np.testing.assert_allclose(change, guess.log_ratio[0] - model.log_ratio(mask), atol=1e-9)

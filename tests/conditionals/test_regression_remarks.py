@@ -1,0 +1,54 @@
+"""What is said of the rows of a regression: events, environments without them, subsets that separate the outcome."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from invariance import Logistic, Poisson
+from invariance.conditionals.regression_remarks import separates
+from regression_cases import all_in_one, none_in_one, plain_table, regression_data, separated
+from twins import all_masks
+
+
+def test_events_are_told() -> None:
+    X, y, environment = plain_table(False)
+    notes, alarms = Logistic().bind(regression_data(X, y, environment)).remarks(all_masks(5))
+    assert f"{y.sum():,.0f} events in 180 rows" in notes[0]
+    fewest = int(np.argmin(np.bincount(environment, y)))
+    assert f"first: {fewest} {np.bincount(environment, y).min():.0f} in 60" in notes[0]
+    assert "Cox and Snell" in notes[1]
+    assert alarms == ()
+
+
+def test_environments_without_events_are_told() -> None:
+    X, y, environment = plain_table(False)
+    none = Logistic().bind(regression_data(*none_in_one(X, y, environment))).remarks(all_masks(5)[:1])
+    assert none.alarms[0].startswith("there are no events in environment 1 (60 rows)")
+    every = Logistic().bind(regression_data(*all_in_one(X, y, environment))).remarks(all_masks(5)[:1])
+    assert every.alarms[0].startswith("every row is an event in environment 1 (60 rows)")
+    X, y, environment = plain_table(True)
+    counted = Poisson().bind(regression_data(*all_in_one(X, y, environment))).remarks(all_masks(5)[:1])
+    assert counted.alarms == ()
+
+
+def test_separating_subsets_are_told() -> None:
+    model = Logistic().bind(regression_data(*separated(*plain_table(False))))
+    masks = all_masks(5)
+    found = [bool(separates(model, mask)) for mask in masks]
+    assert found == [bool(mask[0] and mask[1]) for mask in masks]
+    (alarm,) = model.remarks(masks[[0, 3, 7]]).alarms
+    assert alarm.startswith("{x0, x1} (and 1 more of the 3 leading subsets) separates the two values of 'y'")
+    assert model.remarks(masks[:3]).alarms == ()
+
+
+def test_a_plane_that_no_fit_shows() -> None:
+    """One row far away turns the fit, and a plane between the values is still there."""
+    rng = np.random.default_rng(4)
+    environment = np.repeat([0, 1], 30)
+    X = np.column_stack([rng.normal(size=60), rng.normal(size=60)])
+    y = (X[:, 0] > 0.0).astype(float)
+    X[:, 0] += np.where(y == 1.0, 0.02, -0.02)
+    X[0] = 0.03 if y[0] else -0.03, 40.0
+    model = Logistic(pseudo_rows=5.0).bind(regression_data(X, y, environment))
+    assert separates(model, np.array([True, True]))
+    assert not separates(model, np.array([False, True]))
