@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from invariance import Additive, DataError, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tolerance
 from invariance.conditionals.additive_model import AdditiveModel
-from invariance.conditionals.base import prepared
+from invariance.conditionals.recoding import prepared
 from invariance.conditionals.registry import as_conditional
 from twins import all_masks
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,21 +37,6 @@ class Conditional(Protocol):
     """A specification: parameters only. It may be cloned, compared and searched over before there are data."""
 
     def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional: ...
-
-
-class Recoding(Conditional, Protocol):
-    """A specification that makes columns of its own from those of the data."""
-
-    def prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Conditional, MultiEnvironmentData]:
-        """The specification that takes these columns as they are, and the data with them."""
-        ...
-
-
-def prepared(
-    conditional: Conditional, data: MultiEnvironmentData | Moments
-) -> tuple[Conditional, MultiEnvironmentData | Moments]:
-    """What fits and predicts must share: the columns are made once, whatever rows are left out later."""
-    return cast(Recoding, conditional).prepared(data) if hasattr(conditional, "prepared") else (conditional, data)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from .dispersion_table import counts_of
 from .figures import Figures
 from .gaussian import deviance_moments
 from .poisson import check_counts, exposure_of
+from .predicts import Predicts
 from .regression import Regression, RegressionFit
 from .rows_of_environments import environment_starts, sums_by_environment
 
@@ -39,6 +40,7 @@ class NegativeBinomial(Regression):
     """
 
     name: ClassVar[str] = "negative binomial"
+    predicts: ClassVar[Predicts] = Predicts.rate
     takes: ClassVar[tuple[str, ...]] = ("exposure",)
 
     def check(self, data: MultiEnvironmentData) -> None:

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
 from .._tools.progress import ProgressMode
-from ..conditionals.base import Conditional, prepared
+from ..conditionals.base import Conditional
 from ..conditionals.by_outcome import as_fitted, settled
+from ..conditionals.recoding import prepared
 from ..conditionals.registry import as_conditional
 from ..conditionals.tolerance import Tolerance
 from ..data.checks import warn
