@@ -50,7 +50,7 @@ def support() -> tuple[pd.DataFrame, pd.Series]:
     rare = number.map(number.value_counts()) < 100
     chosen = pd.DataFrame(
         {
-            "scoma": table["num_scoma"].map("{:g}".format),
+            "scoma": table["num_scoma"].map("score {:g}".format),
             "dzgroup": table["fac_dzgroup"],
             "ca": table["fac_ca"],
             "age": table["num_age"] ** 0.5,
