@@ -617,6 +617,9 @@ IN_WORDS = (
     "the model has a regressor of its own and no average: leave --average out",
     "fit_moments needs Moments",  # tests/data/test_features.py
     "environments are compared by fits of the linear Gaussian model or of a regression",
+    "the logistic model is for outcomes with two values",  # tests/conditionals/test_regression.py
+    "model is for counts, and {} is no whole number",  # the same
+    "too few for subsets of {} features: use max_size={} at most",  # the same
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py
 )
 EXTRAS = r"pip install 'invariance\[(\w+)\]'"
