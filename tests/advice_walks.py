@@ -735,6 +735,9 @@ IN_WORDS = (
     "judge with conditional=LinearGaussian(invariance='mean')",  # tests/decisions/test_noise.py
     "knows the linear Gaussian conditional only, and with",  # tests/sweeps/test_sweep_device.py
     "environments are compared by fits of the linear Gaussian model or of a regression",
+    "the logistic model is for outcomes with two values",  # tests/conditionals/test_regression.py
+    "model is for counts, and {} is no whole number",  # the same
+    "too few for subsets of {} features: use max_size={} at most",  # the same
     "Now try\n  invariance fit",  # tests/faces/test_cli.py and tests/studies/test_cli_studies.py
 )
 EXTRAS = r"pip install 'invariance\[(\w+)\]'"

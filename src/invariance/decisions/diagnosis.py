@@ -207,7 +207,7 @@ def diagnose(
     evidence = findings.judge.evidence(mask[None]).one()
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
     enough = compared.n_environments > 2
-    leading = leading_subsets(model, compared.moments, posterior if predictive is None else predictive)
+    leading = leading_subsets(model, posterior if predictive is None else predictive)
     return Diagnosis(
         subset=tuple(_names(model.feature_names, mask)),
         outcome_name=posterior.outcome_name,

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Mask
 from ..conditionals.gaussian import GaussianModel
 from ..conditionals.regression import RegressionModel
-from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 
 SHIFT = 2.0
@@ -44,13 +43,13 @@ class Experiment:
     highest: tuple[tuple[str, ...], float]
 
 
-def leading_subsets(model: GaussianModel | RegressionModel, moments: Moments, posterior: Posterior) -> Leading:
+def leading_subsets(model: GaussianModel | RegressionModel, posterior: Posterior) -> Leading:
     """The most probable subsets of a posterior, each with at least a hundredth of the first one's probability."""
     log_probabilities = posterior.log_probabilities[:_MOST_SUBSETS]
     kept = np.flatnonzero(log_probabilities >= log_probabilities[0] + np.log(_LEADING))
     masks, probabilities = posterior.masks[kept], np.exp(log_probabilities[kept])
     names = np.array(posterior.feature_names, dtype=object)
-    changes = np.array([_changes(model, moments, mask) for mask in masks])
+    changes = np.array([_changes(model, mask) for mask in masks])
     return Leading(tuple(tuple(names[mask]) for mask in masks), probabilities, changes, _noise(model, masks[0]))
 
 
@@ -62,7 +61,7 @@ def _noise(model: GaussianModel | RegressionModel, mask: Mask) -> float:
     return float(np.sqrt(residuals.rss[0, -1] / residuals.freedom[0, -1]))
 
 
-def _changes(model: GaussianModel | RegressionModel, moments: Moments, mask: Mask) -> Floats:
+def _changes(model: GaussianModel | RegressionModel, mask: Mask) -> Floats:
     """(p,) expected change of the outcome per shift, from a row in the middle of all; of a feature of several columns,
     its size when these move together as they vary."""
     features, fit = model.features, model.fit(mask, local=False)
@@ -74,18 +73,19 @@ def _changes(model: GaussianModel | RegressionModel, moments: Moments, mask: Mas
     changes = np.zeros(features.n_features)
     for j in np.flatnonzero(mask):
         own = np.arange(features.starts[j], features.starts[j + 1])
-        size = np.sqrt(coefficients[own] @ _covariance(model, moments, own) @ coefficients[own])
+        size = np.sqrt(coefficients[own] @ _covariance(model, own) @ coefficients[own])
         moved = SHIFT * (np.copysign(size, coefficients[own[0]]) if len(own) == 1 else size)
         changes[j] = float(np.diff(fit.mean(np.array([middle, middle + moved])))[0])
     return changes
 
 
-def _covariance(model: GaussianModel | RegressionModel, moments: Moments, columns: NDArray[np.intp]) -> Floats:
+def _covariance(model: GaussianModel | RegressionModel, columns: NDArray[np.intp]) -> Floats:
     """Over all rows, of columns of the features."""
-    if not moments.scatter.size and model.rows is not None:
+    if model.rows is not None and (isinstance(model, RegressionModel) or not model.moments.scatter.size):
         return np.atleast_2d(np.cov(model.rows.X[:, columns], rowvar=False, bias=True))
-    places = moments.feature_columns[columns]
-    return moments.scatter[-1][np.ix_(places, places)] / moments.n_rows
+    assert not isinstance(model, RegressionModel)
+    places = model.moments.feature_columns[columns]
+    return model.moments.scatter[-1][np.ix_(places, places)] / model.moments.n_rows
 
 
 def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, ...]:
