@@ -13,7 +13,8 @@ from .exponential import exponential
 from .logarithm import logarithm
 
 _REORDERED = {"reassoc", "contract", "nsz"}
-_FARTHEST = 500.0
+# Of log rates: third powers of means are finite then.
+_FARTHEST = 200.0
 # Where all α·μ are below this, what divides by powers of α has lost digits, and series are used.
 _NEARLY_POISSON = 0.03
 
