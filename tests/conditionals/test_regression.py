@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from invariance import Logistic, MultiEnvironmentData, Poisson, UniformPrior
-from invariance.conditionals.regression import Regression, RegressionModel
+from invariance.conditionals.regression import Regression
+from invariance.conditionals.regression_model import RegressionModel
 from invariance.conditionals.tolerance import Tolerance
 from invariance.decisions.predictive import PredictiveModel
 from invariance.exceptions import DataError, SettingError

@@ -129,5 +129,7 @@ def test_empty_subset_and_two_environments() -> None:
 
 def test_tolerance_in_words() -> None:
     assert str(Tolerance()) == "invariance up to delta 0.02, tau 0.1 at level 0.2"
-    assert Tolerance(0.0, 0.1, 0.05).told(own_variances=True) == "exact invariance of the mean at level 0.05"
+    assert Tolerance(0.0, 0.1, 0.05).told_without_tau("invariance of the mean") == (
+        "exact invariance of the mean at level 0.05"
+    )
     assert str(Tolerance.strict()) == "exact invariance at level 0.05"

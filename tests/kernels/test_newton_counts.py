@@ -9,7 +9,7 @@ from numba import njit
 from count_twins import counted, log_density, log_likelihood
 from invariance import NegativeBinomial
 from invariance.conditionals.dispersion_table import log_rising
-from invariance.conditionals.regression import RegressionModel
+from invariance.conditionals.regression_model import RegressionModel
 from invariance.kernels.newton.evaluation import evaluate
 from invariance.kernels.newton.logarithm import logarithm
 from invariance.kernels.newton.maximise import invert

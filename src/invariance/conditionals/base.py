@@ -256,7 +256,7 @@ class BoundConditional(ABC):
         joint, tested = supported.astype(float), supported & known
         ceiling = self.ceiling_many(chosen)[tested]
         deviance, expected = 2.0 * (ceiling - log_ratios[tested]), 2.0 * (ceiling - null.expected[tested])
-        joint[tested] = deviance_test(deviance, expected, null.degrees[tested], self.n_rows, tolerance)
+        joint[tested] = deviance_test(deviance, expected, null.degrees[tested], self.tolerated(tolerance))
         unknown = np.full(len(chosen), np.nan)
         return InvarianceTest(unknown, unknown, joint)
 
@@ -294,9 +294,17 @@ class BoundConditional(ABC):
         return None if self.by_least_squares is None else (self.by_least_squares, mask)
 
     @property
-    def own_variances(self) -> bool:
-        """Whether environments are compared in their coefficients alone, and each has a variance of its own."""
-        return False
+    def compares_variances(self) -> bool:
+        """Whether the variance about the mean is among what must be the same."""
+        return True
+
+    def tolerated(self, tolerance: Tolerance) -> float:
+        """The noncentrality of −2 log Λ that is no reason against a subset, where it is judged as a whole."""
+        return self.n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
+
+    def judged_by(self, tolerance: Tolerance) -> str:
+        """The tolerance in words."""
+        return str(tolerance)
 
     @property
     def largest_size(self) -> int:

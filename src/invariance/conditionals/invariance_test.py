@@ -103,25 +103,19 @@ def invariance_test(residuals: Residuals, tolerance: Tolerance, excess_kurtosis:
     return InvarianceTest(mean, spread, np.where(decided, joint_p_value(mean, spread), 0.0))
 
 
-def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, n_rows: int, tolerance: Tolerance) -> Floats:
-    """(S,) p-value of −2 log Λ scaled to its degrees of freedom, for models that have no parts: the tolerated
-    noncentrality is that of both parts together."""
+def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, tolerated: float) -> Floats:
+    """(S,) p-value of −2 log Λ scaled to its degrees of freedom, for models that have no parts; tolerated: so much
+    noncentrality is no reason against a subset."""
     scaled = deviance * degrees / expected
-    return _noncentral_chi_square_tails(scaled, degrees, np.full_like(scaled, _allowed(n_rows, tolerance)))
+    return _noncentral_chi_square_tails(scaled, degrees, np.full_like(scaled, tolerated))
 
 
-def largest_deviance(degrees: Floats, n_rows: int, tolerance: Tolerance) -> Floats:
+def largest_deviance(degrees: Floats, tolerated: float, level: float) -> Floats:
     """(S,) −2 log Λ, scaled to its degrees of freedom, with which `deviance_test` just reaches the level."""
     from scipy.stats import chi2, ncx2
 
-    allowed = _allowed(n_rows, tolerance)
-    found = ncx2.isf(tolerance.level, degrees, allowed) if allowed > 0.0 else chi2.isf(tolerance.level, degrees)
+    found = ncx2.isf(level, degrees, tolerated) if tolerated > 0.0 else chi2.isf(level, degrees)
     return np.where(np.isnan(found), np.inf, found)
-
-
-def _allowed(n_rows: int, tolerance: Tolerance) -> float:
-    """The noncentrality that is tolerated in all."""
-    return n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
 
 
 def deviance_tails(deviance: Floats, mean: Floats, variance: Floats, noncentrality: float) -> Floats:

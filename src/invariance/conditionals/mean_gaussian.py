@@ -75,8 +75,11 @@ class MeanGaussian(GaussianModel):
         return MeanGaussian(data, self.n_jobs)
 
     @property
-    def own_variances(self) -> bool:
-        return True
+    def compares_variances(self) -> bool:
+        return False
+
+    def judged_by(self, tolerance: Tolerance) -> str:
+        return tolerance.told_without_tau("invariance of the mean")
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         scores = self._scored(as_masks(masks, self.n_features))

@@ -17,7 +17,8 @@ from .figures import Figures
 from .gaussian import deviance_moments
 from .poisson import check_counts, exposure_of
 from .predicts import Predicts
-from .regression import Regression, RegressionFit
+from .regression import Regression
+from .regression_fit import RegressionFit
 from .rows_of_environments import environment_starts, sums_by_environment
 
 

@@ -8,7 +8,7 @@ from ..data.subsets import Subset, as_mask
 from ..kernels.newton.maximise import maximise
 from ..kernels.newton.rows import work_for
 from .poisson import Poisson, exposure_of
-from .regression import REPORTED, RegressionModel
+from .regression_model import REPORTED, RegressionModel
 
 # Here chi-square laws for Poisson counts reject what is invariant about twice as often as they state.
 LARGEST_HARMLESS = 1.2

@@ -24,7 +24,9 @@ from .hazards import (
     within_intervals,
 )
 from .predicts import Predicts
-from .regression import READ, Regression, RegressionFit, RegressionModel
+from .regression import Regression
+from .regression_fit import RegressionFit
+from .regression_model import READ, RegressionModel
 from .rows_of_environments import environment_starts
 
 _MOST_INTERVALS = 8
@@ -91,6 +93,10 @@ class PiecewiseExponential(Regression):
             "features matter.",
             DataWarning,
         )
+
+    def events(self, data: MultiEnvironmentData) -> Floats:
+        assert data.event is not None
+        return data.event
 
     def cuts(self, data: MultiEnvironmentData) -> Floats:
         """(J − 1,) where intervals end, but for the last"""

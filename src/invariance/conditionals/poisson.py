@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..kernels.newton.rows import POISSON, Rows
 from .predicts import Predicts
 from .regression import Regression
 from .rows_of_environments import environment_starts, sums_by_environment
+
+if TYPE_CHECKING:
+    from .regression_model import RegressionModel
 
 
 def exposure_of(data: MultiEnvironmentData) -> Floats:
@@ -50,6 +53,12 @@ class Poisson(Regression):
 
     def check(self, data: MultiEnvironmentData) -> None:
         check_counts(data, self.name)
+
+    def remarks(self, model: RegressionModel, masks: Mask) -> tuple[str, ...]:
+        from .overdispersion import overdispersion, overdispersion_words
+
+        words = overdispersion_words(overdispersion(model, masks[0])) if len(masks) else ""
+        return (f"{words[:1].upper()}{words[1:]}.",) if words else ()
 
     def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
         exposure = exposure_of(data)

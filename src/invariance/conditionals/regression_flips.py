@@ -13,7 +13,7 @@ from .base import FlipGuess
 from .figures import Figures
 
 if TYPE_CHECKING:
-    from .regression import RegressionModel
+    from .regression_model import RegressionModel
 
 # Promised gains below which fits that guesses start from count as done.
 _ROUGHLY = 1e-2

@@ -12,7 +12,7 @@ from ..data.checks import listing
 from .base import Remarks
 
 if TYPE_CHECKING:
-    from .regression import RegressionModel
+    from .regression_model import RegressionModel
 
 # A fit that explains less of the log-likelihood than this does not come near to separating the rows.
 _NEARLY_ALL = 0.5

@@ -12,7 +12,6 @@ from .base import NDArray32, Null, Weigh
 from .figures import Figures
 from .invariance_test import largest_deviance
 from .regression_walk import RegressionWalk
-from .tolerance import Tolerance
 
 # How far a statistic must be above its limit for rounding to be no reason.
 _MARGIN = 1.0 + 1e-6
@@ -22,7 +21,8 @@ _MARGIN = 1.0 + 1e-6
 class RegressionScreen:
     """A walk whose values are what subsets weigh; NaN where they cannot be compatible with invariance.
 
-    null: figures → the law of log Λ; error: by how much log Λ of the walk may be off; empty: pooled log-likelihood
+    null: figures → the law of log Λ; error: by how much log Λ of the walk may be off; tolerated: noncentrality
+    of −2 log Λ that is no reason against a subset at this level; empty: pooled log-likelihood
     without features; n_forced: columns that are always in; weigh: gain (S,) of the pooled fit and its number of columns
     (S,) → weights (S,).
     """
@@ -30,10 +30,10 @@ class RegressionScreen:
     walk: RegressionWalk
     null: Callable[[Figures], Null]
     error: float
-    n_rows: int
+    tolerated: float
+    level: float
     empty: float
     n_forced: int
-    tolerance: Tolerance
     weigh: Weigh
 
     @property
@@ -66,7 +66,7 @@ class RegressionScreen:
         deviance = -2.0 * (figures.log_ratio[tested] + self.error)
         scaled = deviance * degrees / (-2.0 * null.expected[tested])
         distinct, group = np.unique(degrees, return_inverse=True)
-        possible[tested] = scaled <= _MARGIN * largest_deviance(distinct, self.n_rows, self.tolerance)[group]
+        possible[tested] = scaled <= _MARGIN * largest_deviance(distinct, self.tolerated, self.level)[group]
         gain = figures.pooled[possible] - self.empty
         weights = np.full(len(possible), np.nan)
         weights[possible] = self.weigh(gain, self.n_forced + columns[possible])

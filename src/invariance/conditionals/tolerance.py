@@ -57,14 +57,15 @@ class Tolerance:
         return self.delta == 0.0 and self.tau == 0.0
 
     def __str__(self) -> str:
-        return self.told(own_variances=False)
+        if self.is_strict:
+            return f"exact invariance at level {self.level:g}"
+        return f"invariance up to delta {self.delta:g}, tau {self.tau:g} at level {self.level:g}"
 
-    def told(self, own_variances: bool) -> str:
-        """In words, for a model that does or does not let every environment have a variance of its own."""
-        what, allowed = ("invariance of the mean", "") if own_variances else ("invariance", f", tau {self.tau:g}")
-        if self.delta == 0.0 and (own_variances or self.tau == 0.0):
+    def told_without_tau(self, what: str) -> str:
+        """In words, for models in which `what`, such as "invariance of the mean", has no variance in it."""
+        if self.delta == 0.0:
             return f"exact {what} at level {self.level:g}"
-        return f"{what} up to delta {self.delta:g}{allowed} at level {self.level:g}"
+        return f"{what} up to delta {self.delta:g} at level {self.level:g}"
 
 
 def _is_number(value: object) -> bool:

@@ -51,7 +51,7 @@ class Diagnosis:
     inclusion, predictive_inclusion : (p,) of the fit to all environments, the latter NaN if nothing is compatible
     leading, experiments : the most probable compatible subsets, and which features to move to tell them apart
     sites : what small environments cost
-    own_variances : whether environments are compared in their coefficients alone
+    judged_by : the tolerance in words; parts : in what environments are compared
     """
 
     subset: tuple[str, ...]
@@ -71,7 +71,8 @@ class Diagnosis:
     leading: Leading
     experiments: tuple[Experiment, ...]
     sites: Sites
-    own_variances: bool = False
+    judged_by: str
+    parts: tuple[str, ...]
 
     @property
     def n_environments(self) -> int:
@@ -81,16 +82,6 @@ class Diagnosis:
     def threshold(self) -> float:
         """What the p-value of an environment must be below to raise an alarm: 0.05/E."""
         return ALARM / len(self.tests)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """In what environments are compared."""
-        return tuple(part for part in PARTS if not (self.own_variances and part == VARIANCE))
-
-    @property
-    def judged_by(self) -> str:
-        """The tolerance in words."""
-        return self.tolerance.told(self.own_variances)
 
     @property
     def worst(self) -> Broken | None:
@@ -206,7 +197,7 @@ def diagnose(
     tests, predictive = compared.tests(mask), findings.predictive
     evidence = findings.judge.evidence(mask[None]).one()
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
-    enough = compared.n_environments > 2
+    enough, accepted = compared.n_environments > 2, compatible_subsets(findings).accepted
     leading = leading_subsets(model, posterior if predictive is None else predictive)
     return Diagnosis(
         subset=tuple(_names(model.feature_names, mask)),
@@ -215,7 +206,7 @@ def diagnose(
         p_invariant=evidence.p_invariant,
         r2=evidence.r2,
         unjudged=_why_unjudged(findings, mask),
-        tolerance=compatible_subsets(findings).accepted,
+        tolerance=accepted,
         whole=tests.all_environments(),
         tests=tests.each(),
         nothing_compatible=predictive is None,
@@ -226,7 +217,8 @@ def diagnose(
         leading=leading,
         experiments=experiments(leading, model.feature_names),
         sites=sites_of(compared.moments),
-        own_variances=model.own_variances,
+        judged_by=compared.asked.judged_by(accepted),
+        parts=tuple(part for part in PARTS if part != VARIANCE or compared.asked.compares_variances),
     )
 
 

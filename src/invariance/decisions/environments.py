@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Mask
 from ..conditionals.base import BoundConditional
 from ..conditionals.gaussian import GaussianModel
-from ..conditionals.regression import RegressionModel
+from ..conditionals.regression_model import RegressionModel
 from ..data.multi_environment import MultiEnvironmentData
 from ..moments.choosing import against_the_rest
 from ..moments.moments import Moments
@@ -120,7 +120,7 @@ class Compared:
             return RegressionTests(self.model, mask)
         compared = self.asked.compared_by(mask)
         assert compared is not None
-        if self.asked.own_variances:
+        if not self.asked.compares_variances:
             from .mean_tests import MeanTests
 
             return MeanTests(*compared)

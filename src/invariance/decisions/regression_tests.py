@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..conditionals.regression import RegressionModel
+from ..conditionals.regression_model import RegressionModel
 from ..data.multi_environment import MultiEnvironmentData
 from .deviation import INTERCEPT, SLOPES, VARIANCE, Deviation, Part, joint_of_parts
 from .environment_test import EnvironmentTest

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from ..conditionals.gaussian import GaussianModel
-from ..conditionals.regression import RegressionModel
+from ..conditionals.regression_model import RegressionModel
 from ..posterior.posterior import Posterior
 
 SHIFT = 2.0

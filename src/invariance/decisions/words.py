@@ -163,7 +163,7 @@ def _header(decision: Decision) -> Iterator[tuple[str, str]]:
     yield "selected", f"{format_subset(decision.selected)}: {_figures(decision, decision.evidence)}"
     if posterior.n_environments > 1:
         of = f"of {format_count(posterior.n_subsets)} subsets"
-        judged_by = decision.accepted.told(decision.findings.judge.model.own_variances)
+        judged_by = decision.findings.judge.model.judged_by(decision.accepted)
         yield "compatible", f"{_counted(decision)} {of}, by {judged_by}"
     probability = f"probability {format_probability(posterior.mode_probability)}"
     if (posterior.mode_mask == decision.mask).all():
