@@ -84,7 +84,7 @@ def test_two_values_are_fitted_by_logistic_regression() -> None:
     np.testing.assert_array_equal(auto.posterior_.log_ratios, stated.posterior_.log_ratios)
     assert auto.posterior_.model == "logistic"
     assert auto.posterior_.model_reason == "y has two values: False and True; conditional='linear_gaussian' overrides"
-    assert auto.posterior_.notes == ("outcome y: True against False.",)
+    assert auto.posterior_.notes[0] == "outcome y: True against False."
     said = " ".join(str(auto.summary()).split())
     assert "model logistic (y has two values: False and True; conditional='linear_gaussian' overrides)" in said
     assert stated.posterior_.model_reason == ""

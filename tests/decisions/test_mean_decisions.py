@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
-from invariance.decisions.environments import breaking_environment, subset_tests
+from invariance.decisions.environments import Compared, breaking_environment
 from invariance.decisions.mean_tests import MeanTests
 
 TRUTH = np.array([True, True, False, False])
@@ -72,7 +72,7 @@ def test_a_shifted_environment_is_named() -> None:
 def test_parts_add_up_and_follow_their_law() -> None:
     data = simulated()
     model = LinearGaussian(invariance="mean").bind(data)
-    tests = subset_tests(model, TRUTH)
+    tests = Compared.of(model).tests(TRUTH)
     assert isinstance(tests, MeanTests)
     whole = tests.all_environments()
     assert whole is not None
@@ -96,7 +96,7 @@ def test_own_intercepts_from_the_rows() -> None:
     places = np.array([data.X[data.rows(e)].mean(axis=0) for e in range(4)])
     index = data.environment_index
     centred = replace(data, X=data.X - places[index], y=data.y - means[index])
-    whole = subset_tests(LinearGaussian(invariance="mean").bind(data), TRUTH).all_environments()
+    whole = Compared.of(LinearGaussian(invariance="mean").bind(data)).tests(TRUTH).all_environments()
     alone = -2.0 * LinearGaussian(invariance="mean").bind(centred).log_ratio(TRUTH)
     assert whole is not None
     assert whole.parts["slopes"].deviance == pytest.approx(alone, rel=1e-5)
@@ -108,9 +108,9 @@ def test_rows_and_moments_agree_and_rows_decide() -> None:
     X = data.X.copy()
     X[:, 3] = X[:, 1] + 1e-7 * np.random.default_rng(1).normal(size=len(X))
     for changed, mask in ((data, TRUTH), (replace(data, X=X), np.array([True, True, False, True]))):
-        by_rows = subset_tests(LinearGaussian(invariance="mean").bind(changed), mask).against_the_rest(2).deviation
+        by_rows = Compared.of(LinearGaussian(invariance="mean").bind(changed)).tests(mask).against_the_rest(2).deviation
         of_moments = LinearGaussian(invariance="mean").bind(Moments.from_data(changed))
-        by_moments = subset_tests(of_moments, mask).against_the_rest(2).deviation
+        by_moments = Compared.of(of_moments).tests(mask).against_the_rest(2).deviation
         assert by_rows is not None
         if changed is data:
             assert by_moments == by_rows

@@ -146,7 +146,7 @@ class AdditiveModel(BoundConditional):
         """That of the components, each of which is a column there."""
         features = self.features.chosen(mask)
         if not features.n_features:
-            return self.by_columns, mask
+            return self.by_columns, np.zeros(self.by_columns.n_features, dtype=bool)
         kept = replace(self.data.narrowed(mask), X=self._pooled(mask)[1], grouping=None)
         return GaussianFromMoments(kept, self.n_jobs), np.ones(features.n_features, dtype=bool)
 

@@ -132,7 +132,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
 
 def _tests(diagnosis: Diagnosis) -> Section:
     head = ("rows", "T", "expected", "p-value", *diagnosis.parts)
-    figures = [head, *(_figures(test, len(diagnosis.parts)) for test in diagnosis.tests)]
+    figures = [head, *(_figures(test, diagnosis.parts) for test in diagnosis.tests)]
     taken = sum(2 + max(map(display_width, column)) for column in zip(*figures, strict=True))
     width = min(_LONGEST_LABEL, COLUMNS - 2 - taken)
     labels = "environment", *name_labels([str(test.environment) for test in diagnosis.tests], width)
@@ -141,7 +141,9 @@ def _tests(diagnosis: Diagnosis) -> Section:
     if diagnosis.whole is not None:
         whole = diagnosis.whole
         shares = " + ".join(
-            f"{_PLURAL[name]} {part.deviance:.1f} (p {format_p(part.p_value)})" for name, part in whole.parts.items()
+            f"{_PLURAL[name]} {part.deviance:.1f} (p {format_p(part.p_value)})"
+            for name, part in whole.parts.items()
+            if name in diagnosis.parts
         )
         sentences.append(
             f"All together: T = {whole.deviance:.1f} = {shares}; {whole.expected_deviance:.1f} ± "
@@ -150,11 +152,11 @@ def _tests(diagnosis: Diagnosis) -> Section:
     return Section("T = −2 log Λ by environment", tuple(sentences), rows)
 
 
-def _figures(test: EnvironmentTest, n_parts: int) -> tuple[str, ...]:
+def _figures(test: EnvironmentTest, compared: tuple[str, ...]) -> tuple[str, ...]:
     found = test.deviation
     if found is None:
-        return (f"{test.rows:,}", *["–"] * (3 + n_parts))
-    parts = (format_p(part.p_value) for part in found.parts.values())
+        return (f"{test.rows:,}", *["–"] * (3 + len(compared)))
+    parts = (format_p(found.parts[name].p_value) for name in compared)
     deviance = f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}"
     return f"{test.rows:,}", *deviance, format_p(found.p_value), *parts
 

@@ -11,7 +11,7 @@ from scipy.special import chdtrc
 from .._tools.arrays import Floats, Integers, Mask
 from ..conditionals.regression_model import RegressionModel
 from ..data.multi_environment import MultiEnvironmentData
-from .deviation import INTERCEPT, SLOPES, VARIANCE, Deviation, Part, joint_of_parts
+from .deviation import INTERCEPT, SLOPES, Deviation, Part, joint_of_parts
 from .environment_test import EnvironmentTest
 
 
@@ -48,7 +48,6 @@ class RegressionTests:
         parts = {
             INTERCEPT: _part(level, freed),
             SLOPES: _part(deviance - level, degrees - freed),
-            VARIANCE: Part(0.0, None),
         }
         null = model.null_many(common)
         tail = float(model.invariance_tails(common, figures.log_ratio).probability[0])
