@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, InclusionPrior, UniformPrior
-from invariance.conditionals.base import BoundConditional, Description, Fit, Null, Prediction
+from invariance.conditionals.base import BoundConditional, Fit, Null, Prediction
+from invariance.conditionals.description import Description
 from invariance.data.features import Features
 from invariance.inference.target import Target
 from twins import all_masks

@@ -21,7 +21,8 @@ from ..kernels.components import component_overlaps, component_shares
 from ..kernels.subset_tree import settle
 from ..moments.least_squares import DEPENDENT, Fit, independent_columns, least_squares, unit_rows
 from ..moments.moments import Moments
-from .base import BoundConditional, Description, Null, Prediction
+from .base import BoundConditional, Null, Prediction
+from .description import Description
 from .gaussian import GaussianModel, deviance_moments, group_weights, inverse_scales
 from .gaussian_fit import LinearFit
 from .gaussian_moments import GaussianFromMoments

@@ -8,8 +8,7 @@ none; a model that overrides one makes an engine faster and changes no result.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -23,6 +22,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError
 from ..moments.moments import Moments
+from .description import Description
 from .invariance_test import InvarianceTest, deviance_test
 from .standard_errors import StandardErrors
 from .support import Unsupported, without_value
@@ -37,24 +37,6 @@ class Conditional(Protocol):
     """A specification: parameters only. It may be cloned, compared and searched over before there are data."""
 
     def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Description:
-    """What a posterior says about the data of a model. environments: E labels; counts (E,): rows of each."""
-
-    model: str
-    outcome_name: str
-    environments: tuple[Hashable, ...]
-    counts: Integers
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.counts.sum())
-
-    @property
-    def n_environments(self) -> int:
-        return len(self.environments)
 
 
 class Prediction(NamedTuple):

@@ -21,8 +21,9 @@ from ..data.subsets import Subset, as_lists, as_mask, as_masks
 from ..exceptions import DataError, SettingError
 from ..kernels.subset_volumes import subset_volumes
 from ..moments.moments import Moments
-from .base import BoundConditional, Description, Null, Prediction
+from .base import BoundConditional, Null, Prediction
 from .bayesian_law import residual_law
+from .description import Description
 from .gaussian import inverse_scales
 from .gaussian_fit import LinearFit
 from .gaussian_moments import GaussianFromMoments

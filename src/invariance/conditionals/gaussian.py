@@ -16,7 +16,8 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..kernels.active_set import Scoring
 from ..moments.moments import Moments
-from .base import BoundConditional, Description, Null
+from .base import BoundConditional, Null
+from .description import Description
 from .invariance_test import InvarianceTest, Residuals, invariance_test
 from .kurtosis import excess_kurtosis
 from .random_effects import random_effects_risk

@@ -22,7 +22,8 @@ from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError
 from ..moments.least_squares import independent_columns
 from ..moments.moments import Moments
-from .base import BoundConditional, Description, Null, Prediction
+from .base import BoundConditional, Null, Prediction
+from .description import Description
 
 # A pooled fit that is better than the local ones by less than this share of their size is so by the optimiser's error.
 _ROUNDING = 1e-6

@@ -41,4 +41,4 @@ def overdispersion_words(ratio: float) -> str:
     """What to do about it; empty where nothing is to be done."""
     if not ratio > LARGEST_HARMLESS:
         return ""
-    return f"the counts scatter {ratio:.1f} times as much as a Poisson law has it: use NegativeBinomial()"
+    return f"the counts scatter {ratio:.1f} times as much as a Poisson law has it: use conditional='negative_binomial'"

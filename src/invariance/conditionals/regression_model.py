@@ -18,7 +18,8 @@ from ..kernels.newton.evaluation import evaluate
 from ..kernels.newton.rows import Rows, work_for
 from ..kernels.newton.walk import score_lists
 from ..moments.least_squares import independent_columns
-from .base import BoundConditional, Description, FlipGuess, Null, Prediction, Remarks, Weigh
+from .base import BoundConditional, FlipGuess, Null, Prediction, Remarks, Weigh
+from .description import Description
 from .figures import FigureMemory, Figures
 from .regression import Regression
 from .regression_fit import RegressionFit

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..conditionals.base import BoundConditional, Description, Fit, Null, Prediction
+from ..conditionals.base import BoundConditional, Fit, Null, Prediction
+from ..conditionals.description import Description
 from ..conditionals.tolerance import Tolerance
 from ..data.features import Features
 from ..data.subsets import Subset, as_masks

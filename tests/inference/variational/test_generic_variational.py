@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from invariance import BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, UniformPrior, Variational
-from invariance.conditionals.base import BoundConditional, Description, Fit, Null, Prediction
+from invariance.conditionals.base import BoundConditional, Fit, Null, Prediction
+from invariance.conditionals.description import Description
 from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.data import MultiEnvironmentData
 from invariance.data.features import Features
