@@ -14,7 +14,7 @@ from invariance.kernels.newton.evaluation import evaluate
 from invariance.kernels.newton.logarithm import logarithm
 from invariance.kernels.newton.maximise import invert
 from invariance.kernels.newton.negative_binomial import at_centre
-from invariance.kernels.newton.rows import Work, work_for
+from invariance.kernels.newton.rows import NO_OWN, Work, work_for
 
 MEMBERS = np.array([0, 1, 3])
 K = len(MEMBERS)
@@ -42,7 +42,7 @@ def theta_at(model: RegressionModel, alpha: float) -> np.ndarray:
 
 
 def evaluated(model: RegressionModel, theta: np.ndarray, e: int | None = None) -> tuple[float, Work]:
-    rows = model.problem
+    rows = model.problem._replace(own=NO_OWN)
     work = work_for(rows, N)
     first, stop = (0, len(rows.starts) - 1) if e is None else (e, e + 1)
     return evaluate(rows, first, stop, MEMBERS, K, theta, N, True, work), work

@@ -8,7 +8,7 @@ import pytest
 from invariance import PiecewiseExponential
 from invariance.conditionals.piecewise_exponential import PiecewiseExponentialModel
 from invariance.kernels.newton.evaluation import evaluate
-from invariance.kernels.newton.rows import Work, work_for
+from invariance.kernels.newton.rows import NO_OWN, Work, work_for
 from survival_twins import hazards_of, log_likelihood, split, survived
 
 DATA = survived(n=40)
@@ -26,7 +26,7 @@ def evaluated(
     model: PiecewiseExponentialModel, theta: np.ndarray, e: int | None = None, work: Work | None = None
 ) -> tuple[float, Work]:
     """Of all environments, or of one, which goes by the hazards of all at THETA"""
-    rows = model.problem
+    rows = model.problem._replace(own=NO_OWN)
     if work is None:
         work = work_for(rows, K)
         evaluate(rows, 0, 3, MEMBERS, K, THETA, K, False, work)

@@ -15,9 +15,9 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError
 from ..kernels.newton.evaluation import evaluate
-from ..kernels.newton.rows import Rows, work_for
+from ..kernels.newton.maximise import invert
+from ..kernels.newton.rows import Own, Rows, with_columns, work_for
 from ..kernels.newton.walk import score_lists
-from ..moments.least_squares import independent_columns
 from .base import BoundConditional, FlipGuess, Null, Prediction, Remarks, Weigh
 from .description import Description
 from .figures import FigureMemory, Figures
@@ -65,9 +65,12 @@ class RegressionModel(BoundConditional):
         self.data = data
         self.n_jobs = n_jobs
         self._order = specification.order(data)
-        self._centre = data.X.mean(axis=0)
-        spread = data.X.std(axis=0)
-        self._scale = np.where(spread > 0.0, spread, 1.0)
+        groups = [*(data.X[data.rows(e)] for e in range(data.n_environments)), data.X]
+        # (E + 1, q) of each environment and of all rows
+        self._centre = np.array([rows.mean(axis=0) for rows in groups])
+        self._varies = np.array([np.ptp(rows, axis=0) > 0.0 for rows in groups])
+        self._scale = np.array([rows.std(axis=0) for rows in groups])
+        self._scale[~(self._varies & (self._scale > 0.0))] = 1.0
         self._memory = FigureMemory(self._computed)
         self._walk: tuple[bytes, RegressionWalk] | None = None
         self._guesses = FlipGuesses(self)
@@ -75,10 +78,16 @@ class RegressionModel(BoundConditional):
     @cached_property
     def problem(self) -> Rows:
         """The rows as kernels take them: after the intercept, if there is one, the columns in their order."""
-        data, order = self.data, self._order
-        columns = np.ones((self.n_always + data.features.n_columns, data.n_rows))
-        columns[self.n_always :] = ((data.X - self._centre) / self._scale)[order].T
-        return self.specification.arrange(data, columns, order)
+        data, order, first = self.data, self._order, self.n_always
+        columns = np.ones((2, first + data.features.n_columns, data.n_rows))
+        columns[0, first:] = ((data.X - self._centre[-1]) / self._scale[-1])[order].T
+        e = data.environment_index
+        columns[1, first:] = (np.where(self._varies[e], data.X - self._centre[e], 0.0) / self._scale[e])[order].T
+        shift = np.zeros((data.n_environments, columns.shape[1]))
+        ratio = np.ones_like(shift)
+        shift[:, first:] = (self._centre[:-1] - self._centre[-1]) / self._scale[-1]
+        ratio[:, first:] = self._scale[:-1] / self._scale[-1]
+        return self.specification.arrange(data, columns[0], order)._replace(own=Own(columns[1], shift, ratio))
 
     @cached_property
     def beginning(self) -> Floats:
@@ -119,7 +128,8 @@ class RegressionModel(BoundConditional):
     @cached_property
     def largest_size(self) -> int:
         """As many features as leave every environment a row more than it has parameters."""
-        return int(np.searchsorted(np.cumsum(np.sort(self.features.widths)), self._room, side="right"))
+        each = (np.cumsum(np.sort(needed)) <= room for needed, room in zip(self._needed.T, self._room, strict=True))
+        return min(int(enough.sum()) for enough in each)
 
     def check_max_size(self, max_size: int) -> None:
         if max_size > self.largest_size:
@@ -170,13 +180,17 @@ class RegressionModel(BoundConditional):
 
     def supported(self, masks: Mask) -> Mask:
         """(S,) whether every environment has rows enough for the subsets in masks (S, p)"""
-        return self.features.expand(masks).sum(axis=1) <= self._room
+        return np.asarray((masks.astype(np.int64) @ self._needed <= self._room).all(axis=1))
 
     @cached_property
-    def _room(self) -> int:
-        """Most columns of a subset."""
-        nuisances = self.beginning.shape[1] + self.profiled[:-1]
-        return int((self.data.counts - nuisances).min()) - 1
+    def _needed(self) -> Integers:
+        """(p, E) columns of each feature that vary in an environment"""
+        return np.add.reduceat(self._varies[:-1].astype(np.int64), self.features.starts[:-1], axis=1).T
+
+    @cached_property
+    def _room(self) -> Integers:
+        """(E,) most columns of a subset that vary in an environment"""
+        return np.asarray(self.data.counts - self.beginning.shape[1] - self.profiled[:-1] - 1)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self.figures(masks).log_ratio
@@ -210,10 +224,10 @@ class RegressionModel(BoundConditional):
         found = without_value(chosen, outside, self.feature_names)
         if not outside.any():
             return found
-        e = int(np.argmin(self.data.counts))
+        e = int(np.argmin(self._room))
         reason = (
             f"environment {self.data.environments[e]!r} has {self.data.counts[e]} rows, too few to fit more than "
-            f"{max(self._room, 0)} columns"
+            f"{max(self._room[e], 0)} columns that vary there"
         )
         return Unsupported(outside, np.zeros_like(outside), found.features, (reason,))
 
@@ -248,9 +262,9 @@ class RegressionModel(BoundConditional):
         chosen = self.features.expand(mask)
         k, first = int(chosen.sum()), self.n_always
         theta = self.scores(mask[None], READ).thetas[0]
-        slopes = theta[:, first : first + k] / self._scale[chosen]
-        intercepts = -slopes @ self._centre[chosen] + (theta[:, 0] if first else 0.0)
-        slopes[:-1][~self._told_apart(chosen)] = np.nan
+        slopes = theta[:, first : first + k] / self._scale[:, chosen]
+        intercepts = -(slopes * self._centre[:, chosen]).sum(axis=1) + (theta[:, 0] if first else 0.0)
+        slopes[:-1][np.isnan(self._errors(chosen, theta)[:-1])] = np.nan
         fit = RegressionFit(
             self.specification,
             self.features.chosen(mask).columns,
@@ -262,38 +276,28 @@ class RegressionModel(BoundConditional):
         )
         return self.specification.finished(fit, self.problem)
 
-    def _told_apart(self, chosen: Mask) -> Mask:
-        """(E, k) whether each chosen column is no combination of earlier ones in an environment"""
-        data = self.data
-        return np.array([independent_columns(data.X[np.ix_(data.rows(e), chosen)]) for e in range(data.n_environments)])
-
-    def standard_errors(self, subset: Subset) -> StandardErrors:
-        """From the second derivatives of the log-likelihood."""
-        mask = as_mask(subset, self.feature_names)
-        chosen = self.features.expand(mask)
+    def _errors(self, chosen: Mask, thetas: Floats) -> Floats:
+        """(E + 1, k) standard errors of the slopes of chosen columns (q,) at thetas (E + 1, K), from the second
+        derivatives of the log-likelihood; NaN where a column does not vary, or is a combination of earlier ones."""
         k, first, problem = int(chosen.sum()), self.n_always, self.problem
-        scores = self.scores(mask[None])
         members = np.concatenate([np.arange(first), first + np.flatnonzero(chosen)])
-        n = k + self.beginning.shape[1]
-        work = work_for(problem, n)
-        values = np.full((len(problem.starts), k), np.nan)
-        pool = len(problem.starts) - 1
+        n, pool = k + self.beginning.shape[1], len(problem.starts) - 1
+        work, inverse = work_for(problem, n), np.empty((n, n))
+        values = np.full((pool + 1, k), np.nan)
         # The pool first: what is evaluated of an environment may go by it.
         for g in range(pool, -1, -1):
-            theta, groups = scores.thetas[0, g], (g, g + 1) if g < pool else (0, pool)
-            evaluate(problem, *groups, members, first + k, theta, n, True, work)
-            lower = np.tril(work.hessian[:n, :n])
-            information = lower + np.tril(lower, -1).T
-            kept = np.flatnonzero(np.diagonal(information) > 0.0)
-            try:
-                covariance = np.linalg.inv(information[np.ix_(kept, kept)])
-            except np.linalg.LinAlgError:
-                continue
-            errors = np.full(n, np.nan)
-            errors[kept] = np.sqrt(np.where(np.diagonal(covariance) > 0.0, np.diagonal(covariance), np.nan))
-            values[g] = errors[first : first + k] / self._scale[chosen]
-        values[:-1][~self._told_apart(chosen)] = np.nan
+            groups = (g, g + 1) if g < pool else (0, pool)
+            evaluate(problem, *groups, members, first + k, thetas[g], n, True, work)
+            invert(work.hessian, first + k, n, inverse)
+            variances = np.diagonal(inverse)[first : first + k]
+            values[g] = np.sqrt(np.where(variances > 0.0, variances, np.nan)) / self._scale[g, chosen]
+        return values
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        mask = as_mask(subset, self.feature_names)
+        scores = self.scores(mask[None])
         rows = np.append(self.data.counts, self.data.n_rows)
+        values = self._errors(self.features.expand(mask), scores.thetas[0])
         return StandardErrors(values, (rows - scores.ranks[0]).astype(float))
 
     # ---------------------------------------------------------------- all subsets
@@ -309,13 +313,13 @@ class RegressionModel(BoundConditional):
         kept = np.concatenate([np.arange(self.n_always), self.n_always + columns])
         n_always = self.n_always + int(self.features.widths[forced].sum())
         starts = n_always + np.concatenate([[0], np.cumsum(self.features.widths[free])]).astype(np.int64)
-        rows = self.problem._replace(columns=np.ascontiguousarray(self.problem.columns[kept]))
+        rows = with_columns(self.problem, kept)
         beginning = np.zeros((len(rows.starts), n_always + self.beginning.shape[1] - self.n_always))
         beginning[:, : self.n_always] = self.beginning[:, : self.n_always]
         beginning[:, n_always:] = self.beginning[:, self.n_always :]
-        most = self._room - (n_always - self.n_always)
+        room = self._room - self._needed[forced].sum(axis=0)
         tolerance = min(IN_BULK, _WALK_ERROR / (4 * len(rows.starts)))
-        return RegressionWalk(rows, starts, n_always, beginning, tolerance, most, self.profiled)
+        return RegressionWalk(rows, starts, n_always, beginning, tolerance, self._needed[free], room, self.profiled)
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionScreen:
         walk, n_forced = self.subset_walk(free, forced), int(self.features.widths[forced].sum())

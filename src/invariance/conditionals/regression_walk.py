@@ -23,7 +23,8 @@ _MOST_REMEMBERED = 1 << 21
 class RegressionWalk:
     """rows: their columns are those that are always in, n_always of them, and those of f features: feature j has the
     columns starts[j]:starts[j + 1] (f + 1,). beginning (E + 1, n_always + r): where fits without features start;
-    tolerance: see `kernels.newton.maximise`; most: columns of a subset that the rows can fit; profiled: see `Figures`.
+    tolerance: see `kernels.newton.maximise`; needed (f, E): columns of a feature that vary in an environment;
+    room (E,): how many of them its rows can fit; profiled: see `Figures`.
 
     What was walked is remembered, while it is not too much: who decides after an enumeration need not walk again.
     """
@@ -33,7 +34,8 @@ class RegressionWalk:
     n_always: int
     beginning: Floats
     tolerance: float
-    most: int
+    needed: Integers
+    room: Integers
     profiled: Integers | int = 0
     remembered: dict[Any, Figures] = field(default_factory=dict, repr=False)
 
@@ -61,7 +63,7 @@ class RegressionWalk:
     def listed_figures(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Figures:
         """(n,) each, and `members` filled as in `listed`; NaN also where a size does not count."""
         masks = self.list_members(prefix, max_size, members)
-        wanted = sizes[masks.sum(axis=1)] & (masks @ np.diff(self.starts) <= self.most)
+        wanted = sizes[masks.sum(axis=1)] & self._fits(masks.astype(np.int64) @ self.needed)
         key = tuple(prefix.tolist()), max_size, sizes.tobytes()
         return self._once(key, lambda: self._one_by_one(masks, wanted))
 
@@ -89,9 +91,8 @@ class RegressionWalk:
 
     def _walked(self, high: Integers) -> Figures:
         n = 1 << self.n_low
-        needed = np.diff(self.starts)[high].sum() + (np.arange(n)[:, None] >> np.arange(self.n_low) & 1) @ np.diff(
-            self.starts[: self.n_low + 1]
-        )
+        low = np.arange(n)[:, None] >> np.arange(self.n_low) & 1
+        fits = self._fits(self.needed[high].sum(axis=0) + low @ self.needed[: self.n_low])
         log_ratio, pooled, ranks = np.empty(n), np.empty(n), np.empty((n, len(self.rows.starts)), np.int64)
         score_dense(
             self.rows,
@@ -106,7 +107,11 @@ class RegressionWalk:
             pooled,
             ranks,
         )
-        return Figures.of(np.where(needed <= self.most, log_ratio, np.nan), pooled, ranks, self.profiled)
+        return Figures.of(np.where(fits, log_ratio, np.nan), pooled, ranks, self.profiled)
+
+    def _fits(self, needed: Integers) -> Mask:
+        """(S,) whether every environment has rows enough for so many columns (S, E)"""
+        return np.asarray((needed <= self.room).all(axis=1))
 
     def _one_by_one(self, masks: Mask, wanted: Mask) -> Figures:
         n, groups, most = int(wanted.sum()), len(self.rows.starts), len(self.rows.columns) + self.beginning.shape[1]

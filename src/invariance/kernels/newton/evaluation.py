@@ -59,7 +59,8 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
                 work.hessian[a, b] = 0.0
     if rows.family == PIECEWISE_EXPONENTIAL:
         return evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work)
-    columns, outcome, weight, eta = rows.columns, rows.outcome, rows.weight, work.eta
+    outcome, weight, eta = rows.outcome, rows.weight, work.eta
+    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
     total, slope, bend = 0.0, 0.0, 0.0
     for e in range(first_environment, stop_environment):
         own = 0.0

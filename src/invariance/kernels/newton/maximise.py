@@ -7,7 +7,7 @@ from .evaluation import evaluate
 from .rows import PIECEWISE_EXPONENTIAL
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
-DEPENDENT = 1e-10
+DEPENDENT = 1e-12
 # The likelihood need not be concave in parameters without a column: this share of a second derivative is always left.
 _CONCAVE = 1e-3
 _MOST_STEPS = 200
@@ -162,6 +162,19 @@ def without_parameter(theta, inverse, n, j):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _as_own(rows, e, members, k, theta, n, own):
+    """The parameters theta of the pooled columns, in terms of those of environment e."""
+    for a in range(n):
+        own[a] = theta[a]
+    if rows.own.columns.size:
+        for a in range(k):
+            own[a] = theta[a] * rows.own.ratio[e, members[a]]
+            # Without an intercept, hazards make up for the shift.
+            if rows.family != PIECEWISE_EXPONENTIAL:
+                own[0] += theta[a] * rows.own.shift[e, members[a]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, ranks, work):
     """log Λ and the pooled log-likelihood of one subset, from starts thetas (E + 1, ·), the pool last.
 
@@ -181,8 +194,7 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     for e in range(pool):
         own, ranks[e] = maximise(rows, e, e + 1, members, k, thetas[e], n, inverses[e], inherited, tolerance, work)
         if not own >= work.reached[e]:
-            for a in range(n):
-                thetas[e, a] = thetas[pool, a]
+            _as_own(rows, e, members, k, thetas[pool], n, thetas[e])
             own, ranks[e] = maximise(rows, e, e + 1, members, k, thetas[e], n, inverses[e], False, tolerance, work)
             own = max(own, work.reached[e])
         local += own

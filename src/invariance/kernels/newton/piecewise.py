@@ -123,7 +123,8 @@ def _subtract_means(events, first_environment, stop_environment, baseline, k, he
 def _evaluate_on(intervals, widths, weight, rows, first_environment, stop_environment, members, k, theta, curved, work):
     """As `evaluate`, which has set what is summed up to 0, with a hazard for each of the intervals. widths (E, J);
     weight (N,): of the interval where a row ends. by_environment: each under the hazards of all of these."""
-    columns, outcome, baseline, risk = rows.columns, rows.outcome, work.baseline, work.eta
+    outcome, baseline, risk = rows.outcome, work.baseline, work.eta
+    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
     starts, events, n_intervals = intervals.starts, intervals.events, widths.shape[1]
     first_row, last_row = rows.starts[first_environment], rows.starts[stop_environment]
     for first in range(first_row, last_row, BLOCK):

@@ -33,13 +33,25 @@ _NONE = Intervals(np.zeros((0, 1), np.int64), np.zeros((0, 0)))
 NO_SPANS = Spans(_NONE, np.zeros((0, 0)), _NONE, np.zeros(1, np.int64))
 
 
+class Own(NamedTuple):
+    """Columns as an environment's own fits take them. columns (q, N): centred and scaled within each environment, 0
+    where they do not vary there. A column of `Rows` is shift + ratio · this one (E, q)."""
+
+    columns: Floats
+    shift: Floats
+    ratio: Floats
+
+
+NO_OWN = Own(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)))
+
+
 class Rows(NamedTuple):
     """N rows, those of an environment one after the other, with what each environment owns of pseudo-data.
 
     columns (q, N): centred and scaled; where the model has an intercept, column 0 is 1. starts (E + 1,): environment e
     is rows starts[e]:starts[e + 1]. outcome (N,): Σ of the outcome of a row and its pseudo-data; weight (N,): how much
     the row counts, times its exposure: for times to an event, how long it is watched in the step where it ends; for a
-    negative binomial without exposure, which is in counts.
+    negative binomial without exposure, which is in counts. own: without it an environment's fits take `columns` too.
     """
 
     family: int
@@ -49,6 +61,18 @@ class Rows(NamedTuple):
     weight: Floats
     counts: Counts = NO_COUNTS
     spans: Spans = NO_SPANS
+    own: Own = NO_OWN
+
+
+def with_columns(rows: Rows, kept: Integers) -> Rows:
+    """The same rows with these columns alone, in this order."""
+    own = Own(
+        *(
+            np.ascontiguousarray(part)
+            for part in (rows.own.columns[kept], rows.own.shift[:, kept], rows.own.ratio[:, kept])
+        )
+    )
+    return rows._replace(columns=np.ascontiguousarray(rows.columns[kept]), own=own)
 
 
 class Baseline(NamedTuple):
