@@ -11,6 +11,9 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from invariance import BIP, BIPClassifier, Moments, Poisson, SettingError
 from invariance.conditionals.predicts import Predicts
 from invariance.prediction.calibration import figures_of
+from invariance.prediction.new_environments import LeftOut, NewEnvironments
+from invariance.prediction.outcome import PredictedOutcome
+from invariance.prediction.report import LeftOutReport
 from shifted_sites import DATA, fitted
 from two_classes import LABELS, SITE, X, Y, classifier
 
@@ -117,3 +120,13 @@ def test_there_are_no_normal_intervals_of_classes_and_counts(outcome: str) -> No
     for ask in (lambda: model.predict_interval(X), lambda: model.predict(X, return_std=True)):
         with pytest.raises(SettingError, match=f"{says}.*no intervals for it.*new_environments"):
             ask()
+
+
+@pytest.mark.parametrize(("observed", "worst"), [((1.2, 0.1, 0.9), "'b': 0.1"), ((0.8, 1.9, 1.1), "'b': 1.9")])
+def test_the_farthest_mean_may_lie_below_or_above(observed: tuple[float, ...], worst: str) -> None:
+    found = [
+        LeftOut(label, (), 1.0, None, (), 9, {"observed": mean, "predicted": 1.0, "rmse": 1.0, "r2": 0.0})
+        for label, mean in zip("abc", observed, strict=True)
+    ]
+    text = str(LeftOutReport(PredictedOutcome("y"), NewEnvironments(tuple(found))))
+    assert f"The mean is farthest off in {worst} observed, 1 predicted." in text
