@@ -149,6 +149,10 @@ def test_words_by_a_model_of_numbers(tmp_path: Path) -> None:
     written, words = predicted(tmp_path, model, frame)
     missed = np.sqrt(np.mean((Y - written["prediction"]) ** 2))
     assert f"known in 400 of them: root mean squared error {missed:.4g}" in words
+    model = fit(tmp_path, frame, "died", "--family", "poisson")
+    written, words = predicted(tmp_path, model, frame)
+    np.testing.assert_array_equal(written["prediction"], invariance.load(model).predict(frame[list("abcd")]))
+    assert f"on average {Y.mean():.3g} where" in words
 
 
 def test_times_are_saved_and_predicted(tmp_path: Path) -> None:

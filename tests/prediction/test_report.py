@@ -13,6 +13,7 @@ from invariance.conditionals.predicts import Predicts
 from invariance.prediction.calibration import figures_of
 from invariance.prediction.new_environments import LeftOut, NewEnvironments
 from invariance.prediction.outcome import PredictedOutcome
+from invariance.prediction.plain import elsewhere_from_plain, elsewhere_to_plain
 from invariance.prediction.report import LeftOutReport
 from shifted_sites import DATA, fitted
 from two_classes import LABELS, SITE, X, Y, classifier
@@ -130,3 +131,13 @@ def test_the_farthest_mean_may_lie_below_or_above(observed: tuple[float, ...], w
     ]
     text = str(LeftOutReport(PredictedOutcome("y"), NewEnvironments(tuple(found))))
     assert f"The mean is farthest off in {worst} observed, 1 predicted." in text
+
+
+def test_rates_beyond_all_numbers_are_saved_and_read_again() -> None:
+    figures = dict.fromkeys(("observed", "predicted", "intercept", "slope", "deviance_explained"), np.nan)
+    found = NewEnvironments((LeftOut("a", ("x0",), np.inf, None, (), 9, figures),))
+    plain = json.loads(json.dumps(elsewhere_to_plain(found, ("a",)), allow_nan=False))
+    assert elsewhere_from_plain(plain, ("a",), Predicts.rate).left_out[0].rmse == np.inf
+    plain["left_out"][0]["rmse"] = "nan"
+    with pytest.raises(ValueError, match="rmse is nan"):
+        elsewhere_from_plain(plain, ("a",), Predicts.rate)
