@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from conformance_cases import StatsmodelsLogistic, table
-from invariance import BIP, ICP, InclusionPrior, LassoScreen, Screened
+from invariance import BIP, ICP, BIPClassifier, InclusionPrior, LassoScreen, Screened, SettingError
+from two_classes import LABELS, SITE, X, Y
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
@@ -34,3 +35,11 @@ def test_a_screened_linear_model_predicts_linearly() -> None:
     np.testing.assert_allclose(
         model.predict(X), model.estimator_.predict(X[list(model.screened_features_)]), rtol=1e-12
     )
+
+
+def test_a_screened_classifier_is_refused_and_a_logistic_model_scores_words() -> None:
+    with pytest.raises(SettingError, match=r"BIPClassifier predicts classes: use BIP\('logistic'\)"):
+        Screened(BIPClassifier(), LassoScreen(k=3)).fit(X, LABELS, environments=SITE)
+    model = Screened(BIP("logistic"), LassoScreen(k=3)).fit(X, LABELS, environments=SITE)
+    residual = Y - model.predict(X)
+    assert model.score(X, LABELS) == pytest.approx(1.0 - residual @ residual / (len(Y) * Y.var()))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
+import invariance
 from invariance import BIP, BIPSurvival, DataError, PiecewiseExponential, SettingError
 from invariance.prediction.survival import concordance
 from survival_twins import survived
@@ -106,17 +109,83 @@ def test_bip_chooses_it_and_predicts_expected_times() -> None:
     np.testing.assert_allclose(chosen.predict(X), fit.predict(DATA.X[:, [0, 2]]), rtol=1e-9)
 
 
-def test_what_is_refused(model: BIPSurvival, tmp_path) -> None:
+def test_what_is_refused(model: BIPSurvival) -> None:
     with pytest.raises(DataError, match="which times 'y' ended with the event: give event="):
         BIPSurvival().fit(X, DATA.y, environments=SITE)
+    with pytest.raises(DataError, match="which times 'y' ended with the event: give event="):
+        BIPSurvival("auto").fit(X, DATA.y, environments=SITE)
     with pytest.raises(SettingError, match="predicts no times to an event"):
         BIPSurvival("logistic").fit(X, DATA.event, environments=SITE)
     with pytest.raises(SettingError, match="no intervals"):
         model.predict_interval(X)
     with pytest.raises(SettingError, match="no intervals"):
         model.predict(X, return_std=True)
-    with pytest.raises(SettingError, match="use pickle"):
-        model.save(tmp_path / "model.json")
-    for wrong in ([-1.0], [[1.0]], [np.nan]):
+    for wrong in ([-1.0], [[1.0]], [np.nan], ["a"], [None]):
         with pytest.raises(SettingError, match="are no times"):
             model.predict_survival(X, wrong)
+
+
+@pytest.mark.parametrize(
+    ("time", "event", "message"),
+    [
+        (1.0, np.nan, "event must be 0 or 1, and is not in 2 rows"),
+        (np.nan, 1.0, "y must be times above 0, and is not in 2 rows"),
+        (np.inf, 1.0, "y must be times above 0, and is not in 2 rows"),
+        (0.0, 1.0, "y must be times above 0, and is not in 2 rows"),
+    ],
+)
+def test_score_is_of_times_and_events_that_are_known(
+    model: BIPSurvival, time: float, event: float, message: str
+) -> None:
+    times, events = DATA.y.copy(), DATA.event.astype(float)
+    times[5:7], events[5:7] = time, event
+    with pytest.raises(DataError, match=message):
+        model.score(X, times, events)
+    rest = np.delete(np.arange(len(times)), [5, 6])
+    known = concordance(DATA.y[rest], DATA.event[rest], model.predict(X)[rest])
+    assert model.score(X.iloc[rest], pd.Series(times[rest], dtype="Float64"), events[rest]) == known
+
+
+def test_score_refuses_words(model: BIPSurvival) -> None:
+    with pytest.raises(DataError, match="'y'"):
+        model.score(X, ["a"] * len(X), DATA.event)
+    with pytest.raises(DataError, match="y must be times above 0"):
+        model.score(X, np.where(DATA.y > 1.0, "late", "early"), DATA.event)
+
+
+@pytest.mark.parametrize("kind", ["selected", "average"])
+def test_saved_and_read_again(model: BIPSurvival, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    chosen = pickle.loads(pickle.dumps(model)).set_params(predict_with=kind)
+    chosen.save(path)
+    again = invariance.load(path)
+    np.testing.assert_array_equal(again.predict(X), chosen.predict(X))
+    times = [0.0, 0.7, 3.0]
+    np.testing.assert_array_equal(again.predict_survival(X, times), chosen.predict_survival(X, times))
+    assert again.score(X, DATA.y, DATA.event) == chosen.score(X, DATA.y, DATA.event)
+    assert str(again.new_environments()) == str(chosen.new_environments())
+
+
+def test_expected_times_are_saved_too(tmp_path: Path) -> None:
+    model = BIP().fit(X, DATA.y, environments=SITE, event=DATA.event)
+    model.save(tmp_path / "model.json")
+    np.testing.assert_array_equal(invariance.load(tmp_path / "model.json").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"cuts": [2.0, 1.0], "hazards": [1.0, 1.0, 1.0]},
+        {"cuts": [1.0], "hazards": [1.0]},
+        {"cuts": [], "hazards": [-1.0]},
+    ],
+)
+def test_damaged_baselines_are_refused(model: BIPSurvival, damage: dict[str, list[float]], tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    model.save(path)
+    content = json.loads(path.read_text())
+    for baselines in ([damage], []):
+        content["predictors"]["selected"]["baselines"] = baselines
+        path.write_text(json.dumps(content))
+        with pytest.raises(DataError, match="is damaged"):
+            invariance.load(path)

@@ -133,5 +133,5 @@ def test_an_outcome_of_words_does_not_stop_predictions(folder: Path) -> None:
     as_table(NEW).assign(region="dale", code="007", y=["?", *"123456"]).to_csv(folder / "unknown.csv", index=False)
     result = run("predict", folder / "model.json", folder / "unknown.csv", "--out", folder / "u.csv")
     assert result.exit_code == 0, result.output
-    assert "'y' of unknown.csv holds words: what the predictions miss is not told" in result.stderr
+    assert "'y' of unknown.csv holds '?' in 1 row, and the model predicts numbers" in result.stderr
     assert pd.read_csv(folder / "u.csv")["prediction"].notna().all()

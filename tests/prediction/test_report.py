@@ -11,6 +11,10 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from invariance import BIP, BIPClassifier, Moments, Poisson, SettingError
 from invariance.conditionals.predicts import Predicts
 from invariance.prediction.calibration import figures_of
+from invariance.prediction.new_environments import LeftOut, NewEnvironments
+from invariance.prediction.outcome import PredictedOutcome
+from invariance.prediction.plain import elsewhere_from_plain, elsewhere_to_plain
+from invariance.prediction.report import LeftOutReport
 from shifted_sites import DATA, fitted
 from two_classes import LABELS, SITE, X, Y, classifier
 
@@ -117,3 +121,23 @@ def test_there_are_no_normal_intervals_of_classes_and_counts(outcome: str) -> No
     for ask in (lambda: model.predict_interval(X), lambda: model.predict(X, return_std=True)):
         with pytest.raises(SettingError, match=f"{says}.*no intervals for it.*new_environments"):
             ask()
+
+
+@pytest.mark.parametrize(("observed", "worst"), [((1.2, 0.1, 0.9), "'b': 0.1"), ((0.8, 1.9, 1.1), "'b': 1.9")])
+def test_the_farthest_mean_may_lie_below_or_above(observed: tuple[float, ...], worst: str) -> None:
+    found = [
+        LeftOut(label, (), 1.0, None, (), 9, {"observed": mean, "predicted": 1.0, "rmse": 1.0, "r2": 0.0})
+        for label, mean in zip("abc", observed, strict=True)
+    ]
+    text = str(LeftOutReport(PredictedOutcome("y"), NewEnvironments(tuple(found))))
+    assert f"The mean is farthest off in {worst} observed, 1 predicted." in text
+
+
+def test_rates_beyond_all_numbers_are_saved_and_read_again() -> None:
+    figures = dict.fromkeys(("observed", "predicted", "intercept", "slope", "deviance_explained"), np.nan)
+    found = NewEnvironments((LeftOut("a", ("x0",), np.inf, None, (), 9, figures),))
+    plain = json.loads(json.dumps(elsewhere_to_plain(found, ("a",)), allow_nan=False))
+    assert elsewhere_from_plain(plain, ("a",), Predicts.rate).left_out[0].rmse == np.inf
+    plain["left_out"][0]["rmse"] = "nan"
+    with pytest.raises(ValueError, match="rmse is nan"):
+        elsewhere_from_plain(plain, ("a",), Predicts.rate)

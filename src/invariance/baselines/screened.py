@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.selector import EnvironmentSelector
 from ..estimators.table_settings import refuse_inside
 from ..exceptions import SettingError
+from ..prediction.outcome import PredictedOutcome
 from ..screening.lasso_screen import LassoScreen, Screening
 
 
@@ -110,6 +111,9 @@ class Screened(EnvironmentSelector):
     def _mean(self, predictor: Floats) -> Floats:
         return self.estimator_._mean(predictor)
 
+    def _predicted(self, data: Any) -> PredictedOutcome:
+        return self.estimator_._outcome
+
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         kept = data.features.expand(feature_values(self, "screened_", data))
         return _unfold(self.estimator_.coef_, kept, 0.0), self.estimator_.intercept_
@@ -119,6 +123,11 @@ def _refuse_other_predictors(estimator: Any) -> None:
     """Raise where the method would predict by something else than its coefficients, which is all that is passed on."""
     if getattr(estimator, "regressor", None) is not None:
         raise SettingError("Screened predicts by coefficients: leave regressor= out of its estimator.")
+    if is_classifier(estimator):
+        raise SettingError(
+            f"Screened predicts by coefficients, and {type(estimator).__name__} predicts classes: use "
+            "BIP('logistic') for its estimator, which selects the same features and predicts probabilities."
+        )
     if getattr(estimator, "predict_with", "selected") != "selected":
         raise SettingError("Screened predicts by coefficients: use predict_with='selected' in its estimator.")
 

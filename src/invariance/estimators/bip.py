@@ -183,7 +183,6 @@ class BIP(IntervalRegressor):
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
         rng = generator(self.random_state)
         self._search = replace(self.search(copy.deepcopy(rng)), conditional=self._conditional)
-        self._outcome = PredictedOutcome.of(data, self._conditional)
         rule = self._search.rule
         self._findings = self._search.findings(data, self.progress, rng)
         self.posterior_ = self._findings.posterior
@@ -200,6 +199,9 @@ class BIP(IntervalRegressor):
         families = as_conditional(self.conditional), as_prior(self.prior), self.inference
         rule = as_rule(self.select, threshold=self.threshold)
         return Search(*families, rule, _as_tolerance(self.tolerance), self.n_jobs, rng)
+
+    def _predicted(self, data: MultiEnvironmentData | Moments) -> PredictedOutcome:
+        return PredictedOutcome.of(data, self._conditional)
 
     @property
     def predictive_(self) -> Posterior | None:

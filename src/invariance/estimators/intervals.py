@@ -15,7 +15,6 @@ from ..data.checks import warn
 from ..exceptions import CoverageWarning, ExtrapolationWarning, SettingError
 from ..prediction.building import check_predict_with
 from ..prediction.new_environments import NewEnvironments
-from ..prediction.outcome import PredictedOutcome
 from ..prediction.predictor import Predictor
 from ..prediction.report import LeftOutReport
 from .selector import EnvironmentSelector
@@ -28,13 +27,11 @@ class IntervalRegressor(EnvironmentSelector):
     """A selector that knows what its predictions miss in environments it has not seen.
 
     A subclass has the parameter `predict_with` and answers `_predictor(kind)` and `_new_environments(kind)`.
-    `_regressor` is what was to predict when the model was fitted, whatever became of a parameter since; `_outcome` what
-    is predicted.
+    `_regressor` is what was to predict when the model was fitted, whatever became of a parameter since.
     """
 
     predict_with: str
     _regressor: Any = None
-    _outcome: PredictedOutcome
 
     @abstractmethod
     def _predictor(self, kind: str) -> Predictor: ...
@@ -87,7 +84,7 @@ class IntervalRegressor(EnvironmentSelector):
                 f"{outcome.name!r} is predicted per unit of {outcome.exposure!r}: pass rates with their weights, "
                 "score(X, y / exposure, sample_weight=exposure)."
             )
-        return float(super().score(X, outcome.coded(y), sample_weight))
+        return super().score(X, y, sample_weight)
 
     def new_environments(self) -> LeftOutReport:
         """How predictions do in environments that are left out, each in turn, from the selection and from the fit.

@@ -31,6 +31,7 @@ from .classes import ClassProbabilities
 from .intervals import IntervalRegressor
 from .layout import Layout
 from .saving import FORMAT, versions
+from .times import TimesToEvent
 
 if TYPE_CHECKING:
     from ..posterior.summary import Summary
@@ -156,6 +157,13 @@ class SavedClassifier(ClassProbabilities, SavedModel):
     """What `BIPClassifier.save` wrote: predict, predict_proba, classes_ and what else SavedModel has."""
 
 
+class SavedSurvival(TimesToEvent, SavedModel):
+    """What `BIPSurvival.save` wrote: predict, predict_survival, score and what else SavedModel has."""
+
+
+_KINDS = {"regressor": SavedModel, "classifier": SavedClassifier, "survival": SavedSurvival}
+
+
 def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     """Read a model that `BIP.save` wrote.
 
@@ -164,7 +172,7 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     """
     content = _content(Path(path).expanduser())
     try:
-        model = (SavedClassifier if content["classifier"] else SavedModel)._from_plain(content, trusted)
+        model = _KINDS[content["kind"]]._from_plain(content, trusted)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is damaged: {type(error).__name__} {error}. Save the model again.") from error
     except ValueError as error:

@@ -22,6 +22,7 @@ from ..prediction.building import PREDICT_WITH
 from ..prediction.fingerprint import fingerprint
 from ..prediction.plain import elsewhere_to_plain, number, numbers, outcome_to_plain, predictor_to_plain
 from .layout import Layout
+from .times import TimesToEvent
 
 if TYPE_CHECKING:
     from .bip import BIP
@@ -54,7 +55,7 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "environment": model.environment,
         "handle_unknown": model.handle_unknown,
         "predict_with": model.predict_with,
-        "classifier": is_classifier(model),
+        "kind": _kind(model),
         "outcome": outcome_to_plain(model._outcome),
         "layout": _layout(model._layout),
         "by_name": model._by_name,
@@ -74,6 +75,12 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "posterior": json.loads(posterior.to_json()),
         "predictive": None if predictive is None else json.loads(predictive.to_json()),
     }
+
+
+def _kind(model: BIP) -> str:
+    if is_classifier(model):
+        return "classifier"
+    return "survival" if isinstance(model, TimesToEvent) else "regressor"
 
 
 def versions() -> dict[str, str]:

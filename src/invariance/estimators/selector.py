@@ -30,6 +30,7 @@ from ..exceptions import (
     WrongTypeError,
 )
 from ..moments.least_squares import least_squares
+from ..prediction.outcome import PredictedOutcome
 from .beside import in_typing, named_columns, split_beside, without_columns
 from .layout import Layout
 from .table_settings import READING, defaults_of, refuse_for_ready_data, stated, typed
@@ -147,6 +148,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         self.environments_ = data.environments
         self.n_environments_ = data.n_environments
         selected = self._select(data)
+        self._outcome = self._predicted(data)
         self.support_ = self._expand(selected, False)
         self.selected_features_ = tuple(name for name, flag in zip(data.feature_names, selected, strict=True) if flag)
         coefficients, self.intercept_ = self._coefficients(data, selected)
@@ -170,6 +172,14 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         coefficients = np.zeros(data.features.n_columns)
         coefficients[columns] = fit.coefficients
         return coefficients, fit.intercept
+
+    def _predicted(self, data: Any) -> PredictedOutcome:
+        return PredictedOutcome.of(data, None)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions; of two classes that of 0 and 1."""
+        check_is_fitted(self)
+        return float(super().score(X, self._outcome.coded(y), sample_weight))
 
     @property
     def _kept(self) -> Mask:

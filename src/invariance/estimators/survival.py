@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from .._tools.arrays import Floats
 from .._tools.progress import ProgressMode
 from ..conditionals.base import Conditional
-from ..conditionals.by_outcome import settled
+from ..conditionals.by_outcome import ByOutcome, settled
+from ..conditionals.piecewise_exponential import PiecewiseExponential
 from ..conditionals.predicts import Predicts, predicts_of
 from ..conditionals.registry import as_conditional
 from ..conditionals.tolerance import Tolerance
-from ..data.beside import beside_of
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.base import Rule
-from ..exceptions import DataError, SettingError
+from ..exceptions import SettingError
 from ..inference.base import Engine
 from ..moments.moments import Moments
-from ..prediction.survival import SurvivalPredictor, concordance
 from ..priors.base import Prior
 from .bip import BIP
+from .times import TimesToEvent
 
 
-class BIPSurvival(BIP):
+class BIPSurvival(TimesToEvent, BIP):
     """Bayesian invariant prediction of times to an event, some of them censored on the right: the posterior over
     subsets of features with which the hazard is the same in every environment.
 
@@ -35,8 +32,7 @@ class BIPSurvival(BIP):
     Parameters
     ----------
     conditional : "piecewise_exponential", or a specification such as PiecewiseExponential(intervals=4)
-    Others are as those of BIP, which has the regressor besides. There are no intervals for times, and `save` refuses
-    them: use pickle.
+    Others are as those of BIP, which has the regressor besides. There are no intervals for times.
 
     Attributes
     ----------
@@ -81,55 +77,14 @@ class BIPSurvival(BIP):
             *families, threshold, tolerance, environment, n_jobs, random_state, progress, *tables, predict_with
         )
 
-    def predict(self, X: Any, return_std: bool = False) -> Floats:
-        """(n,) median times to the event by the fit to all rows: as many rows like this one have it before as after.
-
-        Where that lies beyond the times that were seen, the last hazard goes on. return_std=True is refused.
-        """
-        if return_std:
-            self._outcome.check_intervals()
-        predictor, columns = self._curves(X)
-        return predictor.median(columns)
-
-    def predict_survival(self, X: Any, times: Any) -> Floats:
-        """(n, len(times)) the probability that the event has not occurred by each of `times`, by the fit to all rows.
-
-        Beyond the times that were seen the last hazard goes on.
-        """
-        predictor, columns = self._curves(X)
-        return predictor.survival(columns, _as_times(times))
-
-    def score(self, X: Any, y: Any, event: Any = None) -> float:
-        """Harrell's concordance with times y (n,): of the pairs of rows of which it is known which event came first,
-        the share whose predicted times are in this order; 0.5 is chance. event (n,), as in `fit`; None: all times
-        ended with it."""
-        predicted = self.predict(X)
-        seen = np.asarray(y, dtype=float).reshape(-1)
-        ended = np.ones(len(seen)) if event is None else beside_of(event, "event")[1]
-        if not len(seen) == len(ended) == len(predicted):
-            raise DataError(
-                f"X has {len(predicted)} rows, y {len(seen)} and event {len(ended)}: pass one time and one event per "
-                "row."
-            )
-        return concordance(seen, ended, predicted)
-
-    def _curves(self, X: Any) -> tuple[SurvivalPredictor, Floats]:
-        predictor, columns = self._rows_to_predict(X)
-        assert isinstance(predictor, SurvivalPredictor)
-        return predictor, columns
-
     def _fit_checked(self, data: MultiEnvironmentData | Moments) -> None:
-        if predicts_of(settled(as_conditional(self.conditional), data)) is not Predicts.time:
+        conditional = as_conditional(self.conditional)
+        if predicts_of(settled(conditional, data)) is not Predicts.time:
+            if isinstance(conditional, ByOutcome):
+                # What "auto" was meant to be says what it lacks.
+                PiecewiseExponential().bind(data)
             raise SettingError(
                 f"conditional={self.conditional!r} predicts no times to an event, which BIPSurvival is for: use "
                 "conditional='piecewise_exponential', or BIP."
             )
         super()._fit_checked(data)
-
-
-def _as_times(times: Any) -> Floats:
-    """(T,) of numbers from 0 on"""
-    values = np.atleast_1d(np.asarray(times, dtype=float))
-    if values.ndim != 1 or not (values >= 0.0).all():
-        raise SettingError(f"times={times!r} are no times: use a list of numbers from 0 on, for example times=[1, 2].")
-    return values

@@ -40,7 +40,7 @@ class LeftOut:
     features : those that were selected; rmse : root of the mean squared error
     unseen : columns that are constant without this environment, so that the fit knows nothing of them
     absolute : (m,) sorted absolute errors, or quantiles of them, equally spaced from the least to the largest; None
-        where only second moments are known
+        where only second moments are known, or the outcome has no intervals
     rows : of the environment; figures : by name, as `FIGURES` has them for what is predicted
     """
 
@@ -164,7 +164,8 @@ def _left_out(
     errors = np.abs(data.y - as_observed(mean, data))[rows]
     beside = {role: values[rows] for role, values in data.beside.items()}
     figures = figures_of(predicts, data.y[rows], mean[rows], **beside)
-    return LeftOut(label, features, float(np.sqrt(np.mean(errors**2))), _kept(errors), unseen, n_rows, figures)
+    absolute = _kept(errors) if predicts is Predicts.number else None
+    return LeftOut(label, features, float(np.sqrt(np.mean(errors**2))), absolute, unseen, n_rows, figures)
 
 
 def _others(data: Data, label: Hashable) -> Data:

@@ -29,6 +29,7 @@ _NO_INTERVAL = {
 @dataclass(frozen=True)
 class PredictedOutcome:
     """name : of the outcome; classes : what 0 and 1 stand for, where probabilities are predicted
+        or the outcome was given as classes
     exposure : name of that which rates are per unit of, None where there is none
     """
 
@@ -38,18 +39,18 @@ class PredictedOutcome:
     exposure: str | None = None
 
     @classmethod
-    def of(cls, data: MultiEnvironmentData | Moments, conditional: Conditional) -> PredictedOutcome:
-        """conditional : as it was fitted to the data"""
+    def of(cls, data: MultiEnvironmentData | Moments, conditional: Conditional | None) -> PredictedOutcome:
+        """conditional : as it was fitted to the data; None: least squares"""
         predicts = predicts_of(conditional)
         if isinstance(data, Moments):
             return cls(data.outcome_name, predicts)
-        classes = (data.classes or (0, 1)) if predicts is Predicts.probability else None
+        classes = (0, 1) if predicts is Predicts.probability and data.classes is None else data.classes
         return cls(data.outcome_name, predicts, classes, data.exposure_name)
 
     @property
     def in_words(self) -> str:
         """What a prediction is: "yield", "the probability that died is 'yes'", "visits per unit of years"."""
-        if self.classes is not None:
+        if self.predicts is Predicts.probability and self.classes is not None:
             return f"the probability that {self.name} is {self.classes[1]!r}"
         return self.name if self.exposure is None else f"{self.name} per unit of {self.exposure}"
 

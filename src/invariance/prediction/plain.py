@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._tools.arrays import Floats, Integers
+from ..conditionals.hazards import PiecewiseHazard
 from ..conditionals.predicts import Predicts
 from ..exceptions import DataError, EngineError, SettingError
 from .building import PROBE
@@ -19,7 +21,9 @@ from .design import Design
 from .new_environments import LeftOut, NewEnvironments
 from .outcome import MEANS, PredictedOutcome
 from .predictor import LinearPredictor, Member, Predictor, RefittedPredictor
+from .survival import SurvivalPredictor
 
+_LARGEST = sys.float_info.max
 _NO_SKOPS = "needs skops: pip install 'invariance[skops]'"
 
 
@@ -46,9 +50,9 @@ def as_floats(values: Any, shape: tuple[int, ...]) -> Floats:
     return np.ascontiguousarray(array)
 
 
-def as_number(content: dict[str, Any], key: str, least: float = -math.inf, most: float = math.inf) -> float:
+def as_number(content: dict[str, Any], key: str, least: float = -_LARGEST, most: float = _LARGEST) -> float:
     value = float(content[key])
-    if not math.isfinite(value) or not least <= value <= most:
+    if not least <= value <= most:
         raise ValueError(f"{key} is {value:g}")
     return value
 
@@ -94,7 +98,7 @@ def outcome_to_plain(outcome: PredictedOutcome) -> dict[str, Any]:
 
 def outcome_from_plain(content: dict[str, Any]) -> PredictedOutcome:
     predicts, given = Predicts(content["predicts"]), content["classes"]
-    if (given is None) == (predicts is Predicts.probability) or (given is not None and len(given) != 2):
+    if (given is None and predicts is Predicts.probability) or (given is not None and len(given) != 2):
         raise ValueError(f"classes are {given}")
     return PredictedOutcome(
         str(content["name"]), predicts, None if given is None else (given[0], given[1]), content["exposure"]
@@ -106,7 +110,7 @@ def predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, An
         content = {"regressor": _dumped(predictor.regressor), "noise": number(predictor.noise)}
         return {"design": design_to_plain(predictor.design)} | content
     assert isinstance(predictor, LinearPredictor)
-    if predictor.link is not None and not _same_mean(predictor.link, predicts):
+    if predictor.link is not None and predicts is not Predicts.time and not _same_mean(predictor.link, predicts):
         raise SettingError("a model whose mean is not linear in its columns cannot be saved as JSON: use pickle.")
     members = [
         {
@@ -120,7 +124,11 @@ def predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, An
         }
         for member in predictor.members
     ]
-    return {"design": design_to_plain(predictor.design), "members": members}
+    baselines = [
+        {"cuts": numbers(baseline.cuts), "hazards": numbers(baseline.hazards)}
+        for baseline in (predictor.baselines if isinstance(predictor, SurvivalPredictor) else ())
+    ]
+    return {"design": design_to_plain(predictor.design), "members": members, "baselines": baselines}
 
 
 def _same_mean(link: Callable[[Floats], Floats], predicts: Predicts) -> bool:
@@ -136,7 +144,20 @@ def predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: S
     total = sum(member.weight for member in members)
     if not math.isclose(total, 1.0, rel_tol=1e-9):
         raise ValueError(f"weights sum to {total:g}")
-    return LinearPredictor(design, members, MEANS.get(predicts))
+    if predicts is not Predicts.time:
+        return LinearPredictor(design, members, MEANS.get(predicts))
+    baselines = tuple(map(_hazard_from_plain, content["baselines"]))
+    if len(baselines) != len(members):
+        raise ValueError(f"{len(baselines)} baselines, where there should be {len(members)}")
+    return SurvivalPredictor(design, members, None, baselines)
+
+
+def _hazard_from_plain(content: dict[str, Any]) -> PiecewiseHazard:
+    cuts = as_floats(content["cuts"], (-1,))
+    hazards = as_floats(content["hazards"], (len(cuts) + 1,))
+    if (np.diff(cuts, prepend=0.0) <= 0.0).any() or (hazards < 0.0).any():
+        raise ValueError("a baseline that is no hazard")
+    return PiecewiseHazard(cuts, hazards)
 
 
 def _member_from_plain(content: dict[str, Any], whole: Design) -> Member:
@@ -148,7 +169,7 @@ def _member_from_plain(content: dict[str, Any], whole: Design) -> Member:
         as_floats(content["coefficients"], (len(at),)),
         as_number(content, "intercept"),
         as_number(content, "weight", 0.0),
-        as_number(content, "noise", 0.0),
+        as_number(content, "noise", 0.0, math.inf),
         as_number(content, "freedom", 1.0),
         design,
     )
@@ -182,7 +203,7 @@ def elsewhere_from_plain(
             LeftOut(
                 environments[place],
                 tuple(errors["features"]),
-                as_number(errors, "rmse", 0.0),
+                as_number(errors, "rmse", 0.0, math.inf),
                 None if errors["absolute_errors"] is None else as_floats(errors["absolute_errors"], (-1,)),
                 tuple(errors["unseen"]),
                 int(as_number(errors, "rows", 1)),

@@ -115,14 +115,24 @@ def _read(file: Path, saved: SavedModel) -> tuple[Any, pd.DataFrame]:
 
 
 def _exposure(file: Path, saved: SavedModel) -> Floats | None:
-    """(n,) where the model has one and the table too"""
+    """(n,) where the model has one and the table too, NaN where it is missing"""
+    import numpy as np
+
+    from ...data.checks import rows_text
     from ...data.columns import as_frame, series_values
     from ...data.reading import column_names, read_columns
 
     name = saved.outcome_.exposure
     if name is None or name not in column_names(file):
         return None
-    return series_values(as_frame(read_columns(file, [name]))[name], name)
+    exposure = series_values(as_frame(read_columns(file, [name]))[name], name)
+    wrong = int(((exposure <= 0.0) | np.isinf(exposure)).sum())
+    if wrong:
+        raise DataError(
+            f"exposure {name!r} of {file.name} must be above 0, and is not in {rows_text(wrong)}: leave those rows "
+            "out, or that column, without which rates are predicted."
+        )
+    return exposure
 
 
 def _known(file: Path, saved: SavedModel) -> list[Any]:

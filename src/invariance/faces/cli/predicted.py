@@ -10,8 +10,11 @@ from sklearn.base import is_classifier
 
 from ..._tools.arrays import Floats
 from ...conditionals.predicts import Predicts
-from ...data.checks import warn
-from ...exceptions import DataError, SettingError
+from ...data.checks import quoted, rows_text, warn
+from ...data.columns import reads_as_number
+from ...data.outcomes import Classes, in_words
+from ...estimators.times import TimesToEvent
+from ...exceptions import SettingError
 from ...prediction.calibration import figures_of
 from ...prediction.outcome import PredictedOutcome
 
@@ -19,18 +22,27 @@ if TYPE_CHECKING:
     from ...estimators.saved import SavedModel
 
 _COVERAGE = 0.9
+# {figure: how it is told}; others are not.
+_WORDS = {
+    "intercept": "calibration intercept {:+z.3f}",
+    "slope": "calibration slope {:.3g}",
+    "deviance_explained": "deviance explained {:.3g}",
+    "brier": "Brier score {:.3g}",
+    "auc": "AUC {:.3g}",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """mean (n,): the outcome, a probability, or a rate; ends (n, 2): of intervals of that coverage, None where there
-    are none; exposure (n,): of the rows, None where it is not known"""
+    are none; exposure (n,): of the rows, None where it is not known; median: whether times are medians"""
 
     outcome: PredictedOutcome
     mean: Floats
     ends: Floats | None
     coverage: float
     exposure: Floats | None
+    median: bool = False
 
     @classmethod
     def by(cls, saved: SavedModel, X: Any, coverage: float | None, exposure: Floats | None) -> Predicted:
@@ -40,15 +52,21 @@ class Predicted:
             ends = saved.predict_interval(X, _COVERAGE if coverage is None else coverage)
         elif coverage is not None:
             raise SettingError(f"predictions of {outcome.name!r} have no intervals: leave --coverage out.")
-        return cls(outcome, mean, ends, _COVERAGE if coverage is None else coverage, exposure)
+        used = _COVERAGE if coverage is None else coverage
+        return cls(outcome, mean, ends, used, exposure, isinstance(saved, TimesToEvent))
+
+    @property
+    def _of_classes(self) -> Classes | None:
+        """The classes, where probabilities of them are predicted."""
+        return self.outcome.classes if self.outcome.predicts is Predicts.probability else None
 
     @property
     def columns(self) -> dict[str, Any]:
         """{name: values (n,)} to write beside the rows"""
         if self.ends is not None:
             return {"prediction": self.mean, "lower": self.ends[:, 0], "upper": self.ends[:, 1]}
-        if self.outcome.classes is not None:
-            first, second = self.outcome.classes
+        if self._of_classes is not None:
+            first, second = self._of_classes
             labels = [second if probability > 0.5 else first for probability in self.mean]
             return {"prediction": labels, f"probability_{_plain(second)}": self.mean}
         if self.outcome.exposure is None:
@@ -60,8 +78,10 @@ class Predicted:
         """The end of the sentence that says what was predicted."""
         if self.ends is not None:
             return f", with {self.coverage:.3g} intervals."
-        if self.outcome.classes is not None:
-            return f": the probability of {_plain(self.outcome.classes[1])}, and the more probable class."
+        if self._of_classes is not None:
+            return f": the probability of {_plain(self._of_classes[1])}, and the more probable class."
+        if self.outcome.predicts is Predicts.time:
+            return f": the {'median' if self.median else 'expected'} time."
         if self.outcome.exposure is None:
             return "."
         if self.exposure is None:
@@ -75,35 +95,52 @@ class Predicted:
 
         if not values or self.outcome.predicts is Predicts.time:
             return []
-        known = pd.Series(values, dtype=object).notna().to_numpy()
+        given = pd.Series(values, dtype=object)
+        stated = given.notna().to_numpy()
         if self.outcome.exposure is not None:
-            known = known & (False if self.exposure is None else ~np.isnan(self.exposure))
+            stated = stated & (False if self.exposure is None else ~np.isnan(self.exposure))
+        observed = given.where(stated).map(self._compared).to_numpy(dtype=float)
+        known = stated & ~np.isnan(observed)
+        strange = given[stated & ~known]
+        if len(strange):
+            warn(
+                f"{self.outcome.name!r} of {file} holds {quoted(strange.unique(), 4)} in {rows_text(len(strange))}, "
+                f"{self._expected}: what is missed there is not told."
+            )
         if not known.any():
             return []
-        try:
-            given = [value for value, flag in zip(values, known, strict=True) if flag]
-            observed = np.asarray(self.outcome.coded(given), dtype=float)
-        except (DataError, ValueError):
-            warn(f"{self.outcome.name!r} of {file} holds words: what the predictions miss is not told.")
-            return []
         exposure = None if self.exposure is None else self.exposure[known]
-        figures = figures_of(self.outcome.predicts, observed, self.mean[known], exposure)
-        return [f"The outcome is known in {known.sum():,} of them: {self._figures(figures, observed, known)}."]
+        figures = figures_of(self.outcome.predicts, observed[known], self.mean[known], exposure)
+        return [f"The outcome is known in {known.sum():,} of them: {self._figures(figures, observed[known], known)}."]
+
+    def _compared(self, value: Any) -> float:
+        """A known outcome as it is compared with predictions; NaN where it is none of the classes, or no number."""
+        if self.outcome.classes is None:
+            return float(value) if reads_as_number(value) else np.nan
+        same = [value == label or _written(value) == _written(label) for label in self.outcome.classes]
+        return float(same[1]) if any(same) else np.nan
+
+    @property
+    def _expected(self) -> str:
+        """A clause about what outcomes should be."""
+        if self.outcome.classes is None:
+            return "and the model predicts numbers"
+        first, second = map(in_words, self.outcome.classes)
+        return f"and the model tells {second} from {first}"
 
     def _figures(self, figures: dict[str, float], observed: Floats, known: Any) -> str:
         if self.ends is not None:
             inside = (observed >= self.ends[known, 0]) & (observed <= self.ends[known, 1])
             return f"root mean squared error {figures['rmse']:.4g}, {np.mean(inside):.3g} inside their intervals"
         means = f"on average {figures['observed']:.3g} where {figures['predicted']:.3g} is predicted"
-        calibration = f"calibration intercept {_signed(figures['intercept'])} and slope {figures['slope']:.3g}"
-        if self.outcome.predicts is Predicts.rate:
-            return f"{means}, {calibration}, deviance explained {figures['deviance_explained']:.3g}"
-        return f"{means}, {calibration}, Brier score {figures['brier']:.3g}, AUC {figures['auc']:.3g}"
+        defined = {name: value for name, value in figures.items() if name in _WORDS and not np.isnan(value)}
+        return ", ".join([means, *(_WORDS[name].format(value) for name, value in defined.items())])
 
 
-def _signed(value: float) -> str:
-    """Three digits, without the sign of what rounds to 0."""
-    return f"{round(value, 3) + 0.0:+.3f}"
+def _written(value: Any) -> str:
+    """The same for 1, 1.0 and the text '1'."""
+    number = reads_as_number(value) and not isinstance(value, bool)
+    return repr(float(value)) if number else str(value)
 
 
 def _plain(label: Any) -> str:
