@@ -58,7 +58,7 @@ def read_beside(series: Any, name: str, role: str, in_table: bool = True) -> Flo
         raise DataError(
             f"exposure {name!r} holds {present[0]!r}: it must be numbers, how long or how much of it was watched."
         )
-    found = in_order(present, series)
+    found = in_order(present)
     raise DataError(
         f"event {name!r} must be 1 where the event occurred and 0 where a row is censored, or True and False, but it "
         f"holds {quoted(found, 4)}. Say which of them is the event: "
