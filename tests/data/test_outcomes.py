@@ -327,8 +327,13 @@ def values(*counts: tuple[float, int]) -> np.ndarray:
         pytest.param(values((-1, 5), (0, 5), (1, 1)), "number", "no counts", id="below zero"),
         pytest.param(np.repeat(np.arange(18.0, 90.0), 3), "number", "without a 0, from 18 to 89", id="ages"),
         pytest.param(np.repeat(np.arange(1.0, 11.0), 9), "number", "without a 0, from 1 to 10", id="marks"),
-        pytest.param(values((0, 1), (5, 3), (8, 9), (10, 9)), "number", "up to 10, most of them not", id="a score"),
-        pytest.param(values((0, 4), (1, 4), (2, 4)), "number", "up to 2, most of them not small", id="as many of each"),
+        pytest.param(values((0, 1), (5, 3), (8, 9), (10, 9)), "number", "mean, 8.05, is not low", id="a score"),
+        pytest.param(
+            values((0, 4), (1, 4), (2, 4)),
+            "number",
+            "to 2, whose mean, 1, is not low",
+            id="as many of each",
+        ),
         pytest.param(np.arange(200.0), "number", "few are equal", id="row numbers"),
     ],
 )

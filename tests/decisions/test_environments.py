@@ -17,7 +17,6 @@ from invariance.decisions.environments import SubsetTests, breaking_environment,
 from invariance.decisions.telling_apart import experiments, leading_subsets
 from invariance.posterior.judge import Judge
 
-
 PARTS = (*IN_MEAN, VARIANCE)
 
 
