@@ -128,8 +128,8 @@ PYTHON = (
             f"a column beside the outcome that {name} does not use",
             f"{method}.fit_data(from_table(times, 'y', 'site', event='died'))",
             r"exclude=\['died'\]",
-            f"assert 'died' not in {method}.fit_data(from_table(times, 'y', 'site', REMEDY)).feature_names_in_",
-            "times = table.assign(died=1, y=table['y'].abs() + 0.1)",
+            f"{method}.fit_data(from_table(times, 'y', 'site', REMEDY)).get_feature_names_out()",
+            "times = table.assign(died=[0, 1] * 15, y=table['y'].abs() + 0.1)",
         )
         for name, method in (("a model", "BIP('linear_gaussian')"), ("a method", "ICP()"))
     ),

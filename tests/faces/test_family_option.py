@@ -87,8 +87,8 @@ def test_exposures(table: Path) -> None:
         (["--outcome", "years", "--family", "piecewise_exponential"], "give --event, 1 where one did"),
         (
             ["--outcome", "visits", "--exposure", "years", "--family", "gaussian"],
-            "LinearGaussian does not know of the exposure 'years': use --family auto, or leave --exposure out; --exclude "
-            "years keeps the column from becoming a feature.",
+            "LinearGaussian does not know of the exposure 'years': use --family auto, or leave --exposure out; "
+            "--exclude years keeps the column from becoming a feature.",
         ),
     ],
 )

@@ -83,8 +83,9 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
 def _one_column(y: Any, warn: bool = False) -> NDArray:
     """(n,) as scikit-learn takes it, but that truth values of any library stay so"""
     import narwhals as nw
+    import pandas as pd
 
-    series, _ = one_series(y, "y")
+    series, _ = one_series(pd.Series(y) if isinstance(y, pd.api.extensions.ExtensionArray) else y, "y")
     if series is not None and series.dtype == nw.Boolean:
         y = np.array(series.to_list(), dtype=object)
     return np.asarray(column_or_1d(y, warn=warn))
