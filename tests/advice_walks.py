@@ -123,6 +123,16 @@ PYTHON = (
         r"conditional='auto'",
         "BIP(REMEDY)",
     ),
+    *(
+        Walk(
+            f"a column beside the outcome that {name} does not use",
+            f"{method}.fit_data(from_table(times, 'y', 'site', event='died'))",
+            r"exclude=\['died'\]",
+            f"{method}.fit_data(from_table(times, 'y', 'site', REMEDY)).get_feature_names_out()",
+            "times = table.assign(died=[0, 1] * 15, y=table['y'].abs() + 0.1)",
+        )
+        for name, method in (("a model", "BIP('linear_gaussian')"), ("a method", "ICP()"))
+    ),
     Walk(
         "samples of the gene study",
         "make_study('genes')",

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from invariance import BIP, Moments, MultiEnvironmentData, OutputError
-from invariance.decisions.deviation import PARTS, Deviation, Part
+from invariance.conditionals.compared import IN_MEAN, VARIANCE
+from invariance.decisions.deviation import Deviation, Part
 from invariance.decisions.diagnosis_text import format_r2
 from invariance.decisions.environments import EnvironmentTest, most_deviating
 from invariance.decisions.leaving_out import LeftOut, Refit
 from invariance.decisions.sites import sites_of
 
+PARTS = (*IN_MEAN, VARIANCE)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

@@ -11,10 +11,13 @@ from scipy.special import gammaincc, polygamma, psi
 from scipy.stats import chi2, f
 
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tempering, Tolerance
-from invariance.decisions.deviation import PARTS, Deviation, fits_of_moments, fits_of_rows
+from invariance.conditionals.compared import IN_MEAN, VARIANCE
+from invariance.decisions.deviation import Deviation, fits_of_moments, fits_of_rows
 from invariance.decisions.environments import SubsetTests, breaking_environment, where_it_breaks
 from invariance.decisions.telling_apart import experiments, leading_subsets
 from invariance.posterior.judge import Judge
+
+PARTS = (*IN_MEAN, VARIANCE)
 
 
 def several_sites(fault: str | None = None, seed: int = 0, sizes: tuple[int, ...] = (80, 60, 70, 90)) -> tuple:

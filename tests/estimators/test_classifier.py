@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import sklearn
 from scipy.special import expit, logit
@@ -113,6 +114,9 @@ def test_an_average_is_one_of_probabilities() -> None:
         (pd.array(LABELS, dtype="string"), ["no", "yes"]),
         (Y.astype(bool), [False, True]),
         (pd.Series(Y.astype(bool)).astype(object), [False, True]),
+        (pd.Series(Y.astype(bool), dtype="boolean"), [False, True]),
+        (pd.array(Y.astype(bool), dtype="boolean"), [False, True]),
+        (pl.Series("died", Y.astype(bool)), [False, True]),
         (Y, [0, 1]),
         (np.where(Y == 1, 7, -3), [-3, 7]),
         (np.where(Y == 1, 2.0, 1.0), [1.0, 2.0]),
@@ -138,8 +142,8 @@ def test_classes_are_sorted_as_scikit_learn_does() -> None:
 def test_data_sets_bring_their_classes() -> None:
     frame = table().assign(died=pd.Categorical(LABELS, categories=["yes", "no"]))
     model = BIPClassifier().fit_data(MultiEnvironmentData.from_table(frame, "died", "site"))
-    assert model.classes_.tolist() == ["yes", "no"]
-    np.testing.assert_allclose(model.predict_proba(frame)[:, 0], classifier().predict_proba(X)[:, 1], rtol=1e-7)
+    assert model.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_allclose(model.predict_proba(frame)[:, 1], classifier().predict_proba(X)[:, 1], rtol=1e-7)
     numbers = MultiEnvironmentData.from_arrays(X, Y + 1.0, SITE)
     assert BIPClassifier().fit_data(numbers).classes_.tolist() == [1.0, 2.0]
     with pytest.raises(DataError, match="outcome 'y' has other than two values"):

@@ -51,6 +51,12 @@ def test_probabilities_with_the_class_named(outcome: np.ndarray, named: str, tmp
     assert "intervals" not in words
 
 
+def test_classes_that_are_numbers_are_said_as_in_the_file(tmp_path: Path) -> None:
+    table().assign(stage=Y + 1).to_csv(tmp_path / "table.csv", index=False)
+    said = run("fit", tmp_path / "table.csv", "--outcome", "stage", "--environment", "site", "--save", tmp_path / "m")
+    assert "New environments: the probability that stage is 2\n" in said.stdout
+
+
 def test_some_outcomes_are_known_or_strange(tmp_path: Path) -> None:
     frame = table().assign(died=LABELS)
     model = fit(tmp_path, frame, "died")

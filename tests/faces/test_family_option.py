@@ -84,9 +84,11 @@ def test_exposures(table: Path) -> None:
         (["--outcome", "years", "--event", "event", "--exposure", "visits"], "--event and --exposure were both given"),
         (["--outcome", "died", "--family", "poison"], "--family poison is not known; did you mean 'poisson'?"),
         (["--outcome", "visits", "--family", "logistic"], "use --family auto"),
+        (["--outcome", "years", "--family", "piecewise_exponential"], "give --event, 1 where one did"),
         (
             ["--outcome", "visits", "--exposure", "years", "--family", "gaussian"],
-            "LinearGaussian does not know of the exposure 'years': use --family auto, or leave --exposure out.",
+            "LinearGaussian does not know of the exposure 'years': use --family auto, or leave --exposure out; "
+            "--exclude years keeps the column from becoming a feature.",
         ),
     ],
 )
@@ -115,6 +117,17 @@ def test_a_sweep_refuses_events(table: Path, tmp_path: Path) -> None:
     said = fails("sweep", table, "--environment", "site", "--event", "event", "--out", tmp_path / "sweep")
     assert "--event needs the rows, and a sweep keeps their second moments only" in said
     assert "invariance fit" in said
+
+
+def test_a_sweep_offers_what_it_takes(table: Path, tmp_path: Path) -> None:
+    offered = " ".join(run("sweep", "--help").stdout.replace("│", " ").split())
+    assert "--event" not in offered
+    assert "--exposure" not in offered
+    assert "by the outcome" not in offered
+    assert "auto: gaussian, for counts too" in offered
+    said = fails("sweep", table, "--environment", "site", "--family", "logistic", "--out", tmp_path / "sweep")
+    assert "Logistic needs the rows, and a sweep keeps their second moments only: use --family gaussian" in said
+    assert "conditional=" not in said
 
 
 def test_help_shows_an_example() -> None:

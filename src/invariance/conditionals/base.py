@@ -22,6 +22,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError
 from ..moments.moments import Moments
+from .compared import IN_MEAN, VARIANCE
 from .description import Description
 from .invariance_test import InvarianceTest, deviance_test
 from .standard_errors import StandardErrors
@@ -276,9 +277,9 @@ class BoundConditional(ABC):
         return None if self.by_least_squares is None else (self.by_least_squares, mask)
 
     @property
-    def compares_variances(self) -> bool:
-        """Whether the variance about the mean is among what must be the same."""
-        return True
+    def compares(self) -> tuple[str, ...]:
+        """What must be the same in all environments."""
+        return *IN_MEAN, VARIANCE
 
     def tolerated(self, tolerance: Tolerance) -> float:
         """The noncentrality of −2 log Λ that is no reason against a subset, where it is judged as a whole."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.beside import left_out
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from ..moments.moments import Moments
@@ -108,9 +109,10 @@ def refuse_unused(conditional: Conditional, data: MultiEnvironmentData | Moments
     """Raise where something comes with the outcome that the conditional does not know of."""
     unused = [] if isinstance(data, Moments) else [role for role in data.beside if role not in taken_by(conditional)]
     for role in unused:
+        name = getattr(data, f"{role}_name")
         raise SettingError(
-            f"{type(conditional).__name__} does not know of the {role} {getattr(data, f'{role}_name')!r}: use "
-            f"conditional={AUTO!r}, or leave {role}= out."
+            f"{type(conditional).__name__} does not know of the {role} {name!r}: use conditional={AUTO!r}, or "
+            f"{left_out(role, name)}."
         )
 
 

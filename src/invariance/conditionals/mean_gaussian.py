@@ -19,6 +19,7 @@ from ..kernels.feasible_subsets import fit_from_moments, score_lists
 from ..kernels.group_rows import GroupRows
 from ..moments.moments import Moments
 from .base import Null, Prediction
+from .compared import IN_MEAN
 from .gaussian import GaussianModel, inverse_scales
 from .gaussian_fit import LinearFit
 from .gaussian_moments import GaussianFromMoments
@@ -75,8 +76,8 @@ class MeanGaussian(GaussianModel):
         return MeanGaussian(data, self.n_jobs)
 
     @property
-    def compares_variances(self) -> bool:
-        return False
+    def compares(self) -> tuple[str, ...]:
+        return IN_MEAN
 
     def judged_by(self, tolerance: Tolerance) -> str:
         return tolerance.told_without_tau("invariance of the mean")

@@ -12,6 +12,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.newton.negative_binomial import dispersion_of
 from ..kernels.newton.rows import NEGATIVE_BINOMIAL, Rows
 from .base import Null
+from .compared import DISPERSION
 from .dispersion_table import counts_of
 from .figures import Figures
 from .gaussian import deviance_moments
@@ -43,6 +44,7 @@ class NegativeBinomial(Regression):
     name: ClassVar[str] = "negative binomial"
     predicts: ClassVar[Predicts] = Predicts.rate
     takes: ClassVar[tuple[str, ...]] = ("exposure",)
+    about_mean: ClassVar[tuple[str, ...]] = (DISPERSION,)
 
     def check(self, data: MultiEnvironmentData) -> None:
         check_counts(data, self.name)

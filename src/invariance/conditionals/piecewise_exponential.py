@@ -15,6 +15,7 @@ from ..data.subsets import Subset, as_mask
 from ..exceptions import DataError, DataWarning, SettingError
 from ..kernels.newton.evaluation import evaluate
 from ..kernels.newton.rows import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, work_for
+from .compared import BASELINE
 from .hazards import (
     PiecewiseHazard,
     cuts_at,
@@ -56,6 +57,7 @@ class PiecewiseExponential(Regression):
     name: ClassVar[str] = "piecewise exponential"
     intercept: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ("event",)
+    about_mean: ClassVar[tuple[str, ...]] = (BASELINE,)
     predicts: ClassVar[Predicts] = Predicts.time
 
     def __post_init__(self) -> None:

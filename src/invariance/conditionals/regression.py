@@ -38,6 +38,7 @@ class Regression(ABC):
     name: ClassVar[str]
     intercept: ClassVar[bool] = True
     takes: ClassVar[tuple[str, ...]] = ()  # what the model uses of that which comes with an outcome
+    about_mean: ClassVar[tuple[str, ...]] = ()  # what each environment has of its own beside intercept and slopes
     two_values: ClassVar[bool] = False  # whether features may separate the outcome
 
     def __post_init__(self) -> None:

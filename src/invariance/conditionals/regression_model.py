@@ -19,6 +19,7 @@ from ..kernels.newton.maximise import invert
 from ..kernels.newton.rows import Own, Rows, with_columns, work_for
 from ..kernels.newton.walk import score_lists
 from .base import BoundConditional, FlipGuess, Null, Prediction, Remarks, Weigh
+from .compared import IN_MEAN
 from .description import Description
 from .figures import FigureMemory, Figures
 from .regression import Regression
@@ -111,8 +112,8 @@ class RegressionModel(BoundConditional):
         return Description(self.specification.name, data.outcome_name, data.environments, data.counts)
 
     @property
-    def compares_variances(self) -> bool:
-        return False
+    def compares(self) -> tuple[str, ...]:
+        return *IN_MEAN, *self.specification.about_mean
 
     def tolerated(self, tolerance: Tolerance) -> float:
         """Half of what it is for a linear Gaussian model: of its outcome a row says about as much as half a row does

@@ -44,6 +44,11 @@ def refuse(what: str, **given: Any) -> None:
         )
 
 
+def left_out(role: str, name: str) -> str:
+    """What to type so that a column beside the outcome is not used: by itself it would become a feature."""
+    return f"leave {role}= out; exclude=[{name!r}] keeps the column from becoming a feature"
+
+
 def read_beside(series: Any, name: str, role: str, in_table: bool = True) -> Floats:
     """(N,) of a narwhals series: events as 0 and 1, or exposures; NaN where missing"""
     import narwhals as nw
@@ -58,7 +63,7 @@ def read_beside(series: Any, name: str, role: str, in_table: bool = True) -> Flo
         raise DataError(
             f"exposure {name!r} holds {present[0]!r}: it must be numbers, how long or how much of it was watched."
         )
-    found = in_order(present, series)
+    found = in_order(present)
     raise DataError(
         f"event {name!r} must be 1 where the event occurred and 0 where a row is censored, or True and False, but it "
         f"holds {quoted(found, 4)}. Say which of them is the event: "
@@ -114,6 +119,6 @@ def check_beside(
         if no_count.any():
             raise DataError(
                 f"exposure= is for outcomes that are counts, and {names['outcome']!r} is not in "
-                f"{rows_where(no_count)}, for example {y[no_count][0]:g}. Give the count itself, not a rate, or leave "
-                "exposure= out."
+                f"{rows_where(no_count)}, for example {y[no_count][0]:g}. Give the count itself, not a rate, or "
+                f"{left_out('exposure', names['exposure'])}."
             )

@@ -40,13 +40,15 @@ def learnt(
     columns = (*raw.names, *named)
     rows = screened(raw.values, outcome.values, labels, columns, environment, missing, words=words, beside=beside)
     rows, notes = choice.large_enough(rows)
+    y, classes = outcome.two_of(rows.y)
+    rows = rows._replace(y=y)
     learner.learn(rows, raw)
     learner.warn()
     encoding = learner.encoding((*named,) if environment is None else (*named, environment))
     data = encoded(rows, raw, encoding, outcome.name, environment)
     with_it: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome.beside.items()}
     with_it |= dict(zip(outcome.beside, rows.beside, strict=True))
-    return replace(data, environment_notes=notes, classes=outcome.classes, **with_it)
+    return replace(data, environment_notes=notes, classes=classes, **with_it)
 
 
 def encoded(

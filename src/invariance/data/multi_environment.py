@@ -242,10 +242,10 @@ class MultiEnvironmentData:
         ``outcome`` and ``environment`` name columns; ``features`` lists columns (None: all others but ``exclude``).
         ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them.
 
-        An outcome of text, of truth values or of a categorical type must have two values, which count 0 and 1 in their
-        order. ``event`` names a column of 0 and 1, or of truth values: 1 where the time that the outcome then is ended
-        with the event, 0 where it was censored. ``exposure`` names what the outcome counts events of, such as years at
-        risk. Delayed ``entry`` is refused.
+        An outcome of text, of truth values or of a categorical type must have two values, which count 0 and 1 in the
+        order of letters or numbers. ``event`` names a column of 0 and 1, or of truth values: 1 where the time that the
+        outcome then is ended with the event, 0 where it was censored. ``exposure`` names what the outcome counts events
+        of, such as years at risk. Delayed ``entry`` is refused.
 
         A column of text or of a categorical type is one feature: its levels are compared with the first one, the
         reference. ``categorical`` lists further columns to take so, for example codes that are numbers, or is

@@ -11,6 +11,9 @@ from .outcomes import Classes, in_words, two_values
 
 # Each value of a count is shared by so many rows or more, on average.
 ROWS_PER_VALUE = 2
+# The mean of counts is below this share of the largest: that of a law with two like ends is half of it, whatever is
+# drawn, and that of a few dozen rows of a Poisson law with mean 2 a third.
+LOW = 0.4
 
 
 class OutcomeKind(NamedTuple):
@@ -26,7 +29,7 @@ def outcome_kind(
     """Of the values (N,) of an outcome; event, exposure: names of the columns that come with it.
 
     Two values are classes. A count is: whole numbers, none below 0, at least one 0, at least three different values,
-    each of them in two rows or more on average, and a mean in the lower half of the range. Ages, years and marks from 1
+    each of them in two rows or more on average, and a mean below 0.4 of the largest. Ages, years and marks from 1
     to 10 have no 0; a score from 0 to 10 is a count only where low values prevail. With an exposure, whole numbers are
     a count whatever they look like.
     """
@@ -44,6 +47,7 @@ def outcome_kind(
         return OutcomeKind("number", f"{name} is whole numbers without a 0, from {low:g} to {high:g}")
     if len(np.unique(y)) * ROWS_PER_VALUE > len(y):
         return OutcomeKind("number", f"{name} is whole numbers of which few are equal")
-    if y.mean() >= 0.5 * high:
-        return OutcomeKind("number", f"{name} is whole numbers up to {high:g}, most of them not small")
-    return OutcomeKind("count", f"{name} is whole numbers from 0 to {high:g}, many of them equal and most small")
+    found, mean = f"{name} is whole numbers from 0 to {high:g}", float(y.mean())
+    if mean >= LOW * high:
+        return OutcomeKind("number", f"{found}, whose mean, {mean:.3g}, is not low for a count")
+    return OutcomeKind("count", f"{found}, many of them equal, with a low mean, {mean:.3g}")

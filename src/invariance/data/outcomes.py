@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -13,28 +14,46 @@ from .._tools.arrays import Floats
 from ..exceptions import DataError
 from .checks import quoted
 from .columns import array_values, as_frame, as_series, frame_names, present_values, reads_as_number, series_values
-from .levels import in_natural_order
 
 Classes = tuple[Hashable, Hashable]
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """values (N,): numbers, NaN where missing; classes: what 0 and 1 stand for, where the values were no numbers;
-    beside: {role: (name, values (N,))} of what comes with them."""
+    """values (N,): numbers, NaN where missing; classes: what 0, 1, … stand for, sorted, where the values were no
+    numbers; compare: a line that makes True and False of them, by one class; beside: {role: (name, values (N,))} of
+    what comes with them."""
 
     name: str
     values: Floats
-    classes: Classes | None = None
+    classes: tuple[Hashable, ...] | None = None
+    compare: Callable[[Hashable], str] = str
     beside: Mapping[str, tuple[str, Floats]] = field(default_factory=dict)
 
     def with_beside(self, beside: Mapping[str, tuple[str, Floats]]) -> Outcome:
         return replace(self, beside=beside)
 
+    def two_of(self, y: Floats) -> tuple[Floats, Classes | None]:
+        """Of the values y (n,) that are left of these: 0 and 1, and the two classes that are among them; numbers are
+        as they were."""
+        if self.classes is None:
+            return y, None
+        found = [self.classes[int(k)] for k in np.unique(y)]
+        if len(found) > 2:
+            raise DataError(
+                f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model tells two apart. "
+                f"Compare one of them with the rest: {self.compare(found[0])}"
+            )
+        if len(found) < 2:
+            raise DataError(
+                f"outcome {self.name!r} is constant: every row is {quoted(found)}. Choose an outcome that varies."
+            )
+        return (y == y.max()).astype(np.float64), (found[0], found[1])
+
 
 def read_outcome(series: Any, name: str, in_table: bool = True) -> Outcome:
-    """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth values count 0 and
-    1, in their order, where they are two."""
+    """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth values count 0, 1,
+    and so on, sorted as scikit-learn does, whatever order their type gives them."""
     import narwhals as nw
 
     present = [] if series.dtype.is_numeric() or series.dtype.is_temporal() else present_values(series)
@@ -43,16 +62,12 @@ def read_outcome(series: Any, name: str, in_table: bool = True) -> Outcome:
     if all(isinstance(value, (bool, np.bool_)) for value in present):
         return Outcome(name, series_values(series, name, "outcome"), (False, True))
     declared = series.dtype in (nw.Categorical, nw.Enum)
-    found = in_order(set(present), series)
+    found = in_order(present)
     numbers = [reads_as_number(value) for value in found]
-    no_numbers = not any(numbers) or (all(numbers) and not any(isinstance(value, Real) for value in found))
-    if len(found) == 2 and (declared or no_numbers):
-        return Outcome(name, _positions(series, found), (found[0], found[1]))
-    if len(found) > 2 and not any(numbers):
-        raise DataError(
-            f"outcome {name!r} has {len(found)} classes, {quoted(found, 4)}, and a model tells two apart. Compare one "
-            f"of them with the rest: {comparison(series, name if in_table else None, 'y', found[0])}"
-        )
+    two = len(found) == 2 and (declared or (all(numbers) and not any(isinstance(value, Real) for value in found)))
+    if two or not any(numbers):
+        compare = partial(comparison, series, name if in_table else None, "y")
+        return Outcome(name, _positions(series, found), tuple(found), compare)
     return Outcome(name, series_values(series, name, "outcome"))
 
 
@@ -76,7 +91,7 @@ def has_classes(y: Any) -> bool:
         array = np.asarray(y)
     except (ValueError, TypeError):
         return False
-    words = array.dtype.kind == "O" and array.ndim > 0 and any(isinstance(v, (str, bool)) for v in array.ravel()[:1])
+    words = array.dtype.kind == "O" and any(isinstance(value, (str, bool, np.bool_)) for value in array.ravel())
     return array.dtype.kind in "bU" or words
 
 
@@ -97,19 +112,11 @@ def in_words(value: Hashable) -> str:
     return f"{value:g}" if is_number else repr(value)
 
 
-def in_order(values: Iterable[Any], series: Any) -> list[Any]:
-    """In the order that the type of a column gives them, else by value or by letters."""
-    import narwhals as nw
-
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """Each once, by value or by letters."""
     distinct = set(values)
-    if series.dtype == nw.Enum:
-        return [value for value in series.dtype.categories if value in distinct]
-    categories = getattr(getattr(series.to_native(), "cat", None), "categories", None)
-    if categories is not None:
-        return [value for value in categories.tolist() if value in distinct]
-    if all(isinstance(value, str) for value in distinct):
-        return in_natural_order(distinct)
-    return sorted(distinct) if all(isinstance(value, Real) for value in distinct) else sorted(distinct, key=str)
+    alike = any(all(isinstance(value, kind) for value in distinct) for kind in (str, Real))
+    return sorted(distinct) if alike else sorted(distinct, key=str)
 
 
 def comparison(series: Any, column: str | None, argument: str, value: Any) -> str:
@@ -149,6 +156,7 @@ def one_column(values: Any, name: str, what: str) -> Any:
 
 
 def _positions(series: Any, found: list[Any]) -> Floats:
-    """(N,) where each value is among those found, NaN where it is missing"""
+    """(N,) the place of each value among those found, NaN where it is missing"""
+    places = {value: float(k) for k, value in enumerate(found)}
     pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
-    return np.array([np.nan if gone else float(value == found[1]) for value, gone in pairs])
+    return np.array([np.nan if gone else places[value] for value, gone in pairs])

@@ -1,4 +1,4 @@
-"""How far environments are from one common fit, and in what: intercepts, slopes or variances."""
+"""How far environments are from one common fit, and in what: intercepts, slopes or what is about the mean."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from scipy.special import gammaincc
 from scipy.stats import chi2, f
 
 from .._tools.arrays import Floats, Integers, Mask
+from ..conditionals.compared import INTERCEPT, SLOPES, VARIANCE
 from ..conditionals.gaussian import deviance_moments
 from ..conditionals.invariance_test import Residuals, spread_p_values
 from ..conditionals.pivots import PIVOT_TOLERANCE
 from ..moments.least_squares import least_squares
 from ..moments.moments import Moments
-
-INTERCEPT, SLOPES, VARIANCE = PARTS = "intercept", "slopes", "variance"
 
 
 class SquareSum(NamedTuple):
@@ -98,7 +97,8 @@ class Deviation:
         invariance; that of the variance allows for heavy tails where the rows are at hand.
     p_value : of the parts together, by Fisher's rule: what is decided by
 
-    Of models that are not linear Gaussian: p_gaussian is by the law of −2 log Λ for many rows; there is no variance.
+    Of models that are not linear Gaussian: p_gaussian is by the law of −2 log Λ for many rows; in the place of the
+    variance there is "dispersion", "baseline" or nothing, as the model has it.
     """
 
     deviance: float

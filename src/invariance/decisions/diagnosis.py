@@ -18,7 +18,7 @@ from ..exceptions import OutputError, SettingError
 from ..inference.enumeration import Enumeration
 from .base import Findings
 from .compatible import compatible_subsets
-from .deviation import PARTS, VARIANCE, Deviation
+from .deviation import Deviation
 from .environment_test import EnvironmentTest
 from .environments import Broken, Compared, most_deviating
 from .leaving_out import LeavingOut, LeftOut
@@ -218,7 +218,7 @@ def diagnose(
         experiments=experiments(leading, model.feature_names),
         sites=sites_of(compared.moments),
         judged_by=compared.asked.judged_by(accepted),
-        parts=tuple(part for part in PARTS if part != VARIANCE or compared.asked.compares_variances),
+        parts=compared.asked.compares,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.layout import COLUMNS, display_width, format_subset, name_labels, printable, wrap
-from .deviation import INTERCEPT, SLOPES, VARIANCE
+from ..conditionals.compared import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE
 from .telling_apart import SHIFT
 
 if TYPE_CHECKING:
@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from .environments import EnvironmentTest
     from .leaving_out import Refit
 
-_DIFFER = {INTERCEPT: "the intercept differs", SLOPES: "the slopes differ", VARIANCE: "the noise's variance differs"}
-_PLURAL = {INTERCEPT: "intercepts", SLOPES: "slopes", VARIANCE: "variances"}
+_DIFFER = {
+    INTERCEPT: "the intercept differs",
+    SLOPES: "the slopes differ",
+    VARIANCE: "the noise's variance differs",
+    DISPERSION: "the dispersion differs",
+    BASELINE: "the shape of the baseline hazard differs",
+}
+_PLURAL = {part: part if part == SLOPES else f"{part}s" for part in _DIFFER}
 _LONGEST_LABEL = 20
 # Of the table of fits without an environment: the columns between its label and the subset.
 _FIGURES = 22

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.layout import format_subset, name_labels, shorten
-from .deviation import PARTS, Deviation
+from .deviation import Deviation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from .diagnosis import Diagnosis
 
-_COLOURS = dict(zip(PARTS, ("#3f8fd2", "#2a9d5c", "#d9822b"), strict=True))
+_COLOURS = "#3f8fd2", "#2a9d5c", "#d9822b"
 _LONGEST_LABEL, _LONGEST_NAME = 32, 32
 _SMALLEST = 1e-300
 
@@ -39,7 +39,7 @@ def plot_environments(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     for k, part in enumerate(parts):
         values = [_height(test.deviation, part) for test in diagnosis.tests]
         places = np.arange(n) + (k - (len(parts) - 1) / 2.0) * height
-        ax.barh(places, values, height=height * 0.9, color=_COLOURS[part], label=part, zorder=2)
+        ax.barh(places, values, height=height * 0.9, color=_COLOURS[k], label=part, zorder=2)
     ax.axvline(-np.log10(diagnosis.threshold), color="0.35", linewidth=1.0, linestyle="--", zorder=3)
     ax.set_yticks(np.arange(n), name_labels([str(test.environment) for test in diagnosis.tests], _LONGEST_LABEL))
     for tick in ax.get_yticklabels():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Mask
 from ..conditionals.base import BoundConditional
+from ..conditionals.compared import VARIANCE
 from ..conditionals.gaussian import GaussianModel
 from ..conditionals.regression_model import RegressionModel
 from ..data.multi_environment import MultiEnvironmentData
@@ -23,7 +24,7 @@ from .regression_tests import RegressionTests
 
 
 class Broken(NamedTuple):
-    """The environment that deviates most from all others, with the p-value and the part (intercept, slopes, variance)
+    """The environment that deviates most from all others, with the p-value and the part ("intercept", "slopes", …)
     that does. Of two environments neither is the one that deviates: environment is None."""
 
     environment: Hashable | None
@@ -120,7 +121,7 @@ class Compared:
             return RegressionTests(self.model, mask)
         compared = self.asked.compared_by(mask)
         assert compared is not None
-        if not self.asked.compares_variances:
+        if VARIANCE not in self.asked.compares:
             from .mean_tests import MeanTests
 
             return MeanTests(*compared)

@@ -12,10 +12,11 @@ import numpy as np
 from scipy.stats import chi2
 
 from .._tools.arrays import Floats, Mask
+from ..conditionals.compared import INTERCEPT, SLOPES
 from ..conditionals.gaussian import GaussianModel
 from ..data.multi_environment import MultiEnvironmentData
 from ..moments.choosing import own_mean_names, with_own_means
-from .deviation import INTERCEPT, SLOPES, Deviation, Part
+from .deviation import Deviation, Part
 from .environments import EnvironmentTest, moments_of
 
 

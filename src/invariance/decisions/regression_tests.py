@@ -11,13 +11,14 @@ from scipy.special import chdtrc
 from .._tools.arrays import Floats, Integers, Mask
 from ..conditionals.regression_model import RegressionModel
 from ..data.multi_environment import MultiEnvironmentData
-from .deviation import INTERCEPT, SLOPES, Deviation, Part, joint_of_parts
+from .deviation import Deviation, Part, joint_of_parts
 from .environment_test import EnvironmentTest
 
 
 class RegressionTests:
-    """As `SubsetTests`, by the specification itself, bound to the groups that are compared. What the groups' own
-    intercepts gain is one part, what is left another; there is no variance that could differ by itself."""
+    """As `SubsetTests`, by the specification itself, tied to the groups that are compared. Parts are what the groups'
+    own intercepts gain, what their own slopes gain beyond, and what is left: where that is nothing, there is no third.
+    """
 
     def __init__(self, model: RegressionModel, mask: Mask) -> None:
         self._specification, self._data = model.specification, model.data
@@ -36,28 +37,29 @@ class RegressionTests:
         return EnvironmentTest(self._data.environments[e], int(self._data.counts[e]), tested)
 
     def _test(self, groups: Integers, labels: tuple[Hashable, ...]) -> Deviation | None:
-        model = self._specification.bind(self._regrouped(groups, labels))
-        k = self._columns.shape[1]
-        common = np.arange(model.n_features) < k
-        figures, own_level = model.figures(common), model.figures(np.ones(model.n_features, dtype=bool))
+        model = self._specification.tied(self._regrouped(groups, labels), None)
+        k, place = self._columns.shape[1], np.arange(model.n_features)
+        common, own_level = place < k, place < k + len(labels) - 1
+        figures = model.figures(common)
         if not figures.log_ratio[0] > -np.inf:
             return None
         deviance, degrees = -2.0 * float(figures.log_ratio[0]), float(figures.degrees[0])
-        level = min(max(2.0 * float(own_level.pooled[0] - figures.pooled[0]), 0.0), deviance)
-        freed = float(own_level.parameters[0] - figures.parameters[0])
-        parts = {
-            INTERCEPT: _part(level, freed),
-            SLOPES: _part(deviance - level, degrees - freed),
-        }
+        fits = model.figures(np.array([own_level, place >= 0])[: len(model.compares) - 1])
+        gained = [*np.clip(2.0 * (fits.pooled - figures.pooled), 0.0, deviance), deviance]
+        freed = [*(fits.parameters - figures.parameters), degrees]
+        shares = np.diff(np.maximum.accumulate(gained), prepend=0.0), np.diff(freed, prepend=0.0)
+        parts = {name: _part(*map(float, share)) for name, *share in zip(model.compares, *shares, strict=True)}
         null = model.null_many(common)
         tail = float(model.invariance_tails(common, figures.log_ratio).probability[0])
         spread = 2.0 * float(np.sqrt(null.variance[0]))
         return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, joint_of_parts(parts), parts)
 
     def _regrouped(self, groups: Integers, labels: tuple[Hashable, ...]) -> MultiEnvironmentData:
-        """The columns of the subset and, after them, one that is 1 in each group but the first."""
+        """The columns of the subset; after them, for each group but the first, one that is 1 there; and, where slopes
+        are not all that is left, the columns within each of these groups."""
         level: Floats = (groups[:, None] == np.arange(1, len(labels))).astype(float)
-        X = np.column_stack([self._columns, level])
+        within = [self._columns * one[:, None] for one in level.T] if self._specification.about_mean else []
+        X = np.column_stack([self._columns, level, *within])
         names = tuple(f"column {j}" for j in range(X.shape[1]))
         return replace(
             self._data,

@@ -129,6 +129,11 @@ def residual_check(
         raise SettingError(
             "residual_check looks at rows, and moments hold none: pass the data, or fit them with fit_data."
         )
+    for role in data.beside:
+        raise SettingError(
+            f"residual_check looks at {data.outcome_name!r} alone, which says little without the {role} "
+            f"{getattr(data, f'{role}_name')!r}: use diagnose of the fitted model, which compares environments with it."
+        )
     if data.n_environments < 2:
         raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
     mask = as_mask(subset, data.feature_names)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._tools.arrays import Floats
 from ..data.checks import quoted
-from ..data.outcomes import Classes
+from ..data.outcomes import Classes, one_series
 from ..exceptions import DataError
 from ..prediction.calibration import log_odds
 from .intervals import IntervalRegressor
@@ -45,7 +45,7 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the rows whose class is predicted."""
-        return float(super().score(X, _alike(column_or_1d(y)), sample_weight))
+        return float(super().score(X, _alike(_one_column(y)), sample_weight))
 
     def _probability(self, X: Any) -> Floats:
         return np.asarray(super().predict(X))
@@ -64,7 +64,7 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
     import pandas as pd
 
     try:
-        given = column_or_1d(y, warn=True)
+        given = _one_column(y, warn=True)
         present = ~pd.isna(given)
         labels = _alike(given[present])
         kind = type_of_target(labels, input_name="y") if len(labels) else "binary"
@@ -78,6 +78,17 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
     coded[present] = labels == found[1]
     first, second = found.tolist()
     return (first, second), coded
+
+
+def _one_column(y: Any, warn: bool = False) -> NDArray:
+    """(n,) as scikit-learn takes it, but that truth values of any library stay so"""
+    import narwhals as nw
+    import pandas as pd
+
+    series, _ = one_series(pd.Series(y) if isinstance(y, pd.api.extensions.ExtensionArray) else y, "y")
+    if series is not None and series.dtype == nw.Boolean:
+        y = np.array(series.to_list(), dtype=object)
+    return np.asarray(column_or_1d(y, warn=warn))
 
 
 def _alike(labels: NDArray) -> NDArray:

@@ -16,6 +16,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .._tools.arrays import Floats, Mask
+from ..data.beside import left_out
 from ..data.checks import DROP_HINT, check_outcome, quoted, warn, with_counts
 from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers
 from ..data.multi_environment import MultiEnvironmentData
@@ -160,7 +161,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             if name is not None:
                 raise DataError(
                     f"{type(self).__name__} regresses the outcome itself and cannot use the {role} {name!r}: use BIP, "
-                    f"or leave {role}= out."
+                    f"or {left_out(role, name)}."
                 )
         low, high = data.outcome_range
         check_outcome(data.environments, data.counts, low, high, data.outcome_name)

@@ -14,6 +14,7 @@ from ..conditionals.base import Conditional
 from ..conditionals.predicts import Predicts, predicts_of
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import Classes
+from ..data.outcomes import in_words as class_in_words
 from ..exceptions import DataError, SettingError
 from ..moments.moments import Moments
 
@@ -51,7 +52,7 @@ class PredictedOutcome:
     def in_words(self) -> str:
         """What a prediction is: "yield", "the probability that died is 'yes'", "visits per unit of years"."""
         if self.predicts is Predicts.probability and self.classes is not None:
-            return f"the probability that {self.name} is {self.classes[1]!r}"
+            return f"the probability that {self.name} is {class_in_words(self.classes[1])}"
         return self.name if self.exposure is None else f"{self.name} per unit of {self.exposure}"
 
     def coded(self, y: Any) -> Any:

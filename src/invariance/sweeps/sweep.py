@@ -237,7 +237,7 @@ def checked_model(model: Any) -> BIP | None:
 def _refuse_rows(conditional: Conditional) -> None:
     if isinstance(conditional, Regression | ByLikelihood):
         raise SettingError(
-            f"conditional={conditional!r} needs the rows, and a sweep keeps their second moments only: use "
+            f"{type(conditional).__name__} needs the rows, and a sweep keeps their second moments only: use "
             f"conditional={GAUSSIAN!r}, or fit that outcome by itself."
         )
 

@@ -37,8 +37,8 @@ def sweep_lines(run: SweepRun) -> Iterator[str]:
     yield from _failures(failed)
     yield ""
     yield from wrap(
-        "P-values come from second moments alone and take noise for Gaussian: where tails are heavy they reject too "
-        "often. Fit such an outcome by itself, with invariance fit, to correct for that."
+        "P-values come from second moments alone and take noise for Gaussian: where tails are heavy, or outcomes are "
+        "counts, they reject too often. Fit such an outcome by itself, with invariance fit, to correct for that."
     )
 
 

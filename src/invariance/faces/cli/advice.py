@@ -75,7 +75,7 @@ _RULES: tuple[Rule, ...] = (
     (r"(?:BIP\()?conditional='(?P<family>\w+)'\)?", _family),
     (rf"table\[(?P<compared>{_LITERAL})\] = table\[(?:{_LITERAL})\] == (?P<value>.*)$", _compared),
     (r"(?<=leave )(?P<left>event|exposure)= out", lambda match: f"--{match['left']} out"),
-    (r"(?<!['\"\w])(?P<given>event|exposure)=(?= )", lambda match: f"--{match['given']}"),
+    (r"(?<!['\"\w])(?P<given>event|exposure)=(?=[ ,])", lambda match: f"--{match['given']}"),
     (r"read the whole table with MultiEnvironmentData\.from_table\(.*?\), and fit that", lambda match: _FIT),
     (r"(?<=by itself), BIP\(\)\.fit_data\(.*?\)\)", lambda match: " with `invariance fit`"),
     (r"missing='(?P<missing>\w+)'", lambda match: f"--missing {match['missing']}"),

@@ -47,7 +47,22 @@ class SweepOptions(ModelOptions):
         int | None,
         typer.Option(metavar="K", min=0, help="Most features in a subset.", show_default="20, or what the data allow"),
     ] = None
+    family: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Model of all outcomes: gaussian, mean or bayesian_linear_gaussian; auto: gaussian, for counts too.",
+        ),
+    ] = "auto"
     prior: PriorOption = "beta-binomial"
+
+
+@dataclass(frozen=True)
+class SweepTableOptions(TableOptions):
+    """What comes with one outcome is no option of a sweep, which refuses it with the reason."""
+
+    event: Annotated[str | None, typer.Option(hidden=True)] = None
+    exposure: Annotated[str | None, typer.Option(hidden=True)] = None
 
 
 @with_option_groups
@@ -67,7 +82,7 @@ def sweep(
             show_default="none",
         ),
     ] = None,
-    table: TableOptions,
+    table: SweepTableOptions,
     settings: SweepOptions,
     top: Annotated[
         int, typer.Option(metavar="N", min=0, help="Features to keep of each outcome; 0 is all of them.")
