@@ -293,9 +293,9 @@ class MeanGaussian(GaussianModel):
             fit = self.of(rest).fit(np.ones(rest.n_features, dtype=bool), local=False)
         except DataError:
             return np.nan
-        columns = [data.features.columns.index(name) for name in fit.columns]
+        columns = np.isin(data.features.columns, fit.columns)
         rows = data.rows(e)
-        return float(np.sum((data.y[rows] - fit.predict(data.X[np.ix_(rows, columns)])) ** 2))
+        return float(np.sum((data.y[rows] - fit.predict(data.X[rows][:, columns])) ** 2))
 
     def _chosen(self, masks: Mask) -> Mask:
         """(S, q) columns of masks (S, p), without those that others of their feature give over all rows"""
