@@ -743,7 +743,7 @@ IN_WORDS = (
     "fit that outcome by itself with `invariance fit`",  # the same
     "needs to know which times {} ended with the event: give event=",  # tests/estimators/test_survival.py
     "entry= is not known",  # tests/data/test_outcomes.py
-    "judge with conditional=LinearGaussian(invariance='mean')",  # tests/decisions/test_noise.py
+    "judge with conditional='linear_gaussian_mean'",  # tests/decisions/test_noise.py
     "knows the linear Gaussian conditional only, and with",  # tests/sweeps/test_sweep_device.py
     "environments are compared by fits of the linear Gaussian model or of a regression",
     "the logistic model is for outcomes with two values",  # tests/conditionals/test_regression.py

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -114,6 +116,62 @@ def test_features_that_are_constant_or_dependent_somewhere() -> None:
     assert twice == pytest.approx(once, abs=1e-6)
 
 
+def by_hand(model: AdditiveModel, mask: NDArray) -> float:
+    """log Λ with a component for each feature that varies in the environment, by NumPy alone"""
+    X, y, place = model.data.X, model.data.y, model.data.environment_index
+    starts = model.features.starts
+    parts = [X[:, a:b] - X[:, a:b].mean(axis=0) for a, b in pairwise(starts)]
+    chosen = [part for part, flag in zip(parts, mask, strict=True) if flag]
+
+    def left(columns: list[NDArray], rows: NDArray) -> tuple[float, NDArray]:
+        design = np.column_stack([np.ones(rows.sum()), *(column[rows] for column in columns)])
+        beta = np.linalg.lstsq(design, y[rows], rcond=None)[0]
+        return float(np.mean((y[rows] - design @ beta) ** 2)), beta[1:]
+
+    variance, slopes = left(chosen, np.ones(len(y), dtype=bool))
+    ends = np.cumsum([0, *(part.shape[1] for part in chosen)])
+    components = [part @ slopes[a:b] for part, (a, b) in zip(chosen, pairwise(ends), strict=True)]
+    total = -0.5 * len(y) * np.log(variance)
+    for e in range(place.max() + 1):
+        varying = [c for part, c in zip(chosen, components, strict=True) if np.ptp(part[place == e], axis=0).any()]
+        total += 0.5 * (place == e).sum() * np.log(left(varying, place == e)[0])
+    return total
+
+
+SETTINGS = {"in one environment": None, "a setting": [0.3, 0.7, 0.7, 1.1]}
+
+
+def held(kind: str) -> MultiEnvironmentData:
+    """c is constant in the first environment, or in all of them."""
+    rng = np.random.default_rng(3)
+    place = np.repeat(range(4), 60)
+    x = rng.normal(size=240) + np.array([-2.0, 0.0, 1.0, 2.0])[place]
+    w, noise = rng.normal(size=(2, 240))
+    c = np.where(place == 0, 1.0, rng.normal(size=240)) if kind != "a setting" else np.array(SETTINGS[kind])[place]
+    y = x**2 + 3.0 * c * (kind == "a setting") + 0.5 * noise
+    return MultiEnvironmentData.from_arrays(np.column_stack([x, w, c]), y, place, feature_names=["x", "w", "c"])
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_a_feature_that_an_environment_holds_constant_is_no_regressor_there(kind: str) -> None:
+    data = held(kind)
+    model = Additive().bind(data)
+    assert isinstance(model, AdditiveModel)
+    masks = all_masks(3)
+    expected = [by_hand(model, mask) for mask in masks]
+    np.testing.assert_allclose(model.log_ratio_many(masks), expected, atol=1e-6)
+    np.testing.assert_allclose(model.rescore(masks), expected, atol=1e-6)
+    fit, both = model.fit(["x", "c"]), np.array([True, False, True])
+    assert np.isnan(fit.local_coefficients[0, 5:]).all()
+    assert np.isfinite(fit.local_coefficients[:, :5]).all()
+    rows = data.rows(0)
+    missed = data.y[rows] - fit.local_intercepts[0] - model.data.X[rows][:, :5] @ fit.local_coefficients[0, :5]
+    assert abs(missed.mean()) < 1e-9
+    linear, there = model.compared_by(both)
+    np.testing.assert_allclose(linear.log_ratio(there), model.log_ratio(both), atol=1e-6)
+    assert linear.ranks(there[None])[0, 0] == 1
+
+
 def test_second_moments_decide_skewed_columns() -> None:
     rng = np.random.default_rng(5)
     X, environment = rows(rng, n=80)
@@ -159,6 +217,12 @@ def test_outside_the_support() -> None:
     assert "'x3' determines the outcome exactly" in copied.unsupported(alone).reasons[0]
     small = bound(rng.normal(size=(16, 4)), rng.normal(size=16), np.resize([0, 1], 16), knots=6)
     assert "16 rows in all are too few to fit more than 14 columns" in str(small.unsupported(np.ones((1, 4), bool)))
+
+
+def test_models_are_named() -> None:
+    data = held("a setting")
+    assert Additive().bind(data).describe().model == "additive, compared by shape"
+    assert Additive(comparison="all").bind(data).describe().model == "additive, compared by all coefficients"
 
 
 def test_one_environment_says_nothing() -> None:

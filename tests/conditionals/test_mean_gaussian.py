@@ -324,6 +324,73 @@ def test_kernel_stops_at_the_maximum() -> None:
         assert len(beta) == mask.sum() + 1
 
 
+def disputed() -> MultiEnvironmentData:
+    """Means of four environments that disagree: between those of two is a saddle, where steps are small."""
+    rng = np.random.default_rng(2716)
+    n_environments, n = int(rng.integers(2, 8)), int(rng.choice([10, 20, 50]))
+    place = np.repeat(np.arange(n_environments), n)
+    X = rng.normal(size=(len(place), 3)) + rng.normal(size=(n_environments, 3))[place]
+    scale = np.exp(rng.normal(size=n_environments) * rng.choice([0.5, 1.5]))
+    y = X[:, 0] + scale[place] * rng.normal(size=len(place))
+    y += rng.normal(size=n_environments)[place] * rng.choice([0, 0.5, 1.0, 2.0])
+    return MultiEnvironmentData.from_arrays(X, y, place)
+
+
+def test_the_search_does_not_end_at_a_saddle() -> None:
+    data = disputed()
+    model, nothing = bound(data), np.zeros(3, dtype=bool)
+    found, intercept = model.log_ratio(nothing), model.fit(nothing).intercept
+    groups = [data.y[data.rows(e)] for e in range(data.n_environments)]
+
+    def at(c: float) -> float:
+        return -0.5 * sum(len(y) * np.log(np.sum((y - c) ** 2) / np.sum((y - y.mean()) ** 2)) for y in groups)
+
+    assert_allclose(found, at(intercept), rtol=1e-7)
+    assert_allclose(found, model.rescore(nothing[None])[0], rtol=1e-7)
+    assert_allclose(bound(Moments.from_data(data)).fit(nothing).intercept, intercept, rtol=1e-5)
+    for step in (1e-3, 1e-2, 0.1):
+        assert at(intercept) > max(at(intercept - step), at(intercept + step))
+
+
+def test_left_out_environments_are_predicted_by_common_fits_to_the_others() -> None:
+    rng = np.random.default_rng(7)
+    place = np.repeat(range(4), 12)
+    X = rng.normal(size=(48, 2))
+    y = X[:, 0] - X[:, 1] + np.array([0.1, 0.1, 30.0, 0.1])[place] * rng.normal(size=48)
+    # The last column nearly copies the first: second moments cannot decide both together.
+    X = np.column_stack([X, X[:, 0] + 1e-7 * rng.normal(size=48)])
+    data, missed = MultiEnvironmentData.from_arrays(X, y, place), np.zeros(8)
+    for e in range(4):
+        rest = data.choosing([k for k in range(4) if k != e])
+        for s, mask in enumerate(all_masks(3)):
+            beta = twin(rest, mask)[1]
+            missed[s] += np.sum((y[place == e] - beta[0] - X[place == e][:, mask] @ beta[1:]) ** 2)
+    expected = 1.0 - missed / np.sum((y - y.mean()) ** 2)
+    model = bound(data)
+    assert_allclose(model.left_out_r2_many(all_masks(3)), expected, atol=1e-5)
+    assert np.abs(model.plain.left_out_r2_many(all_masks(3)) - expected).max() > 0.05
+    few = bound(Moments.from_data(data)).left_out_r2_many(all_masks(3))
+    collinear = all_masks(3)[:, [0, 2]].all(axis=1)
+    np.testing.assert_array_equal(np.isnan(few), collinear)
+    assert_allclose(few[~collinear], expected[~collinear], atol=1e-5)
+    assert np.isnan(bound(simulated(counts=(40,), noise=(1.0,))).left_out_r2_many(MASKS)).all()
+
+
+def test_law_of_two_means() -> None:
+    """40,000 data sets of 2 environments with 10 rows and no feature: what estimated weights gain the pooled fit shows
+    in the mean of −2 log Λ."""
+    n = 10
+    y = np.random.default_rng(0).normal(size=(40_000, 2, n))
+    means = y.mean(axis=2)
+    own = left = ((y - means[:, :, None]) ** 2).sum(axis=2)
+    for _ in range(60):
+        common = (means / left).sum(axis=1, keepdims=True) / (1.0 / left).sum(axis=1, keepdims=True)
+        left = own + n * (means - common) ** 2
+    deviances = n * np.log(left / own).sum(axis=1)
+    mean, _ = mean_deviance_moments(np.full(2, float(n)), np.zeros((1, 2), dtype=int), np.full((1, 2), 0.5))
+    assert abs(deviances.mean() - mean[0]) < 4.0 * deviances.std() / 200.0 < 0.05
+
+
 def test_settings() -> None:
     assert as_conditional("linear_gaussian_mean") == LinearGaussian(invariance="mean")
     with pytest.raises(SettingError, match="use 'distribution' or 'mean'"):

@@ -46,6 +46,21 @@ def test_it_finds_what_variances_hide() -> None:
     assert "invariance='mean'" not in text
 
 
+def test_a_feature_that_is_kept_though_r2_rises_without_it() -> None:
+    """Rows of quiet environments weigh more in the likelihood, and as much as others in R²."""
+    rng = np.random.default_rng(4)
+    X, place = rng.normal(size=(160, 3)), np.repeat(range(4), 40)
+    y = X[:, 0] + 0.3 * X[:, 1] + np.array([0.1, 1.0, 3.0, 0.1])[place] * rng.normal(size=160)
+    model = BIP("linear_gaussian_mean", progress=False).fit(X, y, environments=place)
+    text = " ".join(str(model.decision_).split())
+    assert {feature.name: feature.r2_change > 0.0 for feature in model.decision_.features[:2]} == {
+        "x0": False,
+        "x1": True,
+    }
+    assert "x0 kept for prediction: R² -0.210 without it" in text
+    assert "x1 kept for prediction: a lower likelihood without it, though R² +0.001" in text
+
+
 def test_what_breaks_is_never_a_variance() -> None:
     linear = fitted().decision_.findings.target.model
     for mask in (TRUTH, np.array([True, True, True, False]), np.array([True, False, False, False])):

@@ -10,8 +10,8 @@ import statsmodels.api as sm
 from numpy.typing import NDArray
 from statsmodels.stats.diagnostic import het_breuschpagan
 
-from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
-from invariance.decisions.noise import NoiseChecks, noise_checks
+from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance.decisions.noise import NoiseChecks, Shape, noise_checks
 
 MASK = np.array([True, True, False])
 
@@ -57,7 +57,7 @@ def test_what_is_said(kind: str, said: str) -> None:
     sentence = checks(kind).sentence
     assert sentence is not None
     assert said in sentence
-    assert sentence.endswith(": judge with conditional=LinearGaussian(invariance='mean').")
+    assert sentence.endswith(": judge with conditional='linear_gaussian_mean'.")
 
 
 def test_the_model_that_was_advised_does_not_advise_itself() -> None:
@@ -110,13 +110,42 @@ def test_advice_works_as_typed() -> None:
     model = BIP(progress=False).fit_data(data)
     text = " ".join(str(model.summary()).split())
     assert "noise the residuals have heavy tails" in text
-    advice = text[text.index("conditional=LinearGaussian(") :].split("). ")[0] + ")"
-    advised = eval(f"BIP({advice}, progress=False)", {"BIP": BIP, "LinearGaussian": LinearGaussian}).fit_data(data)
+    advice = text[text.index("conditional=") :].split(". ")[0]
+    advised = eval(f"BIP({advice}, progress=False)", {"BIP": BIP}).fit_data(data)
     assert "heavy tails" not in str(advised.summary())
     assert "heavy tails" in model.summary()._repr_html_()
     plain = json.loads(json.dumps(model.decision_.to_plain()["noise"]))
     assert plain["excess_kurtosis"] > 1.0
     assert plain["sentence"] == model.decision_.noise.sentence
+
+
+@pytest.mark.parametrize("comparison", ["shape", "all"])
+def test_curves_are_not_given_up_for_the_noise(comparison: str) -> None:
+    data = simulated("by feature", 100)
+    assert noise_checks(LinearGaussian().bind(data), MASK, Tolerance()).sentence is not None
+    assert noise_checks(Additive(comparison=comparison).bind(data), MASK, Tolerance()) is None
+    model = BIP(conditional=Additive(comparison=comparison), progress=False).fit_data(data)
+    assert "residuals" not in str(model.decision_)
+    assert model.decision_.to_plain()["noise"] is None
+
+
+def shaped(**changed: float) -> NoiseChecks:
+    """Checks that find nothing, but for what is changed"""
+    given = {"excess_kurtosis": 0.0, "share_explained": 0.0, "p_even": 1.0, "p_spread": 1.0, "p_mean": 1.0} | changed
+    shape = Shape(*(given.pop(name) for name in Shape._fields))
+    return NoiseChecks(("x0",), 1_000_000, shape, {"a": 1.0, "b": 2.0}, level=0.02, **given)
+
+
+def test_what_is_sure_but_slight_is_not_said() -> None:
+    assert shaped().sentence is None
+    assert shaped(p_even=1e-9, share_explained=0.01).sentence is None
+    assert "over the values of {x0}" in shaped(p_even=1e-9, share_explained=0.03).sentence
+    assert shaped(p_even=0.01, share_explained=0.5).sentence is None
+
+
+def test_where_coefficients_differ_too_the_noise_is_not_blamed() -> None:
+    assert "between environments" in shaped(p_spread=0.01, p_mean=0.5).sentence
+    assert shaped(p_spread=0.01, p_mean=0.01).sentence is None
 
 
 def test_without_rows_only_the_environments_are_compared() -> None:

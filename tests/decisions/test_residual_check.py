@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.ensemble import RandomForestRegressor
 
-from invariance import BIP, Additive, Moments, MultiEnvironmentData, SettingError, residual_check
+from invariance import BIP, Additive, Moments, MultiEnvironmentData, SettingError, WrongTypeError, residual_check
 
 
 def simulated(seed: int = 0, n: int = 80, n_environments: int = 3) -> MultiEnvironmentData:
@@ -112,3 +112,8 @@ def test_what_cannot_be_checked() -> None:
     alone = MultiEnvironmentData.from_arrays(DATA.X, DATA.y)
     with pytest.raises(SettingError, match="there is one environment"):
         residual_check(alone, ["x0"])
+
+
+def test_a_table_is_refused_with_advice() -> None:
+    with pytest.raises(WrongTypeError, match=r"residual_check needs a MultiEnvironmentData, not DataFrame: build one"):
+        residual_check(pd.DataFrame({"x": [1.0]}), ["x"])

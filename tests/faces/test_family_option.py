@@ -136,11 +136,27 @@ def test_help_shows_an_example() -> None:
     assert "negative_binomial" in said
 
 
+def test_advice_of_the_decision_is_typed_in_a_shell(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    place = np.repeat(["a", "b", "c", "d"], 250)
+    x = rng.normal(size=1000)
+    table = pd.DataFrame({"x": x, "site": place, "y": x + rng.standard_t(3, size=1000)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fit = ("fit", tmp_path / "t.csv", "--outcome", "y", "--environment", "site")
+    said = " ".join(run(*fit).stdout.split())
+    assert "judge with --family mean." in said
+    assert "conditional=" not in said
+    advised = run(*fit, "--family", "mean")
+    assert advised.exit_code == 0
+    assert "heavy tails" not in advised.stdout
+
+
 @pytest.mark.parametrize(
     ("message", "spoken"),
     [
         ("use conditional='linear_gaussian'.", "use --family gaussian."),
         ("conditional='auto', or", "--family auto, or"),
+        ("judge with conditional='linear_gaussian_mean'.", "judge with --family mean."),
         (
             "Name it: table['a b'] = table['a b'] == 2",
             f"Name it: {WRITE}, 1 where a b is 2, and name that one",

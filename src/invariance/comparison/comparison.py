@@ -24,11 +24,11 @@ from ..baselines.registry import METHODS, compared_by_default, listing, name_of,
 from ..baselines.screened import Screened, feature_values
 from ..data.checks import did_you_mean
 from ..data.features import Features
-from ..data.multi_environment import MultiEnvironmentData
+from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..decisions.best_compatible import BestCompatible
 from ..decisions.median import Median
 from ..estimators.bip import BIP
-from ..estimators.selector import EnvironmentSelector, require_data
+from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataWarning, EngineError, SettingError, WrongTypeError
 from ..posterior.summary import model_in_words
 from ..screening.lasso_screen import LassoScreen, Screening

@@ -12,9 +12,8 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.terms import FEWEST_KNOTS
 from ..exceptions import DataError, SettingError
 from ..moments.moments import Moments
-from .additive_model import AdditiveModel
+from .additive_model import AdditiveModel, AllCoefficients
 from .base import BoundConditional
-from .gaussian_moments import GaussianFromMoments
 
 _COMPARISONS = ("shape", "all")
 
@@ -56,4 +55,4 @@ class Additive:
     def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
         """Tie the model to rows."""
         _, curved = self.prepared(data)
-        return AdditiveModel(curved, n_jobs) if self.comparison == "shape" else GaussianFromMoments(curved, n_jobs)
+        return AdditiveModel(curved, n_jobs) if self.comparison == "shape" else AllCoefficients(curved, n_jobs)

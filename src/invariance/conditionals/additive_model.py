@@ -44,6 +44,13 @@ class _Fits(NamedTuple):
     by_moments: Mask
 
 
+class AllCoefficients(GaussianFromMoments):
+    """Every coefficient of every curve may differ between environments: the linear Gaussian model of the columns."""
+
+    name = "additive, compared by all coefficients"
+    makes_curves = True
+
+
 class AdditiveModel(BoundConditional):
     """Outcome ~ Normal(intercept + one component for each feature of z, variance). The components, combinations of a
     feature's columns, are fitted to all rows by least squares; in each environment the intercept, a slope on each
@@ -51,6 +58,8 @@ class AdditiveModel(BoundConditional):
 
     Rows decide what second moments cannot. A feature whose columns depend on those before it has no component.
     """
+
+    makes_curves = True
 
     def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
         self.data, self.n_jobs = data, n_jobs
@@ -258,11 +267,18 @@ class AdditiveModel(BoundConditional):
         return np.where(impossible, np.nan, rss), ranks
 
     def _pooled(self, mask: Mask) -> tuple[Fit, Floats]:
-        """The fit of a subset (p,) to all rows, and what each of its features contributes to it (N, |z|), centred"""
+        """The fit of a subset (p,) to all rows, and what each of its features contributes to it (N, |z|), centred; to
+        the last bit the same in all rows of an environment where the feature is"""
         columns = self._spanning[:, self.features.expand(mask)]
         fit = least_squares(columns, self.data.y)
         parts = columns * fit.coefficients
-        return fit, np.add.reduceat(parts, self.features.chosen(mask).starts[:-1], axis=1) if mask.any() else parts
+        if not mask.any():
+            return fit, parts
+        components = np.add.reduceat(parts, self.features.chosen(mask).starts[:-1], axis=1)
+        for e in range(self.data.n_environments):
+            rows, constant = self.data.rows(e), np.flatnonzero(~self._varies[e, mask])
+            components[np.ix_(rows, constant)] = components[rows[0], constant]
+        return fit, components
 
     def _log_ratios(self, rss: Floats) -> Floats:
         """(S,) from residual sums of squares (S, G)"""

@@ -266,6 +266,9 @@ class BoundConditional(ABC):
         """The same without a reward for prediction: what engines call log Λ is log Λ here."""
         return self
 
+    # Whether it fits curves of its own making in the place of the data's columns.
+    makes_curves = False
+
     @property
     def by_least_squares(self) -> GaussianModel | None:
         """The linear Gaussian model of the same data, where environments can be compared by its fits."""

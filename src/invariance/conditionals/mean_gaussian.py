@@ -13,7 +13,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..exceptions import DataError
-from ..kernels.feasible_least_squares import LocalMoments
+from ..kernels.feasible_least_squares import LocalMoments, without_environment
 from ..kernels.feasible_rows import fit_from_rows, score_lists_from_rows
 from ..kernels.feasible_subsets import fit_from_moments, score_lists
 from ..kernels.group_rows import GroupRows
@@ -138,6 +138,14 @@ class MeanGaussian(GaussianModel):
         else:
             values[-1] = weighted_errors_from_rows(self.data, columns, deviations)
         return StandardErrors(values, freedom)
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        chosen, y = as_masks(masks, self.n_features), self.moments.outcome
+        places = range(self.moments.n_environments)
+        if len(places) < 2:
+            return np.full(len(chosen), np.nan)
+        errors = np.array([sum(self._missed(mask, e) for e in places) for mask in chosen])
+        return np.asarray(1.0 - errors / self.moments.scatter[-1, y, y])
 
     # ---------------------------------------------------------------- abilities
 
@@ -265,6 +273,30 @@ class MeanGaussian(GaussianModel):
         if np.isnan(beta).any():
             raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
         return beta, squares
+
+    def _missed(self, mask: Mask, e: int) -> float:
+        """Sum of squared errors in environment e of the common fit of a subset (p,) to the others; NaN where that
+        cannot be fitted"""
+        moments, columns = self.local_moments, self.columns_of(np.flatnonzero(mask))
+        beta, _ = fit_from_moments(without_environment(moments, e), columns)
+        if np.isnan(beta).any():
+            return np.nan if self.data is None else self._missed_in_rows(self.data.narrowed(mask), e)
+        involved, weights = np.append(columns, moments.outcome), np.append(-beta[1:], 1.0)
+        gap = moments.gaps[e, involved] @ weights - beta[0]
+        scattered = weights @ moments.scatter[e][np.ix_(involved, involved)] @ weights
+        return float(scattered + moments.counts[e] * gap**2) / float(self._scale[moments.outcome]) ** 2
+
+    def _missed_in_rows(self, data: MultiEnvironmentData, e: int) -> float:
+        """As `_missed`, of all features of the data"""
+        others = [label for label in data.environments if label != data.environments[e]]
+        try:
+            rest = data.choosing(others)
+            fit = self.of(rest).fit(np.ones(rest.n_features, dtype=bool), local=False)
+        except DataError:
+            return np.nan
+        columns = np.isin(data.features.columns, fit.columns)
+        rows = data.rows(e)
+        return float(np.sum((data.y[rows] - fit.predict(data.X[rows][:, columns])) ** 2))
 
     def _chosen(self, masks: Mask) -> Mask:
         """(S, q) columns of masks (S, p), without those that others of their feature give over all rows"""

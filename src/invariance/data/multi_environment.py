@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..exceptions import DataError
+from ..exceptions import DataError, WrongTypeError
 from .beside import beside_of, read_beside, stated
 from .checks import (
     check_lengths,
@@ -332,6 +332,15 @@ class MultiEnvironmentData:
         )
         data = learnt(raw, choices, outcome, labels, None, missing)
         return whole(data, single_allowed=environments is None)
+
+
+def require_data(data: Any, caller: str) -> None:
+    """Raise when anything but a MultiEnvironmentData was given, and say how to build one."""
+    if not isinstance(data, MultiEnvironmentData):
+        raise WrongTypeError(
+            f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: build one with "
+            "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
+        )
 
 
 def without_constant(data: MultiEnvironmentData, constant: Mask) -> MultiEnvironmentData:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ class Decision:
 
     @cached_property
     def noise(self) -> NoiseChecks | None:
-        """Checks of the chosen subset's residuals; None where the model is not fitted by least squares."""
+        """Checks of the chosen subset's residuals; None where there are none to make."""
         return noise_checks(self.findings.judge.model, self.mask, self.findings.tolerance)
 
     @cached_property
@@ -156,13 +157,20 @@ class Decision:
 
 @dataclass(frozen=True)
 class FitSummary:
-    """The decision, then the posterior that it rests on; `str()` gives the text, notebooks show the HTML."""
+    """The decision, then the posterior that it rests on; `str()` gives the text, notebooks show the HTML.
+
+    worded : what to make of a sentence of the decision that may name a remedy
+    """
 
     decision: Decision
     posterior: Summary
+    worded: Callable[[str], str] = str
 
     def __str__(self) -> str:
-        return f"{self.decision}\n\n{self.posterior}"
+        from .words import text_lines
+
+        decision = "\n".join(text_lines(self.decision, self.worded))
+        return f"{decision}\n\n{self.posterior}"
 
     def __repr__(self) -> str:
         return str(self)

@@ -22,7 +22,7 @@ from ..data.multi_environment import MultiEnvironmentData
 _HEAVY, _ERRORS = 1.0, 4.0
 # A spread that depends on features: so surely, and by such a share of how squared residuals vary.
 _SURE, _SHARE = 1e-3, 0.02
-BY_MEAN = "judge with conditional=LinearGaussian(invariance='mean')"
+BY_MEAN = "judge with conditional='linear_gaussian_mean'"
 
 
 class Shape(NamedTuple):
@@ -100,9 +100,9 @@ class NoiseChecks:
 
 
 def noise_checks(model: BoundConditional, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:
-    """Of a subset (p,) under a model by least squares; None for others, with one environment, and where the subset
-    cannot be fitted."""
-    linear = model.by_least_squares
+    """Of a subset (p,) under a linear model by least squares; None for others, with one environment, and where the
+    subset cannot be fitted. Curves have none: no model of the mean alone is at hand that would keep them."""
+    linear = None if model.makes_curves else model.by_least_squares
     if linear is None or linear.moments.n_environments < 2 or not linear.log_ratio_many(mask[None])[0] > -np.inf:
         return None
     fits, test = linear.residuals(mask[None]), linear.invariance_test(mask[None], tolerance)

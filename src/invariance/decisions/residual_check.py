@@ -12,7 +12,7 @@ from scipy.stats import norm
 from .._tools.arrays import Floats
 from .._tools.layout import format_subset, name_labels
 from .._tools.parallel import n_workers
-from ..data.multi_environment import MultiEnvironmentData
+from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..data.subsets import Subset, as_mask
 from ..exceptions import SettingError
 from ..moments.moments import Moments
@@ -129,6 +129,7 @@ def residual_check(
         raise SettingError(
             "residual_check looks at rows, and moments hold none: pass the data, or fit them with fit_data."
         )
+    require_data(data, "residual_check")
     for role in data.beside:
         raise SettingError(
             f"residual_check looks at {data.outcome_name!r} alone, which says little without the {role} "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -198,7 +198,9 @@ def _said(decision: Decision, feature: FeatureRole) -> str:
         case Role.required:
             said = f"required: {_found_in(decision)}{without}"
         case Role.kept:
-            said = f"kept for prediction{f': {change} without it' if change else ''}"
+            rises = round(feature.r2_change, 3) > 0.0
+            change = f"a lower likelihood without it, though {change}" if rises else change and f"{change} without it"
+            said = f"kept for prediction{f': {change}' if change else ''}"
         case Role.chosen:
             said = f"chosen by the rule{without}"
         case Role.forced:
@@ -254,10 +256,11 @@ def _rest(features: list[FeatureRole]) -> str | None:
     return f"and {len(features):,} more: " + ", ".join(f"{role} ({n:,})" for role, n in counts.most_common())
 
 
-def text_lines(decision: Decision) -> Iterator[str]:
+def text_lines(decision: Decision, worded: Callable[[str], str] = str) -> Iterator[str]:
+    """worded: what to make of a sentence that may name a remedy"""
     yield "Decision"
     for label, value in _header(decision):
-        yield from wrap(value, f"  {label:<14}", " " * 16)
+        yield from wrap(worded(value), f"  {label:<14}", " " * 16)
     for heading, features, rest in _listed(decision):
         yield from ("", heading)
         names = name_labels([feature.name for feature in features], _NAME_WIDTH)

@@ -19,7 +19,7 @@ from .._tools.arrays import Floats, Mask
 from ..data.beside import left_out
 from ..data.checks import DROP_HINT, check_outcome, quoted, warn, with_counts
 from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers
-from ..data.multi_environment import MultiEnvironmentData
+from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..data.outcomes import has_classes, outcome_of
 from ..data.raw import RawTable
 from ..exceptions import (
@@ -359,15 +359,6 @@ def _complaints(what: str, explain: Callable[[], object]) -> Iterator[None]:
     except ValueError as error:
         explain()
         raise DataError(str(error)) from None
-
-
-def require_data(data: Any, caller: str) -> None:
-    """Raise when anything but a MultiEnvironmentData was given, and say how to build one."""
-    if not isinstance(data, MultiEnvironmentData):
-        raise WrongTypeError(
-            f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: build one with "
-            "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
-        )
 
 
 def _columns_of(X: Any, columns: tuple[str, ...]) -> Floats:

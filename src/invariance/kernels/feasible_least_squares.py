@@ -32,6 +32,15 @@ class LocalMoments(NamedTuple):
     tolerance: float
 
 
+def without_environment(moments: LocalMoments, e: int) -> LocalMoments:
+    return moments._replace(
+        scatter=np.delete(moments.scatter, e, axis=0),
+        gaps=np.delete(moments.gaps, e, axis=0),
+        present=np.delete(moments.present, e, axis=0),
+        counts=np.delete(moments.counts, e),
+    )
+
+
 class LocalFits(NamedTuple):
     """The fits of m - 1 columns, and a constant first, in each environment, as triangular factors R_e of the columns.
 
@@ -284,7 +293,8 @@ def smallest_excess(counts, fits, k, tolerance, enough, work):
     """−log Λ of the first k columns of the fits: the smallest excess of a common beta; NaN where undecidable. enough:
     see ENOUGH.
 
-    Newton's step is taken where it leads down. Otherwise that of weighted least squares is, which always does.
+    Newton's step is taken where it leads down. Otherwise that of weighted least squares is, which always does. Only
+    where Newton's is possible may the search end: elsewhere small steps may pass a saddle.
     """
     m, n_environments = k + 1, counts.size
     for e in range(n_environments):
@@ -304,7 +314,7 @@ def smallest_excess(counts, fits, k, tolerance, enough, work):
         if not by_newton and not _weighted_factorised(fits, m, tolerance, work):
             return np.nan
         gain = 0.5 * _solve(work.factor, m, work.gradient, work.step)
-        if gain <= enough * (1.0 + excess):
+        if by_newton and gain <= enough * (1.0 + excess):
             for j in range(m):
                 work.beta[j] += work.step[j]
             return max(excess - gain, 0.0)

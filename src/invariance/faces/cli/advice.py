@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from ...baselines.registry import class_names
-from ...conditionals.registry import GAUSSIAN
+from ...conditionals.parsing import SHORT
 from ...inference.registry import ENGINES
 from .names import write_names
 
@@ -55,7 +55,8 @@ def _dropped(match: re.Match[str]) -> str:
 
 
 def _family(match: re.Match[str]) -> str:
-    return f"--family {'gaussian' if match['family'] == GAUSSIAN else match['family']}"
+    short = {name: typed for typed, name in SHORT.items()}
+    return f"--family {short.get(match['family'], match['family'])}"
 
 
 def _compared(match: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._tools.files import check_writable, replacing
 from ...exceptions import OutputError
-from .advice import posterior_for_command_line
+from .advice import for_command_line, posterior_for_command_line
 from .console import show
 from .options import PlotKind
 
@@ -87,7 +87,7 @@ def deliver(
             save(outputs.csv, lambda path: data.to_frame().to_csv(path, index=False))
             saved.append(f"Saved the data to {outputs.csv}")
     finally:
-        show(FitSummary(model.decision_, posterior_for_command_line(posterior).summary(top)))
+        show(FitSummary(model.decision_, posterior_for_command_line(posterior).summary(top), for_command_line))
     for paragraph in (closing, "\n".join(saved)):
         if paragraph:
             show(f"\n{paragraph}")
