@@ -17,7 +17,7 @@ _SLOW = 0.05
 _FAR = 0.5
 _MOST_HALVINGS = 40
 # A fit that cannot go on although more than this is left to gain, in nats, has failed.
-_LEFT = 1e-3
+_LEFT = 1e-2
 # Where the second derivatives at a dispersion have it that none costs less than this, none is tried: there may be two
 # maxima.
 _NEARLY_NONE = 2.0
