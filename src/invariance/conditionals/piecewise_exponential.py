@@ -161,7 +161,14 @@ class PiecewiseExponential(Regression):
         raise NotImplementedError("expected times need a baseline, which fits have")
 
     def tied(self, data: MultiEnvironmentData, n_jobs: int | None) -> PiecewiseExponentialModel:
-        return PiecewiseExponentialModel(self, data, n_jobs)
+        model = PiecewiseExponentialModel(self, data, n_jobs)
+        if self.intervals != "auto" and not model.supported(np.zeros((1, model.n_features), dtype=bool))[0]:
+            e = int(np.argmin(data.counts))
+            raise DataError(
+                f"environment {data.environments[e]!r} has {data.counts[e]} rows, too few for intervals="
+                f"{self.intervals}: use intervals='auto', or at most {max(data.counts[e] - 1, 1)}."
+            )
+        return model
 
 
 @dataclass(frozen=True, eq=False)

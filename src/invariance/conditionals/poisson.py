@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from .regression_model import RegressionModel
 
 
+# Mean count · pseudo_rows² over the rows of the smallest environment: here pseudo-data add about 1 to −2 log Λ of what
+# is invariant.
+_LARGEST_PULL = 3.0
+
+
 def exposure_of(data: MultiEnvironmentData) -> Floats:
     """(N,) 1 where none is given"""
     return np.ones(data.n_rows) if data.exposure is None else data.exposure
@@ -58,7 +63,7 @@ class Poisson(Regression):
         from .overdispersion import overdispersion, overdispersion_words
 
         words = overdispersion_words(overdispersion(model, masks[0])) if len(masks) else ""
-        return (f"{words[:1].upper()}{words[1:]}.",) if words else ()
+        return (*_pull(self, model.data), *((f"{words[:1].upper()}{words[1:]}.",) if words else ()))
 
     def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
         exposure = exposure_of(data)
@@ -74,3 +79,14 @@ class Poisson(Regression):
 
     def mean(self, predictor: Floats) -> Floats:
         return np.asarray(np.exp(predictor))
+
+
+def _pull(specification: Poisson, data: MultiEnvironmentData) -> tuple[str, ...]:
+    """A sentence where pseudo-data weigh so much that they may reject what is invariant."""
+    mean = float(data.y.mean())
+    if mean * specification.pseudo_rows**2 <= _LARGEST_PULL * data.counts.min():
+        return ()
+    return (
+        f"The counts are large (mean {mean:,.0f}), and pseudo-data weigh as their events do, which may reject what is "
+        "invariant: use Poisson(pseudo_rows=0).",
+    )

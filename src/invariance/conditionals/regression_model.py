@@ -169,10 +169,12 @@ class RegressionModel(BoundConditional):
         return Figures.of(scores.log_ratio, scores.pooled, scores.ranks, self.profiled)
 
     def figures(self, masks: ArrayLike) -> Figures:
-        """Of the subsets in masks (S, p), each fitted once; log Λ is -inf outside the support."""
+        """Of the subsets in masks (S, p), each fitted once; log Λ is -inf outside the support, and where a fit comes to
+        no end."""
         chosen = as_masks(masks, self.n_features)
         figures = self._memory.figures(chosen)
-        return figures._replace(log_ratio=np.where(self.supported(chosen), figures.log_ratio, -np.inf))
+        known = self.supported(chosen) & ~np.isnan(figures.log_ratio)
+        return figures._replace(log_ratio=np.where(known, figures.log_ratio, -np.inf))
 
     @cached_property
     def profiled(self) -> Integers:
@@ -221,16 +223,19 @@ class RegressionModel(BoundConditional):
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
         chosen = as_masks(masks, self.n_features)
-        outside = ~self.supported(chosen)
+        outside = self.figures(chosen).log_ratio == -np.inf
+        large = ~self.supported(chosen)
         found = without_value(chosen, outside, self.feature_names)
-        if not outside.any():
-            return found
-        e = int(np.argmin(self._room))
-        reason = (
-            f"environment {self.data.environments[e]!r} has {self.data.counts[e]} rows, too few to fit more than "
-            f"{max(self._room[e], 0)} columns that vary there"
-        )
-        return Unsupported(outside, np.zeros_like(outside), found.features, (reason,))
+        endless = without_value(chosen, outside & ~large, self.feature_names)
+        reasons = tuple(f"{reason}: a fit comes to no end" for reason in endless.reasons)
+        if large.any():
+            e = int(np.argmin(self._room))
+            too_few = (
+                f"environment {self.data.environments[e]!r} has {self.data.counts[e]} rows, too few to fit more than "
+                f"{max(self._room[e], 0)} columns that vary there"
+            )
+            reasons = (too_few, *reasons)
+        return Unsupported(large, endless.undecidable, found.features, reasons)
 
     # ---------------------------------------------------------------- neighbours
 
@@ -262,7 +267,10 @@ class RegressionModel(BoundConditional):
             raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
         chosen = self.features.expand(mask)
         k, first = int(chosen.sum()), self.n_always
-        theta = self.scores(mask[None], READ).thetas[0]
+        scores = self.scores(mask[None], READ)
+        if np.isnan(scores.log_ratio[0]):
+            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+        theta = scores.thetas[0]
         slopes = theta[:, first : first + k] / self._scale[:, chosen]
         intercepts = -(slopes * self._centre[:, chosen]).sum(axis=1) + (theta[:, 0] if first else 0.0)
         slopes[:-1][np.isnan(self._errors(chosen, theta)[:-1])] = np.nan

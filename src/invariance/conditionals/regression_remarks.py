@@ -47,8 +47,9 @@ def _without_events(model: RegressionModel) -> str:
     ]
     if not found:
         return ""
+    rest = "rest on the pseudo-data there" if specification.pseudo_rows else "have no finite maximum there"
     return (
-        f"{'; '.join(found)}: fits of its own rest on the pseudo-data there. Merge it with a similar one, or leave it "
+        f"{'; '.join(found)}: fits of its own {rest}. Merge it with a similar one, or leave it "
         "out, if that is not what you want to compare."
     )
 

@@ -163,7 +163,8 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
                     f"{type(self).__name__} regresses the outcome itself and cannot use the {role} {name!r}: use BIP, "
                     f"or {left_out(role, name)}."
                 )
-        check_outcome(data.environments, data.counts, *data.outcome_range, data.outcome_name)
+        low, high = data.outcome_range
+        check_outcome(data.environments, data.counts, low, high, data.outcome_name)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         """One coefficient per column of data.X, and the intercept: pooled least squares on the selected features."""

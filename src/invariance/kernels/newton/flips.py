@@ -5,7 +5,7 @@ from numba import njit
 
 from .evaluation import evaluate
 from .maximise import DEPENDENT, invert, score_fits
-from .walk import columns_of
+from .walk import begin, columns_of
 
 # Columns that are tried together: their second derivatives among each other are computed for nothing.
 _TOGETHER = 8
@@ -125,9 +125,7 @@ def guess_flips(rows, masks, starts, always, beginning, tolerance, work, log_rat
     thetas, inverses = np.empty((n_groups, most)), np.empty((n_groups, most, most))
     for s in range(masks.shape[0]):
         k = columns_of(masks[s], starts, always, members)
-        thetas[:] = 0.0
-        thetas[:, : always.size] = beginning[:, : always.size]
-        thetas[:, k : k + extra] = beginning[:, always.size :]
+        begin(beginning, always.size, k, thetas)
         log_ratio[s], pooled[s] = score_fits(
             rows, members, k, thetas, k + extra, inverses, False, tolerance, ranks[s], work
         )

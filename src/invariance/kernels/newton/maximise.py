@@ -16,6 +16,11 @@ _MOST_STEPS = 200
 _SLOW = 0.05
 _FAR = 0.5
 _MOST_HALVINGS = 40
+# A fit that cannot go on although more than this is left to gain, in nats, has failed.
+_LEFT = 1e-2
+# Where the second derivatives at a dispersion have it that none costs less than this, none is tried: there may be two
+# maxima.
+_NEARLY_NONE = 2.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -68,12 +73,43 @@ def newton_step(inverse, score, n, step):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _move(theta, origin, share, step, k, n, limit):
-    """theta = origin + share·step, with parameters without a column kept from 0 to limit"""
-    for a in range(n):
-        theta[a] = origin[a] + share * step[a]
+def _bound(theta, k, n, limit):
+    """Keep parameters without a column from 0 to limit."""
     for a in range(k, n):
         theta[a] = min(max(theta[a], 0.0), limit)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _move(theta, origin, share, step, k, n, limit):
+    """theta = origin + share·step, within bounds"""
+    for a in range(n):
+        theta[a] = origin[a] + share * step[a]
+    _bound(theta, k, n, limit)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _step_within(theta, inverse, score, k, n, limit, step):
+    """As `newton_step`, for the best step that ends within bounds."""
+    promise = newton_step(inverse, score, n, step)
+    for a in range(k, n):
+        beyond = theta[a] + step[a] - min(max(theta[a] + step[a], 0.0), limit)
+        if beyond != 0.0 and inverse[a, a] > 0.0:
+            share = beyond / inverse[a, a]
+            promise -= 0.5 * beyond * share
+            for b in range(n):
+                step[b] -= inverse[b, a] * share
+    return promise
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _left_out(inverse, score, hessian, k):
+    """The most that a slope alone promises of those that inverse leaves out. It is less than what the others promise
+    where its column is a combination of theirs."""
+    most = 0.0
+    for a in range(k):
+        if inverse[a, a] == 0.0 and hessian[a, a] > 0.0:
+            most = max(most, 0.5 * score[a] * score[a] / hessian[a, a])
+    return most
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -92,10 +128,13 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
 
     inverse: of minus the second derivatives; inherited: it comes from a fit nearby, and serves until steps by it gain
     too little. theta and inverse are left for those who go on from here; by_environment is at theta before the last
-    step. Returns the log-likelihood and the number of parameters that can be told apart.
+    step. Returns the log-likelihood, NaN where the climb comes to no end, and the number of parameters that can be told
+    apart.
     """
     step, origin, limit = work.step, work.origin, rows.counts.limit
-    fresh, rank, before = not inherited, n, np.inf
+    fresh, rank, before, promise = not inherited, n, np.inf, np.inf
+    left = max(_LEFT, 2.0 * tolerance)
+    _bound(theta, k, n, limit)
     now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
     for _ in range(_MOST_STEPS):
         if not fresh and _others_held(inverse, work.score, k, n):
@@ -103,8 +142,10 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
             now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
         if fresh:
             rank = invert(work.hessian, k, n, inverse)
-        promise = newton_step(inverse, work.score, n, step)
+        promise = _step_within(theta, inverse, work.score, k, n, limit, step)
         if not promise > tolerance and (fresh or promise >= 0.0):
+            if _left_out(inverse, work.score, work.hessian, k) > left or np.isnan(now + promise):
+                return np.nan, rank
             if promise > 0.0:
                 now += promise
                 _move(theta, theta, 1.0, step, k, n, limit)
@@ -130,11 +171,28 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
                 theta[a] = origin[a]
             now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, True, work)
             if fresh:
-                return now, invert(work.hessian, k, n, inverse)
+                return now if promise < left else np.nan, invert(work.hessian, k, n, inverse)
             fresh = True
             continue
         now, fresh = value, far
-    return now, rank
+    return now if promise < left else np.nan, rank
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fit_group(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
+    """As `maximise`; where the dispersion is nearly 0, the higher of two maxima, one of them from 0."""
+    group = first_environment, stop_environment
+    value, rank = maximise(rows, group[0], group[1], members, k, theta, n, inverse, inherited, tolerance, work)
+    if n == k or not theta[k] > 0.0 or theta[k] ** 2 > 2.0 * _NEARLY_NONE * inverse[k, k]:
+        return value, rank
+    other, other_inverse = theta[:n].copy(), np.empty((n, n))
+    other[k] = 0.0
+    higher, other_rank = maximise(rows, group[0], group[1], members, k, other, n, other_inverse, False, tolerance, work)
+    if higher > value:
+        theta[:n], inverse[:n, :n] = other, other_inverse
+        return higher, other_rank
+    evaluate(rows, group[0], group[1], members, k, theta, n, False, work)
+    return value, rank
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -179,10 +237,10 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     """log Λ and the pooled log-likelihood of one subset, from starts thetas (E + 1, ·), the pool last.
 
     A local fit that ends below what the pooled one reaches in its environment starts again from there: so that log Λ is
-    at most 0.
+    at most 0. Both are NaN where a fit comes to no end.
     """
     pool = rows.starts.size - 1
-    pooled, ranks[pool] = maximise(
+    pooled, ranks[pool] = fit_group(
         rows, 0, pool, members, k, thetas[pool], n, inverses[pool], inherited, tolerance, work
     )
     if rows.family == PIECEWISE_EXPONENTIAL:
@@ -192,12 +250,15 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
         work.reached[e] = work.by_environment[e]
     local = 0.0
     for e in range(pool):
-        own, ranks[e] = maximise(rows, e, e + 1, members, k, thetas[e], n, inverses[e], inherited, tolerance, work)
+        own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], inherited, tolerance, work)
         if not own >= work.reached[e]:
             _as_own(rows, e, members, k, thetas[pool], n, thetas[e])
-            own, ranks[e] = maximise(rows, e, e + 1, members, k, thetas[e], n, inverses[e], False, tolerance, work)
-            own = max(own, work.reached[e])
+            own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], False, tolerance, work)
+            if own < work.reached[e]:
+                own = work.reached[e]
         local += own
+    if np.isnan(pooled - local):
+        return np.nan, np.nan
     if pool == 1:
         return 0.0, pooled
     return min(pooled - local, 0.0), pooled

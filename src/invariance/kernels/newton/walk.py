@@ -22,6 +22,15 @@ def columns_of(chosen, starts, always, members):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def begin(beginning, n_always, k, thetas):
+    """thetas (E + 1, ·) of k slopes where those of the empty subset are, `beginning` as in `score_lists`"""
+    extra = beginning.shape[1] - n_always
+    thetas[:] = 0.0
+    thetas[:, :n_always] = beginning[:, :n_always]
+    thetas[:, k : k + extra] = beginning[:, n_always:]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks, thetas):
     """Of the subsets in masks (S, f), each from the start: log Λ, pooled log-likelihood (S,), ranks (S, E + 1) and
     thetas (S, E + 1, K), 0 beyond the parameters of the subset. always (k,): columns of every subset; feature j has the
@@ -34,9 +43,7 @@ def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_rat
     inverses = np.empty((n_groups, most, most))
     for s in range(masks.shape[0]):
         k = columns_of(masks[s], starts, always, members)
-        thetas[s] = 0.0
-        thetas[s, :, : always.size] = beginning[:, : always.size]
-        thetas[s, :, k : k + extra] = beginning[:, always.size :]
+        begin(beginning, always.size, k, thetas[s])
         log_ratio[s], pooled[s] = score_fits(
             rows, members, k, thetas[s], k + extra, inverses, False, tolerance, ranks[s], work
         )
@@ -48,7 +55,7 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
     ranks (2**n_low, E + 1). Other arguments as in `score_lists`.
 
     The walk begins with all of the first n_low, and a child lacks one more of them, which comes before all that its
-    parent lacks.
+    parent lacks. Fits that come to no end from those of the parent begin as in `score_lists`.
     """
     n_groups, extra = rows.starts.size, beginning.shape[1] - always.size
     chosen = np.zeros(starts.size - 1, np.bool_)
@@ -58,10 +65,9 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
     most = columns_of(chosen, starts, always, members[0]) + extra
     sizes = np.empty(n_low + 1, np.int64)
     sizes[0] = most - extra
-    thetas = np.zeros((n_low + 1, n_groups, most))
+    thetas = np.empty((n_low + 1, n_groups, most))
     inverses = np.empty((n_low + 1, n_groups, most, most))
-    thetas[0, :, : always.size] = beginning[:, : always.size]
-    thetas[0, :, most - extra :] = beginning[:, always.size :]
+    begin(beginning, always.size, sizes[0], thetas[0])
     codes, following = np.empty(n_low + 1, np.int64), np.zeros(n_low + 1, np.int64)
     codes[0] = (1 << n_low) - 1
     log_ratio[codes[0]], pooled[codes[0]] = score_fits(
@@ -99,16 +105,13 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
                 without_parameter(thetas[child, g], inverses[child, g], n - c, place)
         # Where many subsets follow, and where a column depended on another, second derivatives are computed anew.
         inherited = independent and j < _FEW_FOLLOW
-        log_ratio[codes[child]], pooled[codes[child]] = score_fits(
-            rows,
-            members[child],
-            sizes[child],
-            thetas[child],
-            n - width,
-            inverses[child],
-            inherited,
-            tolerance,
-            ranks[codes[child]],
-            work,
+        code, k = codes[child], sizes[child]
+        log_ratio[code], pooled[code] = score_fits(
+            rows, members[child], k, thetas[child], k + extra, inverses[child], inherited, tolerance, ranks[code], work
         )
+        if np.isnan(log_ratio[code]):
+            begin(beginning, always.size, k, thetas[child])
+            log_ratio[code], pooled[code] = score_fits(
+                rows, members[child], k, thetas[child], k + extra, inverses[child], False, tolerance, ranks[code], work
+            )
         depth = child
