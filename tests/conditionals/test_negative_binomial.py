@@ -238,7 +238,8 @@ def test_never_above_zero_and_never_nan(
     found = model.log_ratio_many(masks)
     assert not np.isnan(found).any()
     assert found.max() <= 0.0
-    assert found.min() > -np.inf
+    # Without pseudo-data a fit may come to no end, and then has no value.
+    assert found.min() > -np.inf or pseudo_rows == 0.0
     fit = model.fit(masks[-1])
     assert np.isfinite(fit.coefficients).all()
     assert 0.0 <= fit.dispersion < np.inf
