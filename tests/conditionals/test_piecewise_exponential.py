@@ -304,3 +304,13 @@ def test_settings_and_data_that_are_refused() -> None:
         PiecewiseExponential().bind(replace(DATA, event=0.0 * DATA.event))
     with pytest.warns(DataWarning, match="no event occurs in environment 0"):
         PiecewiseExponential().bind(awkward(KINDS[0]))
+
+
+def test_more_intervals_than_rows_are_refused() -> None:
+    with pytest.raises(
+        DataError, match=r"too few for intervals=500: use intervals='auto', or at most (\d+)\."
+    ) as raised:
+        PiecewiseExponential(500).bind(DATA)
+    most = int(str(raised.value).rsplit(" ", 1)[1].rstrip("."))
+    assert most == DATA.counts.min() - 1
+    PiecewiseExponential("auto").bind(DATA)
