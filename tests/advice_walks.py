@@ -705,6 +705,7 @@ FROM_THE_SOURCE = (
 # Advice in words, or about an argument's form: nothing to be typed as it stands. Beginnings or parts of the messages.
 IN_WORDS = (
     "too few for intervals={}: use intervals=",  # tests/conditionals/test_piecewise_exponential.py
+    "which may reject what is invariant: use Poisson(pseudo_rows=0)",  # tests/conditionals/test_regression_remarks.py
     "times as much as a Poisson law has it: use conditional=",  # tests/conditionals/test_overdispersion.py
     "Run several methods on one table and show their selections",  # help of compare
     "is not known: use True, False",  # walked as "progress"
