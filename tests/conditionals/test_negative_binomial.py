@@ -240,6 +240,8 @@ def test_never_above_zero_and_never_nan(
     assert found.max() <= 0.0
     # Without pseudo-data a fit may come to no end, and then has no value.
     assert found.min() > -np.inf or pseudo_rows == 0.0
+    if found[-1] == -np.inf:
+        return
     fit = model.fit(masks[-1])
     assert np.isfinite(fit.coefficients).all()
     assert 0.0 <= fit.dispersion < np.inf

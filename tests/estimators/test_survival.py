@@ -147,9 +147,9 @@ def test_score_is_of_times_and_events_that_are_known(
 
 
 def test_score_refuses_words(model: BIPSurvival) -> None:
-    with pytest.raises(DataError, match="'y'"):
+    with pytest.raises(DataError, match="y must be times above 0, and holds words"):
         model.score(X, ["a"] * len(X), DATA.event)
-    with pytest.raises(DataError, match="y must be times above 0"):
+    with pytest.raises(DataError, match="y must be times above 0, and holds words"):
         model.score(X, np.where(DATA.y > 1.0, "late", "early"), DATA.event)
 
 

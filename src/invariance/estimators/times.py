@@ -9,7 +9,7 @@ import numpy as np
 from .._tools.arrays import Floats, Mask
 from ..data.beside import beside_of
 from ..data.checks import rows_text
-from ..data.outcomes import outcome_of
+from ..data.outcomes import has_classes, outcome_of
 from ..exceptions import DataError, SettingError
 from ..prediction.survival import SurvivalPredictor, concordance
 from .intervals import IntervalRegressor
@@ -41,6 +41,8 @@ class TimesToEvent(IntervalRegressor):
         the share whose predicted times are in this order; 0.5 is chance. event (n,), as in `fit`; None: all times
         ended with it."""
         predicted = self.predict(X)
+        if has_classes(y):
+            raise DataError("y must be times above 0, and holds words or truth values: pass numbers.")
         seen = outcome_of(y).values
         ended = np.ones(len(seen)) if event is None else beside_of(event, "event")[1]
         if not len(seen) == len(ended) == len(predicted):
