@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from invariance import Logistic, MultiEnvironmentData, Poisson, UniformPrior
+from invariance.conditionals.figures import Figures
+from invariance.conditionals.invariance_test import largest_deviance
 from invariance.conditionals.regression import Regression
 from invariance.conditionals.regression_model import RegressionModel
 from invariance.conditionals.tolerance import Tolerance
@@ -41,11 +43,6 @@ def family(counts: bool, pseudo_rows: float = 1.0) -> Regression:
 
 def bound(counts: bool, pseudo_rows: float = 1.0, **options: int) -> RegressionModel:
     return family(counts, pseudo_rows).bind(regression_data(*plain_table(counts, **options)))
-
-
-@dataclass(frozen=True, eq=False)
-class WithExposure(MultiEnvironmentData):
-    exposure: NDArray | None = None
 
 
 def fitted_by_statsmodels(
@@ -98,8 +95,7 @@ def test_exposure_beside_statsmodels() -> None:
     rng = np.random.default_rng(1)
     exposure = rng.uniform(0.1, 20.0, len(X))
     y = rng.poisson(exposure * np.exp(0.4 * X[:, 0] - 1.0)).astype(float)
-    plain = regression_data(X, y, environment)
-    data = WithExposure(**{**vars(replace(plain)), "exposure": exposure})
+    data = replace(regression_data(X, y, environment), exposure=exposure)
     for pseudo_rows in (0.0, 1.0):
         model = Poisson(pseudo_rows).bind(data)
         for mask in all_masks(5)[[0, 3, 31]]:
@@ -306,6 +302,26 @@ def test_screen_lets_all_compatible_subsets_pass(counts: bool, tolerance: Tolera
     listed = screen.listed(np.empty(0, np.int64), 5, np.ones(6, dtype=bool), members)
     codes = [sum(1 << j for j in row if j >= 0) for row in members.tolist()]
     np.testing.assert_allclose(listed, weights[codes], atol=1e-3)
+
+
+def test_the_screen_allows_for_the_error_of_a_walk() -> None:
+    """What a walk puts just beyond the limit may be within it."""
+    model, tolerance = bound(False, n=150, p=6), Tolerance()
+    screen = model.screening_walk(np.arange(6), np.arange(0), tolerance, lambda gain, columns: gain)
+    degrees = float(model.figures(np.zeros((1, 6), dtype=bool)).degrees[0])
+    limit = -0.5 * largest_deviance(np.array([degrees]), model.tolerated(tolerance), tolerance.level)
+    for beyond, possible in ((0.5, True), (2.0, False)):
+        figures = Figures(limit - beyond * model.walk_error, np.array([model.empty]), np.array([degrees]), np.ones(1))
+        assert np.isnan(screen._weights(figures, np.zeros(1, np.int64)))[0] != possible
+
+
+def test_walks_remember_which_sizes_count() -> None:
+    model, members = bound(False, p=4), np.empty((16, 4), np.int32)
+    walk = model.subset_walk(np.arange(4), np.arange(0))
+    every = walk.listed(np.empty(0, np.int64), 4, np.ones(5, dtype=bool), members)
+    pairs = walk.listed(np.empty(0, np.int64), 4, np.arange(5) == 2, members)
+    assert not np.isnan(every).any()
+    np.testing.assert_array_equal(~np.isnan(pairs), (members >= 0).sum(axis=1) == 2)
 
 
 @BOTH

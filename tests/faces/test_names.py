@@ -68,6 +68,26 @@ def test_advice_about_odd_names_works_as_typed(workdir: Path, name: str, option:
     assert run("fit", "odd.parquet", *ASKED, *shlex.split(remedy[0])).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (("--exclude", "a", "--exclude", "b"), "--exclude is given more than once: write one list, --exclude a,b,c."),
+        (
+            ("--merge", "a+b=c", "--merge", "d+e=f"),
+            "--merge is given more than once: write one list, --merge a+b=c,d+e=f.",
+        ),
+        (("--outcome", "b"), "--outcome is given more than once: give it once."),
+    ],
+)
+def test_no_option_is_lost(options: tuple[str, ...], advice: str) -> None:
+    assert advice in fails("fit", "table.csv", "--outcome", "a", "--environment", "site", *options)
+
+
+def test_flags_may_be_repeated(workdir: Path) -> None:
+    pd.DataFrame({"a": np.arange(20.0) % 7, "y": np.arange(20.0) % 3, "site": ["u", "v"] * 10}).to_csv("t.csv")
+    assert run("fit", "t.csv", "--outcome", "y", "--environment", "site", "--strict", "--strict").exit_code == 0
+
+
 def test_settings_in_the_words_of_a_shell(workdir: Path) -> None:
     with_column("dose", ["1", "2", "?"]).to_csv("t.csv", index=False)
     said = fails("fit", "t.csv", *ASKED, "--numeric", "dose")

@@ -16,7 +16,8 @@ LARGEST_HARMLESS = 1.2
 
 def overdispersion(model: RegressionModel, subset: Subset) -> float:
     """Pearson's χ² over its degrees of freedom, of the Poisson fit with common slopes and an intercept for each
-    environment: about 1 where counts are Poisson. NaN for other models, and where no degree of freedom is left."""
+    environment: about 1 where counts are Poisson. NaN for other models, and where no degree of freedom is left or
+    the fit comes to no end."""
     if not isinstance(model.specification, Poisson):
         return np.nan
     mask = as_mask(subset, model.feature_names)
@@ -30,7 +31,9 @@ def overdispersion(model: RegressionModel, subset: Subset) -> float:
     theta[:n_environments] = model.beginning[:-1, 0]
     own = rows._replace(columns=columns)
     work, inverse = work_for(own, k), np.empty((k, k))
-    _, rank = maximise(own, 0, n_environments, np.arange(k), k, theta, k, inverse, False, REPORTED, work)
+    largest, rank = maximise(own, 0, n_environments, np.arange(k), k, theta, k, inverse, False, REPORTED, work)
+    if np.isnan(largest):
+        return np.nan
     order = model.specification.order(data)
     mean = exposure_of(data)[order] * np.exp(theta @ columns)
     degrees = data.n_rows - rank

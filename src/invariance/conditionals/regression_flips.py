@@ -51,8 +51,10 @@ class FlipGuesses:
         guess_flips(problem, *layout, _ROUGHLY, work, log_ratio, pooled, ranks, gains)
         own, change = Figures.of(log_ratio, pooled, ranks, model.profiled), np.where(mask, -widths, widths)
         log_ratios = np.minimum(log_ratio + gains[0, -1] - gains[0, :-1].sum(axis=0), 0.0)
+        # NaN: the fit of the subset itself comes to no end.
+        known = model.supported(mask ^ np.eye(n_features, dtype=bool)) & ~np.isnan(log_ratios)
         figures = Figures(
-            np.where(model.supported(mask ^ np.eye(n_features, dtype=bool)), log_ratios, -np.inf),
+            np.where(known, log_ratios, -np.inf),
             pooled + gains[0, -1],
             own.degrees + (groups - 2.0) * change,
             own.parameters + change,

@@ -36,7 +36,14 @@ from .sweep import register as register_sweep
 
 
 class OneLineErrors(TyperGroup):
-    """Says usage errors as one line, like every other error."""
+    """Says usage errors as one line, like every other error, and takes no option twice: the first would be lost."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            inside = type(ctx)(command, info_name=name, parent=ctx)
+            _refuse_repeated(command.make_parser(inside).parse_args(list(rest))[2], inside)
+        return name, command, rest
 
     def main(
         self,
@@ -61,6 +68,18 @@ class OneLineErrors(TyperGroup):
         return sys.exit(code) if standalone_mode else code
 
 
+def _refuse_repeated(given: list[Any], context: Any) -> None:
+    """Raise where an option that has one value is given more than once; given: the parameters in their order."""
+    for option in given:
+        single = not getattr(option, "is_flag", True) and not option.multiple
+        if single and sum(other is option for other in given) > 1:
+            name = option.opts[0]
+            several = _LISTS.get(option.metavar)
+            once = "give it once" if several is None else f"write one list, {name} {several}"
+            raise typer.BadParameter(f"{name} is given more than once: {once}.", ctx=context)
+
+
+_LISTS = {"A,B": "a,b", "A,B,C": "a,b,c", "A+B=C": "a+b=c,d+e=f"}
 _EXAMPLES = """\b
 Examples:
   invariance demo
