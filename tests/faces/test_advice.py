@@ -107,6 +107,16 @@ def remedy_in(message: str, walk: Walk) -> str:
     return remedy
 
 
+def followed(arguments: list[str], remedy: list[str]) -> list[str]:
+    """The arguments with the remedy; an option that it names takes its new value."""
+    kept = list(arguments)
+    for option in remedy:
+        if option.startswith("--") and option in kept:
+            at = kept.index(option)
+            del kept[at : at + 2]
+    return kept + remedy
+
+
 def all_said(code: str, names: dict[str, Any]) -> str:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -139,7 +149,7 @@ def test_remedies_in_a_shell(walk: Walk, tmp_path: Path, monkeypatch: pytest.Mon
     assert not re.search(
         r"Tempering\(|missing='|features=|Screened\(|LassoScreen\(|fit_data|max_size=\d+(?!\))", said
     ), said
-    second = run(*arguments, *shlex.split(remedy_in(said, walk)))
+    second = run(*followed(arguments, shlex.split(remedy_in(said, walk))))
     assert second.exit_code == 0, second.stderr
     assert "failed" not in second.stdout
 
