@@ -122,9 +122,18 @@ def _others_held(inverse, score, k, n):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _missed(promise, before):
+    """What a step gains more or less than it promises, after one that promised `before`: if that had kept all of its
+    promise there would be none, and what it missed grows as the square of the error of the second derivatives."""
+    if not 0.0 < promise < before or before == np.inf:
+        return promise
+    return promise * np.sqrt(promise / before)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def maximise(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
-    """Climb from theta, slopes of the first k of members and what else there is, n in all, until another step promises
-    less than `tolerance`, which is added.
+    """Climb from theta, slopes of the first k of members and what else there is, n in all, until what another step
+    promises, which is added, is certain to `tolerance`.
 
     inverse: of minus the second derivatives; inherited: it comes from a fit nearby, and serves until steps by it gain
     too little. theta and inverse are left for those who go on from here; by_environment is at theta before the last
@@ -143,7 +152,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
         if fresh:
             rank = invert(work.hessian, k, n, inverse)
         promise = _step_within(theta, inverse, work.score, k, n, limit, step)
-        if not promise > tolerance and (fresh or promise >= 0.0):
+        if not _missed(promise, before) > tolerance and (fresh or promise >= 0.0):
             if _left_out(inverse, work.score, work.hessian, k) > left or np.isnan(now + promise):
                 return np.nan, rank
             if promise > 0.0:

@@ -38,13 +38,16 @@ def _relative_risks(outcome, first, stop, highest, eta):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
-def _sums(risk, weight, first, stop):
-    """Σ of risk, and of weight·risk, over these rows"""
-    whole, last = 0.0, 0.0
-    for i in range(unsigned(first), unsigned(stop)):
-        whole += risk[i]
-        last += weight[i] * risk[i]
-    return whole, last
+def _add_up_risks(risk, weight, starts, widths, at_risk):
+    """at_risk (J,): Σ_i Δ_ij·risk_i over the rows of an environment"""
+    later = 0.0
+    for j in range(widths.size - 1, -1, -1):
+        whole, last = 0.0, 0.0
+        for i in range(unsigned(starts[j]), unsigned(starts[j + 1])):
+            whole += risk[i]
+            last += weight[i] * risk[i]
+        at_risk[j] = last + widths[j] * later
+        later += whole
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
@@ -59,13 +62,16 @@ def _column_sums(column, risk, weight, first, stop):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
-def _expected(outcome, risk, weight, first, stop, hazard, before, residual, curvature):
-    """Events that are expected of the rows that end in an interval of this hazard, with `before` what has accumulated
-    until it begins, and what is left of their outcome."""
-    for i in range(unsigned(first), unsigned(stop)):
-        mean = risk[i] * (before + weight[i] * hazard)
-        curvature[i] = mean
-        residual[i] = outcome[i] - mean
+def _expect(outcome, risk, weight, starts, widths, hazard, residual, curvature):
+    """Events that are expected of the rows of an environment, and what is left of their outcome."""
+    before = 0.0
+    for j in range(widths.size):
+        rate = hazard[j]
+        for i in range(unsigned(starts[j]), unsigned(starts[j + 1])):
+            mean = risk[i] * (before + weight[i] * rate)
+            curvature[i] = mean
+            residual[i] = outcome[i] - mean
+        before += widths[j] * rate
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
@@ -120,54 +126,6 @@ def _subtract_means(events, first_environment, stop_environment, baseline, k, he
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _evaluate_on(intervals, widths, weight, rows, first_environment, stop_environment, members, k, theta, curved, work):
-    """As `evaluate`, which has set what is summed up to 0, with a hazard for each of the intervals. widths (E, J);
-    weight (N,): of the interval where a row ends. by_environment: each under the hazards of all of these."""
-    outcome, baseline, risk = rows.outcome, work.baseline, work.eta
-    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
-    starts, events, n_intervals = intervals.starts, intervals.events, widths.shape[1]
-    first_row, last_row = rows.starts[first_environment], rows.starts[stop_environment]
-    for first in range(first_row, last_row, BLOCK):
-        n, eta = min(first + BLOCK, last_row) - first, work.eta[first:]
-        for i in range(n):
-            eta[i] = 0.0
-        add_predictor(columns, members, k, theta, first, n, eta)
-    highest = _largest(work.eta, first_row, last_row)
-    for e in range(first_environment, stop_environment):
-        work.by_environment[e] = _relative_risks(outcome, rows.starts[e], rows.starts[e + 1], highest, risk)
-        later = 0.0
-        for j in range(n_intervals - 1, -1, -1):
-            whole, last = _sums(risk, weight, starts[e, j], starts[e, j + 1])
-            baseline.at_risk[e, j] = last + widths[e, j] * later
-            later += whole
-    _set_hazards(events, first_environment, stop_environment, highest, baseline)
-    if curved:
-        baseline.sums[:n_intervals, :k] = 0.0
-    total = 0.0
-    for e in range(first_environment, stop_environment):
-        before = 0.0
-        for j in range(n_intervals):
-            hazard = baseline.hazard[j]
-            work.by_environment[e] -= baseline.at_risk[e, j] * hazard
-            if events[e, j] > 0.0:
-                work.by_environment[e] += events[e, j] * baseline.log_hazard[j]
-            own = starts[e, j], starts[e, j + 1]
-            _expected(outcome, risk, weight, own[0], own[1], hazard, before, work.residual, work.curvature)
-            before += widths[e, j] * hazard
-        total += work.by_environment[e]
-        if curved:
-            _add_column_sums(columns, members, k, risk, weight, starts[e], widths[e], baseline.sums)
-        for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
-            n = min(first + BLOCK, rows.starts[e + 1]) - first
-            add_score(columns, members, k, first, n, work.residual[first:], work.score)
-            if curved:
-                add_hessian(columns, members, k, first, n, work.curvature[first:], work.scaled, work.hessian)
-    if curved:
-        _subtract_means(events, first_environment, stop_environment, baseline, k, work.hessian)
-    return total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _set_clock(rows, baseline):
     """What the fits of each environment go by, from the hazards of steps; their unit does not matter."""
     steps, firsts = rows.spans.steps, rows.spans.firsts
@@ -186,21 +144,51 @@ def _set_clock(rows, baseline):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work):
-    """As `evaluate`, which has set what is summed up to 0. All environments leave their hazards as a clock to the fits
-    of each."""
-    spans, baseline = rows.spans, work.baseline
-    chosen = first_environment, stop_environment
-    if stop_environment - first_environment == rows.starts.size - 1:
-        total = _evaluate_on(
-            spans.steps, spans.widths, rows.weight, rows, chosen[0], chosen[1], members, k, theta, curved, work
-        )
-        _set_clock(rows, baseline)
-        return total
-    _evaluate_on(
-        spans.intervals, baseline.lengths, baseline.clock, rows, chosen[0], chosen[1], members, k, theta, curved, work
-    )
+    """As `evaluate`, which has set what is summed up to 0. All environments, which have a hazard for each step, leave
+    their hazards as a clock to the fits of each, which have one for each interval. by_environment: each under the
+    hazards of all of these."""
+    baseline = work.baseline
+    # widths (E, J); weight (N,): of the interval where a row ends.
+    intervals, widths, weight = rows.spans.steps, rows.spans.widths, rows.weight
+    whole = stop_environment - first_environment == rows.starts.size - 1
+    if not whole:
+        if baseline.behind[0]:
+            _set_clock(rows, baseline)
+        intervals, widths, weight = rows.spans.intervals, baseline.lengths, baseline.clock
+    baseline.behind[0] = whole
+    outcome, risk = rows.outcome, work.eta
+    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
+    starts, events, n_intervals = intervals.starts, intervals.events, widths.shape[1]
+    first_row, last_row = rows.starts[first_environment], rows.starts[stop_environment]
+    for first in range(first_row, last_row, BLOCK):
+        n, eta = min(first + BLOCK, last_row) - first, work.eta[first:]
+        for i in range(n):
+            eta[i] = 0.0
+        add_predictor(columns, members, k, theta, first, n, eta)
+    highest = _largest(work.eta, first_row, last_row)
+    for e in range(first_environment, stop_environment):
+        work.by_environment[e] = _relative_risks(outcome, rows.starts[e], rows.starts[e + 1], highest, risk)
+        _add_up_risks(risk, weight, starts[e], widths[e], baseline.at_risk[e])
+    _set_hazards(events, first_environment, stop_environment, highest, baseline)
+    if curved:
+        baseline.sums[:n_intervals, :k] = 0.0
     total = 0.0
     for e in range(first_environment, stop_environment):
-        work.by_environment[e] += baseline.shape[e]
+        for j in range(n_intervals):
+            work.by_environment[e] -= baseline.at_risk[e, j] * baseline.hazard[j]
+            if events[e, j] > 0.0:
+                work.by_environment[e] += events[e, j] * baseline.log_hazard[j]
+        _expect(outcome, risk, weight, starts[e], widths[e], baseline.hazard, work.residual, work.curvature)
+        if not whole:
+            work.by_environment[e] += baseline.shape[e]
         total += work.by_environment[e]
+        if curved:
+            _add_column_sums(columns, members, k, risk, weight, starts[e], widths[e], baseline.sums)
+        for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
+            n = min(first + BLOCK, rows.starts[e + 1]) - first
+            add_score(columns, members, k, first, n, work.residual[first:], work.score)
+            if curved:
+                add_hessian(columns, members, k, first, n, work.curvature[first:], work.scaled, work.hessian)
+    if curved:
+        _subtract_means(events, first_environment, stop_environment, baseline, k, work.hessian)
     return total

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._tools.arrays import Floats, Integers
+from ..._tools.arrays import Floats, Integers, Mask
 from .negative_binomial import NO_COUNTS, Counts
 
 LOGISTIC, POISSON, NEGATIVE_BINOMIAL, PIECEWISE_EXPONENTIAL = range(4)
@@ -82,7 +82,7 @@ class Baseline(NamedTuple):
 
     The last evaluation of all environments leaves what the fits of each go by: clock (N,): its cumulative hazard from
     where the last interval of a row begins; lengths (E, J): of the intervals on this clock; shape (E,): Σ of the log
-    hazards at events."""
+    hazards at events; behind (1,): whether these are still to be found from the hazards."""
 
     at_risk: Floats
     log_hazard: Floats
@@ -91,6 +91,7 @@ class Baseline(NamedTuple):
     clock: Floats
     lengths: Floats
     shape: Floats
+    behind: Mask
 
 
 class Work(NamedTuple):
@@ -128,6 +129,7 @@ def work_for(rows: Rows, most_parameters: int) -> Work:
         clock=np.empty(n_rows if n_steps else 0),
         lengths=np.empty((n_environments, n_intervals)),
         shape=np.empty(n_environments),
+        behind=np.ones(1, dtype=bool),
     )
     return Work(
         eta=np.empty(length),
