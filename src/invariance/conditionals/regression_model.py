@@ -37,9 +37,10 @@ REPORTED = 1e-10
 IN_BULK = 1e-4
 # The same where coefficients are read, whose error is about the root of it.
 READ = 1e-15
-# Largest error of log Λ that a walk may have: what each of its fits may leave is less by more than their number, since
-# steps may promise too little where rows are separated.
+# Largest error of log Λ that a walk may have: what each of its fits may leave is less by more than their number, and by
+# more still without pseudo-data, since steps promise too little where rows are separated.
 _WALK_ERROR = 1e-3
+_SHARE, _SHARE_IF_SEPARATED = 0.25, 0.02
 _MOST_AT_ONCE, _PARTS = 64, 8
 # What guessing all flips of a subset costs, about.
 _FITS_PER_GUESS = 10
@@ -327,7 +328,8 @@ class RegressionModel(BoundConditional):
         beginning[:, : self.n_always] = self.beginning[:, : self.n_always]
         beginning[:, n_always:] = self.beginning[:, self.n_always :]
         room = self._room - self._needed[forced].sum(axis=0)
-        tolerance = min(IN_BULK, _WALK_ERROR / (4 * len(rows.starts)))
+        share = _SHARE if self.specification.pseudo_rows > 0.0 else _SHARE_IF_SEPARATED
+        tolerance = min(IN_BULK, _WALK_ERROR * share / len(rows.starts))
         return RegressionWalk(rows, starts, n_always, beginning, tolerance, self._needed[free], room, self.profiled)
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionScreen:

@@ -189,15 +189,31 @@ def coldest_inclusion(chains: Chains, own: slice, draws: Mask) -> Floats:
     return np.where(number[own][-1] > 0.0, total[own][-1] / np.maximum(number[own][-1], 1.0), draws.mean(axis=0))
 
 
+def n_proposed(f: int) -> int:
+    """Subsets that a sweep over f features may have to score"""
+    return n_flipped(f) + n_exchanged(f) + (1 << _BLOCK_SIZE)
+
+
+def n_flipped(f: int) -> int:
+    """Of f features, by a sweep: all, or if these are many the most interesting and some of the others."""
+    leading = _ALL_FLIPPED // 2
+    return f if f <= _ALL_FLIPPED else leading + -(-(f - leading) // _OTHERS_FLIPPED)
+
+
+def n_exchanged(f: int) -> int:
+    """Exchanges of a sweep"""
+    return min(f // _FEATURES_PER_EXCHANGE, _MOST_EXCHANGES)
+
+
 def flip_order(keys: Floats, interest: Floats) -> Integers:
-    """(c, m) which features a sweep flips, by random keys (c, f): all, or if these are many the most interesting (f,)
-    and some of the others. The choice does not depend on the subset."""
+    """(c, n_flipped) which features a sweep flips, by random keys (c, f) and how interesting they are (f,). The choice
+    does not depend on the subset."""
     f = keys.shape[1]
     if f <= _ALL_FLIPPED:
         return keys.argsort(axis=1)
     leading = np.argsort(-interest, kind="stable")[: _ALL_FLIPPED // 2]
     keys[:, leading] -= 1.0
-    return keys.argsort(axis=1)[:, : len(leading) + -(-(f - len(leading)) // _OTHERS_FLIPPED)]
+    return keys.argsort(axis=1)[:, : n_flipped(f)]
 
 
 def sweep(chains: Chains, proposals: Proposals, uniforms: Uniforms) -> None:
@@ -206,7 +222,7 @@ def sweep(chains: Chains, proposals: Proposals, uniforms: Uniforms) -> None:
     order, chance = flip_order(uniforms(f), rule.chance), uniforms(f)
     for i in range(order.shape[1]):
         chains.flip(order[:, i], chance[:, i])
-    for _ in range(min(f // _FEATURES_PER_EXCHANGE, _MOST_EXCHANGES)):
+    for _ in range(n_exchanged(f)):
         chains.exchange(uniforms(f), uniforms())
     if f:
         chains.draw_block(chosen_blocks(rule.chance, uniforms(f), min(rule.largest, f)), uniforms())

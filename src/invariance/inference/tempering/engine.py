@@ -16,7 +16,7 @@ from ...posterior.posterior import Posterior
 from ..base import RunOptions, judged
 from ..target import Target
 from .agreement import Agreement, agreement_of
-from .cached import CachedCrew, CachedTarget
+from .cached import CachedCrew, CachedTarget, n_proposed
 from .crew import CompiledCrew, Crew
 from .evidence import Evidence, by_revisits, by_stepping_stones
 from .ladders import Ladder, Proposals, Round, Space
@@ -31,6 +31,9 @@ _HOTTEST_ROWS = 30.0
 _TUNING_SWEEPS = (20, 20, 20, 20)
 _ROUND = 25
 _FEWEST_ROUNDS = 6
+_MOST_SWEEPS, _FEWEST_SWEEPS = 3000, 200
+# What all sweeps may cost, in steps of a linear Gaussian's dense walk: minutes.
+_AFFORDABLE = 5e10
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class Tempering:
 
     chains : independent replicas, spread over threads; the result does not depend on the number of threads
     temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
-    steps : most sweeps kept per replica; "auto" is 3,000
+    steps : most sweeps kept per replica; "auto" is 3,000, or where subsets take long to score, as regressions of many
+        rows do, as many as take some minutes, at least 200
     block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments);
         without a compiled scorer "auto" is 4, and more than 8 count as 8
     searches : annealed searches per replica; up to four times as many until several come near the best subset
@@ -96,13 +100,14 @@ class Tempering:
 
     def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
-        n_rounds = max(1, -(-self._most_sweeps // _ROUND))
+        most_sweeps = self.most_sweeps(target)
+        n_rounds = max(1, -(-most_sweeps // _ROUND))
         stages = most_searches(self.searches) + len(_TUNING_SWEEPS)
         with ProgressBar("sampling subsets", (stages + n_rounds) * self.chains, options.progress) as bar:
             crew = crew_of(target, self.chains, options, bar)
             proposals = self._warm_up(crew)
             found_by = [float(replica.best.log_posterior[0]) for replica in crew.replicas]
-            rounds, verdict = self._sample(crew, proposals, n_rounds)
+            rounds, verdict = self._sample(crew, proposals, n_rounds, min(_ROUND, most_sweeps))
             visited = Visited.of(crew.target, rounds)
             evidence = self._evidence(target, crew, proposals, rounds, visited)
         bests = crew.best, crew.searched, np.array(found_by)
@@ -112,9 +117,12 @@ class Tempering:
         )
         return judged(target, posterior)
 
-    @property
-    def _most_sweeps(self) -> int:
-        return 3000 if self.steps == "auto" else self.steps
+    def most_sweeps(self, target: Target) -> int:
+        if self.steps != "auto":
+            return self.steps
+        chains = self.chains * len(self.first_betas(target.model.n_rows))
+        cost = chains * n_proposed(len(target.free)) * target.model.steps_per_subset
+        return int(np.clip(_AFFORDABLE / max(cost, 1.0), _FEWEST_SWEEPS, _MOST_SWEEPS))
 
     def used_block_size(self, target: Space) -> int:
         usual, most = target.block_sizes
@@ -152,9 +160,11 @@ class Tempering:
                     replica.place(replica.included[nearest], replica.log_ratios[nearest])
         return Proposals(betas, block_rules(target, interest, size, doubt), differences(crew.modes()[0]))
 
-    def _sample(self, crew: Crew[Any], proposals: Proposals, n_rounds: int) -> tuple[list[list[Round]], Agreement]:
+    def _sample(
+        self, crew: Crew[Any], proposals: Proposals, n_rounds: int, length: int
+    ) -> tuple[list[list[Round]], Agreement]:
+        """At most so many rounds of `length` sweeps each"""
         rounds: list[list[Round]] = [[] for _ in crew.replicas]
-        length = min(_ROUND, self._most_sweeps)
         verdict: Agreement | None = None
         for number in range(1, n_rounds + 1):
             for kept, new in zip(rounds, crew.advance(proposals, length), strict=True):

@@ -123,9 +123,9 @@ def _others_held(inverse, score, k, n):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _missed(promise, before):
-    """What a step gains more or less than it promises, after one that promised `before`: if that had kept all of its
-    promise there would be none, and what it missed grows as the square of the error of the second derivatives."""
-    if not 0.0 < promise < before or before == np.inf:
+    """What a step gains more or less than it promises, after one that promised `before`: what that one left goes as the
+    square of the error of the second derivatives. Where steps leave much, rows may be separated."""
+    if not 0.0 < promise < _SLOW * before or before == np.inf:
         return promise
     return promise * np.sqrt(promise / before)
 
