@@ -50,7 +50,7 @@ def test_any_name_is_a_text() -> None:
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_classes_and_times(library: str) -> None:
     words = np.where(DATA.y > DATA.y.mean(), "high", "low").tolist()
-    for y in (words, (DATA.y > 0).tolist(), (DATA.y > DATA.y.mean()).astype(float)):
+    for y in (words, (DATA.y > DATA.y.mean()).tolist(), (DATA.y > DATA.y.mean()).astype(float)):
         assert BIPClassifier().fit(DATA.X, series(library, y), **WHERE).posterior_.outcome_name == "blood_pressure"
     assert BIP().fit(DATA.X, series(library, words), **WHERE).posterior_.outcome_name == "blood_pressure"
     times = np.exp(-DATA.y / DATA.y.std())

@@ -317,8 +317,8 @@ class MultiEnvironmentData:
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
         beside = {role: beside_of(values, role) for role, values in stated(event, exposure, entry, "time").items()}
         labels = None if environments is None else label_list(environments)
-        if outcome_name is None:
-            outcome_name = free_name(one_series(y, "y")[1], names)
+        if outcome_name is None or outcome_name == "y":
+            outcome_name = free_name(outcome_name or one_series(y, "y")[1], names)
         if outcome_name in names:
             raise DataError(f"outcome_name={outcome_name!r} is also a feature name: choose another.")
         outcome = outcome_of(y, outcome_name)
