@@ -6,7 +6,7 @@ import builtins
 import itertools
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -57,6 +57,14 @@ def compilation() -> Iterator[None]:
         yield
 
 
+def wait_for(happened: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if happened():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen within five seconds")
+
+
 @pytest.mark.parametrize("before", [0.0, 0.3])
 def test_kernels_that_compile_are_the_reason(before: float, capfd: pytest.CaptureFixture[str]) -> None:
     """Whether they begin before the wait is long or after it; a step has been done already."""
@@ -64,8 +72,8 @@ def test_kernels_that_compile_are_the_reason(before: float, capfd: pytest.Captur
         bar.advance()
         time.sleep(before)
         with compilation():
-            time.sleep(0.4)
-            assert bar.shown
+            wait_for(lambda: bar.shown)
+            time.sleep(0.3)
         bar.advance(0, "now")
     assert COMPILING in capfd.readouterr().err
 
@@ -76,7 +84,7 @@ def test_kernels_that_compile_without_a_bar_are_the_reason_too(capfd: pytest.Cap
             time.sleep(0.15)
         assert capfd.readouterr().err == ""
         with compilation():
-            time.sleep(0.15)
+            time.sleep(0.5)
     said = capfd.readouterr().err
     assert "preparing" in said
     assert COMPILING in said

@@ -9,7 +9,7 @@ from decision_cases import made
 from invariance import BIP, ICP
 
 
-class Stopped(Exception):
+class Stopped(BaseException):
     pass
 
 

@@ -42,6 +42,7 @@ class ProgressBar:
     """
 
     _listens = True
+    _waited = 0.0  # seconds before it began
 
     def __init__(self, description: str, total: int, mode: ProgressMode = "auto", meanwhile: str = "") -> None:
         if not callable(mode) and mode not in (True, False, "auto"):
@@ -61,12 +62,12 @@ class ProgressBar:
         self._until_exit = ExitStack()
 
     def __enter__(self) -> Self:
-        self._start = time.perf_counter()
+        self._start = time.perf_counter() - self._waited
         if callable(self.mode):
             self._show()
         # A thread costs as much as a small fit: only where somebody may be looking.
         elif _watched(self.mode):
-            waiting = threading.Timer(_WORTH_SHOWING, self._wait_is_long)
+            waiting = threading.Timer(max(0.0, _WORTH_SHOWING - self._waited), self._wait_is_long)
             waiting.daemon = True
             waiting.start()
             self._until_exit.callback(waiting.cancel)
@@ -103,12 +104,11 @@ class ProgressBar:
             if self._bar is not None:
                 self._bar.update(self.done, detail)
 
-    def compiles(self, begun: bool, since: float | None = None) -> None:
-        """Kernels begin to compile, or have done so. since: when the wait began, if that was before the bar's."""
+    def compiles(self, begun: bool) -> None:
+        """Kernels begin to compile, or have done so."""
         with self._lock:
             self._compiling = COMPILING if begun else ""
-            start = self._start if since is None else since
-            if begun and not self.shown and time.perf_counter() - start > _WORTH_SHOWING:
+            if begun and not self.shown and time.perf_counter() - self._start > _WORTH_SHOWING:
                 self._show()
             if self._bar is not None:
                 self._later(lambda bar: bar.update(self.done, self._compiling))
@@ -187,12 +187,13 @@ class _Preparation:
             self._bar = None
 
     def _begin(self) -> None:
-        first = self._since is None
-        self._since = time.perf_counter() if self._since is None else self._since
+        now = time.perf_counter()
+        first, self._since = self._since is None, now if self._since is None else self._since
         if not callable(self._mode):
             self._bar = _ToldBar("preparing", 1, self._mode)
+            self._bar._waited = now - self._since
             self._bar.__enter__()
-            self._bar.compiles(True, self._since)
+            self._bar.compiles(True)
         elif first:
             try:
                 self._mode(0.0, COMPILING)
