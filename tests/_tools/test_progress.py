@@ -145,6 +145,8 @@ def test_a_function_hears_that_kernels_compile() -> None:
             bar.advance()
             with compilation():
                 pass
+        with compilation():
+            pass
     compiling = f"counting: {COMPILING}"
     assert heard == [
         (0.0, COMPILING),
@@ -152,6 +154,7 @@ def test_a_function_hears_that_kernels_compile() -> None:
         (0.5, compiling),
         (0.5, "counting"),
         (1.0, "counting"),
+        (0.0, COMPILING),
     ]
 
 

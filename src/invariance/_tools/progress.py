@@ -187,18 +187,18 @@ class _Preparation:
             self._bar = None
 
     def _begin(self) -> None:
-        now = time.perf_counter()
-        first, self._since = self._since is None, now if self._since is None else self._since
-        if not callable(self._mode):
-            self._bar = _ToldBar("preparing", 1, self._mode)
-            self._bar._waited = now - self._since
-            self._bar.__enter__()
-            self._bar.compiles(True)
-        elif first:
+        if callable(self._mode):
             try:
                 self._mode(0.0, COMPILING)
             except BaseException as error:
                 self._failed = error
+            return
+        now = time.perf_counter()
+        self._since = now if self._since is None else self._since
+        self._bar = _ToldBar("preparing", 1, self._mode)
+        self._bar._waited = now - self._since
+        self._bar.__enter__()
+        self._bar.compiles(True)
 
     def raise_what_failed(self) -> None:
         if self._failed is not None:
