@@ -81,10 +81,11 @@ def test_kernels_that_compile_are_the_reason(before: float, capfd: pytest.Captur
 def test_kernels_that_compile_without_a_bar_are_the_reason_too(capfd: pytest.CaptureFixture[str]) -> None:
     with compilation_explained(True):
         with compilation():
-            time.sleep(0.15)
+            time.sleep(0.02)
+        time.sleep(0.2)
         assert capfd.readouterr().err == ""
         with compilation():
-            time.sleep(0.5)
+            time.sleep(0.05)
     said = capfd.readouterr().err
     assert "preparing" in said
     assert COMPILING in said

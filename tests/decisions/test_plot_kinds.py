@@ -62,6 +62,7 @@ def test_given_axes_are_drawn_on_without_pyplot(model: BIP, kind: str) -> None:
     figure.draw_without_rendering()
     assert not plt.get_fignums()
     assert not left.has_data()
+    assert set(figure.axes) == {left, *axes}
     for ax in axes:
         assert ax.get_figure(root=True) is figure
         middle = ax.get_window_extent().x0 / figure.bbox.width
@@ -80,7 +81,8 @@ def test_axes_that_are_in_no_grid_are_divided_too(model: BIP) -> None:
 def test_functions_draw_the_same(model: BIP) -> None:
     decision = model.decision_
     assert invariance.plot_inclusion(model.posterior_, top=2).get_ylabel() == "feature (2 of 4)"
-    assert model.plot("inclusion", top=2).get_ylabel() == "feature (2 of 4)"
+    for drawer in (model, model.posterior_):
+        assert drawer.plot("inclusion", top=2).get_ylabel() == "feature (2 of 4)"
     assert len(invariance.plot_coefficients(decision, top=1)) == len(model.plot("coefficients", top=1)) == 1
     assert len(invariance.plot_subsets(decision, top=2)[1].patches) == 2
     assert len(model.posterior_.plot("subsets", top=2)[1].patches) == 2
