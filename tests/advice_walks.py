@@ -709,6 +709,8 @@ IN_WORDS = (
     "times as much as a Poisson law has it: use conditional=",  # tests/conditionals/test_overdispersion.py
     "Run several methods on one table and show their selections",  # help of compare
     "is not known: use True, False",  # walked as "progress"
+    "is not cut to a number: leave out top=",  # tests/decisions/test_plot_kinds.py
+    "has kind='inclusion' alone to draw: BIP(...).fit(X, y, environments).plot(",  # tests/decisions/test_plot_kinds.py
     "cannot read {}: write a name, or name(key=value",
     "a setting is written key=value",
     "is fixed: leave --strength out",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._tools.lazy import on_first_use
+from ._tools.notebook import follow_cells
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .conditionals.poisson import Poisson
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
+    from .decisions.environment_plot import plot_environments
+    from .decisions.plots import plot_coefficients, plot_frontier, plot_subsets
     from .decisions.residual_check import residual_check
     from .estimators.bip import BIP
     from .estimators.classifier import BIPClassifier
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from .inference.variational import Variational
     from .moments import Moments
     from .posterior import Posterior
+    from .posterior.plots import plot_inclusion
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
     from .screening import LassoScreen
     from .sweeps.store import read_sweep
@@ -111,6 +115,11 @@ _HOMES = {
     "WrongTypeError": "exceptions",
     "compare": "comparison",
     "load": "estimators.saved",
+    "plot_coefficients": "decisions.plots",
+    "plot_environments": "decisions.environment_plot",
+    "plot_frontier": "decisions.plots",
+    "plot_inclusion": "posterior.plots",
+    "plot_subsets": "decisions.plots",
     "read_sweep": "sweeps.store",
     "residual_check": "decisions.residual_check",
     "spline": "data",
@@ -171,6 +180,11 @@ __all__ = [
     "__version__",
     "compare",
     "load",
+    "plot_coefficients",
+    "plot_environments",
+    "plot_frontier",
+    "plot_inclusion",
+    "plot_subsets",
     "read_sweep",
     "residual_check",
     "spline",
@@ -178,6 +192,7 @@ __all__ = [
 ]
 
 __getattr__, _names = on_first_use(__name__, _HOMES)
+follow_cells()
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
-from .._tools.progress import ProgressMode
+from .._tools.progress import ProgressMode, compilation_explained
 from ..conditionals.base import Conditional
 from ..conditionals.by_outcome import as_fitted, settled
 from ..conditionals.recoding import prepared
@@ -45,6 +45,8 @@ from .intervals import IntervalRegressor
 from .table_settings import refuse_for_ready_data
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from .saved import SavedModel
 
 
@@ -69,7 +71,8 @@ class BIP(IntervalRegressor):
     environment : name of the column of a data frame X that holds the environment labels
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     random_state : seed or numpy Generator for engines that draw
-    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False
+    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
+        function of a fraction and a message, called as a stage begins, goes on and ends. What it raises stops the fit.
     categorical : columns of a data frame X whose values are levels; "auto" is those of text or of a categorical type,
         and a list names others in addition. The levels of a column enter and leave together.
     numeric : columns of text to read as numbers
@@ -171,7 +174,8 @@ class BIP(IntervalRegressor):
         self._conditional, data = prepared(settled(as_conditional(self.conditional), data), data)
         if isinstance(data, MultiEnvironmentData):
             data = as_fitted(self._conditional, data)
-        super()._fit_checked(data)
+        with compilation_explained(self.progress):
+            super()._fit_checked(data)
 
     def _check_outcome(self, data: Any) -> None:
         """What cannot be fitted is for the conditional to say."""
@@ -185,10 +189,10 @@ class BIP(IntervalRegressor):
         self._search = replace(self.search(copy.deepcopy(rng)), conditional=self._conditional)
         rule = self._search.rule
         self._findings = self._search.findings(data, self.progress, rng)
-        self.posterior_ = self._findings.posterior
-        self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         selected = rule.select(self._findings)
         self._decision = Decision(self._findings, selected, rule)
+        self.posterior_ = self._findings.posterior.drawn_by(self._decision)
+        self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         self.invariant_ = not self._findings.judge.rejected(selected[None])[0]
         if not self.invariant_:
             warn(_not_invariant(self._findings, selected), NotInvariantWarning)
@@ -207,7 +211,8 @@ class BIP(IntervalRegressor):
     def predictive_(self) -> Posterior | None:
         """The posterior over subsets compatible with invariance, by how well they predict."""
         check_is_fitted(self)
-        return self._findings.predictive
+        predictive = self._findings.predictive
+        return None if predictive is None else predictive.drawn_by(self._decision)
 
     def diagnose(self, subset: Subset | None = None, leave_out: LeaveOut = "auto") -> Diagnosis:
         """Which environment breaks the invariance of a subset, by default the selected one, and in what.
@@ -218,7 +223,8 @@ class BIP(IntervalRegressor):
         check_is_fitted(self)
         names = self._findings.target.model.feature_names
         mask = as_mask(self.selected_features_ if subset is None else subset, names)
-        return diagnose(self._search, self._findings, mask, leave_out, self.progress)
+        with compilation_explained(self.progress):
+            return diagnose(self._search, self._findings, mask, leave_out, self.progress)
 
     def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
         """Whether environments differ given a subset, by default the selected one, without a model of how features act:
@@ -236,6 +242,11 @@ class BIP(IntervalRegressor):
     def summary(self, top: int = 10) -> FitSummary:
         """The decision and, after it, the posterior with its `top` subsets: text within 80 columns, or HTML."""
         return FitSummary(self.decision_, self.posterior_.summary(top))
+
+    def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
+        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
+        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments" or "frontier"."""
+        return self.decision_.plot(kind, ax, top)
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
         self._fit = self._findings.target.model.fit(selected, local=False)
