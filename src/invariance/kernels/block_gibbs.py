@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
 from .elementary import add_weighted_log, exp_shifted
 from .gram_rows import gram_entry
 from .group_rows import fill_shares_from_rows, rows_at_hand, share_from_rows
@@ -94,7 +95,7 @@ def _fill_one_by_one(rows, g, fixed, starts, block, outcome, shares):
 def _joined(fixed, starts, block, code):
     """The columns of `fixed` and those of the features of `block` whose bit is set."""
     members = np.empty(fixed.size + block.size, np.int64)
-    members[: fixed.size] = fixed
+    copy_into(members[: fixed.size], fixed)
     k = fixed.size
     for i in range(starts.size - 1):
         if (code >> i) & 1:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
 from .orthogonal import DEPENDENT, dot
 from .subset_tree import tree_starts
 
@@ -185,7 +186,7 @@ def fill_shares_from_rows(rows, g, fixed, block, outcome, shares):
         return
     b = block.size
     others = np.empty(b + 1, np.int64)
-    others[:b] = block
+    copy_into(others[:b], block)
     others[b] = outcome
     remains, rank = _residual_columns(rows, g, fixed, others)
     starts = tree_starts(np.arange(b + 1))
