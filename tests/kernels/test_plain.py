@@ -78,7 +78,8 @@ def test_lists_of_subsets(data, with_rows, reward):
     ranks = np.empty(shares.shape, np.int64)
     subset_cholesky.subset_fits(scoring, starts, members, shares[0], ranks[0])
     subsets.subset_fits(scoring, starts, members, shares[1], ranks[1])
-    np.testing.assert_array_equal(*ranks)
+    # Whether a column more than the rows can tell apart is rounding or not is of no consequence.
+    np.testing.assert_array_equal(*np.minimum(ranks, scoring.rows.counts - 1))
     same(*shares)
 
 

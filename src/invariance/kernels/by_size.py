@@ -64,9 +64,9 @@ def _few_listed(n_features: int, listed: Any) -> bool:
 centred_rows = _by_size(
     centring.centred_rows,
     moments.centred_rows,
-    lambda X, y, rows, *_: X.shape[1] <= COLUMNS and rows.size * (X.shape[1] + 1) <= NUMBERS >> 4,
+    lambda X, y, rows, *_: rows.size * (X.shape[1] + 1) <= NUMBERS >> 4,
 )
-fill_pooled = _by_size(scatter.fill_pooled, moments.fill_pooled, _few)
+fill_pooled = _by_size(scatter.fill_pooled, moments.fill_pooled, lambda scatter, *_: scatter.size <= NUMBERS >> 4)
 fill_without_row = _by_size(scatter.fill_without_row, moments.fill_without_row, _few)
 
 score_grouped_block = _by_size(
@@ -123,7 +123,7 @@ add_listed_prior = _by_size(
     sums.add_listed_prior,
     lambda log_odds, constant, log_size_weight, members, *_: _few_listed(len(log_odds), members),
 )
-sizes = _by_size(masks.sizes, sums.sizes, lambda masks: masks.shape[1] <= COLUMNS)
+sizes = _by_size(masks.sizes, sums.sizes, lambda masks: masks.size <= NUMBERS >> 4)
 sums_over_members = _by_size(
     masks.sums_over_members, sums.sums_over_members, lambda masks, values: masks.shape[1] <= COLUMNS
 )
