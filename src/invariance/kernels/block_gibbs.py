@@ -47,7 +47,7 @@ def reduce_to_block(scoring, g, fixed, block, reduced, absent):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def block_log_ratios(scoring, fixed, block, out):
     """out (2**b,) = log Λ of `fixed` joined by each subset of `block` (bit i = block[i]); NaN where undecidable."""
     grouped_block_log_ratios(scoring, fixed, np.arange(block.size + 1), block, out)

@@ -35,7 +35,7 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
         sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], 0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def synergy(scoring, first, last, clique):
     """How much more the columns of `clique` explain of the outcome together than one by one, how many of them do, and
     the share of the outcome that all leave.
