@@ -18,7 +18,7 @@ from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_lists, as_mask, as_masks
 from ..kernels.components import component_overlaps, component_shares
-from ..kernels.subset_tree import settle
+from ..kernels.plain.tree import settle
 from ..moments.least_squares import DEPENDENT, Fit, independent_columns, least_squares, unit_rows
 from ..moments.moments import Moments
 from .base import BoundConditional, Null, Prediction

@@ -13,13 +13,11 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_lists, as_mask, as_masks
 from ..exceptions import DataError
 from ..kernels.active_set import Scoring
+from ..kernels.by_size import relative_residuals, score_subsets, share_from_rows, sizes, subset_fits
 from ..kernels.feature_order import walk_order
-from ..kernels.group_rows import GroupRows, share_from_rows
-from ..kernels.masks import sizes
+from ..kernels.group_rows import GroupRows
 from ..kernels.neighbours import flip_changes
-from ..kernels.orthogonal import relative_residuals
-from ..kernels.subset_cholesky import score_subsets, subset_fits
-from ..kernels.subset_tree import settle
+from ..kernels.plain.tree import settle
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from .base import Prediction, Weigh

@@ -13,7 +13,7 @@ from ..data.checks import check_max_size, largest_size
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_lists, as_mask, as_masks
 from ..kernels.active_set import Scoring
-from ..kernels.centring import centred_rows
+from ..kernels.by_size import centred_rows
 from ..kernels.gram_rows import GramRows, gram_rows
 from ..kernels.group_rows import GroupRows
 from ..kernels.subset_cholesky import score_subsets

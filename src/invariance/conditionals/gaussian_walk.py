@@ -13,11 +13,14 @@ import numpy as np
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.subsets import as_lists
 from ..kernels.active_set import Scoring
-from ..kernels.block_gibbs import grouped_block_log_ratios
-from ..kernels.combinations import score_grouped_extensions
+from ..kernels.by_size import (
+    grouped_block_log_ratios,
+    score_grouped_block,
+    score_grouped_extensions,
+    score_subsets,
+)
 from ..kernels.feature_order import feature_starts, low_features
-from ..kernels.subset_cholesky import score_subsets
-from ..kernels.subset_tree import reciprocal_pivot, score_grouped_block, sweep_in_place
+from ..kernels.plain.tree import swept
 from .base import NDArray32
 
 
@@ -53,17 +56,14 @@ class GaussianWalk:
         grams = scoring.scatter[:, columns[:, None], columns] * scale[:, :, None] * scale[:, None, :]
         absent = scale == 0.0
         k = len(forced)
-        for g, gram in enumerate(grams):
-            for j in range(k):
-                reciprocal = reciprocal_pivot(gram[j, j], absent[g, j], scoring.tolerance)
-                sweep_in_place(gram, j, len(columns) - 1, reciprocal)
-        reduced = np.ascontiguousarray(grams[:, k:, k:])
+        for j in range(k):
+            grams = swept(grams[..., None], absent[:, j], scoring.tolerance)[..., 0]
         if k:
-            # Sweeps fill the upper triangle, and the walk may take columns in another order.
-            upper = np.triu(reduced)
-            reduced = upper + np.triu(upper, 1).transpose(0, 2, 1)
-        absent = np.ascontiguousarray(absent[:, k:])
-        return cls(reduced, absent, scoring, forced, free, feature_starts(widths), low_features(widths), by_rows)
+            # The walk may take columns in another order, and must find the same there.
+            upper = np.triu(grams)
+            grams = upper + np.triu(upper, 1).transpose(0, 2, 1)
+        grams, absent = np.ascontiguousarray(grams), np.ascontiguousarray(absent[:, k:])
+        return cls(grams, absent, scoring, forced, free, feature_starts(widths), low_features(widths), by_rows)
 
     @property
     def n_features(self) -> int:

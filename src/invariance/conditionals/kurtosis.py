@@ -8,8 +8,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import n_workers, ordered_map
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import as_lists
-from ..kernels.residual_powers import residual_powers
-from ..kernels.subset_cholesky import subset_slopes
+from ..kernels.by_size import residual_powers, subset_slopes
 from ..moments.least_squares import least_squares
 from .pivots import PIVOT_TOLERANCE
 

@@ -15,7 +15,8 @@ from scipy.stats import chi2, f, ncf, ncx2
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.screen import POSSIBLE, UNDECIDABLE, screen_grouped_block
+from ..kernels.by_size import screen_grouped_block
+from ..kernels.screen import POSSIBLE, UNDECIDABLE
 from ..moments.moments import Moments
 from .base import NDArray32, Weigh
 from .gaussian_walk import GaussianWalk

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.orthogonal import DEPENDENT, triangular_factor
+from ..kernels.by_size import triangular_factor
+from ..kernels.orthogonal import DEPENDENT
 from ..moments.least_squares import unit_rows
 from ..moments.moments import Moments
 

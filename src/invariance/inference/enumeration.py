@@ -13,8 +13,7 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.wording import approximate_count, duration
 from ..exceptions import EngineError
-from ..kernels.elementary import exp_shifted
-from ..kernels.reductions import weighted_sum
+from ..kernels.by_size import exp_shifted, weighted_sum
 from ..posterior.posterior import Posterior
 from .base import RunOptions, described, judged
 from .generic_walk import walk_of

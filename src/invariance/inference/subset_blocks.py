@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..conditionals.base import BoundConditional, SubsetWalk
-from ..kernels.reductions import add_dense_prior, add_listed_prior, fold_inclusion, listed_inclusion
+from ..kernels.by_size import add_dense_prior, add_listed_prior, fold_inclusion, listed_inclusion
 from ..priors.bound import PriorTerms
 from .generic_walk import walk_of
 

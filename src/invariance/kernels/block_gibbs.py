@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
 from .elementary import add_weighted_log, exp_shifted
 from .gram_rows import gram_entry
 from .group_rows import fill_shares_from_rows, rows_at_hand, share_from_rows
@@ -46,7 +47,7 @@ def reduce_to_block(scoring, g, fixed, block, reduced, absent):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def block_log_ratios(scoring, fixed, block, out):
     """out (2**b,) = log Λ of `fixed` joined by each subset of `block` (bit i = block[i]); NaN where undecidable."""
     grouped_block_log_ratios(scoring, fixed, np.arange(block.size + 1), block, out)
@@ -94,7 +95,7 @@ def _fill_one_by_one(rows, g, fixed, starts, block, outcome, shares):
 def _joined(fixed, starts, block, code):
     """The columns of `fixed` and those of the features of `block` whose bit is set."""
     members = np.empty(fixed.size + block.size, np.int64)
-    members[: fixed.size] = fixed
+    copy_into(members[: fixed.size], fixed)
     k = fixed.size
     for i in range(starts.size - 1):
         if (code >> i) & 1:

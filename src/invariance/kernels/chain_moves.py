@@ -57,7 +57,7 @@ def members_of(included):
     return members[:k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def log_ratio_of(scoring, included):
     """log Λ of the columns where `included` (d,) holds; NaN where undecidable."""
     return subset_log_ratio(scoring, members_of(included))
@@ -113,7 +113,7 @@ def _toggle(scoring, state, included, column):
     return False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, chance, inclusion, best, rng):
     """n proposals of one flip with probability ∝ its single-site conditional (Zanella 2020, Barker's weight).
 
@@ -165,7 +165,7 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
     return log_ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def place_weights(scoring, prior, beta, rest, state, log_weights):
     """log_weights[j] = log π_β(rest + j) up to a constant, for free columns j outside `rest` (d,); -inf elsewhere.
 
@@ -189,7 +189,7 @@ def n_free_members(prior, included):
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def exchange(scoring, prior, beta, included, log_ratio, state, best, rng):
     """Take one free member out, uniformly, and draw what fills its place from the exact conditional over all columns.
 
@@ -231,7 +231,7 @@ def active_chance(expected, size):
     return min(MOST_ACTIVE, expected / max(size, 1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def choose_block(prior, rule, included, rng):
     """Columns of a block, ascending; one more than `rule.largest` of them stands for "too many".
 
@@ -250,7 +250,7 @@ def choose_block(prior, rule, included, rng):
     return block[:b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior):
     """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included` outside the block.
 
@@ -292,7 +292,7 @@ def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_r
     return log_weights
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, inclusion, count, best, rng):
     """Draw all columns of the block jointly, given the others. Returns log Λ.
 
@@ -343,7 +343,7 @@ def _write(included, block, code):
         included[block[i]] = (code >> i) & 1 == 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal):
     """Probability of flipping the columns `flipped` (d,) together, and log Λ of the `proposal` (d,), written here."""
     size = 0
@@ -357,7 +357,7 @@ def jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal
     return np.exp(min(0.0, gain)) if gain == gain else 0.0, value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
     """Flip all columns of one row of `differences` (n, d), fixed beforehand and drawn uniformly: symmetric proposal."""
     if differences.shape[0] == 0:

@@ -8,7 +8,7 @@ from .active_set import flip_scores, load
 _LEAST_GAIN = 1e-6
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def best_flip(scoring, prior, state, included, size):
     """The free column whose flip raises log p(z)Λ(z) most, and by how much; `state` belongs to `included` (d,)."""
     change = np.empty(included.size)
@@ -24,7 +24,7 @@ def best_flip(scoring, prior, state, included, size):
     return column, highest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def best_exchange(scoring, prior, state, included):
     """The free member and the free other column whose exchange raises log p(z)Λ(z) most, and by how much.
 

@@ -8,6 +8,7 @@ from numba import njit
 
 from .block_gibbs import block_log_ratios, block_terms
 from .chain_moves import members_of
+from .copying import copy_into
 from .gram_rows import gram_entry, gram_row
 from .group_rows import share_from_rows
 from .pursuit import FORWARD, inverse_scale_of, pursuit
@@ -34,7 +35,7 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
         sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], 0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def synergy(scoring, first, last, clique):
     """How much more the columns of `clique` explain of the outcome together than one by one, how many of them do, and
     the share of the outcome that all leave.
@@ -91,7 +92,7 @@ def best_in_block(scoring, prior, included, block, found):
     -inf, with `found` = included, when none of them is decidable.
     """
     b = block.size
-    found[:] = included
+    copy_into(found, included)
     found[block] = False
     fixed = members_of(found)
     constant = prior.constant
@@ -105,7 +106,7 @@ def best_in_block(scoring, prior, included, block, found):
         if log_ratios[s] + log_prior[s] > highest:
             highest, top = log_ratios[s] + log_prior[s], s
     if top < 0:
-        found[:] = included
+        copy_into(found, included)
         return highest
     for i in range(b):
         found[block[i]] = (top >> i) & 1 == 1

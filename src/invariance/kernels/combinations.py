@@ -7,6 +7,7 @@ starts[j]:starts[j+1], and the outcome comes last.
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
 from .elementary import add_weighted_log
 from .subset_tree import reciprocal_pivot, settle, sweep_in_place, widest_feature
 
@@ -163,7 +164,7 @@ def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, 
         pivot = stack[0, g, last, last]
         out[0] += weights[g] * np.log(pivot) if pivot >= tolerance else np.nan
     members[0, :] = -1
-    members[0, : prefix.size] = prefix
+    copy_into(members[0, : prefix.size], prefix)
     count = 1
     level = 0 if depth_limit > 0 else -1
     child[0] = first
@@ -176,7 +177,7 @@ def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, 
         child[level] = j + 1
         out[count] = scores[level, j]
         members[count, :] = -1
-        members[count, : prefix.size] = prefix
+        copy_into(members[count, : prefix.size], prefix)
         for m in range(level + 1):
             members[count, prefix.size + m] = child[m] - 1
         count += 1

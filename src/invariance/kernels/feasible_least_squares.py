@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
+
 # A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is added: for all subsets,
 # whose log Λ is then right to seven digits, and for those that are looked at one by one.
 ENOUGH, EXACTLY = 1e-6, 1e-10
@@ -197,7 +199,7 @@ def _forward(factor, m, vector):
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 def _solve(factor, m, right, solution):
     """solution (m,) of factor · factor' · solution = right; returns right · solution."""
-    solution[:m] = right[:m]
+    copy_into(solution[:m], right)
     _forward(factor, m, solution)
     product = 0.0
     for j in range(m):
@@ -325,7 +327,7 @@ def smallest_excess(counts, fits, k, tolerance, enough, work):
             _solve(work.factor, m, work.gradient, work.step)
             after = _moved(counts, fits, k, work)
         excess = after
-        work.beta[:m] = work.trial[:m]
+        copy_into(work.beta[:m], work.trial)
     return excess
 
 

@@ -24,7 +24,8 @@ def feature_starts(widths: NDArray[np.int64]) -> NDArray[np.int64]:
 def low_features(widths: NDArray[np.int64]) -> int:
     """How many of the first features make a good block for `score_grouped_block`; widths (f,): columns of each."""
     n_low = min(len(widths), LOW_FEATURES)
-    while tree_starts(feature_starts(widths[:n_low]))[-1] > _LARGEST_TREE:
+    # Interpreted: these are a few additions.
+    while tree_starts.py_func(feature_starts(widths[:n_low]))[-1] > _LARGEST_TREE:
         n_low -= 1
     return n_low
 

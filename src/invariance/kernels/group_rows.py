@@ -9,8 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
 from .orthogonal import DEPENDENT, dot
 from .subset_tree import tree_starts
+
+# Share of a unit vector's squares of which rounding is no part worth naming.
+_MUCH = 0.25
 
 
 class GroupRows(NamedTuple):
@@ -71,6 +75,23 @@ def subtract(target, factor, direction):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _orthogonalise(v, basis, rank):
+    """Remove the first `rank` rows of the basis from the unit vector v; returns the squares that are left.
+
+    A second time where little is left, most of which may be rounding: a column that depends on others through nearly
+    dependent ones must not look like one of its own.
+    """
+    squared = 1.0
+    for _ in range(2):
+        for i in range(rank):
+            subtract(v, dot(basis[i], v), basis[i])
+        squared = dot(v, v)
+        if squared >= _MUCH:
+            break
+    return squared
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _residual_columns(rows, g, fixed, others):
     """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
     n = rows.stops[g] - rows.starts[g]
@@ -80,17 +101,14 @@ def _residual_columns(rows, g, fixed, others):
         v = basis[rank]
         if not unit_column(rows, g, column, v):
             continue
-        for i in range(rank):
-            subtract(v, dot(basis[i], v), basis[i])
-        squared = dot(v, v)
+        squared = _orthogonalise(v, basis, rank)
         if squared >= DEPENDENT:
             v *= 1.0 / np.sqrt(squared)
             rank += 1
     remains = np.empty((others.size, n))
     for k in range(others.size):
         unit_column(rows, g, others[k], remains[k])
-        for i in range(rank):
-            subtract(remains[k], dot(basis[i], remains[k]), basis[i])
+        _orthogonalise(remains[k], basis, rank)
     return remains, rank
 
 
@@ -185,7 +203,7 @@ def fill_shares_from_rows(rows, g, fixed, block, outcome, shares):
         return
     b = block.size
     others = np.empty(b + 1, np.int64)
-    others[:b] = block
+    copy_into(others[:b], block)
     others[b] = outcome
     remains, rank = _residual_columns(rows, g, fixed, others)
     starts = tree_starts(np.arange(b + 1))

@@ -34,7 +34,7 @@ class Effort(NamedTuple):
     searching: bool
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def searching_block(prior, rule, beta, included, change, rng):
     """A block for finding modes, not for sampling them: members, then others, then any.
 
@@ -72,7 +72,7 @@ def searching_block(prior, rule, beta, included, change, rng):
     return members_of(chosen)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def visit(
     scoring,
     prior,

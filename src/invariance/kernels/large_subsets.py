@@ -7,6 +7,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from .blocked_cholesky import block_start, factor, n_blocks
+from .copying import copy_into
 from .gram_rows import PairedMoments, gram_entry
 from .lanes import LANES
 
@@ -46,7 +47,7 @@ def decided_as_large(scoring, members, work):
         return False
     k, blocks = members.size, n_blocks(members.size + 1)
     order = work.order[: LANES * blocks]
-    order[:k] = members
+    copy_into(order[:k], members)
     order[k:] = scoring.outcome
     gather(scoring.scatter, order, work.triangles)
     for g in range(scoring.weights.size):

@@ -11,6 +11,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from .active_set import Scoring
+from .copying import copy_into
 from .subset_cholesky import SubsetWork, score_members
 
 
@@ -166,7 +167,7 @@ def ascend(logits, uniforms, rates, analytic, objective, lowest, scorer, trace):
     inclusion, gradient = np.empty(f), np.empty(f)
     draws, log_ratios = np.empty((2 * n_pairs, f), np.bool_), np.empty(2 * n_pairs)
     for t in range(n_iterations):
-        trace.logits[t] = logits
+        copy_into(trace.logits[t], logits)
         draw_pairs(logits, uniforms[t], inclusion, draws)
         score_draws(draws, objective.max_size, scorer, log_ratios)
         trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(

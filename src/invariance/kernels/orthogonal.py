@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
+
 # Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those before it.
 DEPENDENT = 1e-26
 
@@ -28,7 +30,7 @@ def triangular_factor(columns, members, dependent):
     independent = np.zeros(k, np.bool_)
     for j in range(k):
         v = basis[j]
-        v[:] = columns[members[j]]
+        copy_into(v, columns[members[j]])
         for _ in range(2):
             for i in range(j):
                 if independent[i]:
@@ -56,7 +58,7 @@ def relative_residuals(columns, starts, members, dependent, residual, rank):
     for s in range(starts.size - 1):
         k = starts[s + 1] - starts[s]
         chosen = np.empty(k + 1, np.int64)
-        chosen[:k] = members[starts[s] : starts[s + 1]]
+        copy_into(chosen[:k], members[starts[s] : starts[s + 1]])
         chosen[k] = outcome
         triangle, independent = triangular_factor(columns, chosen, dependent)
         residual[s] = triangle[k, k] ** 2

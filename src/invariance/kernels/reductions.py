@@ -3,11 +3,13 @@
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
+
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"}, error_model="numpy")
 def _single_sums(weights, n_low, work, sums):
     """sums[j] = Σ of weights over positions with bit j; returns the total. Folds the highest bit first."""
-    work[: 1 << n_low] = weights
+    copy_into(work[: 1 << n_low], weights)
     for j in range(n_low - 1, -1, -1):
         half = 1 << j
         upper = 0.0

@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
+
 # Rows that are looked at together: their residuals stay in the nearest cache.
 _ROWS = 1024
 
@@ -20,7 +22,7 @@ def residual_powers(columns, slopes, starts, members, squares, fourths):
         y = columns[outcome, first:stop]
         residual = work[: stop - first]
         for s in range(starts.size - 1):
-            residual[:] = y
+            copy_into(residual, y)
             for j in members[starts[s] : starts[s + 1]]:
                 x, slope = columns[j, first:stop], slopes[s, j]
                 for i in range(residual.size):

@@ -6,6 +6,7 @@ A list of subsets is (starts, members): subset s holds the features members[star
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
 from .orthogonal import dot, triangular_factor
 
 
@@ -88,7 +89,7 @@ def residual_moments_by_rows(rows, ends, counts, starts, members, dependent, mea
         k = 0
         for a in range(starts[s], starts[s + 1] + 1):
             v = basis[k]
-            v[:] = rows[members[a] if a < starts[s + 1] else d - 1]
+            copy_into(v, rows[members[a] if a < starts[s + 1] else d - 1])
             for _ in range(2):
                 for i in range(k):
                     projection = dot(basis[i], v)
@@ -177,7 +178,7 @@ def coefficient_hull(rows, n_rows, starts, members, dependent, quantile, lower, 
         z = members[starts[s] : starts[s + 1]]
         k = z.size
         chosen = np.empty(k + 1, np.int64)
-        chosen[:k] = z
+        copy_into(chosen[:k], z)
         chosen[k] = p
         triangle, independent = triangular_factor(rows, chosen, dependent)
         kept = np.flatnonzero(independent[:k])

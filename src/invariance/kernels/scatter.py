@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fill_pooled_row(scatter, i, weighted, gaps):
@@ -31,7 +33,7 @@ def fill_without_row(scatter, e, loss, deviation, constant, counts, gaps, out):
     weighted = np.expand_dims(counts, 1) * gaps
     for i in range(scatter.shape[1]):
         for other in range(len(scatter) - 1):
-            out[other, i] = scatter[other, i]
+            copy_into(out[other, i], scatter[other, i])
         row = out[e, i]
         for j in range(row.size):
             row[j] = 0.0 if constant[i] or constant[j] else row[j] - loss[i] * deviation[j]

@@ -69,13 +69,13 @@ def _log_ratio(scoring, members, matrix):
     return value if value == value else log_ratio_from_rows(scoring, members)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def subset_log_ratio(scoring, members):
     """log Λ of the columns `members`, ascending, few of them; NaN where undecidable."""
     return _log_ratio(scoring, members, np.empty((members.size + 1, members.size + 1)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def score_members(scoring, penalty, members, work):
     """log Λ of one subset, whose columns are `members`; NaN where undecidable.
 
@@ -94,7 +94,7 @@ def score_members(scoring, penalty, members, work):
     return _log_ratio(scoring, members, work.matrices[0])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _penalised(scoring, penalty, members, matrices):
     n_groups, k = scoring.weights.size, members.size
     inverse_scale, tolerance = scoring.inverse_scale, scoring.tolerance

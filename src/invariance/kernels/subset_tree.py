@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .copying import copy_into
 from .elementary import add_weighted_log
 
 # Matrices are reduced one by one while each has more than so many times as many columns as there are matrices.
@@ -224,16 +225,18 @@ def reduce_to_low(gram, absent, tolerance, high, reduced, absent_low):
     """
     c, m = reduced.shape[0] - 1, high.size
     order = np.empty(m + c + 1, np.int64)
-    order[:m] = high
-    order[m : m + c] = np.arange(c)
+    copy_into(order[:m], high)
+    for i in range(c):
+        order[m + i] = i
     order[m + c] = gram.shape[0] - 1
     matrix = np.empty((order.size, order.size))
     for i in range(order.size):
         for k in range(i, order.size):
             matrix[i, k] = gram[order[i], order[k]]
     sweep_feature(matrix, 0, m, absent[order], tolerance)
-    reduced[:] = matrix[m:, m:]
-    absent_low[:] = absent[order[m:]]
+    for i in range(c + 1):
+        copy_into(reduced[i], matrix[m + i, m:])
+        absent_low[i] = absent[order[m + i]]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

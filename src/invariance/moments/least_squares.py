@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
-from ..kernels.orthogonal import DEPENDENT, triangular_factor
+from ..kernels.by_size import triangular_factor
+from ..kernels.orthogonal import DEPENDENT
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.centring import centred_rows
-from ..kernels.scatter import fill_pooled
+from ..kernels.by_size import centred_rows, fill_pooled
 
 _EPSILON = float(np.finfo(float).eps)
 # What is left of a column's scatter when a row is removed must be known to this relative accuracy: far better than the

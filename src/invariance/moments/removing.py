@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted
 from ..exceptions import DataError
-from ..kernels.scatter import fill_without_row
+from ..kernels.by_size import fill_without_row
 from .parts import Left, gaps_between, without
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ class PriorTerms:
 
     def log_prior(self, draws: Mask) -> Floats:
         """(S,) of draws (S, f) over the free features; -inf for draws that are too large"""
-        from ..kernels.masks import sizes, sums_over_members
+        from ..kernels.by_size import sizes, sums_over_members
 
         weight = np.append(self.log_size_weight, -np.inf)[np.minimum(sizes(draws), len(self.log_size_weight))]
         return (sums_over_members(draws, self.log_odds) if self.log_odds.any() else 0.0) + weight + self.constant
@@ -168,7 +168,7 @@ class BoundPrior:
             raise SettingError(f"masks must have shape (S, {p}), one column per feature; got {np.shape(masks)}")
         if rows.dtype != np.bool_ and not np.isin(rows, (0, 1)).all():
             raise SettingError("masks must be boolean (or 0 and 1): True where a feature is in the subset")
-        from ..kernels.masks import sizes, sums_over_members
+        from ..kernels.by_size import sizes, sums_over_members
 
         rows = np.ascontiguousarray(rows, dtype=np.bool_)
         size = sizes(rows)

@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from ..copying import copy_into
 from .evaluation import evaluate
 from .maximise import DEPENDENT, invert, score_fits
 from .walk import begin, columns_of
@@ -102,9 +103,9 @@ def flip_gains(rows, chosen, starts, always, thetas, inverses, extra, work, gain
                     more += 1
             stop += 1
         for g in range(pool + 1):
-            theta[:k] = thetas[g, :k]
+            copy_into(theta[:k], thetas[g])
             theta[k : k + more] = 0.0
-            theta[k + more : n + more] = thetas[g, k:n]
+            copy_into(theta[k + more : n + more], thetas[g, k:])
             first_environment, stop_environment = (g, g + 1) if g < pool else (0, pool)
             evaluate(rows, first_environment, stop_environment, members, k + more, theta, n + more, True, work)
             first = 0

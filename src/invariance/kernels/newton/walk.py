@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from ..copying import copy_into
 from .maximise import score_fits, without_parameter
 
 _FEW_FOLLOW = 3
@@ -12,7 +13,7 @@ _FEW_FOLLOW = 3
 def columns_of(chosen, starts, always, members):
     """Fill members with the columns `always` and those of the chosen features (f,); returns how many."""
     k = always.size
-    members[:k] = always
+    copy_into(members[:k], always)
     for j in range(chosen.size):
         if chosen[j]:
             for c in range(starts[j], starts[j + 1]):
@@ -26,8 +27,9 @@ def begin(beginning, n_always, k, thetas):
     """thetas (E + 1, ·) of k slopes where those of the empty subset are, `beginning` as in `score_lists`"""
     extra = beginning.shape[1] - n_always
     thetas[:] = 0.0
-    thetas[:, :n_always] = beginning[:, :n_always]
-    thetas[:, k : k + extra] = beginning[:, n_always:]
+    for g in range(len(thetas)):
+        copy_into(thetas[g, :n_always], beginning[g])
+        copy_into(thetas[g, k : k + extra], beginning[g, n_always:])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -90,8 +92,8 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
         while members[depth, place] != starts[j] or place < always.size:
             place += 1
         width = starts[j + 1] - starts[j]
-        members[child, :place] = members[depth, :place]
-        members[child, place : k - width] = members[depth, place + width : k]
+        copy_into(members[child, :place], members[depth])
+        copy_into(members[child, place : k - width], members[depth, place + width :])
         sizes[child] = k - width
         n = k + extra
         independent = True

@@ -1,0 +1,54 @@
+"""Twins of what makes second moments of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._tools.arrays import Floats, Integers, Mask
+
+
+def centred_rows(
+    X: Floats,
+    y: Floats,
+    rows: Integers,
+    origin: Floats,
+    shift: Floats,
+    minimum: Floats,
+    maximum: Floats,
+    at_ends: Integers | None = None,
+) -> Floats:
+    centred = np.column_stack([X[rows], y[rows]])
+    minimum[:], maximum[:] = centred.min(axis=0), centred.max(axis=0)
+    if at_ends is not None:
+        at_ends[:] = (centred == minimum).sum(axis=0), (centred == maximum).sum(axis=0)
+    mean = np.where(minimum == maximum, minimum, centred.mean(axis=0))
+    centred -= mean
+    correction = centred.mean(axis=0)
+    centred -= correction
+    shift[:] = (mean - origin) + correction
+    return centred
+
+
+def fill_pooled(scatter: Floats, counts: Integers, gaps: Floats) -> None:
+    weighted = counts[:, None] * gaps
+    scatter[-1] = 0.0
+    for factor, gap in zip(weighted, gaps, strict=True):
+        scatter[-1] += factor[:, None] * gap
+    for local in scatter[:-1]:
+        scatter[-1] += local
+
+
+def fill_without_row(
+    scatter: Floats,
+    e: int,
+    loss: Floats,
+    deviation: Floats,
+    constant: Mask,
+    counts: Integers,
+    gaps: Floats,
+    out: Floats,
+) -> None:
+    out[:-1] = scatter[:-1]
+    out[e] -= loss[:, None] * deviation
+    out[e, constant] = out[e, :, constant] = 0.0
+    fill_pooled(out, counts, gaps)
