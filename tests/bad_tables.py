@@ -181,12 +181,11 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         "the table has no rows. Check the file, or what was filtered out before.",
     ),
     (
-        "semicolons",
-        GOOD.replace(",", ";"),
+        "semicolons, and a line that is too long",
+        GOOD.replace(",", ";") + "1;2;3;south;5\n",
         COLUMNS,
-        "table.csv has a single column 'a;b;y;site': its cells seem to be separated by "
-        "semicolons, not commas. "
-        "Save it with commas",
+        "table.csv has a single column 'a;b;y;site', and its lines hold unequal numbers of cells: mend these, or say "
+        "what separates cells, for example ",
     ),
     (
         "a row with too many cells",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,11 +15,17 @@ from .checks import encode_labels, listing, quoted
 from .choices import Choices, excluding
 from .columns import array_values, as_frame, checked_names, frame_names, present_values, reads_as_number, series_values
 from .levels import Levels, as_text, in_natural_order, recoded
+from .text_form import written_with_commas
 
 # Text with more levels than this share of the rows is a list of names, not a category.
 MOST_LEVELS = 0.5
 # Text of whose different values at least this share are numbers was meant as numbers.
 _MEANT_AS_NUMBERS = 0.5
+_DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AP]M)?(?:Z|[+-]\d{2}:?\d{2})?"
+_MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
+# Of fewer rows, a count of them may well be a measurement.
+_COUNTED_ROWS = 20
 
 
 class Refusal(NamedTuple):
@@ -201,6 +208,12 @@ def not_a_number(series: Any) -> Any:
 def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
     """Why values that nobody called categories are unlikely to be."""
     texts = levels.texts
+    if texts and not levels.declared and all(map(_MOMENT.fullmatch, texts)):
+        return Refusal(f"holds dates or times (for example {texts[0]!r})", categorical=True)
+    comma = None if levels.declared else written_with_commas(texts)
+    if comma is not None:
+        shown = f"holds numbers with a comma (for example {comma!r}), which read_table(path, decimal=',') takes for"
+        return Refusal(f"{shown} decimals", categorical=True)
     others = [text for text in texts if not reads_as_number(text)]
     if texts and not others and not levels.declared:
         reason = f"holds numbers stored as text (for example {texts[0]!r}): convert it with {convert}(float)"
@@ -212,6 +225,24 @@ def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
         return Refusal(shown, categorical=True)
     return None
+
+
+def without_values(raw: RawTable) -> set[str]:
+    """The columns in which every row lacks a value."""
+    unclear = np.flatnonzero(np.isnan(raw.values[0])) if len(raw.values) else ()
+    return {raw.names[j] for j in unclear if np.isnan(raw.values[:, j]).all()}
+
+
+def row_numbers(raw: RawTable) -> dict[str, Refusal]:
+    """Columns that count the rows, as identifiers do."""
+    n_rows = len(raw.values)
+    found = {}
+    for j, name in enumerate(raw.names) if n_rows >= _COUNTED_ROWS else ():
+        first, last = raw.values[:, j].min(), raw.values[:, j].max()
+        if name not in raw.levels and last - first == n_rows - 1 and len(np.unique(raw.values[:, j])) == n_rows:
+            if (raw.values[:, j] % 1.0 == 0.0).all():
+                found[name] = Refusal(f"counts the rows from {first:.0f} to {last:.0f}, as an identifier does")
+    return found
 
 
 def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
