@@ -184,8 +184,7 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         "semicolons, and a line that is too long",
         GOOD.replace(",", ";") + "1;2;3;south;5\n",
         COLUMNS,
-        "table.csv has a single column 'a;b;y;site', and its lines hold unequal numbers of cells: mend these, or say "
-        "what separates cells, for example ",
+        "table.csv has a single column 'a;b;y;site' when cut at commas: say with ",
     ),
     (
         "a row with too many cells",

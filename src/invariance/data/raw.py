@@ -236,13 +236,16 @@ def without_values(raw: RawTable) -> set[str]:
 def row_numbers(raw: RawTable) -> dict[str, Refusal]:
     """Columns that count the rows, as identifiers do."""
     n_rows = len(raw.values)
-    found = {}
-    for j, name in enumerate(raw.names) if n_rows >= _COUNTED_ROWS else ():
-        first, last = raw.values[:, j].min(), raw.values[:, j].max()
-        if name not in raw.levels and last - first == n_rows - 1 and len(np.unique(raw.values[:, j])) == n_rows:
-            if (raw.values[:, j] % 1.0 == 0.0).all():
-                found[name] = Refusal(f"counts the rows from {first:.0f} to {last:.0f}, as an identifier does")
-    return found
+    if n_rows < _COUNTED_ROWS:
+        return {}
+    lowest, highest = raw.values.min(axis=0), raw.values.max(axis=0)
+    with np.errstate(invalid="ignore"):
+        spread = np.flatnonzero(highest - lowest == n_rows - 1)
+    return {
+        raw.names[j]: Refusal(f"counts the rows from {lowest[j]:.0f} to {highest[j]:.0f}, as an identifier does")
+        for j in spread
+        if raw.names[j] not in raw.levels and (np.diff(np.sort(raw.values[:, j])) == 1.0).all()
+    }
 
 
 def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:

@@ -47,7 +47,7 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
             names = _parquet_names(file)
             check_unique(names, file.name)
             return names
-        header = _header(file) if file.kind == TEXT else list(_sheet(file))
+        header = _header(file) if file.kind == TEXT else [str(name) for name in _sheet(file)]
     unnamed = [str(position + 1) for position, name in enumerate(header) if not name]
     if unnamed and warn_unnamed:
         warn(
@@ -191,9 +191,10 @@ def _header(file: TableFile) -> list[str]:
     other = next((sign for sign in SEPARATOR_NAMES if sign != sep and sign in header[0]), None)
     if len(header) == 1 and other is not None:
         typed = "tab" if other == "\t" else other
+        signs = SEPARATOR_NAMES.get(sep, repr(sep))
         raise DataError(
-            f"{file.name} has a single column {header[0]!r}, and its lines hold unequal numbers of cells: mend these, "
-            f"or say what separates cells, for example read_table(path, sep={typed!r})."
+            f"{file.name} has a single column {header[0]!r} when cut at {signs}: say with read_table(path, sep={typed!r}) "
+            "what separates cells, and give all lines equally many of them."
         )
     return header
 

@@ -34,7 +34,9 @@ class TextForm(NamedTuple):
 def records(text: str, sep: str) -> list[Record]:
     """The lines of a text that are not blank, in cells; none where it cannot be taken apart."""
     try:
-        return [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True) if line]
+        return [
+            line for line in csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True) if line
+        ]
     except csv.Error:
         return []
 
@@ -46,7 +48,9 @@ def recognised_separator(text: str, usual: str, file: str) -> str:
         header = text.splitlines()[0]
         names = " or ".join(SEPARATOR_NAMES[sep] for sep in fitting)
         remedies = " or ".join(f"read_table(path, sep={_typed(sep)!r})" for sep in fitting)
-        raise DataError(f"the cells of {file} may be separated by {names} ({header[:60]!r}): say which, {remedies}.")
+        raise DataError(
+            f"the cells of {file} may be separated by {names} ({header[:60]!r}): say with {remedies} which."
+        )
     return fitting[0] if fitting else usual
 
 

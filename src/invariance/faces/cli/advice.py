@@ -59,8 +59,8 @@ def _family(match: re.Match[str]) -> str:
     return f"--family {short.get(match['family'], match['family'])}"
 
 
-def _read_with(match: re.Match[str]) -> str:
-    return f"--{match['read_as']} {shlex.quote(ast.literal_eval(match['read_value']))}"
+def _option(name: str, literal: str) -> str:
+    return f"--{name} {shlex.quote(ast.literal_eval(literal))}"
 
 
 def _compared(match: re.Match[str]) -> str:
@@ -79,7 +79,14 @@ _RULES: tuple[Rule, ...] = (
     (r"inference='(?P<inference>\w+)'", lambda match: f"--inference {match['inference']}"),
     (r"(?:BIP\()?conditional='(?P<family>\w+)'\)?", _family),
     (rf"table\[(?P<compared>{_LITERAL})\] = table\[(?:{_LITERAL})\] == (?P<value>.*)$", _compared),
-    (rf"read_table\(path, (?P<read_as>sep|decimal|encoding|sheet)=(?P<read_value>{_LITERAL})\)", _read_with),
+    (
+        rf"read_table\(path, (?P<file_option>sep|decimal|encoding|sheet)=(?P<file_value>{_LITERAL})\)",
+        lambda match: _option(match["file_option"], match["file_value"]),
+    ),
+    (
+        rf"(?P<stated>sep|decimal|encoding|sheet)=(?P<stated_value>{_LITERAL})(?= is )",
+        lambda match: _option(match["stated"], match["stated_value"]),
+    ),
     (r"(?<=leave )(?P<left>event|exposure)= out", lambda match: f"--{match['left']} out"),
     (r"(?<!['\"\w])(?P<given>event|exposure)=(?=[ ,])", lambda match: f"--{match['given']}"),
     (r"read the whole table with MultiEnvironmentData\.from_table\(.*?\), and fit that", lambda match: _FIT),
