@@ -193,8 +193,8 @@ def _header(file: TableFile) -> list[str]:
         typed = "tab" if other == "\t" else other
         signs = SEPARATOR_NAMES.get(sep, repr(sep))
         raise DataError(
-            f"{file.name} has a single column {header[0]!r} when cut at {signs}: say with read_table(path, sep={typed!r}) "
-            "what separates cells, and give all lines equally many of them."
+            f"{file.name} has a single column {header[0]!r} when cut at {signs}: say with "
+            f"read_table(path, sep={typed!r}) what separates cells, and give all lines equally many of them."
         )
     return header
 

@@ -34,9 +34,8 @@ class TextForm(NamedTuple):
 def records(text: str, sep: str) -> list[Record]:
     """The lines of a text that are not blank, in cells; none where it cannot be taken apart."""
     try:
-        return [
-            line for line in csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True) if line
-        ]
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True)
+        return [line for line in lines if line]
     except csv.Error:
         return []
 

@@ -74,8 +74,8 @@ class Moments:
 
     def __repr__(self) -> str:
         return (
-            f"Moments({rows_text(self.n_rows)}, {self.n_features} features, outcome {self.outcome_name!r}, environments "
-            f"{with_counts(self.environments, self.counts)})"
+            f"Moments({rows_text(self.n_rows)}, {self.n_features} features, outcome {self.outcome_name!r}, "
+            f"environments {with_counts(self.environments, self.counts)})"
         )
 
     @property

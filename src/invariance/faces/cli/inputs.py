@@ -150,17 +150,8 @@ def _refuse_several(file: TableFile, outcome: str, environment: str) -> None:
 
     columns = column_names(file, warn_unnamed=False)
     if outcome not in columns and all(name in columns for name in names):
-        line = [
-            "invariance",
-            "sweep",
-            str(file.path),
-            "--environment",
-            environment,
-            "--outcomes",
-            outcome,
-            "--out",
-            "sweep",
-        ]
+        named = ["--environment", environment, "--outcomes", outcome, "--out", "sweep"]
+        line = ["invariance", "sweep", str(file.path), *named]
         raise DataError(
             f"--outcome {shlex.quote(outcome)} names {len(names)} columns, and this command fits one outcome. For a "
             f"fit of each: {shlex.join(line)}"

@@ -13,7 +13,6 @@ from typer.core import TyperGroup
 
 from ..._version import __version__
 from ...baselines.registry import listing, remarks
-from ...data.checks import closest, did_you_mean
 from .advice import comparison_for_command_line
 from .console import say, show, shown_progress
 from .explain import register as register_explain
@@ -41,7 +40,8 @@ class OneLineErrors(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in self.commands and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], list(self.commands)) or '.'}")
+            near = _closest(args[0], list(self.commands))
+            ctx.fail(f"No such command {args[0]!r}.{f' Did you mean {near!r}?' if near else ''}")
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
             inside = type(ctx)(command, info_name=name, parent=ctx)
@@ -70,12 +70,18 @@ class OneLineErrors(TyperGroup):
         return sys.exit(code) if standalone_mode else code
 
 
+def _closest(name: str, known: list[str]) -> str | None:
+    from ...data.checks import closest
+
+    return closest(name, known)
+
+
 def _message_of(error: Any) -> str:
     """One sentence about wrong usage, with the nearest option where one is unknown."""
     unknown, known = getattr(error, "option_name", None), getattr(error, "possibilities", None)
     if unknown is not None and known is not None:
-        near = closest(unknown, known)
-        return f"No such option {unknown}{f'; did you mean {near}?' if near else '.'}"
+        near = _closest(unknown, list(known))
+        return f"No such option: {unknown}.{f' Did you mean {near}?' if near else ''}"
     message = str(error.format_message()).replace("Value error, ", "")
     return message if message.endswith((".", "?")) else f"{message}."
 
