@@ -179,7 +179,7 @@ def test_sheets_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has no sheet 'third'"):
         read_table(path, sheet="third")
     assert len(read_table(path, sheet="the rest")) == 3
-    with pytest.raises(SettingError, match="sep=';' is for text files, which t.xlsx is not"):
+    with pytest.raises(SettingError, match=r"sep=';' is for text files, which t\.xlsx is not"):
         read_table(path, sep=";")
 
 

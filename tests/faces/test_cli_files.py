@@ -13,6 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli_runner import PLAIN, fails, run
+from invariance.exceptions import DataError
+from invariance.faces.cli.inputs import FileOptions
 from invariance.faces.cli.main import app
 
 RNG = np.random.default_rng(4)
@@ -78,9 +80,7 @@ def test_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, told) == (2, "error: standard input is empty: it needs a header line and rows.\n")
     monkeypatch.setattr("invariance.faces.cli.inputs.sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     assert sys.stdin.isatty()
-    with pytest.raises(Exception, match=r"nothing is sent there: write cat table\.csv \|"):
-        from invariance.faces.cli.inputs import FileOptions
-
+    with pytest.raises(DataError, match=r"nothing is sent there: write cat table\.csv \|"):
         FileOptions().open(Path("-"))
 
 

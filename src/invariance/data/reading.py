@@ -23,14 +23,15 @@ def read_table(
     decimal: str | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
+    na: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Read a .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx file.
 
     ``sep`` separates the cells of a text file and ``decimal``, "." or ",", begins decimals; None: as the file shows,
     and decimal commas are told of with a DataWarning. ``encoding`` is UTF-8 unless stated; ``sheet`` is needed where an
-    Excel file has several. Columns without a name (such as a row index written along) are left out with a DataWarning.
+    Excel file has several; ``na`` lists words that stand for missing values, beside NA and the like. Columns without a name (such as a row index written along) are left out with a DataWarning.
     """
-    file = TableFile.of(path, sep, decimal, encoding, sheet)
+    file = TableFile.of(path, sep, decimal, encoding, sheet, na)
     return read_columns(file, column_names(file))
 
 
@@ -214,6 +215,7 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
         "dtype": dict.fromkeys([*as_text, *([] if labels is None else [labels])], str) or None,
         "skipinitialspace": True,
         "low_memory": False,
+        "na_values": list(file.na),
     }
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
         options["float_precision"] = "round_trip"  # the default from pandas 3.1 on
@@ -225,7 +227,7 @@ def _sheet(file: TableFile) -> pd.DataFrame:
     import pandas as pd
 
     with file.open() as stream, pd.ExcelFile(stream, engine="openpyxl") as book:
-        frame = book.parse(_sheet_name(file, book.sheet_names), header=None, dtype=object)
+        frame = book.parse(_sheet_name(file, book.sheet_names), header=None, dtype=object, na_values=list(file.na))
     if frame.empty:
         raise pd.errors.EmptyDataError
     header = ["" if pd.isna(name) else str(name).strip() for name in frame.iloc[0]]

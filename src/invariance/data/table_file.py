@@ -6,7 +6,7 @@ import codecs
 import gzip
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +30,7 @@ _TAB = {"tab": "\t", r"\t": "\t"}
 @dataclass(frozen=True)
 class TableFile(os.PathLike[str]):
     """sep, decimal, encoding, sheet : as the user states them; None: as the file shows them
+    na : further words that stand for missing values
     content : of standard input, which has no path
     """
 
@@ -38,6 +39,7 @@ class TableFile(os.PathLike[str]):
     decimal: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    na: tuple[str, ...] = ()
     content: bytes | None = None
 
     @classmethod
@@ -48,6 +50,7 @@ class TableFile(os.PathLike[str]):
         decimal: str | None = None,
         encoding: str | None = None,
         sheet: str | None = None,
+        na: Sequence[str] = (),
         content: bytes | None = None,
     ) -> TableFile:
         if isinstance(path, TableFile):
@@ -61,7 +64,7 @@ class TableFile(os.PathLike[str]):
             raise SettingError(f"sep and decimal are both {sep!r}: cells and decimals need different signs.")
         if encoding is not None:
             _check_encoding(encoding)
-        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, content)
+        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, tuple(na), content)
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -125,7 +128,7 @@ class TableFile(os.PathLike[str]):
         sep = self.sep or recognised_separator(sample, usual, self.name)
         decimal = self.decimal
         if decimal is None:
-            example = recognised_decimal(records(sample, sep), self.name)
+            example = recognised_decimal(records(sample, sep), self.name, self.na)
             decimal = "." if example is None else ","
             if example is not None:
                 column, cell = example

@@ -62,9 +62,9 @@ def _typed(sep: str) -> str:
     return "tab" if sep == "\t" else sep
 
 
-def recognised_decimal(lines: Sequence[Record], file: str) -> tuple[str, str] | None:
+def recognised_decimal(lines: Sequence[Record], file: str, na: Sequence[str] = ()) -> tuple[str, str] | None:
     """(column, cell) of a number that is written with a decimal comma, where all decimals are; else None."""
-    commas, points = _decimals(lines)
+    commas, points = _decimals(lines, _MISSING.union(na))
     cells = [(column, cell) for column, found in commas.items() for cell in found]
     if not cells:
         return None
@@ -86,7 +86,7 @@ def recognised_decimal(lines: Sequence[Record], file: str) -> tuple[str, str] | 
     )
 
 
-def _decimals(lines: Sequence[Record]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+def _decimals(lines: Sequence[Record], missing: frozenset[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """{column: its cells with a comma}, and the same with a point, of columns that hold nothing but numbers."""
     commas: dict[str, list[str]] = {}
     points: dict[str, list[str]] = {}
@@ -94,7 +94,7 @@ def _decimals(lines: Sequence[Record]) -> tuple[dict[str, list[str]], dict[str, 
         return commas, points
     header, *body = lines
     for j, name in enumerate(header):
-        cells = [text for line in body if j < len(line) and (text := line[j].strip()) not in _MISSING]
+        cells = [text for line in body if j < len(line) and (text := line[j].strip()) not in missing]
         found = [cell for cell in cells if _WITH_COMMA.fullmatch(cell) or _GROUPED.fullmatch(cell)]
         others = [cell for cell in cells if _WITH_POINT.fullmatch(cell)]
         if len(found) + len(others) + sum(1 for cell in cells if _WHOLE.fullmatch(cell)) == len(cells):
@@ -103,9 +103,5 @@ def _decimals(lines: Sequence[Record]) -> tuple[dict[str, list[str]], dict[str, 
     return commas, points
 
 
-def written_with_commas(texts: Sequence[str]) -> str | None:
-    """The first of several values with a comma, where all of them are numbers but for that."""
-    numbers = (_WHOLE, _WITH_POINT, _WITH_COMMA, _GROUPED)
-    commas = [text for text in texts if "," in text]
-    all_numbers = all(any(kind.fullmatch(text) for kind in numbers) for text in texts)
-    return commas[0] if commas and all_numbers else None
+def number_with_comma(text: str) -> bool:
+    return bool(_WITH_COMMA.fullmatch(text) or _GROUPED.fullmatch(text))

@@ -84,6 +84,10 @@ _RULES: tuple[Rule, ...] = (
         lambda match: _option(match["file_option"], match["file_value"]),
     ),
     (
+        rf"read_table\(path, na=(?P<na>\[(?:{_LITERAL}|, )+\])\)",
+        lambda match: f"--na {shlex.quote(write_names(ast.literal_eval(match['na'])))}",
+    ),
+    (
         rf"(?P<stated>sep|decimal|encoding|sheet)=(?P<stated_value>{_LITERAL})(?= is )",
         lambda match: _option(match["stated"], match["stated_value"]),
     ),

@@ -31,6 +31,7 @@ from .options import (
     MinRowsOption,
     Missing,
     MissingOption,
+    NaOption,
     NumericOption,
     PriorOption,
     QuietOption,
@@ -78,12 +79,13 @@ class FileOptions:
     decimal: DecimalOption = None
     encoding: EncodingOption = None
     sheet: SheetOption = None
+    na: NaOption = None
 
     def open(self, file: Path) -> TableFile:
         from ...data.table_file import TableFile
 
         content = _standard_input() if str(file) == STANDARD_INPUT else None
-        return TableFile.of(file, self.sep, self.decimal, self.encoding, self.sheet, content)
+        return TableFile.of(file, self.sep, self.decimal, self.encoding, self.sheet, read_names(self.na), content)
 
 
 def _standard_input() -> bytes:

@@ -120,6 +120,10 @@ EncodingOption = Annotated[
 SheetOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Of an Excel file.", show_default="its only sheet")
 ]
+NaOption = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,C", help="Words that stand for missing values too.", show_default="NA and the like"),
+]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No notes and no progress: the result, warnings and errors alone.")
 ]
