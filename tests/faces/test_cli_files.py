@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -84,20 +85,43 @@ def test_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
         FileOptions().open(Path("-"))
 
 
+WHOLE = TABLE.assign(y=(10 * TABLE["y"]).astype(int))
+THOUSANDS = WHOLE.assign(a=[f"{1 + abs(value):.3f}".replace(".", ",") for value in WHOLE["a"]]).drop(columns="late")
+NAMED = WHOLE.rename(columns={"a": "a, cm", "late": "late, cm"}).to_csv(index=False, sep=";", decimal=",")
+UNKNOWN = TABLE.assign(a=TABLE["a"].astype(object).where(TABLE.index != 4, "unknown"))
+
+
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
-        (b"size, cm;y;site\n1,5;2;n\n1,7;3;s\n", None),
-        ("a;y;site;größe\n".encode("latin-1") + b"1;2;n;3\n" * 3, "--encoding latin-1"),
-        (b"a;y;site\n1,234;2;n\n1,235;3;n\n1,239;5;n\n2,234;7;s\n2,235;8;s\n2,239;5;s\n", "--decimal ,"),
-        (b"a;y;site\n1;2;n\n2;3;n\n5;4;n\n2;3;s\n1;9;s\n5;8;s\n3;4;s;4\n", "--sep ';'"),
+        (TABLE.rename(columns={"a": "größe"}).to_csv(index=False).encode("latin-1"), "--encoding latin-1"),
+        (THOUSANDS.to_csv(index=False, sep=";").encode(), "--decimal ,"),
+        (NAMED.replace('"', "").encode(), "--sep ';'"),
+        (UNKNOWN.to_csv(index=False).encode(), "--na unknown"),
+        (TABLE.assign(day="2020-01-01").to_csv(index=False).encode(), "--exclude day"),
+        (TABLE.assign(id=range(90)).to_csv(index=False).encode(), "--exclude id"),
     ],
+    ids=["encoding", "thousands", "two separators", "words", "dates", "row numbers"],
 )
-def test_remedies_are_options(tmp_path: Path, content: bytes, remedy: str | None) -> None:
+def test_remedies_work_as_typed(tmp_path: Path, content: bytes, remedy: str) -> None:
     (tmp_path / "t.csv").write_bytes(content)
-    said = fails("fit", tmp_path / "t.csv", *ASKED)
-    assert (remedy or "--sep , or --sep ';'") in said
-    assert "read_table" not in said
+    line = ["fit", tmp_path / "t.csv", *ASKED, "--missing", "drop"]
+    first = run(*line)
+    assert remedy in first.stderr
+    assert "read_table" not in first.stderr
+    second = run(*line, *shlex.split(remedy))
+    assert second.exit_code == 0, second.stderr
+    assert remedy not in second.stderr
+
+
+def test_sheets_as_typed(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
+        for sheet in ("all rows", "notes"):
+            TABLE.to_excel(book, sheet_name=sheet, index=False)
+    line = ["fit", tmp_path / "t.xlsx", *ASKED]
+    assert "--sheet 'all rows'" in fails(*line)
+    assert run(*line, "--sheet", "all rows").exit_code == 0
 
 
 def test_wrong_options_are_named_as_typed(tmp_path: Path) -> None:

@@ -16,6 +16,11 @@ from .text_form import SEPARATOR_NAMES
 if TYPE_CHECKING:
     import pandas as pd
 
+_NEEDS = {
+    PARQUET: "pyarrow: install it with pip install 'invariance[parquet]'",
+    EXCEL: "openpyxl: install it with pip install 'invariance[excel]'",
+}
+
 
 def read_table(
     path: PathLike,
@@ -134,10 +139,7 @@ def _clear_errors(file: TableFile) -> Iterator[None]:
     except DataError:
         raise
     except ImportError as error:
-        package, extra = ("openpyxl", "excel") if file.kind == EXCEL else ("pyarrow", "parquet")
-        raise DataError(
-            f"reading {file.name} needs {package}: install it with pip install 'invariance[{extra}]'."
-        ) from error
+        raise DataError(f"reading {file.name} needs {_NEEDS[file.kind]}.") from error
     except pd.errors.EmptyDataError as error:
         raise DataError(f"{file.name} is empty: it needs a header line and rows.") from error
     except pd.errors.ParserWarning as error:
