@@ -30,7 +30,7 @@ SHELLS = ("console", "bash", "sh", "shell")
 OF_A_SHELL = re.compile(r"[|<>;&]")
 
 
-class Reached(Exception):
+class StartedError(Exception):
     """The work of a command that is only started."""
 
 
@@ -104,7 +104,7 @@ def words(line: str) -> list[str]:
 
 def start(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def reached(*arguments: object, **options: object) -> NoReturn:
-        raise Reached
+        raise StartedError
 
     with monkeypatch.context() as patch:
         for work in ("studies.runner.run_study", "sweeps.sweep.run_sweep"):
@@ -112,7 +112,7 @@ def start(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if "--data " in line:  # of others, which the study would read
             patch.setattr("invariance.studies.make_study", reached)
         result = run(*words(line)[1:])
-    assert isinstance(result.exception, Reached), f"{line}\n{result.stderr}"
+    assert isinstance(result.exception, StartedError), f"{line}\n{result.stderr}"
 
 
 def in_a_shell(line: str) -> None:

@@ -19,7 +19,7 @@ COLUMNS = ["--outcome", "died", "--environment", "hospital"]
 
 
 def write_hospitals(path: Path) -> None:
-    """Deaths follow from age and CRP alike everywhere; intensive care follows deaths, and otherwise in each hospital."""
+    """Deaths follow from age and CRP alike everywhere; intensive care follows deaths, otherwise in each hospital."""
     rng = np.random.default_rng(11)
     hospital = np.repeat(list(SIZES), list(SIZES.values()))
     n = len(hospital)

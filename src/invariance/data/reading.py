@@ -34,7 +34,8 @@ def read_table(
 
     ``sep`` separates the cells of a text file and ``decimal``, "." or ",", begins decimals; None: as the file shows,
     and decimal commas are told of with a DataWarning. ``encoding`` is UTF-8 unless stated; ``sheet`` is needed where an
-    Excel file has several; ``na`` lists words that stand for missing values, beside NA and the like. Columns without a name (such as a row index written along) are left out with a DataWarning.
+    Excel file has several; ``na`` lists words that stand for missing values, beside NA and the like.
+    Columns without a name (such as a row index written along) are left out with a DataWarning.
     """
     file = TableFile.of(path, sep, decimal, encoding, sheet, na)
     return read_columns(file, column_names(file))
