@@ -72,7 +72,7 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         table(b=[1, 0, 2, "?", 4, 3]),
         COLUMNS,
         "column 'b' is not numeric: most of its different values are numbers, but not '?'. Leave it out with "
-        "exclude=['b'], or take",
+        "exclude=['b'], or count '?' as missing with ",
     ),
     (
         "text outcome",

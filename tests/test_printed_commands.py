@@ -24,8 +24,8 @@ PAGES = sorted(page.relative_to(ROOT) for page in (ROOT / "README.md", *(ROOT / 
 EXEMPT = ("invariance app", "pip install", "python -m pip install", "python -m venv", "make ", "git clone", "cd ")
 # What takes hours, a cluster, a GPU, or data that are not ours: it must get as far as the work itself.
 STARTED = re.compile(r"invariance study |--device cuda|--dask ")
-# A block, or a command with its first argument inside a sentence; without one it is the name of a command.
-PRINTED = r"^```(?P<kind>[^\n]*)\n(?P<block>.*?)^```$|`(?P<inline>invariance\s+\w+\s+[^-`][^`]*)`"
+# A block, or a command with an argument and an option inside a sentence; without them it is the name of a command.
+PRINTED = r"^```(?P<kind>[^\n]*)\n(?P<block>.*?)^```$|`(?P<inline>invariance\s+\w+\s+[^-`][^`]*--[^`]*)`"
 SHELLS = ("console", "bash", "sh", "shell")
 OF_A_SHELL = re.compile(r"[|<>;&]")
 
