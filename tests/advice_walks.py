@@ -704,6 +704,18 @@ FROM_THE_SOURCE = (
 
 # Advice in words, or about an argument's form: nothing to be typed as it stands. Beginnings or parts of the messages.
 IN_WORDS = (
+    # tests/faces/test_cli_files.py, tests/jobs/test_hospitals.py
+    "say with read_table(path, sep={}) what separates cells",
+    "for example read_table(path, sheet={})",
+    "or name its encoding, for example read_table(path, encoding='latin-1')",
+    "may also be read with read_table(path, sep=',')",
+    "if it is not, say read_table(path, decimal='.')",
+    "say which sign begins decimals, read_table(path, decimal=',') or",
+    "say so with read_table(path, decimal=','); if it is",
+    "which read_table(path, decimal=',') takes for",
+    "as missing with read_table(path, na={})",
+    "the uniform prior expects about half of the {} features",
+    "if it is one, leave it out with exclude={}",  # tests/data/test_unusable_columns.py
     "too few for intervals={}: use intervals=",  # tests/conditionals/test_piecewise_exponential.py
     "which may reject what is invariant: use Poisson(pseudo_rows=0)",  # tests/conditionals/test_regression_remarks.py
     "times as much as a Poisson law has it: use conditional=",  # tests/conditionals/test_overdispersion.py

@@ -72,7 +72,7 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         table(b=[1, 0, 2, "?", 4, 3]),
         COLUMNS,
         "column 'b' is not numeric: most of its different values are numbers, but not '?'. Leave it out with "
-        "exclude=['b'], or take",
+        "exclude=['b'], or count '?' as missing with ",
     ),
     (
         "text outcome",
@@ -181,12 +181,10 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         "the table has no rows. Check the file, or what was filtered out before.",
     ),
     (
-        "semicolons",
-        GOOD.replace(",", ";"),
+        "semicolons, and a line that is too long",
+        GOOD.replace(",", ";") + "1;2;3;south;5\n",
         COLUMNS,
-        "table.csv has a single column 'a;b;y;site': its cells seem to be separated by "
-        "semicolons, not commas. "
-        "Save it with commas",
+        "table.csv has a single column 'a;b;y;site' when cut at commas: say with ",
     ),
     (
         "a row with too many cells",

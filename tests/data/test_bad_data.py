@@ -166,7 +166,10 @@ def frame_with(**columns: Any) -> pd.DataFrame:
         pytest.param(lambda: {"u": [1]}, {}, "must be a pandas or polars DataFrame or the path", id="dict"),
         pytest.param(lambda: "nowhere.csv", {}, "file not found: 'nowhere.csv'. Check the path", id="no file"),
         pytest.param(
-            lambda: Path(__file__), {}, "suffix: save it as .csv, .csv.gz, .tsv, .tsv.gz or .parquet", id="suffix"
+            lambda: Path(__file__),
+            {},
+            "suffix: save it as .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx; a text file may",
+            id="suffix",
         ),
         pytest.param(lambda: Path(__file__).parent, {}, "is a directory: pass the path of one", id="directory"),
     ],
@@ -194,10 +197,11 @@ def test_long_lists_of_columns_are_shortened() -> None:
         (
             "t.csv",
             "a,b\né,1\n".encode("latin-1"),
-            "t.csv cannot be parsed: it is not UTF-8 text. Save it as UTF-8.",
+            "t.csv cannot be parsed: it is not UTF-8 text. Save it as UTF-8, or name its encoding, for example ",
         ),
         ("t.parquet", b"not parquet", "t.parquet cannot be read:"),
-        ("t.tsv", GOOD.encode(), "its cells seem to be separated by commas, not tabs."),
+        ("t.csv", b"PK\x03\x04", "t.csv is no text, but a file of another kind: rename it to end in .xlsx."),
+        ("t.xlsx", b"not a book", "t.xlsx cannot be read:"),
     ],
 )
 def test_damaged_files(tmp_path: Path, name: str, content: bytes, phrase: str) -> None:
@@ -266,8 +270,8 @@ def test_parquet_without_pyarrow_names_the_extra(
         ),
         pytest.param(
             {"X": np.full((12, 2), np.nan), "missing": "drop"},
-            "no rows are left: all 12 rows have missing values; 'x0', 'x1' is missing in every row: leave it out.",
-            id="all dropped",
+            "column 'x0' has no values; column 'x1' has no values. Leave them out of X.",
+            id="all empty",
         ),
         pytest.param({"X": X[:2], "y": Y[:2], "environments": None}, "only 2 rows; at least 3 rows are", id="N=2"),
         pytest.param({"feature_names": ["p", "q"]}, "2 names but X has 3 columns: pass one per column", id="names"),

@@ -172,6 +172,7 @@ def test_what_comes_with_the_outcome_is_no_feature() -> None:
     assert from_arrays(TABLE[["a", "b"]], TIMES, SITE, event=SURVIVAL["died"]).event_name == "died"
 
 
+@pytest.mark.filterwarnings("ignore:column 'row' counts the rows")
 def test_it_stays_with_its_rows(tmp_path: Path) -> None:
     """Through dropping, merging, choosing, narrowing and back to a table."""
     shuffled = SURVIVAL.assign(row=np.arange(N, dtype=float)).sample(frac=1.0, random_state=1)

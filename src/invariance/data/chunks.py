@@ -21,6 +21,7 @@ from .multi_environment import MultiEnvironmentData
 from .raw import RawTable, refuse
 from .reading import column_names, is_text, iter_columns
 from .screening import NO_ROWS, Rows, screened
+from .table_file import TableFile
 
 
 def read_chunks(
@@ -51,6 +52,7 @@ def read_chunks(
     check_missing_argument(missing)
     if isinstance(rows_per_chunk, bool) or not isinstance(rows_per_chunk, (int, np.integer)) or rows_per_chunk < 1:
         raise DataError(f"rows_per_chunk={rows_per_chunk!r} is not a positive whole number: pass 1 or more.")
+    path = TableFile.of(path)
     available = column_names(path, warn_unnamed=features is None)
     outcome, environment, names = resolve_columns(available, outcome, environment, features, "the file")
     names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])

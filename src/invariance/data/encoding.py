@@ -16,7 +16,17 @@ from .choices import Choices, column_of
 from .columns import series_values
 from .features import Features
 from .levels import Levels, check_levels, joined, occurring, recoded
-from .raw import RawTable, Refusal, doubtful, leave_out, level_codes, refuse, text_as_numbers
+from .raw import (
+    RawTable,
+    Refusal,
+    doubtful,
+    leave_out,
+    level_codes,
+    refuse,
+    row_numbers,
+    text_as_numbers,
+    without_values,
+)
 from .screening import Rows
 from .terms import Dummies, Numbers, SplineBasis, Term
 
@@ -195,8 +205,12 @@ class Learner:
         self._seen: dict[str, set[str]] = {}
         self._learnt: dict[str, dict[str, set[Hashable]]] = {}  # {column: {level: environments}}
         self._splines: dict[str, list[Floats]] = {name: [] for name in choices.splines}
+        self._empty: set[str] = set()
+        self._row_numbers: dict[str, Refusal] = {}
 
     def look(self, raw: RawTable) -> None:
+        self._empty = without_values(raw) & (self._empty if self._n_rows else set(raw.names))
+        self._row_numbers = row_numbers(raw) if self._in_table and not self._n_rows else {}
         self._n_rows += len(raw.values)
         self._convert = raw.convert
         self._refused = {**raw.refused, **self._refused}
@@ -206,12 +220,13 @@ class Learner:
 
     def check(self) -> None:
         """Raise about all columns that cannot be used, after all rows were looked at."""
-        refused = dict(self._refused)
+        refused = dict(self._refused) | {name: Refusal("has no values") for name in self._empty}
         for name, levels in self._looked.items():
             found = levels._replace(texts=self._ordered(name, self._seen))
             doubt = None if name in self._choices.categorical else doubtful(found, self._n_rows, self._convert)
             if doubt is not None:
                 refused[name] = doubt
+        refused |= self._row_numbers if refused else {}
         refuse({name: refused[name] for name in self._columns if name in refused}, self._in_table)
         for name in self._choices.splines:
             if name in self._looked:
@@ -236,6 +251,8 @@ class Learner:
                     "categorical= with a level that occurs"
                 )
         self._warn_of_labels()
+        for name, doubt in self._row_numbers.items():
+            warn(f"column {name!r} {doubt.reason}: if it is one, leave it out with exclude={[name]!r}")
 
     def _warn_of_labels(self) -> None:
         """Among rows with the same level, environments could not differ."""

@@ -36,6 +36,7 @@ from .outcomes import Classes, class_note, one_series, outcome_of, read_outcome,
 from .raw import RawTable, table_of
 from .reading import column_names, is_text, read_columns
 from .screening import NO_ROWS
+from .table_file import TableFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,7 +238,7 @@ class MultiEnvironmentData:
         exposure: str | None = None,
         entry: Any = None,
     ) -> MultiEnvironmentData:
-        """Take data from a pandas or polars data frame, or from a .csv, .tsv (also .gz) or .parquet file.
+        """Take data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or .xlsx file.
 
         ``outcome`` and ``environment`` name columns; ``features`` lists columns (None: all others but ``exclude``).
         ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them.
@@ -261,6 +262,7 @@ class MultiEnvironmentData:
         check_missing_argument(missing)
         choice = EnvironmentChoice.of(drop_environments, merge_environments, min_rows)
         is_file = isinstance(table, (str, os.PathLike))
+        table = TableFile.of(table) if is_file else table
         frame = None if is_file else as_frame(table)
         available = frame.columns if frame is not None else column_names(table, warn_unnamed=features is None)
         where = "the file" if is_file else "the table"

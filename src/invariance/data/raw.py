@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,21 +15,30 @@ from .checks import encode_labels, listing, quoted
 from .choices import Choices, excluding
 from .columns import array_values, as_frame, checked_names, frame_names, present_values, reads_as_number, series_values
 from .levels import Levels, as_text, in_natural_order, recoded
+from .text_form import number_with_comma
 
 # Text with more levels than this share of the rows is a list of names, not a category.
 MOST_LEVELS = 0.5
 # Text of whose different values at least this share are numbers was meant as numbers.
 _MEANT_AS_NUMBERS = 0.5
+_DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AP]M)?(?:Z|[+-]\d{2}:?\d{2})?"
+_MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
+# Of fewer rows, a count of them may well be a measurement.
+_COUNTED_ROWS = 20
+_MOST_WORDS = 8
 
 
 class Refusal(NamedTuple):
     """Why a column cannot be used, and whether its text could be read as numbers, or its values as levels; claimed:
-    whether numeric= names it, beside which no other remedy can be stated."""
+    whether numeric= names it, beside which no other remedy can be stated; words: those that may stand for missing
+    numbers."""
 
     reason: str
     numeric: bool = False
     categorical: bool = False
     claimed: bool = False
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,17 +211,44 @@ def not_a_number(series: Any) -> Any:
 def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
     """Why values that nobody called categories are unlikely to be."""
     texts = levels.texts
-    others = [text for text in texts if not reads_as_number(text)]
+    if texts and not levels.declared and all(map(_MOMENT.fullmatch, texts)):
+        return Refusal(f"holds dates or times (for example {texts[0]!r})", categorical=True)
+    commas = [text for text in texts if number_with_comma(text)]
+    others = [text for text in texts if not reads_as_number(text) and text not in commas]
+    if commas and not others and not levels.declared:
+        shown = f"holds numbers with a comma (for example {commas[0]!r}), which read_table(path, decimal=',') takes for"
+        return Refusal(f"{shown} decimals", categorical=True)
     if texts and not others and not levels.declared:
         reason = f"holds numbers stored as text (for example {texts[0]!r}): convert it with {convert}(float)"
         return Refusal(reason, numeric=True, categorical=True)
     if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts) and not levels.declared:
         shown = f"is not numeric: most of its different values are numbers, but not {listing(map(repr, others), 4)}"
-        return Refusal(shown, categorical=True)
+        return Refusal(shown, categorical=True, words=tuple(others[:_MOST_WORDS]))
     if len(texts) > MOST_LEVELS * n_rows:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
         return Refusal(shown, categorical=True)
     return None
+
+
+def without_values(raw: RawTable) -> set[str]:
+    """The columns in which every row lacks a value."""
+    unclear = np.flatnonzero(np.isnan(raw.values[0])) if len(raw.values) else ()
+    return {raw.names[j] for j in unclear if np.isnan(raw.values[:, j]).all()}
+
+
+def row_numbers(raw: RawTable) -> dict[str, Refusal]:
+    """Columns that count the rows, as identifiers do."""
+    n_rows = len(raw.values)
+    if n_rows < _COUNTED_ROWS:
+        return {}
+    lowest, highest = raw.values.min(axis=0), raw.values.max(axis=0)
+    with np.errstate(invalid="ignore"):
+        spread = np.flatnonzero(highest - lowest == n_rows - 1)
+    return {
+        raw.names[j]: Refusal(f"counts the rows from {lowest[j]:.0f} to {highest[j]:.0f}, as an identifier does")
+        for j in spread
+        if raw.names[j] not in raw.levels and (np.diff(np.sort(raw.values[:, j])) == 1.0).all()
+    }
 
 
 def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
@@ -235,6 +272,9 @@ def _remedies(refused: Mapping[str, Refusal], them: str, in_table: bool) -> str:
     levelled = [name for name, refusal in refused.items() if refusal.categorical]
     if readable:
         remedies.append(f"read text as numbers with numeric={readable!r}")
+    words = list(dict.fromkeys(word for refusal in refused.values() for word in refusal.words))
+    if words and in_table:
+        remedies.append(f"count {quoted(words)} as missing with read_table(path, na={words!r})")
     if levelled:
         remedies.append(f"take values as levels with categorical={levelled!r}")
     return f" {', or '.join(remedies)}."

@@ -1,54 +1,67 @@
-"""Tables from files: csv and tsv (plain or gzipped) and parquet, whole or in chunks of rows."""
+"""Tables from files: csv and tsv (plain or gzipped), parquet and xlsx, whole or in chunks of rows."""
 
 from __future__ import annotations
 
-import os
 import warnings
 import zlib
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import DataError
-from .checks import check_unique, listing, warn
+from .checks import check_unique, listing, quoted, warn
+from .table_file import EXCEL, PARQUET, TEXT, PathLike, TableFile
+from .text_form import SEPARATOR_NAMES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PathLike = str | os.PathLike[str]
-SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-SEPARATOR_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+_NEEDS = {
+    PARQUET: "pyarrow: install it with pip install 'invariance[parquet]'",
+    EXCEL: "openpyxl: install it with pip install 'invariance[excel]'",
+}
 
 
-def read_table(path: PathLike) -> pd.DataFrame:
-    """Read a .csv, .csv.gz, .tsv, .tsv.gz or .parquet file.
+def read_table(
+    path: PathLike,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    na: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Read a .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx file.
 
+    ``sep`` separates the cells of a text file and ``decimal``, "." or ",", begins decimals; None: as the file shows,
+    and decimal commas are told of with a DataWarning. ``encoding`` is UTF-8 unless stated; ``sheet`` is needed where an
+    Excel file has several; ``na`` lists words that stand for missing values, beside NA and the like.
     Columns without a name (such as a row index written along) are left out with a DataWarning.
     """
-    return read_columns(path, column_names(path))
+    file = TableFile.of(path, sep, decimal, encoding, sheet, na)
+    return read_columns(file, column_names(file))
 
 
 def is_text(path: PathLike) -> bool:
     """Whether the values of a file are words, of which some count as missing."""
-    return _locate(path)[1] != ".parquet"
+    return TableFile.of(path).kind != PARQUET
 
 
 def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
     """The named columns of a file, in its order."""
-    file, kind = _locate(path)
-    if kind == ".parquet":
-        with _clear_errors(file):
+    file = TableFile.of(path)
+    with _clear_errors(file):
+        if file.kind == PARQUET:
             names = _parquet_names(file)
-        check_unique(names, file.name)
-        return names
-    header = _header(file, SEPARATORS[kind])
+            check_unique(names, file.name)
+            return names
+        header = _header(file) if file.kind == TEXT else [str(name) for name in _sheet(file)]
     unnamed = [str(position + 1) for position, name in enumerate(header) if not name]
     if unnamed and warn_unnamed:
         warn(
             f"{file.name}: column {listing(unnamed)} has no name in the header and was left out "
             "(a row index?); give it a name to use it"
         )
+    check_unique([name for name in header if name], file.name)
     return [name for name in header if name]
 
 
@@ -59,12 +72,14 @@ def read_columns(
     ``as_text`` stay as they are written in a text file."""
     import pandas as pd
 
-    file, kind = _locate(path)
-    with _clear_errors(file):
-        if kind == ".parquet":
-            frame = pd.read_parquet(file, engine="pyarrow", columns=list(columns))
+    file = TableFile.of(path)
+    with _clear_errors(file), file.open() as stream:
+        if file.kind == PARQUET:
+            frame = pd.read_parquet(stream, engine="pyarrow", columns=list(columns))
             return frame[list(columns)]
-        frame = pd.read_csv(file, **_text_options(file, SEPARATORS[kind], labels, as_text))
+        if file.kind == EXCEL:
+            return _with_words(_sheet(file)[list(columns)], as_text)
+        frame = pd.read_csv(stream, **_text_options(file, labels, as_text))
     return _with_labels(frame[list(columns)], labels)
 
 
@@ -76,52 +91,45 @@ def iter_columns(
     as_text: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
     """Like :func:`read_columns`, as frames of at most ``rows_per_chunk`` rows."""
-    file, kind = _locate(path)
-    if kind == ".parquet":
+    file = TableFile.of(path)
+    if file.kind == PARQUET:
         batches = _parquet_batches(file, columns, rows_per_chunk)
+    elif file.kind == EXCEL:
+        batches = _pieces(read_columns(file, columns, labels, as_text), rows_per_chunk)
     else:
-        batches = _text_batches(file, _text_options(file, SEPARATORS[kind], labels, as_text), rows_per_chunk)
+        batches = _text_batches(file, _text_options(file, labels, as_text), rows_per_chunk)
     with closing(batches):
         while True:
             with _clear_errors(file):  # around each step only: it must not be active while the caller works
                 frame = next(batches, None)
             if frame is None:
                 return
-            yield _with_labels(frame[list(columns)], None if kind == ".parquet" else labels)
+            yield _with_labels(frame[list(columns)], labels if file.kind == TEXT else None)
 
 
-def _parquet_batches(file: Path, columns: Sequence[str], rows: int) -> Generator[pd.DataFrame, None, None]:
+def _parquet_batches(file: TableFile, columns: Sequence[str], rows: int) -> Generator[pd.DataFrame, None, None]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(file) as source:
+    with file.open() as stream, pq.ParquetFile(stream) as source:
         for batch in source.iter_batches(batch_size=rows, columns=list(columns)):
             yield pa.Table.from_batches([batch]).to_pandas(ignore_metadata=True)
 
 
-def _text_batches(file: Path, options: dict[str, Any], rows: int) -> Generator[pd.DataFrame, None, None]:
+def _text_batches(file: TableFile, options: dict[str, Any], rows: int) -> Generator[pd.DataFrame, None, None]:
     import pandas as pd
 
-    with pd.read_csv(file, chunksize=rows, **options) as chunks:
+    with file.open() as stream, pd.read_csv(stream, chunksize=rows, **options) as chunks:
         yield from chunks
 
 
-def _locate(path: PathLike) -> tuple[Path, str]:
-    file = Path(path).expanduser()
-    kind = next((k for k in (*SEPARATORS, ".parquet") if file.name.lower().endswith(k)), None)
-    if not file.exists():
-        raise DataError(f"file not found: {str(path)!r}. Check the path and the working directory.")
-    if file.is_dir():
-        raise DataError(f"{str(path)!r} is a directory: pass the path of one table file.")
-    if kind is None:
-        raise DataError(
-            f"cannot tell the format of {file.name!r} from its suffix: save it as {', '.join(SEPARATORS)} or .parquet."
-        )
-    return file, kind
+def _pieces(frame: pd.DataFrame, rows: int) -> Generator[pd.DataFrame, None, None]:
+    for start in range(0, len(frame), rows):
+        yield frame[start : start + rows]
 
 
 @contextmanager
-def _clear_errors(file: Path) -> Iterator[None]:
+def _clear_errors(file: TableFile) -> Iterator[None]:
     """Turn what the parsers raise into DataErrors that name the file."""
     import pandas as pd
 
@@ -132,9 +140,7 @@ def _clear_errors(file: Path) -> Iterator[None]:
     except DataError:
         raise
     except ImportError as error:
-        raise DataError(
-            f"reading {file.name} needs pyarrow: install it with pip install 'invariance[parquet]'."
-        ) from error
+        raise DataError(f"reading {file.name} needs {_NEEDS[file.kind]}.") from error
     except pd.errors.EmptyDataError as error:
         raise DataError(f"{file.name} is empty: it needs a header line and rows.") from error
     except pd.errors.ParserWarning as error:
@@ -147,11 +153,11 @@ def _clear_errors(file: Path) -> Iterator[None]:
             f"{file.name} cannot be parsed: {_tidy(error)}. Every row must have as many cells as the header."
         ) from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{file.name} cannot be parsed: it is not UTF-8 text. Save it as UTF-8.") from error
+        raise DataError(_not_that_encoding(file)) from error
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{file.name} cannot be read: {_tidy(error)}. Check that the file is intact.") from error
     except Exception as error:
-        if type(error).__module__.split(".")[0] != "pyarrow":
+        if type(error).__module__.split(".")[0] not in ("pyarrow", "openpyxl", "zipfile"):
             raise
         raise DataError(f"{file.name} cannot be read: {_tidy(error)}. Check that the file is intact.") from error
 
@@ -160,54 +166,99 @@ def _tidy(error: BaseException) -> str:
     return " ".join(str(error).removeprefix("Error tokenizing data. C error: ").split()).rstrip(".")
 
 
-def _header(file: Path, separator: str) -> list[str]:
-    """The names in the header line, empty where there is none."""
+def _not_that_encoding(file: TableFile) -> str:
+    if file.encoding is not None:
+        return f"{file.name} cannot be parsed: it is not text in the encoding {file.encoding!r}. Name another one."
+    return (
+        f"{file.name} cannot be parsed: it is not UTF-8 text. Save it as UTF-8, or name its encoding, for example "
+        "read_table(path, encoding='latin-1')."
+    )
+
+
+def _header(file: TableFile) -> list[str]:
+    """The names in the header line of a text file, empty where there is none."""
     import pandas as pd
 
-    with _clear_errors(file):
+    sep, _, encoding = file.text
+    with file.open() as stream:
         first = pd.read_csv(
-            file, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False, skipinitialspace=True
+            stream,
+            sep=sep,
+            encoding=encoding,
+            header=None,
+            nrows=1,
+            dtype=str,
+            keep_default_na=False,
+            skipinitialspace=True,
         )
     header = [str(name).strip() for name in first.iloc[0]]
-    if len(header) == 1:
-        for other in {*SEPARATOR_NAMES} - {separator}:
-            if other in header[0]:
-                fitting = [suffix for suffix in SEPARATORS if SEPARATORS[suffix] == other and suffix.count(".") == 1]
-                rename = f", or rename it to end in {fitting[0]}" if fitting else ""
-                raise DataError(
-                    f"{file.name} has a single column {header[0]!r}: its cells seem to be separated by "
-                    f"{SEPARATOR_NAMES[other]}, not {SEPARATOR_NAMES[separator]}. Save it with "
-                    f"{SEPARATOR_NAMES[separator]}{rename}."
-                )
-    check_unique([name for name in header if name], file.name)
+    other = next((sign for sign in SEPARATOR_NAMES if sign != sep and sign in header[0]), None)
+    if len(header) == 1 and other is not None:
+        typed = "tab" if other == "\t" else other
+        signs = SEPARATOR_NAMES.get(sep, repr(sep))
+        raise DataError(
+            f"{file.name} has a single column {header[0]!r} when cut at {signs}: say with "
+            f"read_table(path, sep={typed!r}) what separates cells, and give all lines equally many of them."
+        )
     return header
 
 
-def _text_options(file: Path, separator: str, labels: str | None, as_text: Collection[str]) -> dict[str, Any]:
+def _text_options(file: TableFile, labels: str | None, as_text: Collection[str]) -> dict[str, Any]:
     """Options of read_csv; no ``usecols``, with which it would cut rows that are too long without a word."""
     import pandas as pd
 
-    header = _header(file, separator)
+    with _clear_errors(file):
+        header = _header(file)
     names = [name or f"unnamed column {position}" for position, name in enumerate(header)]
     options: dict[str, Any] = {
-        "sep": separator,
+        **file.text._asdict(),
         "header": 0,
         "names": names,
         "index_col": False,
         "dtype": dict.fromkeys([*as_text, *([] if labels is None else [labels])], str) or None,
         "skipinitialspace": True,
         "low_memory": False,
+        "na_values": list(file.na),
     }
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
         options["float_precision"] = "round_trip"  # the default from pandas 3.1 on
     return options
 
 
-def _parquet_names(file: Path) -> list[str]:
+def _sheet(file: TableFile) -> pd.DataFrame:
+    """A sheet of an Excel file, each cell as it is stored; columns without a name are called ""."""
+    import pandas as pd
+
+    with file.open() as stream, pd.ExcelFile(stream, engine="openpyxl") as book:
+        frame = book.parse(_sheet_name(file, book.sheet_names), header=None, dtype=object, na_values=list(file.na))
+    if frame.empty:
+        raise pd.errors.EmptyDataError
+    header = ["" if pd.isna(name) else str(name).strip() for name in frame.iloc[0]]
+    body = frame[1:].set_axis(header, axis=1).reset_index(drop=True)
+    used = [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
+    return body.loc[:, used].infer_objects()
+
+
+def _sheet_name(file: TableFile, sheets: Sequence[Any]) -> Any:
+    if file.sheet in sheets or (file.sheet is None and len(sheets) == 1):
+        return file.sheet or sheets[0]
+    lacking = f"has no sheet {file.sheet!r}" if file.sheet is not None else "has several sheets"
+    raise DataError(
+        f"{file.name} {lacking}: name one of {quoted(sheets)}, for example read_table(path, sheet={str(sheets[0])!r})."
+    )
+
+
+def _with_words(frame: pd.DataFrame, as_text: Collection[str]) -> pd.DataFrame:
+    """With the values of these columns as text."""
+    return frame.assign(**{name: frame[name].map(str, na_action="ignore") for name in as_text if name in frame})
+
+
+def _parquet_names(file: TableFile) -> list[str]:
     """Column names without the row index that pandas may have stored along."""
     import pyarrow.parquet as pq
 
-    schema = pq.read_schema(file)
+    with file.open() as stream:
+        schema = pq.read_schema(stream)
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in schema.names if name not in index]
 

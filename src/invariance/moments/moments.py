@@ -20,6 +20,8 @@ from ..data.checks import (
     largest_size,
     losses,
     nearest,
+    rows_text,
+    with_counts,
 )
 from ..data.encoding import Encoding
 from ..data.features import Features
@@ -69,6 +71,12 @@ class Moments:
     constants: Mapping[str, float] = field(default_factory=dict)
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)
     environment_notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"Moments({rows_text(self.n_rows)}, {self.n_features} features, outcome {self.outcome_name!r}, "
+            f"environments {with_counts(self.environments, self.counts)})"
+        )
 
     @property
     def losses(self) -> tuple[str, ...]:

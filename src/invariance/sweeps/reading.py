@@ -18,6 +18,7 @@ from ..data.choices import listed_names
 from ..data.columns import as_frame, free_name, label_list
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.reading import column_names, read_columns
+from ..data.table_file import TableFile
 from ..exceptions import DataError, SettingError, WrongTypeError
 from ..moments.moments import Moments
 from .memory import check_room
@@ -92,6 +93,7 @@ def _frame(table: Any, environment: str | None, categorical: Any) -> tuple[Any, 
     if not isinstance(table, str | os.PathLike):
         frame = as_frame(table)
         return frame, list(frame.columns)
+    table = TableFile.of(table)
     names = column_names(table)
     texts = () if isinstance(categorical, str) else [name for name in categorical if name in names]
     labels = environment if environment in names else None

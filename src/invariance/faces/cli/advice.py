@@ -59,6 +59,10 @@ def _family(match: re.Match[str]) -> str:
     return f"--family {short.get(match['family'], match['family'])}"
 
 
+def _option(name: str, literal: str) -> str:
+    return f"--{name} {shlex.quote(ast.literal_eval(literal))}"
+
+
 def _compared(match: re.Match[str]) -> str:
     column = ast.literal_eval(match["compared"])
     return f"write a column of 0 and 1 into the file, 1 where {column} is {match['value']}, and name that one"
@@ -75,6 +79,18 @@ _RULES: tuple[Rule, ...] = (
     (r"inference='(?P<inference>\w+)'", lambda match: f"--inference {match['inference']}"),
     (r"(?:BIP\()?conditional='(?P<family>\w+)'\)?", _family),
     (rf"table\[(?P<compared>{_LITERAL})\] = table\[(?:{_LITERAL})\] == (?P<value>.*)$", _compared),
+    (
+        rf"read_table\(path, (?P<file_option>sep|decimal|encoding|sheet)=(?P<file_value>{_LITERAL})\)",
+        lambda match: _option(match["file_option"], match["file_value"]),
+    ),
+    (
+        rf"read_table\(path, na=(?P<na>\[(?:{_LITERAL}|, )+\])\)",
+        lambda match: f"--na {shlex.quote(write_names(ast.literal_eval(match['na'])))}",
+    ),
+    (
+        rf"(?P<stated>sep|decimal|encoding|sheet)=(?P<stated_value>{_LITERAL})(?= is )",
+        lambda match: _option(match["stated"], match["stated_value"]),
+    ),
     (r"(?<=leave )(?P<left>event|exposure)= out", lambda match: f"--{match['left']} out"),
     (r"(?<!['\"\w])(?P<given>event|exposure)=(?=[ ,])", lambda match: f"--{match['given']}"),
     (r"read the whole table with MultiEnvironmentData\.from_table\(.*?\), and fit that", lambda match: _FIT),

@@ -2,28 +2,78 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from ...exceptions import InvarianceError
 from .advice import for_command_line
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text
 
+    from ..._tools.progress import ProgressMode
     from ...decisions.decision import FitSummary
 
 _ONE_LINE = 1_000_000
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
+class Loudness(Enum):
+    quiet = "quiet"
+    usual = "usual"
+    verbose = "verbose"
+
+
+_LOUDNESS = ContextVar("loudness", default=Loudness.usual)
+
+
+@contextmanager
+def loudness(quiet: bool, verbose: bool) -> Iterator[None]:
+    """How much is said inside the block; verbose: in the end, how long it took."""
+    import typer
+
+    if quiet and verbose:
+        raise typer.BadParameter("--quiet and --verbose ask for opposite things: use one of them.")
+    before = _LOUDNESS.set(Loudness.quiet if quiet else Loudness.verbose if verbose else Loudness.usual)
+    start = time.perf_counter()
+    try:
+        yield
+        detail(f"finished after {time.perf_counter() - start:.1f} s")
+    finally:
+        _LOUDNESS.reset(before)
+
+
+def detail(message: str) -> None:
+    """A note for those who asked for more of them."""
+    if _LOUDNESS.get() is Loudness.verbose:
+        say("note", message)
+
+
+def shown_progress() -> ProgressMode:
+    return False if _LOUDNESS.get() is Loudness.quiet else "auto"
+
+
+def _console(stderr: bool = False) -> Console:
+    """Without any escape sequence where NO_COLOR asks for plain text."""
+    from rich.console import Console
+
+    plain = bool(os.environ.get("NO_COLOR"))
+    return Console(stderr=stderr, color_system=None if plain else "auto", force_terminal=False if plain else None)
+
+
 def say(kind: str, message: str) -> None:
     """One line `kind: message` on standard error; a terminal gets it broken between words."""
-    from rich.console import Console
+    if kind == "note" and _LOUDNESS.get() is Loudness.quiet:
+        return
     from rich.text import Text
 
     from ...posterior.summary import wrap
@@ -31,16 +81,15 @@ def say(kind: str, message: str) -> None:
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else _ONE_LINE
     text = Text("\n".join(wrap(message, f"{kind}: ", "  ", max(width, 20))))
     text.stylize(_STYLES[kind], 0, len(kind) + 1)
-    Console(stderr=True).print(text, soft_wrap=True)
+    _console(stderr=True).print(text, soft_wrap=True)
 
 
 def show(content: FitSummary | str) -> None:
     """Print text, or a summary with colours where standard output is a terminal."""
-    from rich.console import Console
     from rich.text import Text
 
     text = Text(content) if isinstance(content, str) else _coloured(str(content))
-    Console().print(text, soft_wrap=True)
+    _console().print(text, soft_wrap=True)
 
 
 def _coloured(summary: str) -> Text:

@@ -10,8 +10,7 @@ import typer
 
 from ..._tools.layout import wrap
 from .advice import for_command_line
-from .console import plain_speech
-from .inputs import ModelOptions, TableOptions, say_family
+from .inputs import ModelOptions, SpeechOptions, TableOptions, say_family
 from .names import read_names
 from .option_groups import with_option_groups
 from .options import (
@@ -63,6 +62,7 @@ def explain(
     ] = None,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
+    speech: SpeechOptions,
 ) -> None:
     """Say which environment breaks invariance, and in what.
 
@@ -70,7 +70,7 @@ def explain(
     the variance of the noise. Then: what the result would be without each of them, which feature to move so that the
     leading subsets come apart, and what small environments cost.
     """
-    with plain_speech():
+    with speech.speaking():
         from ...decisions.diagnosis_text import as_text
         from ...decisions.environment_plot import save_environments
 

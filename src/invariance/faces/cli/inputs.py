@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .console import say
+from .console import detail, loudness, plain_speech, say, shown_progress
 from .names import read_merges, read_names
 from .options import (
     CategoricalOption,
+    ChainsOption,
+    DecimalOption,
     DeltaOption,
     DropEnvironmentOption,
+    EncodingOption,
     EventOption,
     ExcludeOption,
     ExposureOption,
@@ -25,23 +31,76 @@ from .options import (
     MinRowsOption,
     Missing,
     MissingOption,
+    NaOption,
     NumericOption,
     PriorOption,
+    QuietOption,
     SelectOption,
+    SepOption,
+    SheetOption,
+    StepsOption,
     StrictOption,
     TauOption,
     ThresholdOption,
+    VerboseOption,
     WeakLevelOption,
 )
 
 if TYPE_CHECKING:
     from ...conditionals.tolerance import Tolerance
     from ...data.multi_environment import MultiEnvironmentData
+    from ...data.table_file import TableFile
     from ...estimators.bip import BIP
+    from ...inference.base import Engine
+
+STANDARD_INPUT = "-"
+# From here on half of all features, which the uniform prior expects, are more than anyone means.
+MANY_FEATURES = 30
 
 
 @dataclass(frozen=True)
-class TableOptions:
+class SpeechOptions:
+    """How much is said beside the result."""
+
+    quiet: QuietOption = False
+    verbose: VerboseOption = False
+
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        with plain_speech(), loudness(self.quiet, self.verbose):
+            yield
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How a file is written, where it does not show."""
+
+    sep: SepOption = None
+    decimal: DecimalOption = None
+    encoding: EncodingOption = None
+    sheet: SheetOption = None
+    na: NaOption = None
+
+    def open(self, file: Path) -> TableFile:
+        from ...data.table_file import TableFile
+
+        content = _standard_input() if str(file) == STANDARD_INPUT else None
+        return TableFile.of(file, self.sep, self.decimal, self.encoding, self.sheet, read_names(self.na), content)
+
+
+def _standard_input() -> bytes:
+    from ...exceptions import DataError
+
+    if sys.stdin.isatty():
+        raise DataError(
+            "- reads the table from standard input, and nothing is sent there: write cat table.csv | before the "
+            "command, or the name of a file instead of -."
+        )
+    return sys.stdin.buffer.read()
+
+
+@dataclass(frozen=True)
+class TableOptions(FileOptions):
     """What of a table is used, and as what."""
 
     event: EventOption = None
@@ -58,8 +117,14 @@ class TableOptions:
     def read(self, file: Path, outcome: str, environment: str) -> MultiEnvironmentData:
         from ...data.multi_environment import MultiEnvironmentData
 
-        _refuse_several(file, outcome, environment)
-        return MultiEnvironmentData.from_table(file, outcome, environment, **self.reading())
+        source = self.open(file)
+        _refuse_several(source, outcome, environment)
+        data = MultiEnvironmentData.from_table(source, outcome, environment, **self.reading())
+        detail(
+            f"read {data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments from "
+            f"{source.name}"
+        )
+        return data
 
     def reading(self) -> dict[str, Any]:
         """As `MultiEnvironmentData.from_table` takes them."""
@@ -77,7 +142,7 @@ class TableOptions:
         }
 
 
-def _refuse_several(file: Path, outcome: str, environment: str) -> None:
+def _refuse_several(file: TableFile, outcome: str, environment: str) -> None:
     """Raise where several columns are named as the outcome, which is for another command."""
     names = dict.fromkeys(read_names(outcome))
     if len(names) < 2:
@@ -87,7 +152,8 @@ def _refuse_several(file: Path, outcome: str, environment: str) -> None:
 
     columns = column_names(file, warn_unnamed=False)
     if outcome not in columns and all(name in columns for name in names):
-        line = ["invariance", "sweep", str(file), "--environment", environment, "--outcomes", outcome, "--out", "sweep"]
+        named = ["--environment", environment, "--outcomes", outcome, "--out", "sweep"]
+        line = ["invariance", "sweep", str(file.path), *named]
         raise DataError(
             f"--outcome {shlex.quote(outcome)} names {len(names)} columns, and this command fits one outcome. For a "
             f"fit of each: {shlex.join(line)}"
@@ -106,6 +172,16 @@ def say_family(model: BIP, data: MultiEnvironmentData) -> None:
         say("note", f"outcome model: {name} ({choice.reason}){other}")
 
 
+def say_prior(settings: ModelOptions, data: MultiEnvironmentData) -> None:
+    """On standard error, where the uniform prior means more features than anyone expects."""
+    if settings.prior == "uniform" and settings.max_size is None and data.n_features > MANY_FEATURES:
+        say(
+            "note",
+            f"the uniform prior expects about half of the {data.n_features} features to be invariant; if you expect "
+            "few, --prior beta-binomial favours small subsets, and --max-size 10 sets a limit",
+        )
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """How subsets are weighed and features selected."""
@@ -114,6 +190,8 @@ class ModelOptions:
     max_size: MaxSizeOption = None
     prior: PriorOption = "uniform"
     inference: InferenceOption = "auto"
+    chains: ChainsOption = None
+    steps: StepsOption = None
     select: SelectOption = "predictive"
     threshold: ThresholdOption = None
     delta: DeltaOption = None
@@ -125,13 +203,31 @@ class ModelOptions:
     def bip(self, jobs: int | None, seed: int) -> BIP:
         from ...conditionals.parsing import parse_family
         from ...estimators.bip import BIP
-        from ...inference.parsing import parse_inference
         from ...priors.parsing import parse_prior
 
         family = parse_family(self.family)
-        belief, engine = parse_prior(self.prior, self.max_size), parse_inference(self.inference)
+        belief, engine = parse_prior(self.prior, self.max_size), self._engine()
         rule, tolerance = self._rule(), self._tolerance()
-        return BIP(family, belief, engine, tolerance=tolerance, n_jobs=jobs or -1, random_state=seed, **rule)
+        options: dict[str, Any] = {"n_jobs": jobs or -1, "random_state": seed, "progress": shown_progress()}
+        return BIP(family, belief, engine, tolerance=tolerance, **options, **rule)
+
+    def _engine(self) -> str | Engine:
+        from ...exceptions import SettingError
+        from ...inference.parsing import parse_inference
+        from ...inference.tempering.engine import Tempering
+
+        engine = parse_inference(self.inference)
+        asked = {name: value for name in ("chains", "steps") if (value := getattr(self, name)) is not None}
+        if not asked:
+            return engine
+        first = next(iter(asked))
+        if engine != "tempering" and not isinstance(engine, Tempering):
+            raise SettingError(
+                f"--{first} is for --inference tempering, which samples: add that, or leave --{first} out."
+            )
+        if f"{first}=" in self.inference:
+            raise SettingError(f"--inference {self.inference!r} states {first} already: leave --{first} out.")
+        return replace(engine, **asked) if isinstance(engine, Tempering) else Tempering(**asked)
 
     def _rule(self) -> dict[str, Any]:
         from ...exceptions import SettingError

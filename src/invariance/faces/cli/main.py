@@ -14,9 +14,9 @@ from typer.core import TyperGroup
 from ..._version import __version__
 from ...baselines.registry import listing, remarks
 from .advice import comparison_for_command_line
-from .console import plain_speech, say, show
+from .console import say, show, shown_progress
 from .explain import register as register_explain
-from .inputs import ModelOptions, TableOptions, say_family
+from .inputs import ModelOptions, SpeechOptions, TableOptions, say_family, say_prior
 from .option_groups import with_option_groups
 from .options import (
     EnvironmentOption,
@@ -39,8 +39,11 @@ class OneLineErrors(TyperGroup):
     """Says usage errors as one line, like every other error, and takes no option twice: the first would be lost."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            near = _closest(args[0], list(self.commands))
+            ctx.fail(f"No such command {args[0]!r}.{f' Did you mean {near!r}?' if near else ''}")
         name, command, rest = super().resolve_command(ctx, args)
-        if command is not None:
+        if command is not None and not ctx.resilient_parsing:
             inside = type(ctx)(command, info_name=name, parent=ctx)
             _refuse_repeated(command.make_parser(inside).parse_args(list(rest))[2], inside)
         return name, command, rest
@@ -62,10 +65,25 @@ class OneLineErrors(TyperGroup):
                 raise
             context = getattr(error, "ctx", None)
             hint = f" Try '{context.command_path} --help'." if context else ""
-            message = error.format_message().replace("Value error, ", "")
-            say("error", f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}")
+            say("error", f"{_message_of(error)}{hint}")
             sys.exit(2)
         return sys.exit(code) if standalone_mode else code
+
+
+def _closest(name: str, known: list[str]) -> str | None:
+    from ...data.checks import closest
+
+    return closest(name, known)
+
+
+def _message_of(error: Any) -> str:
+    """One sentence about wrong usage, with the nearest option where one is unknown."""
+    unknown, known = getattr(error, "option_name", None), getattr(error, "possibilities", None)
+    if unknown is not None and known is not None:
+        near = _closest(unknown, list(known))
+        return f"No such option: {unknown}.{f' Did you mean {near}?' if near else ''}"
+    message = str(error.format_message()).replace("Value error, ", "")
+    return message if message.endswith((".", "?")) else f"{message}."
 
 
 def _refuse_repeated(given: list[Any], context: Any) -> None:
@@ -101,6 +119,7 @@ Examples:
       --environment site --family poisson
   invariance fit table.csv --outcome yield --environment site --strict \\
       --plot forest.png --plot-kind coefficients
+  zcat yields.csv.gz | invariance fit - --outcome yield --environment site
 """
 
 _COMPARE_EXAMPLES = f"""\b
@@ -125,7 +144,6 @@ Examples:
 
 app = typer.Typer(
     cls=OneLineErrors,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -170,6 +188,7 @@ def fit(
     save_to: SaveOption = None,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
+    speech: SpeechOptions,
 ) -> None:
     """Find the features of a table that predict alike in every environment.
 
@@ -179,11 +198,12 @@ def fit(
     The model of the outcome follows from its values: two of them, counts, times with --event, or any numbers. Which one
     it is, and why, is said; --family chooses another.
     """
-    with plain_speech():
+    with speech.speaking():
         outputs = checked_outputs(json, plot, source=file, model=save_to, plot_kind=plot_kind)
         model = settings.bip(jobs, seed)
         data = table.read(file, outcome, environment)
         say_family(model, data)
+        say_prior(settings, data)
         deliver(model.fit_data(data), top, outputs)
         if outputs.model is not None:
             save(outputs.model, model.save)
@@ -217,17 +237,19 @@ def compare(
     ] = None,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
+    speech: SpeechOptions,
 ) -> None:
     """Run several methods on one table and show their selections side by side.
 
     BIP is that of `invariance fit`: --family, --max-size, --prior, --inference, --jobs, --seed, and those from --select
     to --strict, are its options.
     """
-    with plain_speech():
+    with speech.speaking():
         outputs = checked_outputs(json, plot, source=file)
         bip = settings.bip(jobs, seed)
         data = table.read(file, outcome, environment)
         say_family(bip, data)
+        say_prior(settings, data)
 
         from ...comparison.comparison import compare as run_methods
         from ...comparison.plot import save_comparison
@@ -242,16 +264,19 @@ register_sweep(app)
 
 
 @app.command(epilog=_DEMO_EXAMPLES)
+@with_option_groups
 def demo(
+    *,
     json: JsonOption = None,
     plot: PlotOption = None,
     plot_kind: PlotKindOption = None,
     csv: Annotated[
         Path | None, typer.Option(metavar="CSV", help="Save the data as a table that fit can read.", show_default=False)
     ] = None,
+    speech: SpeechOptions,
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
-    with plain_speech():
+    with speech.speaking():
         outputs = checked_outputs(json, plot, csv, plot_kind=plot_kind)
 
         from ...datasets import make_example
@@ -263,7 +288,7 @@ def demo(
             f"Invented blood pressures in {data.n_environments} hospitals: age, exercise and smoking cause them\n"
             "alike everywhere; the other five features result from them, differently in each.\n"
         )
-        model = BIP(n_jobs=-1).fit_data(data)
+        model = BIP(n_jobs=-1, progress=shown_progress()).fit_data(data)
         posterior = model.posterior_
         assert data.truth is not None
         truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])

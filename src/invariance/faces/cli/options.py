@@ -99,7 +99,40 @@ SaveOption = Annotated[
     ),
 ]
 FileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Table: .csv, .tsv (both also .gz) or .parquet.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Table: .csv, .tsv (both also .gz), .parquet or .xlsx; - is standard input.",
+        show_default=False,
+    ),
+]
+SepOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="What separates cells: , ; | or tab.", show_default="what the file shows"),
+]
+DecimalOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="What begins decimals: . or ,", show_default="what the file shows, and it says"),
+]
+EncodingOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of a text file, such as latin-1.", show_default="UTF-8")
+]
+SheetOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of an Excel file.", show_default="its only sheet")
+]
+NaOption = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,C", help="Words that stand for missing values too.", show_default="NA and the like"),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No notes and no progress: the result, warnings and errors alone.")
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Also say what was read, and what took how long.")]
+ChainsOption = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Chains of --inference tempering.", show_default="4")
+]
+StepsOption = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Most steps of each of them.", show_default="3000")
 ]
 OutcomeOption = Annotated[str, typer.Option(metavar="COL", help="Column to predict.", show_default=False)]
 EnvironmentOption = Annotated[

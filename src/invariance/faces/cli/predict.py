@@ -10,7 +10,9 @@ import typer
 
 from ..._tools.layout import COLUMNS, format_subset, wrap
 from ...exceptions import DataError, SettingError
-from .console import plain_speech, show
+from .console import show
+from .inputs import FileOptions, SpeechOptions
+from .option_groups import with_option_groups
 from .options import FileArgument
 from .outputs import checked_outputs, save
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..._tools.arrays import Floats
+    from ...data.table_file import TableFile
     from ...estimators.saved import SavedModel
 
 _EXAMPLES = """\b
@@ -35,7 +38,7 @@ class Unknown(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog=_EXAMPLES)(predict)
+    app.command(epilog=_EXAMPLES)(with_option_groups(predict))
 
 
 def predict(
@@ -54,6 +57,9 @@ def predict(
     unknown: Annotated[
         Unknown, typer.Option(help="Levels that the training data lack: stop, or take the reference level.")
     ] = Unknown.error,
+    *,
+    form: FileOptions,
+    speech: SpeechOptions,
 ) -> None:
     """Predict the outcome for the rows of a table, with intervals for a new environment.
 
@@ -61,7 +67,7 @@ def predict(
     classes with prediction and the probability of one of them; of counts with an exposure with the rate and, where the
     table has the exposure, prediction. Where the table has the outcome too, what was missed is printed.
     """
-    with plain_speech():
+    with speech.speaking():
         target = checked_outputs(None, None, out, source=file).csv
         assert target is not None
 
@@ -72,22 +78,23 @@ def predict(
         if average and saved.regressor_ is not None:
             raise SettingError("the model has a regressor of its own and no average: leave --average out.")
         saved.set_params(handle_unknown=unknown.value, predict_with="average" if average else saved.predict_with)
-        X, rows = _read(file, saved)
-        predicted = Predicted.by(saved, X, coverage, _exposure(file, saved))
+        table = form.open(file)
+        X, rows = _read(table, saved)
+        predicted = Predicted.by(saved, X, coverage, _exposure(table, saved))
         far = int(saved.extrapolates(X).sum())
         save(target, lambda path: _with_columns(rows, predicted.columns).to_csv(path, index=False))
         said = [
-            _what(saved, file, len(rows)) + predicted.how,
+            _what(saved, table, len(rows)) + predicted.how,
             *(["There was nothing to average: no subset is compatible with invariance."] if _none(saved) else []),
             _how_far(far),
-            *predicted.missed(_known(file, saved), file.name),
+            *predicted.missed(_known(table, saved), table.name),
         ]
         for sentence in said:
             show("\n".join(wrap(sentence, "", "", COLUMNS)))
         show(f"Saved the predictions to {target}")
 
 
-def _read(file: Path, saved: SavedModel) -> tuple[Any, pd.DataFrame]:
+def _read(file: TableFile, saved: SavedModel) -> tuple[Any, pd.DataFrame]:
     """The features, and all columns as they are written."""
     import pandas as pd
 
@@ -114,7 +121,7 @@ def _read(file: Path, saved: SavedModel) -> tuple[Any, pd.DataFrame]:
     return X, rows
 
 
-def _exposure(file: Path, saved: SavedModel) -> Floats | None:
+def _exposure(file: TableFile, saved: SavedModel) -> Floats | None:
     """(n,) where the model has one and the table too, NaN where it is missing"""
     import numpy as np
 
@@ -135,7 +142,7 @@ def _exposure(file: Path, saved: SavedModel) -> Floats | None:
     return exposure
 
 
-def _known(file: Path, saved: SavedModel) -> list[Any]:
+def _known(file: TableFile, saved: SavedModel) -> list[Any]:
     """The outcomes of the rows, none where the table lacks them."""
     from ...data.columns import as_frame
     from ...data.reading import column_names, read_columns
@@ -150,7 +157,7 @@ def _with_columns(rows: pd.DataFrame, new: dict[str, Any]) -> pd.DataFrame:
     return rows.assign(**{free_name(name, list(rows.columns)): values for name, values in new.items()})
 
 
-def _what(saved: SavedModel, file: Path, n_rows: int) -> str:
+def _what(saved: SavedModel, file: TableFile, n_rows: int) -> str:
     by = (
         "an average of compatible subsets"
         if saved.predict_with == "average" and not _none(saved)

@@ -16,7 +16,9 @@ from ..._tools.layout import COLUMNS, wrap
 from ..._version import __version__
 from ...exceptions import OutputError
 from ...studies import STUDIES
-from .console import plain_speech, say, show
+from .console import say, show, shown_progress
+from .inputs import SpeechOptions
+from .option_groups import with_option_groups
 from .options import DaskOption, ProcessesOption, refuse_both
 
 if TYPE_CHECKING:
@@ -76,8 +78,8 @@ Examples:
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog=_SIMULATE_EXAMPLES)(simulate)
-    app.command(epilog=_STUDY_EXAMPLES)(study)
+    app.command(epilog=_SIMULATE_EXAMPLES)(with_option_groups(simulate))
+    app.command(epilog=_STUDY_EXAMPLES)(with_option_groups(study))
 
 
 def simulate(
@@ -103,12 +105,14 @@ def simulate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the model and the rows.")] = 0,
+    *,
+    speech: SpeechOptions,
 ) -> None:
     """Write simulated data whose invariant features are known.
 
     The truth goes into a second file beside the data: data.truth.json for data.parquet.
     """
-    with plain_speech():
+    with speech.speaking():
         output = Path(os.path.expanduser(output))
         ending = next((ending for ending in _TABLES if output.name.lower().endswith(ending)), None)
         if ending is None:
@@ -159,13 +163,15 @@ def study(
         int | None,
         typer.Option(metavar="GENES", help="For genes: a simulated network instead.", show_default=False),
     ] = None,
+    *,
+    speech: SpeechOptions,
 ) -> None:
     """Repeat one of the paper's studies.
 
     Writes results, pictures and report.md, each replicate as soon as it is finished. After an interruption the same
     command goes on where it stopped; more replicates, or the larger scale, can be added in the same folder.
     """
-    with plain_speech():
+    with speech.speaking():
         refuse_both(jobs, dask)
         source = _source(name, data, simulated)
         folder = Path("results") / f"{name.value}-{scale.value}" if out is None else Path(os.path.expanduser(out))
@@ -178,7 +184,7 @@ def study(
         changes = source | {"seed": seed} | ({} if replicates is None else {"replicates": replicates})
         wanted = make_study(name.value, scale.value, **changes)
         try:
-            run = run_study(wanted, folder, jobs=jobs or -1, dask=dask)
+            run = run_study(wanted, folder, jobs=jobs or -1, dask=dask, progress=shown_progress())
         except KeyboardInterrupt:
             say("note", f"what is finished is in {str(folder)!r}; the same command goes on from there")
             raise

@@ -10,8 +10,8 @@ import typer
 
 from ..._tools.files import check_writable
 from ...exceptions import DataError
-from .console import plain_speech, say, show
-from .inputs import ModelOptions, TableOptions
+from .console import say, show, shown_progress
+from .inputs import ModelOptions, SpeechOptions, TableOptions
 from .names import read_names
 from .option_groups import with_option_groups
 from .options import (
@@ -93,13 +93,14 @@ def sweep(
     ] = None,
     dask: DaskOption = None,
     seed: SeedOption = 0,
+    speech: SpeechOptions,
 ) -> None:
     """Fit every column as the outcome of all others.
 
     Second moments are computed once. Each result is written to a Parquet data set soon after it is there: outcome,
     feature, inclusion probability, whether it is selected, and the verdict on what is selected.
     """
-    with plain_speech():
+    with speech.speaking():
         refuse_both(jobs, dask)
         folder = out.expanduser()
         check_writable(folder / "manifest.json")
@@ -114,7 +115,7 @@ def sweep(
 
         refuse_device_and_dask(device, dask)
         checked_model(model)
-        reading = read_source(file.expanduser(), environment, None, perturbed, **table.reading())
+        reading = read_source(table.open(file), environment, None, perturbed, **table.reading())
         if settings.max_size is None:
             model.set_params(prior=parse_prior(settings.prior, largest_subset(reading.source)))
         try:
@@ -127,7 +128,7 @@ def sweep(
                 jobs or -1,
                 dask,
                 seed,
-                "auto",
+                shown_progress(),
                 lambda s: say("note", s),
                 device,
             )

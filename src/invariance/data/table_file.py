@@ -1,0 +1,158 @@
+"""A file that holds a table: what it is called, what it is, and how its text is written."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from ..exceptions import DataError, SettingError
+from .checks import warn
+from .text_form import SEPARATOR_NAMES, TextForm, recognised_decimal, recognised_separator, records
+
+PathLike = str | os.PathLike[str]
+SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+TEXT, PARQUET, EXCEL = "text", ".parquet", ".xlsx"
+_SUFFIXES = (*SEPARATORS, PARQUET, EXCEL)
+_FIRST_BYTES = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
+_GZIP = b"\x1f\x8b"
+_SAMPLE = 1 << 18  # bytes
+_TAB = {"tab": "\t", r"\t": "\t"}
+
+
+@dataclass(frozen=True)
+class TableFile(os.PathLike[str]):
+    """sep, decimal, encoding, sheet : as the user states them; None: as the file shows them
+    na : further words that stand for missing values
+    content : of standard input, which has no path
+    """
+
+    path: Path
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    na: tuple[str, ...] = ()
+    content: bytes | None = None
+
+    @classmethod
+    def of(
+        cls,
+        path: PathLike,
+        sep: str | None = None,
+        decimal: str | None = None,
+        encoding: str | None = None,
+        sheet: str | None = None,
+        na: Sequence[str] = (),
+        content: bytes | None = None,
+    ) -> TableFile:
+        if isinstance(path, TableFile):
+            return path
+        sep = None if sep is None else _TAB.get(sep, sep)
+        if sep is not None and len(sep) != 1:
+            raise SettingError(f"sep={sep!r} is not one sign: write one, such as ';', or tab.")
+        if decimal not in (None, ".", ","):
+            raise SettingError(f"decimal={decimal!r} is neither '.' nor ',': write one of these.")
+        if sep is not None and sep == decimal:
+            raise SettingError(f"sep and decimal are both {sep!r}: cells and decimals need different signs.")
+        if encoding is not None:
+            _check_encoding(encoding)
+        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, tuple(na), content)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name if self.content is None else "standard input"
+
+    @cached_property
+    def kind(self) -> str:
+        """TEXT, PARQUET or EXCEL"""
+        kind = self._kind()
+        for option in ("sep", "decimal", "encoding") if kind != TEXT else ("sheet",):
+            value = getattr(self, option)
+            if value is not None:
+                raise SettingError(
+                    f"{option}={value!r} is for {'text' if kind != TEXT else 'Excel'} files, which {self.name} is not: "
+                    "leave it out."
+                )
+        return kind
+
+    def _kind(self) -> str:
+        if self.content is None:
+            self._check_path()
+        suffix = self._suffix
+        if self.content is None and suffix is None and self.sep is None:
+            raise DataError(
+                f"cannot tell the format of {self.name!r} from its suffix: save it as {', '.join(_SUFFIXES[:-1])} or "
+                f"{_SUFFIXES[-1]}; a text file may also be read with read_table(path, sep=',')."
+            )
+        if suffix in (PARQUET, EXCEL):
+            return suffix
+        with self.open() as stream:
+            found = _FIRST_BYTES.get(stream.read(4))
+        if found is None or self.content is not None:
+            return found or TEXT
+        raise DataError(f"{self.name} is no text, but a file of another kind: rename it to end in {found}.")
+
+    def _check_path(self) -> None:
+        if not self.path.exists():
+            raise DataError(f"file not found: {str(self.path)!r}. Check the path and the working directory.")
+        if self.path.is_dir():
+            raise DataError(f"{str(self.path)!r} is a directory: pass the path of one table file.")
+
+    @property
+    def _suffix(self) -> str | None:
+        return next((suffix for suffix in _SUFFIXES if self.path.name.lower().endswith(suffix)), None)
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """The bytes of the file, unpacked."""
+        with self.path.open("rb") if self.content is None else io.BytesIO(self.content) as raw:
+            packed = self.path.name.lower().endswith(".gz") if self.content is None else self.content[:2] == _GZIP
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+
+    @cached_property
+    def text(self) -> TextForm:
+        """How the text of the file is written; decimal commas that nobody stated are told of."""
+        sample, encoding = self._sample()
+        usual = SEPARATORS.get(self._suffix or "", ",")
+        sep = self.sep or recognised_separator(sample, usual, self.name)
+        decimal = self.decimal
+        if decimal is None:
+            example = recognised_decimal(records(sample, sep), self.name, self.na)
+            decimal = "." if example is None else ","
+            if example is not None:
+                column, cell = example
+                warn(
+                    f"{self.name} is read with {SEPARATOR_NAMES.get(sep, repr(sep))} between cells and with decimal "
+                    f"commas: {cell!r} in {column!r} is {float(cell.replace(',', '.')):g}; if it is not, say "
+                    "read_table(path, decimal='.')"
+                )
+        return TextForm(sep, decimal, encoding)
+
+    def _sample(self) -> tuple[str, str]:
+        """The first lines, whole, and the encoding."""
+        with self.open() as stream:
+            start = stream.read(_SAMPLE)
+            whole = not stream.read(1)
+        utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        encoding = self.encoding or ("utf-16" if utf16 else "utf-8")
+        decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
+        sample = decoder.decode(start, final=whole)
+        return sample if whole else sample[: sample.rfind("\n") + 1], encoding
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise SettingError(f"encoding={encoding!r} is not known: try 'utf-8', 'latin-1' or 'utf-16'.") from None
