@@ -55,21 +55,12 @@ intersphinx_mapping = {
     }.items()
 }
 
-
-
-def _on_the_site(app: Any, page: str, source: list[str]) -> None:
-    """Links to CONTRIBUTING.md, which lies outside the pages, lead to the page that includes it."""
-    source[0] = source[0].replace("](../CONTRIBUTING.md", "](contributing.md")
-
-
-def setup(app: Any) -> None:
-    app.connect("source-read", _on_the_site)
-
-
 html_theme = "pydata_sphinx_theme"
 html_title = "invariance"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "show_prev_next": False,
     "navbar_align": "left",
@@ -79,3 +70,12 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
+
+
+def _on_the_site(app: Any, page: str, source: list[str]) -> None:
+    """A page as it is shown: no blank line ends a doctest, and CONTRIBUTING.md is the page that includes it."""
+    source[0] = source[0].replace("](../CONTRIBUTING.md", "](contributing.md").replace("\n\n```\n", "\n```\n")
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", _on_the_site)
