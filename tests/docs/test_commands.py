@@ -27,14 +27,17 @@ ELSEWHERE = ("--device cuda", "--dask tcp:", "--scale paper", "Kemmeren.RData", 
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:
-    """("python", an example) and ("command", a line for a shell), in the order of the page."""
+    """("python", an example), ("command", a line for a shell), ("shown", a line of what it prints), in the page's order."""
     for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "python":
             examples = doctest.DocTestParser().get_examples(text)
             yield from (("python", example.source) for example in examples if example.exc_msg is None)
         elif language in ("console", ""):
-            lines = (line.removeprefix("$ ") for line in text.replace("\\\n", " ").splitlines())
-            yield from (("command", line) for line in lines if line.startswith("invariance "))
+            for line in text.replace("\\\n", " ").splitlines():
+                if line.startswith(("$ invariance ", "invariance ")):
+                    yield "command", line.removeprefix("$ ")
+                elif text.startswith("$") and line != "…":
+                    yield "shown", line
 
 
 def commands(page: Path) -> list[str]:
@@ -83,13 +86,17 @@ def test_the_commands_of_a_page_run(page: Path, folder: Path, monkeypatch: pytes
             pytest.skip("the light tunnel's data are not at hand")
         for name, module in helpers["stand_in"]().items():
             monkeypatch.setitem(sys.modules, name, module)
+    printed = ""
     ready: dict[str, Any] = {"__name__": page.stem}
     for kind, text in blocks(page):
         if kind == "python":
             exec(compile(text, page.name, "single"), ready)
+        elif kind == "shown":
+            assert text in printed.splitlines()
         elif runs_here(text):
             result = run(*arguments_of(text))
             assert result.exit_code == 0, f"{text}\n{result.output}"
+            printed = result.stdout
 
 
 def test_commands_are_found() -> None:
