@@ -42,7 +42,7 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_validation_checks: set[str] = set()
 
-mathjax_path = "mathjax/tex-svg.js"
+mathjax_path = "mathjax/tex-svg.js"  # MathJax 3.2.2 of the npm registry, Apache 2.0
 intersphinx_mapping = {
     name: (address, f"_inventories/{name}.inv")
     for name, address in {

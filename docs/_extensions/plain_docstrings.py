@@ -52,7 +52,7 @@ def prose_and_fields(text: str) -> tuple[str, list[tuple[str, str]]]:
         else:
             before, found = fields_of(paragraph)
             fields += found
-            if before:
+            if before and not (found and before[-1].endswith(":")):  # a line that only announces the fields
                 prose.append(escaped("\n".join(before)))
     return "\n\n".join(prose), fields
 

@@ -27,7 +27,7 @@ ELSEWHERE = ("--device cuda", "--dask tcp:", "--scale paper", "Kemmeren.RData", 
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:
-    """("python", an example), ("command", a line for a shell), ("shown", a line of what it prints), in the page's order."""
+    """("python", an example), ("command", a line for a shell) and ("shown", a line that it prints), in their order."""
     for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "python":
             examples = doctest.DocTestParser().get_examples(text)
