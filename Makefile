@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-slow lint house bench clean
+.PHONY: demo test test-slow lint house docs bench clean
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("invariance needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
@@ -17,6 +17,10 @@ $(VENV)/.test: $(VENV)/.run
 
 $(VENV)/.lint: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lint]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@
 
 demo: $(VENV)/.run
@@ -38,8 +42,13 @@ lint: $(VENV)/.lint
 house:
 	$(PYTHON) scripts/house.py
 
+# Offline: MathJax and the inventories of other projects lie in docs/.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -n -q -d docs/_build/doctrees docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 bench: $(VENV)/.test
 	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo docs/_build docs/api/generated

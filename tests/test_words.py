@@ -11,7 +11,7 @@ import invariance
 SOURCE = Path(invariance.__file__).parent
 PROSE = [
     *SOURCE.rglob("*.py"),
-    *(path for folder in ("", "docs") for path in (SOURCE.parents[1] / folder).glob("*.md")),
+    *(path for pages in ("*.md", "docs/*.md", "docs/*/*.md") for path in SOURCE.parents[1].glob(pages)),
 ]
 DOTTED = re.compile(r"\binvariance(?:\.\w+)+(?![\w/])")
 

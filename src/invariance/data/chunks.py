@@ -41,11 +41,11 @@ def read_chunks(
 ) -> Iterator[MultiEnvironmentData]:
     """Read a file as data of at most ``rows_per_chunk`` rows each, so that it never is in memory as a whole.
 
-    Names and values are checked as in :meth:`MultiEnvironmentData.from_table`; what only all rows can show
+    Names and values are checked as in ``MultiEnvironmentData.from_table``; what only all rows can show
     (sizes and number of environments, constant columns) is for :func:`check_whole` and :func:`check_spread`.
     Each chunk's ``environments`` are those that occur in it. Dropped rows are reported once, at the end.
     Where there are levels or splines, the file is read twice: they are those of all rows. Levels that ``categorical``
-    lists, ``{"region": ["north", "south"]}``, are the same in every file, so that :class:`Moments` of several can be
+    lists, ``{"region": ["north", "south"]}``, are the same in every file, so that ``Moments`` of several can be
     merged. ``event`` and ``exposure`` are refused: models that use them need all rows.
     """
     refuse_beside("read_chunks", event=event, exposure=exposure)

@@ -49,28 +49,28 @@ class MultiEnvironmentData:
     Build it with :meth:`from_table` or :meth:`from_arrays`, which check everything; the constructor does not.
     """
 
-    X: Floats  # (N, q), C order, finite; a feature may be several of the q columns
-    y: Floats  # (N,), finite
-    environment_index: NDArray[np.intp]  # (N,), codes into environments
+    X: Floats  #: (N, q), C order, finite; a feature may be several of the q columns
+    y: Floats  #: (N,), finite
+    environment_index: NDArray[np.intp]  #: (N,), codes into environments
     feature_names: tuple[str, ...]
-    environments: tuple[Hashable, ...]  # in order of first appearance
+    environments: tuple[Hashable, ...]  #: in order of first appearance
     outcome_name: str = "y"
     environment_name: str | None = None
-    dropped_features: tuple[str, ...] = ()  # constant over all rows
-    dropped_positions: tuple[int, ...] = ()  # where these were among the features as given
-    dropped_columns: tuple[str, ...] = ()  # constant over all rows, of features that have others
-    dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)  # None: rows without a label
-    truth: Mask | None = None  # (p,), the invariant features where they are known
-    original_features: tuple[str, ...] = ()  # of the user's own table, before any was dropped or screened out
-    grouping: Features | None = None  # which columns of X are one feature; None: each column is one
-    encoding: Encoding | None = None  # how the table became X; None: its columns are those of X
-    constants: Mapping[str, float] = field(default_factory=dict)  # all columns that were dropped, and their values
-    environment_notes: tuple[str, ...] = ()  # sentences about environments that were left out or merged
-    event: Floats | None = None  # (N,), 1 where the time that y is ended with the event, 0 where it was censored
-    exposure: Floats | None = None  # (N,), positive: what y counts events of
+    dropped_features: tuple[str, ...] = ()  #: constant over all rows
+    dropped_positions: tuple[int, ...] = ()  #: where these were among the features as given
+    dropped_columns: tuple[str, ...] = ()  #: constant over all rows, of features that have others
+    dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)  #: None: rows without a label
+    truth: Mask | None = None  #: (p,), the invariant features where they are known
+    original_features: tuple[str, ...] = ()  #: of the user's own table, before any was dropped or screened out
+    grouping: Features | None = None  #: which columns of X are one feature; None: each column is one
+    encoding: Encoding | None = None  #: how the table became X; None: its columns are those of X
+    constants: Mapping[str, float] = field(default_factory=dict)  #: all columns that were dropped, and their values
+    environment_notes: tuple[str, ...] = ()  #: sentences about environments that were left out or merged
+    event: Floats | None = None  #: (N,), 1 where the time that y is ended with the event, 0 where it was censored
+    exposure: Floats | None = None  #: (N,), positive: what y counts events of
     event_name: str | None = None
     exposure_name: str | None = None
-    classes: Classes | None = None  # what 0 and 1 of y stand for, where these were no numbers
+    classes: Classes | None = None  #: what 0 and 1 of y stand for, where these were no numbers
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)

@@ -96,8 +96,8 @@ def sweep(
         A row is not used for the outcome that it perturbs.
     out : folder of the results, a Parquet data set that the same call continues after an interruption; None keeps none
     top : features kept of each outcome, by inclusion, beside those that are selected; None is all, p rows an outcome
-    n_jobs : processes, of one thread each; None is one, -1 all cores. dask : address of a scheduler that is to do the
-        work instead. The result does not depend on either.
+    n_jobs : processes, of one thread each; None is one, -1 all cores. The result does not depend on it.
+    dask : address of a scheduler that is to do the work instead; nor does it depend on that.
     device : "cuda" runs variational inference (`inference`) for many outcomes at once on a GPU, with other random
         numbers than a processor has; n_jobs is then threads beside it. It needs the extra `gpu`.
     random_state : a whole number. The seed of a fit depends on it and on the outcome's name only, so that neither the

@@ -1,0 +1,134 @@
+"""The documentation site: what it links to is there, and every public name has its place."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import invariance
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+LISTED = re.compile(r"^   ([\w.]+)$", re.MULTILINE)
+# Their `__all__` is public; of other modules, what users meet is listed by hand.
+PUBLIC = ["", "baselines", "comparison", "data", "datasets", "decisions", "estimators", "moments", "posterior"]
+PUBLIC += ["priors", "screening", "simulation"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere_on_disk(page: Path) -> None:
+    targets = {name: page.parent / name for name in LINK.findall(page.read_text(encoding="utf-8"))}
+    missing = [name for name, path in targets.items() if not path.exists() and not path.with_suffix(".rst").exists()]
+    assert missing == []
+
+
+def named(name: str) -> Any:
+    """By its module's attribute: a function may have the name of the module that it is from."""
+    module, _, attribute = f"invariance.{name}".rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_is_in_the_reference(module: str) -> None:
+    reference = (DOCS / "api" / "index.rst").read_text(encoding="utf-8")
+    documented = [named(name) for name in LISTED.findall(reference)]
+    assert len(documented) > 80
+    home = importlib.import_module(f"invariance.{module}".rstrip("."))
+    missing = [name for name in home.__all__ if not any(getattr(home, name) is known for known in documented)]
+    assert [name for name in missing if name != "__version__"] == []
+
+
+def test_every_page_is_in_a_table_of_contents() -> None:
+    entries = set()
+    for page in PAGES:
+        for contents in re.findall(r"```{toctree}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            names = [re.sub(r".*<(.*)>", r"\1", line) for line in contents.split() if not line.startswith(":")]
+            entries |= {(page.parent / name.strip("<>")).resolve() for name in names}
+    pages = {page.with_suffix("").resolve() for page in PAGES if DOCS in page.parents}
+    assert pages - entries == {DOCS / "index"}
+
+
+def test_nothing_is_fetched() -> None:
+    conf = runpy.run_path(str(DOCS / "conf.py"))
+    needed = [f"_static/{conf['mathjax_path']}", "_static/mathjax/LICENSE"]
+    needed += [inventory for _, inventory in conf["intersphinx_mapping"].values()]
+    assert [name for name in needed if not (DOCS / name).is_file()] == []
+
+
+def test_the_inventories_that_are_written_here(tmp_path: Path) -> None:
+    script = runpy.run_path(str(DOCS / "_inventories" / "write.py"))
+    for project, names in script["NAMES"].items():
+        script["write"](project, names, tmp_path)
+        assert (tmp_path / f"{project}.inv").read_bytes() == (DOCS / "_inventories" / f"{project}.inv").read_bytes()
+
+
+def test_the_citation_names_the_paper() -> None:
+    citation, page = (path.read_text(encoding="utf-8") for path in (ROOT / "CITATION.cff", DOCS / "cite.md"))
+    names = re.findall(r"given-names: (.+)\n\s+family-names: (.+)", citation)
+    assert len(names) == 5
+    told = " ".join(page.replace(">", " ").split())
+    assert all(f"{given} {family}" in told for given, family in names)
+    title = re.findall(r'title: "(.+)"', citation)
+    assert title[0].startswith("invariance")
+    assert title[1] in told
+
+
+@pytest.fixture(scope="module")
+def plain_docstrings() -> dict[str, Any]:
+    return runpy.run_path(str(DOCS / "_extensions" / "plain_docstrings.py"))
+
+
+DOCSTRING = """What it is, for |z| features of *any* kind.
+
+So that
+
+    T = a_ * b
+
+one, two : the first line of it
+    and the second, with predictive_ in it; three : another
+Said below.
+
+Parameters
+----------
+four : under a heading
+
+Said after the list.
+
+Examples
+--------
+>>> a * b_
+"""
+
+
+def test_docstrings_become_what_numpydoc_reads(plain_docstrings: dict[str, Any]) -> None:
+    lines = plain_docstrings["rewritten"](DOCSTRING).splitlines()
+    assert lines[0] == r"What it is, for \|z\| features of *any* kind."
+    assert lines[lines.index("::") + 2] == "    T = a_ * b"
+    start = lines.index("Parameters")
+    assert lines[start + 2 : start + 4] == [
+        "one, two",
+        r"    the first line of it and the second, with predictive\_ in it; three : another",
+    ]
+    assert lines[start + 4 : start + 6] == ["four", "    under a heading"]
+    notes = lines.index("Notes")
+    assert lines[notes + 2] == "Said after the list."
+    assert lines[lines.index("Examples") + 2] == ">>> a * b_"
+    assert "Said below." in lines[:start]
+
+
+def test_several_fields_on_one_line(plain_docstrings: dict[str, Any]) -> None:
+    fields = plain_docstrings["fields_of"]("mask : the subset (p,); rule : that chose it")[1]
+    assert fields == [("mask", "the subset (p,)"), ("rule", "that chose it")]
+
+
+def test_names_with_underscores_are_no_links(plain_docstrings: dict[str, Any]) -> None:
+    escaped = plain_docstrings["escaped"]
+    assert escaped("coef_ of `coef_`, p* and a_b") == r"coef\_ of `coef_`, p\* and a_b"
+    assert invariance.BIP.__doc__ is not None
