@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# A command inside a sentence; without an option it is the name of one.
+INLINE = re.compile(r"`(invariance\s+\w[^`]*--[^`]*)`")
 # What is not at hand, or takes minutes: these commands are read, not run.
 ELSEWHERE = ("--device cuda", "--dask tcp:", "--scale paper", "Kemmeren.RData", "FOLDER", "--simulated", "comparison-p")
 
@@ -52,7 +54,12 @@ def runs_here(command: str) -> bool:
     return not any(word in command for word in ELSEWHERE)
 
 
-ALL = [(page.name, command) for page in PAGES for command in commands(page)]
+def inline(page: Path) -> list[str]:
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    return [" ".join(command.split()) for command in INLINE.findall(text) if "…" not in command]
+
+
+ALL = [(page.name, command) for page in PAGES for command in commands(page) + inline(page)]
 TO_RUN = [page for page in PAGES if any(map(runs_here, commands(page)))]
 
 
