@@ -45,6 +45,7 @@ from .intervals import IntervalRegressor
 from .table_settings import refuse_for_ready_data
 
 if TYPE_CHECKING:
+    from ..report.subject import Source
     from .saved import SavedModel
 
 
@@ -236,6 +237,17 @@ class BIP(IntervalRegressor):
     def summary(self, top: int = 10) -> FitSummary:
         """The decision and, after it, the posterior with its `top` subsets: text within 80 columns, or HTML."""
         return FitSummary(self.decision_, self.posterior_.summary(top))
+
+    def report(self, path: str | Path, comparison: Any = None, source: Source | None = None) -> Path:
+        """Write one self-contained page: the answer with its caveats, tables, pictures, and how it was made.
+
+        path : ends in .html; comparison : what `invariance.compare` returned for the same data, for a section of its
+        own; source : where the rows came from, for the lines that make it again. Needs the extra `report`. It diagnoses
+        the environments, as `diagnose` does, which may fit again without each. Returns the path.
+        """
+        from .reporting import report
+
+        return report(self, path, comparison, source)
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
         self._fit = self._findings.target.model.fit(selected, local=False)
