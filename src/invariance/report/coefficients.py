@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .._tools.arrays import Floats
 from .._tools.layout import printable
 from ..conditionals.predicts import Predicts, predicts_of
-from .numbers import number
+from .numbers import numbers
 from .parts import Cell, Column, Part, name, prose, table
 from .pictures import coefficients_picture
 from .subject import Subject
@@ -36,13 +37,11 @@ def coefficient_parts(subject: Subject) -> Iterator[Part]:
     yield from prose([_SCALES[predicts_of(subject.conditional)], *_remarks(subject, intervals)])
     yield coefficients_picture(decision)
     labels = ["all together", *subject.posterior.environments]
+    cells = [_cells(*column) for column in zip(estimates.T, lower.T, upper.T, strict=True)]
     yield table(
         f"Coefficients{f' with {100 * _COVERAGE:g}% intervals' if intervals else ''} by environment",
         [Column("Environment", number=False), *(Column(printable(column)) for column in columns)],
-        (
-            [name(label), *(_cell(*values) for values in zip(*rows, strict=True))]
-            for label, *rows in zip(labels, estimates, lower, upper, strict=True)
-        ),
+        ([name(label), *row] for label, *row in zip(labels, *cells, strict=True)),
     )
 
 
@@ -53,8 +52,11 @@ def _remarks(subject: Subject, intervals: bool) -> Iterator[str]:
         yield "This model gives no intervals for them."
 
 
-def _cell(estimate: float, low: float, high: float) -> Cell:
-    cell = number(estimate)
-    if not np.isfinite([low, high]).all():
-        return cell
-    return Cell(f"{cell.text} ({number(low).text} to {number(high).text})", cell.value)
+def _cells(estimates: Floats, lower: Floats, upper: Floats) -> list[Cell]:
+    """A column of estimates (E + 1,), with intervals where they are known."""
+    written = iter(numbers(np.concatenate([estimates, lower, upper])))
+    middles, lows, highs = ([next(written) for _ in estimates] for _ in range(3))
+    return [
+        middle if low.value is None else Cell(f"{middle.text} ({low.text} to {high.text})", middle.value)
+        for middle, low, high in zip(middles, lows, highs, strict=True)
+    ]

@@ -13,7 +13,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
 from ..moments.moments import Moments
 from ..posterior.summary import format_count, model_in_words
-from .numbers import number
+from .numbers import numbers
 from .parts import Cell, Column, Facts, Part, Table, name, prose, table
 from .subject import Subject
 
@@ -99,8 +99,8 @@ def _environments(subject: Subject) -> Table:
             row.append(Cell(f"{n:,}", n))
     for column, values in _outcome_columns(subject):
         columns.append(column)
-        for row, value in zip(each, values, strict=True):
-            row.append(number(value))
+        for row, cell in zip(each, numbers(values), strict=True):
+            row.append(cell)
     return table("Environments", columns, each)
 
 

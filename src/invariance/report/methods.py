@@ -39,7 +39,10 @@ def method_parts(subject: Subject) -> Iterator[Part]:
     yield Heading("Settings")
     columns = [Column("Setting", number=False), Column("Value", number=False), Column("As by default", number=False)]
     yield table(
-        "Settings", columns, (_setting(subject, *item) for item in subject.settings.items() if item[0] not in _HIDDEN)
+        "Settings",
+        columns,
+        (_setting(subject, *item) for item in subject.settings.items() if item[0] not in _HIDDEN),
+        titled=True,
     )
     yield Heading("Engine, seed and versions")
     yield Facts(tuple(_facts(subject)))

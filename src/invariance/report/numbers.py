@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -12,7 +13,21 @@ from .parts import Cell
 
 def number(value: float) -> Cell:
     """Four digits; "–" where it is not known."""
-    return _cell(value, lambda known: f"{known:.4g}" if abs(known) < 1e4 or abs(known) >= 1e7 else f"{known:,.0f}")
+    return numbers([value])[0]
+
+
+def numbers(values: Iterable[float]) -> list[Cell]:
+    """A column whose largest number has four digits, and all others as many decimals; "–" where one is not known."""
+    column = np.asarray(list(values), dtype=float)
+    written = _as_the_largest(np.abs(column[np.isfinite(column)]).max(initial=0.0))
+    return [_cell(value, written) for value in column]
+
+
+def _as_the_largest(value: float) -> Callable[[float], str]:
+    if not 1e-4 <= value < 1e7:
+        return lambda known: f"{known:.4g}"
+    decimals = max(0, 3 - math.floor(math.log10(value)))
+    return lambda known: f"{known:z,.{decimals}f}"
 
 
 def probability(value: float) -> Cell:

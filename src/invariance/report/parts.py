@@ -9,6 +9,9 @@ from typing import ClassVar
 
 from .._tools.layout import printable
 
+# Text of so many characters is broken into lines, within words where it must be.
+LONG = 28
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -17,6 +20,10 @@ class Cell:
     text: str
     value: float | None = None
     mark: str = ""
+
+    @property
+    def classes(self) -> list[str]:
+        return [self.mark] * bool(self.mark) + ["long"] * (len(self.text) > LONG)
 
     @property
     def key(self) -> str | None:
@@ -37,16 +44,22 @@ class Column:
     number: bool = True
     hint: str = ""
 
+    @property
+    def classes(self) -> str:
+        return " ".join(["n"] * self.number + ["long"] * (len(self.title) > LONG))
+
 
 @dataclass(frozen=True)
 class Table:
-    """The first cell of a row names it. caption: what it shows; more: what it leaves out, if anything."""
+    """The first cell of a row names it. caption: what it shows; titled: whether a heading above says the same; more:
+    what it leaves out, if anything."""
 
     kind: ClassVar[str] = "table"
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     more: str = ""
+    titled: bool = False
 
     @property
     def hints(self) -> list[Column]:
@@ -130,5 +143,7 @@ def prose(sentences: Iterable[str], points: bool = False) -> tuple[Prose, ...]:
     return (Prose(said, points),) if said else ()
 
 
-def table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], more: str = "") -> Table:
-    return Table(caption, tuple(columns), tuple(tuple(row) for row in rows), more)
+def table(
+    caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], more: str = "", titled: bool = False
+) -> Table:
+    return Table(caption, tuple(columns), tuple(tuple(row) for row in rows), more, titled)

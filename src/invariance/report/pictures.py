@@ -74,7 +74,7 @@ def coefficients_picture(decision: Decision) -> Picture:
         "c",
         "Coefficients of the selected features in each environment, beside those of all rows together; the table below "
         "has the same numbers.",
-        "Where the intervals of all environments overlap with the band, the feature acts alike everywhere.",
+        "Invariance asks for the same coefficient everywhere: intervals far from the band speak against it.",
     )
 
 

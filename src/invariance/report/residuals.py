@@ -16,7 +16,7 @@ from ..conditionals.predicts import Predicts, predicts_of
 from ..data.multi_environment import MultiEnvironmentData
 from ..prediction.design import columns_of
 from ..prediction.outcome import as_observed
-from .numbers import number
+from .numbers import number, numbers
 from .parts import Cell, Column, Heading, Part, Picture, Table, name, prose, table
 from .pictures import picture
 from .subject import Subject
@@ -83,23 +83,24 @@ def residual_parts(subject: Subject) -> Iterator[Part]:
 
 
 def _table(found: Residuals, what: Predicts) -> Table:
-    observed, numbers = f"Mean {_WHAT[what][0]}", what is Predicts.number
-    columns = [Column("Environment", number=False), Column("Rows"), Column(observed), Column("Mean predicted")]
-    columns += [Column("Mean residual"), Column("Standard error"), Column("SD of residuals")]
-    if numbers:
-        columns += [Column(f"{100 * share:g}%", hint="quantile of the residuals") for share in _QUANTILES]
+    data, left = found.data, found.each
+    rows = [data.rows(e) for e in range(data.n_environments)]
+    columns: list[tuple[Column, list[float]]] = [
+        (Column(f"Mean {_WHAT[what][0]}"), [found.observed[at].mean() for at in rows]),
+        (Column("Mean predicted"), [found.expected[at].mean() for at in rows]),
+        (Column("Mean residual"), [values.mean() for values in left]),
+        (Column("Standard error"), [_standard_error(values) for values in left]),
+        (Column("SD of residuals"), [values.std() for values in left]),
+    ]
+    if what is Predicts.number:
+        columns += [(Column(f"{100 * q:g}%"), [np.quantile(values, q) for values in left]) for q in _QUANTILES]
+    counts = [Cell(f"{len(at):,}", len(at)) for at in rows]
     return table(
-        "Residuals by environment", columns, (_row(found, e, numbers) for e in range(found.data.n_environments))
+        "Residuals by environment",
+        [Column("Environment", number=False), Column("Rows"), *(column for column, _ in columns)],
+        zip(map(name, data.environments), counts, *(numbers(values) for _, values in columns), strict=True),
+        "Percentages are quantiles of the residuals." if what is Predicts.number else "",
     )
-
-
-def _row(found: Residuals, e: int, numbers: bool) -> list[Cell]:
-    rows = found.data.rows(e)
-    left = found.observed[rows] - found.expected[rows]
-    quantiles = np.quantile(left, _QUANTILES) if numbers else ()
-    values = found.observed[rows].mean(), found.expected[rows].mean(), left.mean(), _standard_error(left), left.std()
-    n = Cell(f"{len(rows):,}", len(rows))
-    return [name(found.data.environments[e]), n, *map(number, (*values, *quantiles))]
 
 
 def _standard_error(left: Floats) -> float:
