@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .conditionals.poisson import Poisson
     from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, spline
+    from .decisions.environment_plot import plot_environments
+    from .decisions.plots import plot_coefficients, plot_frontier, plot_subsets
     from .decisions.residual_check import residual_check
     from .estimators.bip import BIP
     from .estimators.classifier import BIPClassifier
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from .inference.variational import Variational
     from .moments import Moments
     from .posterior import Posterior
+    from .posterior.plots import plot_inclusion
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
     from .screening import LassoScreen
     from .sweeps.store import read_sweep
@@ -111,6 +114,11 @@ _HOMES = {
     "WrongTypeError": "exceptions",
     "compare": "comparison",
     "load": "estimators.saved",
+    "plot_coefficients": "decisions.plots",
+    "plot_environments": "decisions.environment_plot",
+    "plot_frontier": "decisions.plots",
+    "plot_inclusion": "posterior.plots",
+    "plot_subsets": "decisions.plots",
     "read_sweep": "sweeps.store",
     "residual_check": "decisions.residual_check",
     "spline": "data",
@@ -171,6 +179,11 @@ __all__ = [
     "__version__",
     "compare",
     "load",
+    "plot_coefficients",
+    "plot_environments",
+    "plot_frontier",
+    "plot_inclusion",
+    "plot_subsets",
     "read_sweep",
     "residual_check",
     "spline",

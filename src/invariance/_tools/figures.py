@@ -1,7 +1,8 @@
-"""Figures of matplotlib's object interface: no display and no pyplot state."""
+"""Where pictures are drawn: on axes that are given, on a new figure of pyplot, or, for files, on one without pyplot."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,17 +10,51 @@ from ..exceptions import MissingFileError, SettingError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, FigureBase
+
+# Width and height, in inches.
+Size = tuple[float, float]
+
+
+def axes_for(ax: Axes | None, size: Size) -> Axes:
+    """The axes that are given or else those of a new figure of pyplot, which a notebook shows by itself."""
+    return _shown_figure(size).add_subplot() if ax is None else ax
+
+
+def panels_for(ax: Axes | None, size: Size) -> FigureBase:
+    """What to divide into panels: the place of the axes that are given, which go, or else a new figure of pyplot."""
+    if ax is None:
+        return _shown_figure(size)
+    figure, place = ax.figure, ax.get_subplotspec()
+    if place is None:
+        left, bottom, right, top = ax.get_position().extents
+        widths, heights = (left, right - left, 1.0 - right), (1.0 - top, top - bottom, bottom)
+        place = figure.add_gridspec(3, 3, width_ratios=widths, height_ratios=heights)[1, 1]
+    ax.remove()
+    return figure.add_subfigure(place)
+
+
+def _shown_figure(size: Size) -> Figure:
+    import matplotlib.pyplot as plt
+
+    return plt.figure(figsize=size, layout="constrained")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """In inches."""
+    """Without pyplot: no display, and nothing that stays open. In inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def save_drawing(draw: Callable[[Axes], object], size: Size, path: str | Path) -> Path:
+    """Write what `draw` puts on axes; see `save_figure`."""
+    figure = new_figure(*size)
+    draw(figure.add_subplot())
+    return save_figure(figure, path)
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
@@ -38,5 +73,6 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
 
 def plain_ticks(ax: Axes) -> None:
     """Names are names: no `$` in them starts a formula."""
-    for tick in (*ax.get_xticklabels(), *ax.get_yticklabels()):
-        tick.set_parse_math(False)
+    for tick in (*ax.xaxis.get_major_ticks(), *ax.yaxis.get_major_ticks()):
+        tick.label1.set_parse_math(False)
+        tick.label2.set_parse_math(False)

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from html import escape
 
 from .layout import printable
+from .style import PLAIN
 
 # Colours that keep their contrast on white and on near-black; text takes the notebook's own colour.
 _BOX = "color:inherit;background:transparent;font-size:0.95em;line-height:1.4;max-width:52em"
 _TABLE = "border-collapse:collapse;margin:0.2em 0 0.8em 0;color:inherit;background:transparent"
 _TITLE = "font-weight:600;margin:0.4em 0 0.1em 0"
 _TRACK = "display:inline-block;width:12em;height:0.75em;background:rgba(128,128,128,0.25)"
-_FILL = "display:block;height:100%;background:#3f8fd2"
+_FILL = f"display:block;height:100%;background:{PLAIN}"
 CELL = "padding:0.1em 0.9em 0.1em 0;border:none;text-align:left;vertical-align:top;background:transparent"
 NUMBER = f"{CELL};text-align:right;font-variant-numeric:tabular-nums"
 FAINT = f"{CELL};opacity:0.7"

@@ -1,4 +1,4 @@
-"""The picture of a comparison: methods × features, drawn without pyplot."""
+"""The picture of a comparison: methods × features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._tools.figures import Size, axes_for, plain_ticks, save_drawing
 from .._tools.layout import name_labels, shorten
+from .._tools.style import PLAIN, TRUE
 from ..data.subsets import as_mask
 from .text import leading_features
 
@@ -18,10 +20,10 @@ if TYPE_CHECKING:
 
     from .comparison import Comparison
 
-_TRUE, _EDGE = "#2a9d5c", "0.8"
+_EDGE = "0.8"
 # Face and hatch: told apart without colour too.
 _LOOKS = {
-    "selected": ("#3f8fd2", None),
+    "selected": (PLAIN, None),
     "not selected": ("white", None),
     "screened out": ("0.88", None),
     "rejected": ("#f9ddc7", "xxx"),
@@ -29,29 +31,30 @@ _LOOKS = {
 }
 _LABELS = {"screened out": "screened out,\nnot looked at", "rejected": "model rejected"}
 _LONGEST_NAME = 24
+_MOST_FEATURES = 40
+
+
+def comparison_size(comparison: Comparison, top: int = _MOST_FEATURES) -> Size:
+    """How large a figure `plot_comparison` wants, in inches."""
+    n, k = len(comparison.methods), len(leading_features(comparison, top))
+    return 4.6 + 0.32 * max(k, 6), 1.8 + 0.32 * max(n, 4)
 
 
 def plot_comparison(
     comparison: Comparison,
     ax: Axes | None = None,
-    top: int = 40,
+    top: int = _MOST_FEATURES,
     truth: Iterable[str] | ArrayLike | None = None,
 ) -> Axes:
     """One row per method, one column per feature: a square for what the method said of it, which the legend explains.
 
     Shows up to `top` features, those that `leading_features` finds. `truth` (names or a mask (p,)) marks the features
-    that are truly invariant.
+    that are truly invariant. Without `ax` a new figure of pyplot is made; it is at `ax.figure`.
     """
     true = None if truth is None else as_mask(truth, comparison.feature_names)
     shown = leading_features(comparison, top)
     n, k = len(comparison.methods), len(shown)
-    if ax is None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.6 + 0.32 * max(k, 6), 1.8 + 0.32 * max(n, 4)), layout="constrained")
-        FigureCanvasAgg(figure)
-        ax = figure.add_subplot()
+    ax = axes_for(ax, comparison_size(comparison, top))
     from matplotlib.patches import Patch, Rectangle
 
     statuses = [[str(status) for status in method.status[shown]] for method in comparison.methods]
@@ -74,12 +77,11 @@ def plot_comparison(
     labels = name_labels([comparison.feature_names[j] for j in shown], _LONGEST_NAME)
     ax.set_xticks(np.arange(k), labels, rotation=60, ha="right", rotation_mode="anchor")
     ax.set_yticks(np.arange(n), name_labels([m.name for m in comparison.methods], _LONGEST_NAME))
-    for tick in (*ax.get_xticklabels(), *ax.get_yticklabels()):
-        tick.set_parse_math(False)
+    plain_ticks(ax)
     if true is not None:
         for tick, j in zip(ax.get_xticklabels(), shown, strict=True):
             if true[j]:
-                tick.set_color(_TRUE)
+                tick.set_color(TRUE)
                 tick.set_fontweight("bold")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -95,11 +97,4 @@ def plot_comparison(
 
 def save_comparison(comparison: Comparison, path: str | Path, truth: Iterable[str] | ArrayLike | None = None) -> Path:
     """Write `plot_comparison` to a file whose ending gives the format (png when there is none)."""
-    from matplotlib.figure import Figure
-
-    path = Path(path)
-    path = path if path.suffix else path.with_suffix(".png")
-    figure = plot_comparison(comparison, truth=truth).figure
-    assert isinstance(figure, Figure)
-    figure.savefig(path, dpi=150)
-    return path
+    return save_drawing(lambda ax: plot_comparison(comparison, ax, truth=truth), comparison_size(comparison), path)

@@ -21,6 +21,7 @@ from .roles import FeatureRole, feature_roles, plain_number
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,6 +110,18 @@ class Decision:
         from .coefficients import coefficient_table
 
         return coefficient_table(self.findings.target.model, self.mask, coverage)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the chosen features, to which the coefficients belong."""
+        return self.findings.target.model.features.chosen(self.mask).columns
+
+    def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
+        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
+        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments" or "frontier"."""
+        from .plots import plot
+
+        return plot(self, kind, ax, top)
 
     def to_plain(self) -> dict[str, Any]:
         """As values that JSON can hold; numbers that are not known are None."""

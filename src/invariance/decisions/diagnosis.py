@@ -19,8 +19,7 @@ from ..inference.enumeration import Enumeration
 from .base import Findings
 from .compatible import compatible_subsets
 from .deviation import Deviation
-from .environment_test import EnvironmentTest
-from .environments import Broken, Compared, most_deviating
+from .environments import Broken, ComparedEnvironments, comparable, most_deviating
 from .leaving_out import LeavingOut, LeftOut
 from .search import Search
 from .sites import Sites, sites_of
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-ALARM, SURE, GAIN = 0.05, 0.01, 0.02
+SURE, GAIN = 0.01, 0.02
 LeaveOut = bool | Literal["auto"]
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis:
+class Diagnosis(ComparedEnvironments):
     """What is known of the environments of a fit, for one subset; `print` it, or see `to_dict`.
 
     subset : names; p_invariant, r2 : of it, in all environments; NaN where it cannot be fitted to each of them, and
@@ -54,15 +53,12 @@ class Diagnosis:
     judged_by : the tolerance in words; parts : in what environments are compared
     """
 
-    subset: tuple[str, ...]
-    outcome_name: str
     feature_names: tuple[str, ...]
     p_invariant: float
     r2: float
     unjudged: str
     tolerance: Tolerance
     whole: Deviation | None
-    tests: tuple[EnvironmentTest, ...]
     nothing_compatible: bool
     left_out: tuple[LeftOut, ...]
     refitted: bool
@@ -72,16 +68,6 @@ class Diagnosis:
     experiments: tuple[Experiment, ...]
     sites: Sites
     judged_by: str
-    parts: tuple[str, ...]
-
-    @property
-    def n_environments(self) -> int:
-        return len(self.tests)
-
-    @property
-    def threshold(self) -> float:
-        """What the p-value of an environment must be below to raise an alarm: 0.05/E."""
-        return ALARM / len(self.tests)
 
     @property
     def worst(self) -> Broken | None:
@@ -185,15 +171,8 @@ def diagnose(
     subsets are scored, and otherwise judges the subset alone."""
     if leave_out not in (True, False, "auto"):
         raise SettingError(f"leave_out={leave_out!r} is not known: use True, False or 'auto'.")
-    compared, posterior = Compared.of(findings.target.model), findings.posterior
-    if compared is None:
-        raise SettingError(
-            "environments are compared by fits of the linear Gaussian model or of a regression: use "
-            "conditional='linear_gaussian'."
-        )
+    compared, posterior = comparable(findings.target.model), findings.posterior
     model = compared.model
-    if compared.n_environments < 2:
-        raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
     tests, predictive = compared.tests(mask), findings.predictive
     evidence = findings.judge.evidence(mask[None]).one()
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out

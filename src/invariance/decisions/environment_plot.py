@@ -7,55 +7,62 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._tools.figures import Size, axes_for, plain_ticks, save_drawing
 from .._tools.layout import format_subset, name_labels, shorten
+from .._tools.style import GUIDE, PARTS, tidy
 from .deviation import Deviation
+from .environment_test import EnvironmentTest
+from .environments import ComparedEnvironments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .diagnosis import Diagnosis
-
-_COLOURS = "#3f8fd2", "#2a9d5c", "#d9822b"
-_LONGEST_LABEL, _LONGEST_NAME = 32, 32
+_LONGEST_LABEL, _LONGEST_NAME, _LONGEST_SUBSET = 32, 20, 36
+_FEW, _MOST = 12, 40
 _SMALLEST = 1e-300
 
 
-def plot_environments(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
+def environments_size(diagnosis: ComparedEnvironments) -> Size:
+    """How large a figure `plot_environments` wants, in inches."""
+    n = min(diagnosis.n_environments, _MOST)
+    return 7.0, 1.8 + n * (0.5 if n <= _FEW else 0.3)
+
+
+def plot_environments(diagnosis: ComparedEnvironments, ax: Axes | None = None) -> Axes:
     """Horizontal bars of −log₁₀ p of each environment against the others, by part, first environment on top.
 
-    The dashed line is where the p-value of an environment raises an alarm. Without `ax` a new figure is made that fits
-    the number of environments; it is at `ax.figure`.
+    The dashed line is where the p-value of an environment raises an alarm. Of more than forty environments those that
+    deviate most are shown. Without `ax` a new figure of pyplot is made that fits their number; it is at `ax.figure`.
     """
-    n = len(diagnosis.tests)
-    if ax is None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(7.0, 1.8 + 0.5 * n), layout="constrained")
-        FigureCanvasAgg(figure)
-        ax = figure.add_subplot()
-    parts = diagnosis.parts
+    ax = axes_for(ax, environments_size(diagnosis))
+    parts, tests = diagnosis.parts, _most_deviating(diagnosis.tests)
+    n = len(tests)
     height = 0.8 / len(parts)
     for k, part in enumerate(parts):
-        values = [_height(test.deviation, part) for test in diagnosis.tests]
+        values = [_height(test.deviation, part) for test in tests]
         places = np.arange(n) + (k - (len(parts) - 1) / 2.0) * height
-        ax.barh(places, values, height=height * 0.9, color=_COLOURS[k], label=part, zorder=2)
-    ax.axvline(-np.log10(diagnosis.threshold), color="0.35", linewidth=1.0, linestyle="--", zorder=3)
-    ax.set_yticks(np.arange(n), name_labels([str(test.environment) for test in diagnosis.tests], _LONGEST_LABEL))
-    for tick in ax.get_yticklabels():
-        tick.set_parse_math(False)
+        ax.barh(places, values, height=height * 0.9, color=PARTS[k], label=part, zorder=2)
+    ax.axvline(-np.log10(diagnosis.threshold), color=GUIDE, linewidth=1.0, linestyle="--", zorder=3)
+    ax.set_yticks(np.arange(n), name_labels([str(test.environment) for test in tests], _LONGEST_LABEL))
+    plain_ticks(ax)
     ax.tick_params(axis="y", length=0)
     ax.set_xlim(left=0.0)
     ax.set_ylim(n - 0.4, -0.6)
-    ax.grid(axis="x", color="0.9", zorder=0)
-    ax.spines[["top", "right"]].set_visible(False)
+    tidy(ax)
     ax.set_xlabel("−log₁₀ p-value against all other environments")
-    ax.set_ylabel("environment")
+    cut = n < diagnosis.n_environments
+    ax.set_ylabel(f"environment ({n} of {diagnosis.n_environments:,})" if cut else "environment")
     outcome = shorten(diagnosis.outcome_name, _LONGEST_NAME)
-    title = f"Outcome {outcome} given {format_subset(diagnosis.subset, 60)}"
+    title = f"Outcome {outcome} given {format_subset(diagnosis.subset, _LONGEST_SUBSET)}"
     ax.set_title(title, loc="left", fontsize="medium", parse_math=False, pad=24.0)
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(parts), frameon=False, fontsize="small")
     return ax
+
+
+def _most_deviating(tests: tuple[EnvironmentTest, ...]) -> list[EnvironmentTest]:
+    """In the order of the environments."""
+    p_values = [np.inf if test.deviation is None else test.deviation.p_value for test in tests]
+    return [tests[e] for e in np.sort(np.argsort(p_values, kind="stable")[:_MOST])]
 
 
 def _height(deviation: Deviation | None, part: str) -> float:
@@ -63,9 +70,6 @@ def _height(deviation: Deviation | None, part: str) -> float:
     return 0.0 if p_value is None else float(-np.log10(max(p_value, _SMALLEST)))
 
 
-def save_environments(diagnosis: Diagnosis, path: str | Path) -> None:
-    from matplotlib.figure import Figure
-
-    figure = plot_environments(diagnosis).figure
-    assert isinstance(figure, Figure)
-    figure.savefig(path, dpi=150)
+def save_environments(diagnosis: ComparedEnvironments, path: str | Path) -> Path:
+    """Write `plot_environments` to a file whose ending gives the format; returns the path that was written."""
+    return save_drawing(lambda ax: plot_environments(diagnosis, ax), environments_size(diagnosis), path)

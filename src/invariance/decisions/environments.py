@@ -16,11 +16,14 @@ from ..conditionals.compared import VARIANCE
 from ..conditionals.gaussian import GaussianModel
 from ..conditionals.regression_model import RegressionModel
 from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import SettingError
 from ..moments.choosing import against_the_rest
 from ..moments.moments import Moments
 from .deviation import Deviation, NestedFits, deviation, fits_of_moments, fits_of_rows
 from .environment_test import EnvironmentTest
 from .regression_tests import RegressionTests
+
+ALARM = 0.05
 
 
 class Broken(NamedTuple):
@@ -126,6 +129,50 @@ class Compared:
 
             return MeanTests(*compared)
         return SubsetTests(*compared)
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedEnvironments:
+    """Each environment against the others, for one subset.
+
+    subset : names; tests : one for each environment; parts : in what environments are compared
+    """
+
+    subset: tuple[str, ...]
+    outcome_name: str
+    tests: tuple[EnvironmentTest, ...]
+    parts: tuple[str, ...]
+
+    @property
+    def n_environments(self) -> int:
+        return len(self.tests)
+
+    @property
+    def threshold(self) -> float:
+        """What the p-value of an environment must be below to raise an alarm: 0.05/E."""
+        return ALARM / len(self.tests)
+
+
+def compared_environments(model: BoundConditional, mask: Mask) -> ComparedEnvironments:
+    """Of a subset (p,)."""
+    compared = comparable(model)
+    subset = tuple(name for name, flag in zip(model.feature_names, mask, strict=True) if flag)
+    return ComparedEnvironments(
+        subset, model.describe().outcome_name, compared.tests(mask).each(), compared.asked.compares
+    )
+
+
+def comparable(model: BoundConditional) -> Compared:
+    """Raise where there is nothing to compare."""
+    compared = Compared.of(model)
+    if compared is None:
+        raise SettingError(
+            "environments are compared by fits of the linear Gaussian model or of a regression: use "
+            "conditional='linear_gaussian'."
+        )
+    if compared.n_environments < 2:
+        raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
+    return compared
 
 
 def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:

@@ -3,99 +3,158 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
-from .._tools.figures import new_figure, plain_ticks, save_figure
+from .._tools.figures import Size, axes_for, panels_for, plain_ticks, save_drawing
 from .._tools.layout import name_labels, shorten
+from .._tools.style import CHOSEN, EMPTY, FAINT, INK, PLAIN, WARN, tidy
 from ..exceptions import SettingError
-from ..posterior.summary import format_p_value, format_probability, format_share
+from ..posterior.arrays import check_at_least_one
+from ..posterior.plots import check_kind, inclusion_size, plot_inclusion
+from ..posterior.summary import format_count, format_p_value, format_probability, format_share
 from .decision import Decision
+from .environment_plot import environments_size, plot_environments
+from .environments import compared_environments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
 
-_PLAIN, _CHOSEN, _FAINT, _WARN = "#3f8fd2", "#d9822b", "#9aa3ad", "#b5483a"
 _LONGEST_NAME = 20
 # In inches: what a headline and the label of an axis need.
 _NARROWEST = 6.4
+_ONLY_TEXT = (7.0, 1.6)
 _MOST_PANELS, _PANELS_PER_ROW = 12, 4
 _MOST_ENVIRONMENTS = 40
-_MOST_COLUMNS = 30
+_MOST_SUBSETS, _MOST_COLUMNS = 15, 30
 # p-values below count as this in a picture.
 _LEAST_P_VALUE = 1e-4
 
+Panels = NDArray[np.object_]
 
-def plot_coefficients(decision: Decision, coverage: float = 0.95) -> Figure:
-    """A panel for each column of the chosen features: its coefficient in every environment with an interval, and the
-    pooled one as a band. Twelve columns and forty environments at most."""
-    table = decision.coefficients(coverage)
-    columns = list(dict.fromkeys(table["column"]))
+
+def coefficients_size(decision: Decision, top: int = _MOST_PANELS) -> Size:
+    """How large a figure `plot_coefficients` wants, in inches."""
+    n = min(top, len(decision.columns))
+    if not n:
+        return _ONLY_TEXT
+    n_across, n_down = _grid(n)
+    n_shown = min(max(decision.findings.posterior.n_environments, 3), _MOST_ENVIRONMENTS)
+    return max(_NARROWEST, 1.6 + 2.1 * n_across), 0.8 + n_down * (0.75 + 0.2 * n_shown)
+
+
+def plot_coefficients(
+    decision: Decision, ax: Axes | None = None, top: int = _MOST_PANELS, coverage: float = 0.95
+) -> Panels:
+    """A panel for each of the first `top` columns of the chosen features: its coefficient in every environment with an
+    interval, and the pooled one as a band. Forty environments at most.
+
+    Returns the axes of the panels. Without `ax` a new figure of pyplot is made; the place of an `ax` is divided.
+    """
+    check_at_least_one("top", top)
+    table, columns = decision.coefficients(coverage), decision.columns
     labels = list(decision.findings.posterior.environments)[:_MOST_ENVIRONMENTS]
-    shown = columns[:_MOST_PANELS]
+    shown = columns[:top]
+    figure = panels_for(ax, coefficients_size(decision, top))
     if not shown:
-        return _only_text(decision, "No feature is selected: there are no coefficients.")
-    n_across = min(len(shown), _PANELS_PER_ROW)
-    n_down = -(-len(shown) // n_across)
-    figure = new_figure(max(_NARROWEST, 1.6 + 2.1 * n_across), 0.8 + n_down * (0.75 + 0.2 * max(len(labels), 3)))
+        return _only_text(figure, decision, "No feature is selected: there are no coefficients.")
+    n_across, n_down = _grid(len(shown))
     panels = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
     by_column = table.set_index("column")[["estimate", "lower", "upper"]]
-    for ax, name, title in zip(panels.flat, shown, name_labels(shown, _LONGEST_NAME), strict=False):
+    for panel, name, title in zip(panels.flat, shown, name_labels(shown, _LONGEST_NAME), strict=False):
         values = by_column.loc[[name]].to_numpy(dtype=float)
-        _forest(ax, values[0], values[1 : len(labels) + 1])
-        ax.set_title(title, fontsize="small", parse_math=False)
-    for ax in panels.flat[len(shown) :]:
-        ax.set_visible(False)
-    for ax in panels[:, 0]:
-        ax.set_yticks(np.arange(len(labels)), name_labels([str(label) for label in labels], _LONGEST_NAME))
-        ax.set_ylim(len(labels) - 0.4, -0.6)
-        plain_ticks(ax)
+        _forest(panel, values[0], values[1 : len(labels) + 1])
+        panel.set_title(title, fontsize="small", parse_math=False)
+    for panel in panels.flat[len(shown) :]:
+        panel.remove()
+    for panel in panels[:, 0]:
+        panel.set_yticks(np.arange(len(labels)), name_labels([str(label) for label in labels], _LONGEST_NAME))
+        panel.set_ylim(len(labels) - 0.4, -0.6)
+    for panel in panels.flat[: len(shown)]:
+        plain_ticks(panel)
     figure.supxlabel(f"coefficient and {100 * coverage:g}% interval (band: all rows together)", fontsize="medium")
     figure.supylabel("environment", fontsize="medium")
     _headline(figure, decision, _cut(len(shown), len(columns), "columns"), _cut_environments(decision, len(labels)))
-    return figure
+    return panels.ravel()[: len(shown)]
+
+
+def _grid(n_panels: int) -> tuple[int, int]:
+    """How many across, how many down."""
+    n_across = min(n_panels, _PANELS_PER_ROW)
+    return n_across, -(-n_panels // n_across)
 
 
 def _forest(ax: Axes, pooled: Floats, local: Floats) -> None:
     """pooled (3,), local (E, 3): estimate, lower, upper."""
     if np.isfinite(pooled[1:]).all():
-        ax.axvspan(pooled[1], pooled[2], color=_CHOSEN, alpha=0.25, lw=0)
-    ax.axvline(pooled[0], color=_CHOSEN, lw=1.2)
+        ax.axvspan(pooled[1], pooled[2], color=CHOSEN, alpha=0.25, lw=0)
+    ax.axvline(pooled[0], color=CHOSEN, lw=1.2)
     known = np.flatnonzero(np.isfinite(local[:, 0]))
     margins = np.abs(local[known][:, [1, 2]].T - local[known, 0])
-    ax.errorbar(local[known, 0], known, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=_PLAIN)
+    ax.errorbar(local[known, 0], known, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=PLAIN)
     for row in np.flatnonzero(~np.isfinite(local[:, 0])).tolist():
         ax.text(0.5, row, "constant", transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize="x-small")
     ax.axvline(0.0, color="0.6", lw=0.8, ls="--", zorder=0)
     ax.locator_params(axis="x", nbins=4)
     ax.tick_params(axis="x", labelsize="small")
     ax.tick_params(axis="y", length=0, labelsize="small")
-    ax.grid(axis="x", color="0.92")
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right", "left"]].set_visible(False)
+    tidy(ax, without=("top", "right", "left"))
 
 
-def plot_subsets(decision: Decision, top: int = 15) -> Figure:
-    """The `top` compatible subsets, the best predictor first: a dot for each feature that they hold, and bars of their
-    probability among compatible subsets, of R² and of p_inv. The chosen one stands out."""
-    if top < 1:
-        raise SettingError(f"top must be at least 1, not {top}")
+class _Listed(NamedTuple):
+    """The subsets of a picture (k, p), and the features that they hold, the most probable first."""
+
+    masks: Mask
+    held: NDArray[np.intp]
+
+    @property
+    def shown(self) -> NDArray[np.intp]:
+        return self.held[:_MOST_COLUMNS]
+
+    @property
+    def width(self) -> float:
+        """Of the dots, in inches."""
+        return max(2.0, 0.28 * len(self.shown))
+
+
+def _listed(decision: Decision, top: int) -> _Listed | None:
+    """None where no subset is compatible with invariance."""
     predictive = decision.findings.predictive
     if predictive is None:
-        return _only_text(decision, "No subset is compatible with invariance.")
+        return None
     masks = predictive.masks[:top]
-    evidence = predictive.leading_evidence(len(masks))
     held = np.flatnonzero(masks.any(axis=0))
-    held = held[np.argsort(-predictive.inclusion[held], kind="stable")]
-    shown = held[:_MOST_COLUMNS]
+    return _Listed(masks, held[np.argsort(-predictive.inclusion[held], kind="stable")])
+
+
+def subsets_size(decision: Decision, top: int = _MOST_SUBSETS) -> Size:
+    """How large a figure `plot_subsets` wants, in inches."""
+    listed = _listed(decision, top)
+    return _ONLY_TEXT if listed is None else (listed.width + 5.4, 2.1 + 0.26 * max(len(listed.masks), 4))
+
+
+def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SUBSETS) -> Panels:
+    """The `top` compatible subsets, the best predictor first: a dot for each feature that they hold, and bars of their
+    probability among compatible subsets, of R² and of p_inv. The chosen one stands out.
+
+    Returns the axes of the four panels. Without `ax` a new figure of pyplot is made; the place of an `ax` is divided.
+    """
+    check_at_least_one("top", top)
+    figure = panels_for(ax, subsets_size(decision, top))
+    predictive, listed = decision.findings.predictive, _listed(decision, top)
+    if predictive is None or listed is None:
+        return _only_text(figure, decision, "No subset is compatible with invariance.")
+    masks, held, shown = listed.masks, listed.held, listed.shown
+    evidence = predictive.leading_evidence(len(masks))
     chosen = (masks == decision.mask).all(axis=1)
-    width = max(2.0, 0.28 * len(shown))
-    figure = new_figure(width + 5.4, 2.1 + 0.26 * max(len(masks), 4))
-    dots, *bars = figure.subplots(1, 4, sharey=True, width_ratios=[width, 1.5, 1.5, 1.5])
+    panels = figure.subplots(1, 4, sharey=True, width_ratios=[listed.width, 1.5, 1.5, 1.5])
+    dots, *bars = panels
     _dots(dots, masks[:, shown], chosen)
     names = name_labels([predictive.feature_names[j] for j in shown], _LONGEST_NAME)
     dots.set_xticks(np.arange(len(shown)), names, rotation=60, ha="right", rotation_mode="anchor", fontsize="small")
@@ -106,21 +165,20 @@ def plot_subsets(decision: Decision, top: int = 15) -> Figure:
     _bars(bars[0], np.exp(predictive.log_probabilities[: len(masks)]), chosen, "probability", format_probability)
     _bars(bars[1], evidence.r2, chosen, "R²", format_share)
     _bars(bars[2], evidence.p_invariant, chosen, "p_inv", format_p_value)
-    bars[-1].axvline(decision.accepted.level, color=_WARN, lw=1.0, ls="--")
-    n = decision.compatible.n
-    _headline(figure, decision, _cut(len(masks), n, "compatible subsets"))
-    return figure
+    bars[-1].axvline(decision.accepted.level, color=WARN, lw=1.0, ls="--")
+    _headline(figure, decision, _cut(len(masks), decision.compatible.n, "compatible subsets"))
+    return panels
 
 
 def _dots(ax: Axes, held: Mask, chosen: Mask) -> None:
     n_rows, n_columns = held.shape
     rows, columns = np.mgrid[:n_rows, :n_columns]
-    colours = np.where(held, np.where(chosen[:, None], _CHOSEN, "#33404d"), "#e3e7eb")
+    colours = np.where(held, np.where(chosen[:, None], CHOSEN, INK), EMPTY)
     ax.scatter(columns.ravel(), rows.ravel(), c=colours.ravel().tolist(), s=34, zorder=2)
     for row, mask in enumerate(held):
         if mask.sum() > 1:
             ends = np.flatnonzero(mask)[[0, -1]]
-            ax.plot(ends, [row, row], color=_CHOSEN if chosen[row] else "#33404d", lw=1.2, zorder=1)
+            ax.plot(ends, [row, row], color=CHOSEN if chosen[row] else INK, lw=1.2, zorder=1)
     ax.set_xlim(-0.7, max(n_columns - 0.3, 0.7))
     ax.set_ylim(max(n_rows, 4) - 0.4, -0.6)
     ax.tick_params(length=0)
@@ -129,70 +187,123 @@ def _dots(ax: Axes, held: Mask, chosen: Mask) -> None:
 
 def _bars(ax: Axes, values: Floats, chosen: Mask, label: str, written: Callable[[float], str]) -> None:
     known = np.nan_to_num(values, nan=0.0)
-    ax.barh(np.arange(len(values)), known, height=0.6, color=np.where(chosen, _CHOSEN, _PLAIN).tolist(), zorder=2)
+    ax.barh(np.arange(len(values)), known, height=0.6, color=np.where(chosen, CHOSEN, PLAIN).tolist(), zorder=2)
     for row, value in enumerate(values):
         ax.text(1.02, row, written(float(value)), transform=ax.get_yaxis_transform(), va="center", fontsize="x-small")
     ax.set_xlim(0.0, 1.0)
     ax.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"], fontsize="small")
     ax.tick_params(axis="y", length=0)
-    ax.grid(axis="x", color="0.92", zorder=0)
-    ax.spines[["top", "right"]].set_visible(False)
+    tidy(ax)
     ax.set_xlabel(label)
+
+
+def frontier_size(decision: Decision) -> Size:
+    """How large a figure `plot_frontier` wants, in inches."""
+    return 7.0, 4.8
 
 
 def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     """R² against p_inv of every subset that was scored, or of those that the posteriors list; the level from which on
-    subsets count as compatible, the best R² for each p_inv, the chosen subset and the most probable one."""
+    subsets count as compatible, the best R² for each p_inv, the chosen subset and the most probable one.
+
+    Without `ax` a new figure of pyplot is made; it is at `ax.figure`.
+    """
     survey = decision.survey
-    if ax is None:
-        ax = new_figure(7.0, 4.6).add_subplot()
-        _headline(ax.figure, decision, _cut(len(survey.masks), survey.n_subsets, "subsets"))
+    ax = axes_for(ax, frontier_size(decision))
     p_values = np.maximum(survey.p_invariant, _LEAST_P_VALUE)
     many = len(p_values) > 300
-    ax.scatter(
-        p_values, survey.r2, s=8 if many else 18, color=_FAINT, alpha=0.5 if many else 0.8, lw=0, rasterized=many
-    )
+    ax.scatter(p_values, survey.r2, s=8 if many else 18, color=FAINT, alpha=0.5 if many else 0.8, lw=0, rasterized=many)
     known = np.flatnonzero(np.isfinite(survey.r2))
     order = known[np.lexsort((-survey.r2[known], -p_values[known]))]
     best = np.maximum.accumulate(survey.r2[order])
-    ax.step(p_values[order], best, where="post", color=_PLAIN, lw=1.3, label="best R² at this p_inv or above")
+    ax.step(p_values[order], best, where="post", color=PLAIN, lw=1.3, label="best R² at this p_inv or above")
     level = decision.accepted.level
-    ax.axvline(level, color=_WARN, lw=1.0, ls="--", label=f"level {level:g}: compatible to the right")
+    ax.axvline(level, color=WARN, lw=1.0, ls="--", label=f"level {level:g}: compatible to the right")
     mode = decision.mode_evidence
     at_mode = max(mode.p_invariant, _LEAST_P_VALUE)
-    ax.plot(at_mode, mode.r2, "D", ms=8, mfc="none", mec="#33404d", mew=1.4, label="most probable subset")
+    ax.plot(at_mode, mode.r2, "D", ms=8, mfc="none", mec=INK, mew=1.4, label="most probable subset")
     chosen = decision.evidence
     at_chosen = max(chosen.p_invariant, _LEAST_P_VALUE)
-    ax.plot(at_chosen, chosen.r2, "*", ms=14, color=_CHOSEN, mec="white", mew=0.6, label="selected subset")
+    ax.plot(at_chosen, chosen.r2, "*", ms=14, color=CHOSEN, mec="white", mew=0.6, label="selected subset")
     ax.set_xscale("log")
     ax.set_xlim(_LEAST_P_VALUE * 0.7, 1.3)
     ax.set_xticks([1e-4, 1e-3, 1e-2, 0.1, 1.0], ["≤ 0.0001", "0.001", "0.01", "0.1", "1"])
     ax.minorticks_off()
-    ax.set_ylim(min(0.0, *survey.r2[known].tolist()) - 0.03, 1.03)
+    ax.set_ylim(min([0.0, *survey.r2[known].tolist()]) - 0.03, 1.03)
     ax.set_xlabel("p_inv: p-value of invariance")
     ax.set_ylabel("R² of the pooled fit")
-    ax.grid(color="0.92")
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
+    tidy(ax, "both")
+    said = _headline_text(decision, _cut(len(survey.masks), survey.n_subsets, "subsets"))
+    ax.set_title(said, loc="left", fontsize="medium", parse_math=False)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False, fontsize="small")
     return ax
 
 
-PICTURES: dict[str, Callable[[Decision], Any]] = {
-    "coefficients": plot_coefficients,
-    "subsets": plot_subsets,
-    "frontier": lambda decision: plot_frontier(decision).figure,
+def _draw_environments(decision: Decision, ax: Axes | None = None) -> Axes:
+    if decision.findings.posterior.n_environments > 1:
+        return plot_environments(compared_environments(decision.findings.target.model, decision.mask), ax)
+    (ax,) = _only_text(panels_for(ax, _ONLY_TEXT), decision, "There is nothing to compare one environment with.")
+    return ax
+
+
+def _environments_size(decision: Decision) -> Size:
+    if decision.findings.posterior.n_environments < 2:
+        return _ONLY_TEXT
+    return environments_size(compared_environments(decision.findings.target.model, decision.mask))
+
+
+class Picture(NamedTuple):
+    """draw(decision, ax) returns axes; size(decision) is what it wants, in inches. Both take `top` if `has_top`."""
+
+    draw: Callable[..., Any]
+    size: Callable[..., Size]
+    has_top: bool = True
+
+
+PICTURES = {
+    "inclusion": Picture(
+        lambda decision, ax, **top: plot_inclusion(decision.findings.posterior, ax, **top),
+        lambda decision, **top: inclusion_size(decision.findings.posterior, **top),
+    ),
+    "subsets": Picture(plot_subsets, subsets_size),
+    "coefficients": Picture(plot_coefficients, coefficients_size),
+    "environments": Picture(_draw_environments, _environments_size, has_top=False),
+    "frontier": Picture(plot_frontier, frontier_size, has_top=False),
 }
 
 
-def save_picture(decision: Decision, kind: str, path: str | Path) -> Path:
+def plot(decision: Decision, kind: str, ax: Axes | None = None, top: int | None = None) -> Any:
+    """Draw one of PICTURES; returns its axes."""
+    picture, limit = _picture(kind, top)
+    return picture.draw(decision, ax, **limit)
+
+
+def picture_size(decision: Decision, kind: str, top: int | None = None) -> Size:
+    """How large a figure one of PICTURES wants, in inches."""
+    picture, limit = _picture(kind, top)
+    return picture.size(decision, **limit)
+
+
+def save_picture(decision: Decision, kind: str, path: str | Path, top: int | None = None) -> Path:
     """Write one of PICTURES to a file whose ending gives the format; returns the path that was written."""
-    if kind not in PICTURES:
-        raise SettingError(f"there is no picture {kind!r}: use {' or '.join(map(repr, PICTURES))}.")
-    return save_figure(PICTURES[kind](decision), path)
+    return save_drawing(partial(plot, decision, kind, top=top), picture_size(decision, kind, top), path)
 
 
-def _headline(figure: Any, decision: Decision, *cuts: str) -> None:
+def _picture(kind: str, top: int | None) -> tuple[Picture, dict[str, int]]:
+    check_kind(kind)
+    picture = PICTURES[kind]
+    if top is None:
+        return picture, {}
+    if not picture.has_top:
+        raise SettingError(f"the picture {kind!r} is not cut to a number: leave out top={top}.")
+    return picture, {"top": top}
+
+
+def _headline(figure: FigureBase, decision: Decision, *cuts: str) -> None:
+    figure.suptitle(_headline_text(decision, *cuts), x=0.01, ha="left", fontsize="medium", parse_math=False)
+
+
+def _headline_text(decision: Decision, *cuts: str) -> str:
     posterior, n = decision.findings.posterior, len(decision.selected)
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
     state = "compatible with invariance" if decision.is_compatible else "NOT compatible with invariance"
@@ -201,20 +312,21 @@ def _headline(figure: Any, decision: Decision, *cuts: str) -> None:
     if posterior.n_environments == 1:
         state = "one environment cannot show invariance"
     text = f"Outcome {outcome}: {n:,} feature{'' if n == 1 else 's'} selected, {state}"
-    said = "\n".join([text, *filter(None, cuts)])
-    figure.suptitle(said, x=0.01, ha="left", fontsize="medium", parse_math=False)
+    return "\n".join([text, *filter(None, cuts)])
 
 
 def _cut(shown: int, total: int, what: str) -> str:
-    return f"{shown:,} of {total:,} {what}" if shown < total else ""
+    return f"{format_count(shown)} of {format_count(total)} {what}" if shown < total else ""
 
 
 def _cut_environments(decision: Decision, shown: int) -> str:
     return _cut(shown, decision.findings.posterior.n_environments, "environments")
 
 
-def _only_text(decision: Decision, text: str) -> Figure:
-    figure = new_figure(7.0, 1.6)
+def _only_text(figure: FigureBase, decision: Decision, text: str) -> Panels:
+    """Axes without a frame, as an array (1,)."""
+    ax = figure.add_subplot()
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
     _headline(figure, decision)
-    figure.text(0.5, 0.4, text, ha="center", va="center")
-    return figure
+    return np.array([ax], dtype=object)

@@ -45,6 +45,8 @@ from .intervals import IntervalRegressor
 from .table_settings import refuse_for_ready_data
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from ..report.subject import Source
     from .saved import SavedModel
 
@@ -186,10 +188,10 @@ class BIP(IntervalRegressor):
         self._search = replace(self.search(copy.deepcopy(rng)), conditional=self._conditional)
         rule = self._search.rule
         self._findings = self._search.findings(data, self.progress, rng)
-        self.posterior_ = self._findings.posterior
-        self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         selected = rule.select(self._findings)
         self._decision = Decision(self._findings, selected, rule)
+        self.posterior_ = self._findings.posterior.drawn_by(self._decision)
+        self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         self.invariant_ = not self._findings.judge.rejected(selected[None])[0]
         if not self.invariant_:
             warn(_not_invariant(self._findings, selected), NotInvariantWarning)
@@ -208,7 +210,8 @@ class BIP(IntervalRegressor):
     def predictive_(self) -> Posterior | None:
         """The posterior over subsets compatible with invariance, by how well they predict."""
         check_is_fitted(self)
-        return self._findings.predictive
+        predictive = self._findings.predictive
+        return None if predictive is None else predictive.drawn_by(self._decision)
 
     def diagnose(self, subset: Subset | None = None, leave_out: LeaveOut = "auto") -> Diagnosis:
         """Which environment breaks the invariance of a subset, by default the selected one, and in what.
@@ -248,6 +251,11 @@ class BIP(IntervalRegressor):
         from .reporting import report
 
         return report(self, path, comparison, source)
+
+    def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
+        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
+        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments" or "frontier"."""
+        return self.decision_.plot(kind, ax, top)
 
     def _coefficients(self, data: MultiEnvironmentData | Moments, selected: Mask) -> tuple[Floats, float]:
         self._fit = self._findings.target.model.fit(selected, local=False)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Mask
+from ..exceptions import SettingError
 
 
 def checked_floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
@@ -27,3 +28,8 @@ def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
     if len(distinct) < len(keys):
         raise ValueError("masks: the same subset occurs twice")
     return np.lexsort((position, masks.sum(axis=1), -log_probabilities))
+
+
+def check_at_least_one(name: str, value: int) -> None:
+    if value < 1:
+        raise SettingError(f"{name} must be at least 1, not {value}")

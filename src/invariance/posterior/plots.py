@@ -1,57 +1,81 @@
-"""Pictures of a posterior, drawn with matplotlib's object interface: no display and no pyplot state."""
+"""Pictures of a posterior."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Mask
-from .._tools.figures import new_figure, plain_ticks, save_figure
+from .._tools.figures import Size, axes_for, plain_ticks, save_drawing
 from .._tools.layout import name_labels, shorten
+from .._tools.style import FALSE, GUIDE, PLAIN, TRUE, tidy
 from ..data.subsets import as_mask
-from ..exceptions import SettingError
+from ..exceptions import PosteriorError, SettingError
+from .arrays import check_at_least_one
 from .posterior import Posterior
 from .summary import format_probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_PLAIN, _TRUE, _FALSE = "#3f8fd2", "#2a9d5c", "#9aa3ad"
+PLOT_KINDS = ("inclusion", "subsets", "coefficients", "environments", "frontier")
 _LONGEST_NAME = 32
+_MOST_BARS = 30
+
+
+def plot(posterior: Posterior, kind: str, ax: Axes | None = None, top: int | None = None) -> Any:
+    """One of PLOT_KINDS: inclusion probabilities, or what the decision of the fit draws."""
+    check_kind(kind)
+    if kind == "inclusion":
+        return plot_inclusion(posterior, ax, _MOST_BARS if top is None else top)
+    if posterior.drawer is None:
+        raise PosteriorError(
+            f"this posterior came without a fit, as from JSON or from an engine, and has kind='inclusion' alone to "
+            f"draw: BIP(...).fit(X, y, environments).plot({kind!r}) draws the {kind} of a fit."
+        )
+    return posterior.drawer.plot(kind, ax, top)
+
+
+def check_kind(kind: str) -> None:
+    if kind not in PLOT_KINDS:
+        raise SettingError(f"there is no picture {kind!r}: use {' or '.join(map(repr, PLOT_KINDS))}.")
+
+
+def inclusion_size(posterior: Posterior, top: int = _MOST_BARS) -> Size:
+    """How large a figure `plot_inclusion` wants, in inches."""
+    return 7.0, 1.5 + 0.26 * min(top, posterior.n_features)
 
 
 def plot_inclusion(
     posterior: Posterior,
     ax: Axes | None = None,
-    top: int = 30,
+    top: int = _MOST_BARS,
     truth: Iterable[str] | ArrayLike | None = None,
 ) -> Axes:
     """Horizontal bars of the `top` largest inclusion probabilities, largest on top.
 
     `truth` (names or a boolean mask (p,)) colours the bars by whether the feature is truly invariant.
-    Without `ax` a new figure is made that fits the number of bars; it is at `ax.figure`.
+    Without `ax` a new figure of pyplot is made that fits the number of bars; it is at `ax.figure`.
     """
-    if top < 1:
-        raise SettingError(f"top must be at least 1, not {top}")
+    check_at_least_one("top", top)
     true_mask = None if truth is None else as_mask(truth, posterior.feature_names)
     shown = np.argsort(-posterior.inclusion, kind="stable")[:top]
-    if ax is None:
-        ax = new_figure(7.0, 1.5 + 0.26 * len(shown)).add_subplot()
+    ax = axes_for(ax, inclusion_size(posterior, top))
 
     positions = np.arange(len(shown))
     values = posterior.inclusion[shown]
-    groups: list[tuple[str | None, str, Mask]] = [(None, _PLAIN, np.ones(len(shown), dtype=bool))]
+    groups: list[tuple[str | None, str, Mask]] = [(None, PLAIN, np.ones(len(shown), dtype=bool))]
     if true_mask is not None:
         inside = true_mask[shown]
-        groups = [("truly invariant", _TRUE, inside), ("not in the true subset", _FALSE, ~inside)]
+        groups = [("truly invariant", TRUE, inside), ("not in the true subset", FALSE, ~inside)]
     for label, color, members in groups:
         if members.any():
             ax.barh(positions[members], values[members], height=0.72, color=color, label=label, zorder=2)
-    ax.axvline(0.5, color="0.35", linewidth=1.0, linestyle="--", zorder=3)
+    ax.axvline(0.5, color=GUIDE, linewidth=1.0, linestyle="--", zorder=3)
     for position, value in enumerate(values):
         ax.text(
             1.01,
@@ -67,8 +91,7 @@ def plot_inclusion(
     ax.tick_params(axis="y", length=0)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(len(shown) - 0.4, -0.6)
-    ax.grid(axis="x", color="0.9", zorder=0)
-    ax.spines[["top", "right"]].set_visible(False)
+    tidy(ax)
     ax.set_xlabel("posterior inclusion probability")
     cut = len(shown) < posterior.n_features
     ax.set_ylabel(f"feature ({len(shown)} of {posterior.n_features:,})" if cut else "feature")
@@ -108,8 +131,5 @@ def save_inclusion(
 
     Returns the path that was written.
     """
-    from matplotlib.figure import Figure
-
-    figure = plot_inclusion(posterior, top=top, truth=truth).figure
-    assert isinstance(figure, Figure)
-    return save_figure(figure, path)
+    size = inclusion_size(posterior, top)
+    return save_drawing(lambda ax: plot_inclusion(posterior, ax, top, truth), size, path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +16,15 @@ from numpy.typing import ArrayLike
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.subsets import as_mask
 from ..exceptions import DataError, PosteriorError, SettingError
-from .arrays import checked_floats, table_order
+from .arrays import check_at_least_one, checked_floats, table_order
 from .evidence import Evidence, SubsetEvidence
 from .judge import Judge
+from .sources import Drawer, SubsetSource, SubsetTable
 from .verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from .summary import Summary
 
@@ -32,21 +35,6 @@ MASS_TOLERANCE = 1e-9
 EXCESS_TOLERANCE = 1e-3
 
 KINDS = ("invariant", "predictive")
-SubsetTable = tuple[Mask, Floats, Floats]
-
-
-class SubsetSource(Protocol):
-    """What an engine may leave behind to answer for subsets that are not in the table."""
-
-    def log_probability(self, masks: Mask) -> Floats:
-        """Log posterior probability (S,) of boolean masks (S, p); -inf outside the support."""
-
-    def sample(self, n: int, rng: np.random.Generator) -> Mask:
-        """Draw n subsets as boolean masks (n, p)."""
-
-    def leading(self, mass: float) -> SubsetTable | None:
-        """Masks (k, p), log ratios (k,), log probabilities (k,) of the most probable subsets that
-        together hold at least `mass`, or None when the engine cannot tell."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -78,6 +66,7 @@ class Posterior:
     kind : "invariant", the paper's; "predictive", over the subsets that are compatible with invariance
     judge : answers what the data say about any subset; kept by pickle, left out of JSON
     source : answers for subsets outside the table; kept by pickle, left out of JSON
+    drawer : the decision of the fit, which draws what a posterior alone cannot; kept by pickle, left out of JSON
     """
 
     feature_names: tuple[str, ...]
@@ -104,6 +93,7 @@ class Posterior:
     kind: Literal["invariant", "predictive"] = "invariant"
     judge: Judge | None = None
     source: SubsetSource | None = None
+    drawer: Drawer | None = None
 
     def __post_init__(self) -> None:
         names = tuple(self.feature_names)
@@ -228,7 +218,7 @@ class Posterior:
         deviance, expected_deviance, deviance_sd, p_value, p_mean, p_spread, p_invariant, r2, r2_new.
         """
         if top is not None:
-            _check_at_least_one("top", top)
+            check_at_least_one("top", top)
         table = self._frame((self.masks[:top], self.log_ratios[:top], self.log_probabilities[:top]))
         return table.assign(**self.leading_evidence(len(table)).columns())
 
@@ -302,7 +292,7 @@ class Posterior:
         """Draw n subsets: a boolean DataFrame (n, p) with one column per feature."""
         import pandas as pd
 
-        _check_at_least_one("n", n)
+        check_at_least_one("n", n)
         rng = np.random.default_rng(random_state)
         if self.source is not None:
             draws = np.asarray(self.source.sample(n, rng), dtype=bool)
@@ -321,7 +311,7 @@ class Posterior:
         """What a person wants to see: prints as text within 80 columns, shows as HTML in notebooks."""
         from .summary import Summary
 
-        _check_at_least_one("top", top)
+        check_at_least_one("top", top)
         return Summary(self, top)
 
     def reading(self) -> str:
@@ -334,6 +324,20 @@ class Posterior:
         from .summary import reading
 
         return reading(self)
+
+    def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
+        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
+        them where there are several. kind: "inclusion" and, after a fit, "subsets", "coefficients", "environments" and
+        "frontier" of its decision."""
+        from .plots import plot
+
+        return plot(self, kind, ax, top)
+
+    def drawn_by(self, drawer: Drawer) -> Self:
+        """The same posterior, with what draws its decision."""
+        posterior = copy.copy(self)
+        posterior.__dict__["drawer"] = drawer
+        return posterior
 
     def to_json(self, path: str | Path | None = None, more: Mapping[str, Any] | None = None) -> str:
         """The posterior without its source as strict JSON; also written to `path`, in one step, when one is given.
@@ -393,8 +397,3 @@ class Posterior:
                 "cumulative": np.minimum(np.cumsum(probability), 1.0),
             }
         )
-
-
-def _check_at_least_one(name: str, value: int) -> None:
-    if value < 1:
-        raise SettingError(f"{name} must be at least 1, not {value}")

@@ -45,7 +45,7 @@ def feature_parts(subject: Subject) -> Iterator[Part]:
         )
         for feature in decision.features
     )
-    yield inclusion_picture(posterior)
+    yield inclusion_picture(decision)
     yield table("Every feature", _COLUMNS, rows)
     if predictive is None and posterior.n_environments > 1:
         yield from prose(["No subset is compatible with invariance, so that there is no predictive inclusion."])

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._tools.arrays import Floats
-from .._tools.figures import new_figure, plain_ticks
+from .._tools.figures import plain_ticks
 from .._tools.layout import name_labels
+from .._tools.style import GUIDE, INK, PLAIN, tidy
 from ..conditionals.piecewise_exponential import PiecewiseExponentialFit
 from ..conditionals.predicts import Predicts, predicts_of
 from ..data.multi_environment import MultiEnvironmentData
@@ -22,7 +24,7 @@ from .pictures import picture
 from .subject import Subject
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 _QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 _MOST_ENVIRONMENTS = 40
@@ -40,7 +42,7 @@ _WHAT = {
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """observed, expected : (N,); environment : (N,) places in labels"""
+    """observed, expected : (N,), of the rows of the data"""
 
     observed: Floats
     expected: Floats
@@ -123,31 +125,26 @@ def _picture(found: Residuals, what: Predicts) -> Picture:
     else:
         caption = "Mean residual with a 95% interval: 0 is what invariance asks for."
     alt = f"Residuals of {shown} environments; the table below has the numbers."
-    figure = _drawn(found, what is Predicts.number, shown)
-    return picture(figure, "r", alt, caption + cut)
+    draw = partial(_draw, found, what is Predicts.number, shown)
+    return picture(draw, (7.0, 1.1 + 0.26 * max(shown, 3)), "r", alt, caption + cut)
 
 
-def _drawn(found: Residuals, numbers: bool, shown: int) -> Figure:
-    figure = new_figure(7.0, 1.1 + 0.26 * max(shown, 3))
-    ax, places = figure.add_subplot(), np.arange(shown)
-    left = found.each[:shown]
-    if numbers:
+def _draw(found: Residuals, numeric: bool, shown: int, ax: Axes) -> None:
+    places, left = np.arange(shown), found.each[:shown]
+    if numeric:
         low, lower, middle, upper, high = np.array([np.quantile(values, _QUANTILES) for values in left]).T
-        ax.hlines(places, low, high, color="#3f8fd2", lw=1.2)
-        ax.hlines(places, lower, upper, color="#3f8fd2", lw=6.0)
-        ax.plot(middle, places, "o", ms=4.5, mfc="white", mec="#33404d", mew=1.2, ls="")
+        ax.hlines(places, low, high, color=PLAIN, lw=1.2)
+        ax.hlines(places, lower, upper, color=PLAIN, lw=6.0)
+        ax.plot(middle, places, "o", ms=4.5, mfc="white", mec=INK, mew=1.2, ls="")
     else:
         means = np.array([values.mean() for values in left])
         margins = 1.96 * np.array([_standard_error(values) for values in left])
-        ax.errorbar(means, places, xerr=margins, fmt="o", ms=4.5, lw=1.2, color="#3f8fd2")
-    ax.axvline(0.0, color="0.4", lw=0.9, ls="--", zorder=0)
+        ax.errorbar(means, places, xerr=margins, fmt="o", ms=4.5, lw=1.2, color=PLAIN)
+    ax.axvline(0.0, color=GUIDE, lw=0.9, ls="--", zorder=0)
     ax.set_yticks(places, name_labels([str(label) for label in found.data.environments[:shown]], _LONGEST_LABEL))
     plain_ticks(ax)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(shown - 0.4, -0.6)
-    ax.grid(axis="x", color="0.9")
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.set_xlabel("residual" if numbers else "mean residual")
+    tidy(ax, "x", ("top", "right", "left"))
+    ax.set_xlabel("residual" if numeric else "mean residual")
     ax.set_ylabel("environment")
-    return figure

@@ -9,23 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._tools.figures import new_figure
 from .._tools.files import replacing
+from .._tools.style import tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which most people tell apart.
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
-    "#000000",
-    "#e69f00",
-    "#56b4e9",
-    "#009e73",
-    "#c9b300",
-    "#0072b2",
-    "#d55e00",
-    "#cc79a7",
-)
 _SHADES = ("#a3cbe6", "#72b0d7", "#3f8fc5", "#1c62a5", "#08306b")
 _Z95 = 1.959963984540054
 _DPI = 130
@@ -34,16 +25,10 @@ _DODGE = 0.01
 
 def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, NDArray[Any]]:
     """A figure and its axes (rows, columns); size in inches."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(width, height)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(color="0.92", zorder=0)
-        ax.set_axisbelow(True)
+        tidy(ax, "both")
     return figure, axes
 
 

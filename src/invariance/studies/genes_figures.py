@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from .._tools.style import BLUE, VERMILION
 from .base import Picture
-from .figures import BLUE, VERMILION, panels, shared_legend
+from .figures import panels, shared_legend
 from .genes_methods import GENE_METHODS
 from .genes_profile import PROFILED, Profile, profile_of
 from .genes_protocol import NO_EFFECT, UNCHECKED, VALIDATED, Effects

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import exceptions
 from .._tools.arrays import Floats, Mask
+from .._tools.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 from ..baselines.eills import EILLS
 from ..baselines.hidden_icp import HiddenICP
 from ..baselines.icp import ICP
@@ -31,7 +32,6 @@ from ..priors.beta_binomial import BetaBinomialPrior
 from ..priors.uniform import UniformPrior
 from ..screening.lasso import LassoFit, cross_validated_lasso
 from ..screening.lasso_screen import screening_of
-from .figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 LEVELS = (0.001, 0.005, 0.01, 0.05, 0.1)

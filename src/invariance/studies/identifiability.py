@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from .._tools.style import BLUE, GREEN
 from ..conditionals.linear_gaussian import LinearGaussian
 from ..inference.subset_blocks import all_log_ratios
 from ..moments.moments import Moments
@@ -20,7 +21,7 @@ from .base import (
     Study,
     grid,
 )
-from .figures import BLUE, GREEN, mean_band, panels
+from .figures import mean_band, panels
 
 _EXAMPLES: dict[int, Callable[[int], StructuralModel]] = {1: example_1, 2: example_2, 3: example_3}
 # Columns of a row, by the bit pattern of the subset (bit 0 is x1).

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._tools.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from ..baselines.registry import METHODS as KNOWN
 from ..baselines.screened import Screened
 from ..data.multi_environment import MultiEnvironmentData
@@ -22,15 +23,6 @@ from ..priors.uniform import UniformPrior
 from ..screening.lasso_screen import LassoScreen, Screening
 from . import metrics
 from .base import Row
-from .figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-)
 
 # The paper's limit on the size of a subset where it uses variational inference; with fewer features it does not bind.
 MAX_SIZE = 20
