@@ -86,7 +86,7 @@ def _not_compatible(decision: Decision) -> Iterator[str]:
     found = "is" if compatible.exhaustive else "was found that is"
     yield f"No subset of these features{_allowed(decision)} {found} invariant: {_closest(decision)}."
     unknown = "" if decision.judged else f", and {_CANNOT_BE_JUDGED}"
-    yield f"The selection {chosen} is {_fallback(decision)}{unknown}; its predictions may fail in a new environment."
+    yield f"The selection {chosen} is {fallback(decision)}{unknown}; its predictions may fail in a new environment."
 
 
 def _although_others_are(decision: Decision, chosen: str) -> str:
@@ -116,7 +116,7 @@ def _closest(decision: Decision) -> str:
     return f"of {of}, {closest} is closest ({p_value}, and {needed})"
 
 
-def _fallback(decision: Decision) -> str:
+def fallback(decision: Decision) -> str:
     """Which rule chose where nothing is compatible."""
     if not isinstance(decision.rule, BestCompatible | Median):
         return "what the rule chose all the same"

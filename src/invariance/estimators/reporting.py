@@ -37,7 +37,7 @@ def report(model: BIP, path: str | Path, comparison: Any, source: Source | None)
         comparison=comparison,
         source=source or Source(),
     )
-    return write_report(contents_of(subject), file)
+    return write_report(contents_of(subject, model.progress), file)
 
 
 def _diagnosis(model: BIP) -> Diagnosis | str:

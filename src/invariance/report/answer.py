@@ -54,12 +54,12 @@ def _caveats(decision: Decision) -> Iterator[str]:
             "Compatible means that the data do not speak against invariance, up to the tolerance stated below: no "
             "proof. With few rows, or environments that hardly differ, much is compatible."
         )
-        if not decision.compatible.n:
+        if not decision.compatible.n and CAUSES not in reading(decision.findings.posterior):
             yield CAUSES
+        yield "Only the environments at hand were compared: a new one may differ in ways that none of them does."
     yield (
-        "Only the environments at hand were compared: a new one may differ in ways that none of them does. That "
-        f"features predict {printable(decision.findings.posterior.outcome_name)} alike everywhere does not by itself "
-        "make them causes: a cause that was not measured, or environments that act on the outcome itself, can mislead."
+        f"That features predict {printable(decision.findings.posterior.outcome_name)} alike everywhere does not by "
+        "itself make them causes: a cause that was not measured, or environments that act on the outcome itself, can mislead."
     )
 
 

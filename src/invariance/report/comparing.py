@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from .._tools.layout import printable
 from ..exceptions import SettingError
 from ..posterior.summary import format_probability
+from .compared import ComparedMethod
 from .parts import Cell, Column, Part, name, prose, table
+from .subject import Subject
 
 _MARKS = {"selected": "● selected", "not selected": "·", "screened out": "– screened out", "rejected": "× rejected"}
 _OUTCOMES = {"empty": "nothing selected", "rejected": "model rejected", "failed": "failed"}
-
-
-class ComparedMethod(Protocol):
-    """What one method said; see `invariance.compare`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def selected(self) -> Any: ...
-    @property
-    def status(self) -> Any: ...
-    @property
-    def evidence(self) -> tuple[str, Any] | None: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-    @property
-    def verdict(self) -> str | None: ...
-    @property
-    def pooled(self) -> bool: ...
-
-
-class Compared(Protocol):
-    """What `invariance.compare` returns."""
-
-    @property
-    def feature_names(self) -> tuple[str, ...]: ...
-    @property
-    def outcome_name(self) -> str: ...
-    @property
-    def methods(self) -> Sequence[ComparedMethod]: ...
 
 
 def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -> None:
@@ -67,33 +37,38 @@ def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -
         )
 
 
-def comparison_parts(comparison: Compared) -> Iterator[Part]:
-    methods = comparison.methods
+def comparison_parts(subject: Subject) -> Iterator[Part]:
+    if subject.comparison is None:
+        return
+    methods, selected = subject.comparison.methods, subject.decision.selected
     yield from prose(
         [
             "Each method answers in its own way: one that asks what predicts on all rows together does not ask what is "
             "invariant."
         ]
     )
+    words = ("Method", "Answer", "Asks for", "Remarks")
     yield table(
         "What each method selected",
-        [
-            Column("Method", number=False),
-            Column("Answer", number=False),
-            Column("Features"),
-            Column("Asks for", number=False),
-            Column("Remarks", number=False),
-        ],
-        ([name(m.name), Cell(_answer(m)), _count(m), Cell(_asks(m)), Cell(_remarks(m))] for m in methods),
+        [*(Column(title, number=False) for title in words), Column("Features")],
+        ([name(m.name), Cell(_answer(m)), Cell(_asks(m)), Cell(_remarks(m)), _count(m)] for m in methods),
     )
     fitted = [m for m in methods if m.outcome != "failed"]
-    if fitted:
-        columns = [Column(printable(m.name), number=False, hint=_hint(m)) for m in fitted]
-        yield table(
-            "Features by method",
-            [Column("Feature", number=False), *columns],
-            ([name(feature), *(_cell(m, j) for m in fitted)] for j, feature in enumerate(comparison.feature_names)),
-        )
+    if not fitted:
+        return
+    columns = [Column(printable(m.name), number=False, hint=_hint(m)) for m in fitted]
+    yield table(
+        "Features by method",
+        [Column("Feature", number=False), Column("This fit", number=False), *columns],
+        (
+            [
+                name(feature),
+                _mark("selected" if feature in selected else "not selected"),
+                *(_cell(m, j) for m in fitted),
+            ]
+            for j, feature in enumerate(subject.comparison.feature_names)
+        ),
+    )
 
 
 def _answer(method: ComparedMethod) -> str:
@@ -124,5 +99,8 @@ def _cell(method: ComparedMethod, j: int) -> Cell:
     status = str(method.status[j])
     value = np.nan if method.evidence is None else float(method.evidence[1][j])
     number = "" if np.isnan(value) else f" ({format_probability(value)})"
-    rank = list(_MARKS).index(status)
-    return Cell(_MARKS[status] + number, rank, "strong" if status == "selected" else "")
+    return _mark(status, number)
+
+
+def _mark(status: str, number: str = "") -> Cell:
+    return Cell(_MARKS[status] + number, list(_MARKS).index(status), "strong" if status == "selected" else "")

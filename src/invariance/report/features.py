@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from .parts import Cell, Column, Part, name, prose, table
 from .pictures import inclusion_picture
 from .subject import Subject
 
+_P_INVARIANT = Column("p_inv then", hint="the p-value of invariance of the selection after that change")
 _COLUMNS = (
     Column("Feature", number=False),
     Column("Selected", number=False),
@@ -19,7 +21,7 @@ _COLUMNS = (
     Column("Predictive inclusion", hint="probability among compatible subsets, by how well these predict"),
     Column("Inclusion", hint="posterior probability of being in the invariant subset, as in the paper"),
     Column("Change of R²", hint="of the selection when this feature alone is left out of it, or added to it"),
-    Column("p_inv then", hint="the p-value of invariance of the selection after that change"),
+    _P_INVARIANT,
     Column(
         "Coefficient", hint="of the selected features in the fit to all rows; a feature of several columns has several"
     ),
@@ -46,8 +48,10 @@ def feature_parts(subject: Subject) -> Iterator[Part]:
         for feature in decision.features
     )
     yield inclusion_picture(decision)
-    yield table("Every feature", _COLUMNS, rows)
-    if predictive is None and posterior.n_environments > 1:
+    several = posterior.n_environments > 1
+    kept = [several or column is not _P_INVARIANT for column in _COLUMNS]
+    yield table("Every feature", compress(_COLUMNS, kept), (tuple(compress(row, kept)) for row in rows))
+    if predictive is None and several:
         yield from prose(["No subset is compatible with invariance, so that there is no predictive inclusion."])
 
 

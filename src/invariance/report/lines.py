@@ -16,10 +16,11 @@ from ..moments.moments import Moments
 from .subject import Subject
 
 # What changes nothing of a result.
-_NO_MATTER = ("progress",)
+NO_MATTER = ("progress",)
 # Whose state cannot be typed: a name stands for them.
 _GENERATORS = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | np.random.RandomState
 _LONGEST = 88
+_ALIKE = {"()", "[]", "{}"}, {"None", "UniformPrior()"}, {"None", "Tolerance()"}
 
 
 def typed(value: Any) -> str:
@@ -56,14 +57,18 @@ def _default(field: Field[Any]) -> str | None:
 
 
 def changed_settings(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are not as by default, and that matter. A specification without settings may be what None means."""
+    """Those that are not as by default, and that matter."""
     return {
         name: value
         for name, value in settings.items()
-        if name not in _NO_MATTER
-        and typed(value) != typed(defaults.get(name))
-        and not (defaults.get(name) is None and typed(value) in ("UniformPrior()", "Tolerance()"))
+        if name not in NO_MATTER and not _same(value, defaults.get(name))
     }
+
+
+def _same(value: Any, default: Any) -> bool:
+    """An empty list is no tuple, and None may stand for a specification without settings, but they mean the same."""
+    written = typed(value), typed(default)
+    return written[0] == written[1] or any(set(written) <= alike for alike in _ALIKE)
 
 
 def python_lines(subject: Subject) -> str:
@@ -83,7 +88,7 @@ def _reading(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in given.items()
-        if parameters[name].default is inspect.Parameter.empty or typed(value) != typed(parameters[name].default)
+        if name not in parameters or not _same(value, parameters[name].default)
     }
 
 

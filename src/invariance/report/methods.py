@@ -11,9 +11,10 @@ from .._tools.layout import printable
 from .._version import __version__
 from ..conditionals.by_outcome import Chosen
 from ..conditionals.compared import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE
+from ..decisions.words import fallback
 from ..inference.enumeration import Enumeration
 from ..posterior.summary import format_count
-from .lines import python_lines, typed
+from .lines import NO_MATTER, changed_settings, python_lines, typed
 from .parts import Cell, Code, Column, Facts, Heading, Part, name, prose, table
 from .subject import Subject
 
@@ -21,7 +22,6 @@ AUTHORS = "Luhuan Wu, Mingzhang Yin, Yixin Wang, John P. Cunningham and David M.
 PAPER = "Bayesian Invariance Modeling of Multi-Environment Data"
 CITATION = f"{AUTHORS}: {PAPER}."
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
-_HIDDEN = ("progress",)
 _PARTS = {
     INTERCEPT: "the intercept",
     SLOPES: "the coefficients",
@@ -41,7 +41,7 @@ def method_parts(subject: Subject) -> Iterator[Part]:
     yield table(
         "Settings",
         columns,
-        (_setting(subject, *item) for item in subject.settings.items() if item[0] not in _HIDDEN),
+        (_setting(subject, *item) for item in subject.settings.items() if item[0] not in NO_MATTER),
         titled=True,
     )
     yield Heading("Engine, seed and versions")
@@ -71,6 +71,8 @@ def _paragraph(subject: Subject) -> Iterator[str]:
             f"{judged}{_tolerated(subject)}."
         )
     yield f"The features were selected by the rule {decision.rule_says}."
+    if n > 1 and not decision.compatible.n:
+        yield f"As no subset was compatible, the selection is {fallback(decision)}."
 
 
 def _same(parts: tuple[str, ...]) -> str:
@@ -114,8 +116,8 @@ def _tolerated(subject: Subject) -> str:
 
 
 def _setting(subject: Subject, key: str, value: Any) -> tuple[Cell, Cell, Cell]:
-    default = typed(value) == typed(subject.defaults.get(key))
-    return name(key), Cell(printable(typed(value))), Cell("yes" if default else "no")
+    changed = changed_settings({key: value}, subject.defaults)
+    return name(key), Cell(printable(typed(value))), Cell("no" if changed else "yes")
 
 
 def _facts(subject: Subject) -> Iterator[tuple[str, str]]:

@@ -144,6 +144,6 @@ def prose(sentences: Iterable[str], points: bool = False) -> tuple[Prose, ...]:
 
 
 def table(
-    caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], more: str = "", titled: bool = False
+    caption: str, columns: Iterable[Column], rows: Iterable[Sequence[Cell]], more: str = "", titled: bool = False
 ) -> Table:
     return Table(caption, tuple(columns), tuple(tuple(row) for row in rows), more, titled)

@@ -13,12 +13,14 @@ from .._tools.arrays import Floats
 from .._tools.figures import plain_ticks
 from .._tools.layout import name_labels
 from .._tools.style import GUIDE, INK, PLAIN, tidy
+from ..conditionals.compared import VARIANCE
 from ..conditionals.piecewise_exponential import PiecewiseExponentialFit
 from ..conditionals.predicts import Predicts, predicts_of
 from ..data.multi_environment import MultiEnvironmentData
+from ..posterior.summary import format_p_value
 from ..prediction.design import columns_of
 from ..prediction.outcome import as_observed
-from .numbers import number, numbers
+from .numbers import numbers
 from .parts import Cell, Column, Heading, Part, Picture, Table, name, prose, table
 from .pictures import picture
 from .subject import Subject
@@ -77,7 +79,7 @@ def residual_parts(subject: Subject) -> Iterator[Part]:
         return
     what = predicts_of(subject.conditional)
     yield from prose([f"A residual is {_WHAT[what][1]}."])
-    yield _picture(found, what)
+    yield _picture(found, what, VARIANCE in subject.decision.findings.target.model.compares)
     yield _table(found, what)
     noise = subject.decision.noise
     if noise is not None and noise.shape is not None:
@@ -112,16 +114,18 @@ def _standard_error(left: Floats) -> float:
 def _shape(excess: float, p_even: float) -> str:
     return (
         f"The residuals of each environment's own fit have an excess kurtosis of {excess:.2f} (normal noise: 0); "
-        f"that their spread does not depend on the selected features has p-value {number(p_even).text}."
+        f"that their spread does not depend on the selected features has p-value {format_p_value(p_even)}."
     )
 
 
-def _picture(found: Residuals, what: Predicts) -> Picture:
+def _picture(found: Residuals, what: Predicts, spread: bool) -> Picture:
+    """spread: whether the noise's scale must be the same, too"""
     shown = min(found.data.n_environments, _MOST_ENVIRONMENTS)
     cut = "" if shown == found.data.n_environments else f" The first {shown} environments are shown."
     if what is Predicts.number:
-        caption = "Quantiles of the residuals: the median, the middle half, and 5% to 95%. Alike in every environment "
-        caption += "is what invariance asks for."
+        same = "Alike" if spread else "Around 0"
+        caption = "Quantiles of the residuals: the median, the middle half, and 5% to 95%. "
+        caption += f"{same} in every environment is what invariance asks for."
     else:
         caption = "Mean residual with a 95% interval: 0 is what invariance asks for."
     alt = f"Residuals of {shown} environments; the table below has the numbers."

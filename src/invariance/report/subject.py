@@ -12,7 +12,7 @@ from ..decisions.decision import Decision
 from ..decisions.diagnosis import Diagnosis
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
-from .comparing import Compared
+from .compared import Compared
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .._tools.arrays import Mask
 from .._tools.layout import printable
 from ..decisions.decision import Decision
 from ..posterior.posterior import Posterior
@@ -17,54 +18,45 @@ from .subject import Subject
 
 _TOP = 15
 _EVIDENCE = (
+    Column("log Λ", hint="how invariant it is: see the methods below"),
     Column("p_inv", hint="p-value of approximate invariance"),
-    Column(
-        "R²",
-        hint="share of the outcome's variance that the fit to all rows explains, by its likelihood",
-    ),
     Column("R² elsewhere", hint="in environments that the fit has not seen, where that is known"),
 )
 
 
 def subset_parts(subject: Subject) -> Iterator[Part]:
-    decision, predictive = subject.decision, subject.predictive
-    yield Heading("Compatible with invariance, by prediction")
+    decision, predictive, several = subject.decision, subject.predictive, subject.posterior.n_environments > 1
+    yield Heading("Compatible with invariance, by prediction" if several else "By prediction")
     if predictive is None:
         yield from prose(["No subset is compatible with invariance."])
     else:
         yield subsets_picture(decision)
         yield _table("Compatible subsets, the best predictor first", predictive, subject, _counted(decision))
-    if subject.posterior.n_environments > 1:
+    if several:
         yield frontier_picture(decision)
     yield Heading("By invariance alone")
-    yield from prose(
-        ["The posterior of the paper weighs subsets by their invariance and the prior, not by prediction."]
-    )
-    yield _table(
-        "Most probable invariant subsets", subject.posterior, subject, format_count(subject.posterior.n_subsets)
-    )
+    yield from prose(["The paper's posterior weighs subsets by their invariance and the prior, not by prediction."])
+    n = format_count(subject.posterior.n_subsets)
+    yield _table("Most probable invariant subsets", subject.posterior, subject, n)
 
 
 def _table(caption: str, posterior: Posterior, subject: Subject, counted: str) -> Table:
     masks = posterior.masks[:_TOP]
-    evidence, chances = posterior.leading_evidence(len(masks)), np.exp(posterior.log_probabilities[: len(masks)])
-    ratios = numbers(posterior.log_ratios[: len(masks)])
-    columns = [Column("Subset", number=False), Column("Features"), Column("Probability"), Column("log Λ")]
-    figures = zip(evidence.p_invariant, evidence.r2, evidence.r2_new, strict=True)
-    rows = (
-        [
-            Cell(_members(posterior, mask), None, "strong" if (mask == subject.decision.mask).all() else ""),
-            Cell(f"{mask.sum():,}", int(mask.sum())),
-            probability(chance),
-            ratio,
-            p_value(p),
-            share(r2),
-            share(elsewhere),
-        ]
-        for mask, chance, ratio, (p, r2, elsewhere) in zip(masks, chances, ratios, figures, strict=True)
-    )
-    more = f"The selected subset is set in bold. Shown are {len(masks):,} of {counted}."
-    return table(caption, [*columns, *_EVIDENCE], rows, more)
+    evidence, sizes = posterior.leading_evidence(len(masks)), masks.sum(axis=1)
+    columns = {
+        Column("Subset", number=False): [_members(subject, posterior, mask) for mask in masks],
+        Column("Features"): [Cell(f"{n:,}", n) for n in sizes.tolist()],
+        Column("Probability"): map(probability, np.exp(posterior.log_probabilities)),
+        Column("R²", hint="share of the outcome's variance that the fit to all rows explains, by its likelihood"): map(
+            share, evidence.r2
+        ),
+    }
+    if posterior.n_environments > 1:
+        found = numbers(posterior.log_ratios[:_TOP]), map(p_value, evidence.p_invariant), map(share, evidence.r2_new)
+        columns |= dict(zip(_EVIDENCE, found, strict=True))
+    shown = "All are shown." if f"{len(masks):,}" == counted else f"Shown are {len(masks):,} of {counted}."
+    rows = zip(*columns.values(), strict=False)
+    return table(caption, columns, rows, f"The selected subset is set in bold. {shown}")
 
 
 def _counted(decision: Decision) -> str:
@@ -72,6 +64,6 @@ def _counted(decision: Decision) -> str:
     return n if decision.compatible.all_scored else f"at least {n}"
 
 
-def _members(posterior: Posterior, mask: np.ndarray) -> str:
+def _members(subject: Subject, posterior: Posterior, mask: Mask) -> Cell:
     held = [printable(posterior.feature_names[j]) for j in np.flatnonzero(mask)]
-    return "{" + ", ".join(held) + "}"
+    return Cell("{" + ", ".join(held) + "}", mark="strong" if (mask == subject.decision.mask).all() else "")
