@@ -59,7 +59,8 @@ def _caveats(decision: Decision) -> Iterator[str]:
         yield "Only the environments at hand were compared: a new one may differ in ways that none of them does."
     yield (
         f"That features predict {printable(decision.findings.posterior.outcome_name)} alike everywhere does not by "
-        "itself make them causes: a cause that was not measured, or environments that act on the outcome itself, can mislead."
+        "itself make them causes: a cause that was not measured, or environments that act on the outcome itself, can "
+        "mislead."
     )
 
 

@@ -35,7 +35,7 @@ def contents_of(subject: Subject, progress: ProgressMode = False) -> Contents:
     """All that a page says. Sections that have nothing to say are left out."""
     outcome = printable(subject.posterior.outcome_name)
     title = f"What predicts {outcome} alike in every environment?"
-    lead = f"{format_subset(subject.decision.selected)}: {state(subject.decision)[1]}"
+    lead = f"{format_subset(subject.decision.selected, 100)}: {state(subject.decision)[1]}"
     sections = []
     with ProgressBar("report", len(SECTIONS), progress, meanwhile="drawing pictures") as bar:
         for anchor, heading, parts in SECTIONS:
