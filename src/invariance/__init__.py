@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._tools.lazy import on_first_use
+from ._tools.notebook import follow_cells
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ __all__ = [
 ]
 
 __getattr__, _names = on_first_use(__name__, _HOMES)
+follow_cells()
 
 
 def __dir__() -> list[str]:

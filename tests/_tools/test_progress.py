@@ -6,12 +6,17 @@ import builtins
 import itertools
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 import pytest
+from numba.core import event
 
 from invariance._tools import progress
-from invariance._tools.progress import ProgressBar
+from invariance._tools.compiling import COMPILING
+from invariance._tools.notebook import Cell as NotebookCell
+from invariance._tools.progress import ProgressBar, compilation_explained
 
 
 @pytest.fixture(autouse=True)
@@ -38,10 +43,58 @@ def test_long_work_shows_a_bar(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_first_step_that_takes_long_is_explained(capfd: pytest.CaptureFixture[str]) -> None:
-    with ProgressBar("counting", 2, True) as bar:
+    with ProgressBar("counting", 2, True, "the first is fitted") as bar:
         time.sleep(0.5)
         assert bar.shown
-    assert "compiling, once after an installation" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "the first is fitted" in said
+    assert COMPILING not in said
+
+
+@contextmanager
+def compilation() -> Iterator[None]:
+    with event.trigger_event("numba:compile"), event.trigger_event("numba:compile"):
+        yield
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if happened():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen within five seconds")
+
+
+@pytest.mark.parametrize("before", [0.0, 0.3])
+def test_kernels_that_compile_are_the_reason(before: float, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whether they begin before the wait is long or after it; a step has been done already."""
+    with ProgressBar("counting", 2, True) as bar:
+        bar.advance()
+        time.sleep(before)
+        with compilation():
+            wait_for(lambda: bar.shown)
+            time.sleep(0.3)
+        bar.advance(0, "now")
+    assert COMPILING in capfd.readouterr().err
+
+
+def test_kernels_that_compile_without_a_bar_are_the_reason_too(capfd: pytest.CaptureFixture[str]) -> None:
+    with compilation_explained(True):
+        with compilation():
+            time.sleep(0.15)
+        assert capfd.readouterr().err == ""
+        with compilation():
+            time.sleep(0.5)
+    said = capfd.readouterr().err
+    assert "preparing" in said
+    assert COMPILING in said
+
+
+@pytest.mark.parametrize("mode", [False, "auto"])
+def test_no_word_of_it_where_nobody_looks(mode: progress.ProgressMode, capfd: pytest.CaptureFixture[str]) -> None:
+    with compilation_explained(mode), compilation():
+        time.sleep(0.3)
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("mode", [False, "auto"])
@@ -59,6 +112,109 @@ def test_nothing_appears_after_the_end(capfd: pytest.CaptureFixture[str]) -> Non
     time.sleep(0.3)
     assert not bar.shown
     assert capfd.readouterr().err == ""
+
+
+def test_a_function_hears_of_every_stage() -> None:
+    heard: list[tuple[float, str]] = []
+    with ProgressBar("counting", 4, lambda *said: heard.append(said)) as bar:
+        for _ in range(3):
+            time.sleep(0.12)
+            bar.advance(1, "best -3.2")
+    assert heard == [(0.0, "counting"), (0.25, "counting"), (0.5, "counting"), (0.75, "counting"), (1.0, "counting")]
+
+
+def test_a_function_is_not_flooded() -> None:
+    heard: list[float] = []
+    with ProgressBar("counting", 100_000, lambda done, what: heard.append(done)) as bar:
+        for _ in range(100_000):
+            bar.advance()
+    assert len(heard) < 1000
+    assert (heard[0], heard[-1]) == (0.0, 1.0)
+
+
+def test_a_function_hears_that_kernels_compile() -> None:
+    heard: list[tuple[float, str]] = []
+
+    def hear(done: float, what: str) -> None:
+        heard.append((done, what))
+
+    with compilation_explained(hear):
+        with compilation():
+            pass
+        with ProgressBar("counting", 2, hear) as bar:
+            bar.advance()
+            with compilation():
+                pass
+    compiling = f"counting: {COMPILING}"
+    assert heard == [
+        (0.0, COMPILING),
+        (0.0, "counting"),
+        (0.5, compiling),
+        (0.5, "counting"),
+        (1.0, "counting"),
+    ]
+
+
+class Stopped(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("at", ["begun", "going on", "compiling", "done"])
+def test_what_a_function_raises_stops_the_work(at: str) -> None:
+    reached = []
+
+    def refuse(done: float, what: str) -> None:
+        now = "compiling" if COMPILING in what else {0.0: "begun", 1.0: "done"}.get(done, "going on")
+        if now == at:
+            raise Stopped(at)
+
+    def work() -> None:
+        with ProgressBar("counting", 2, refuse) as bar:
+            reached.append("begun")
+            time.sleep(0.12)
+            bar.advance()
+            reached.append("going on")
+            with compilation():
+                reached.append("compiling")
+            bar.advance()
+            reached.append("done")
+
+    with pytest.raises(Stopped, match=at):
+        work()
+    assert (
+        reached
+        == {
+            "begun": [],
+            "going on": ["begun"],
+            "compiling": ["begun", "going on", "compiling"],
+            "done": ["begun", "going on", "compiling", "done"],
+        }[at]
+    )
+
+
+def test_a_refusal_before_the_first_stage_is_heard() -> None:
+    def refuse(done: float, what: str) -> None:
+        raise Stopped
+
+    with pytest.raises(Stopped), compilation_explained(refuse), compilation():
+        pass
+
+
+def test_an_error_of_the_work_is_not_the_end_of_a_stage() -> None:
+    heard: list[float] = []
+
+    def fail() -> None:
+        with ProgressBar("counting", 2, lambda done, what: heard.append(done)):
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert heard == [0.0]
+
+
+def test_what_is_no_progress_is_refused() -> None:
+    with pytest.raises(ValueError, match="progress='yes' is not known: use True, False, 'auto' or a function"):
+        ProgressBar("counting", 2, "yes")
 
 
 class ZMQInteractiveShell:
@@ -79,14 +235,17 @@ class Cell:
         self.shown: list[str] = []
         self.n_displays = 0
 
+    def clear(self) -> None:
+        raise AssertionError("others may have shown something")
+
     def display(self, content: HTML, display_id: bool) -> Cell:
         assert display_id
         self.n_displays += 1
         self.update(content)
         return self
 
-    def update(self, content: HTML) -> None:
-        self.shown.append(content.data)
+    def update(self, content: HTML | dict[str, str], raw: bool = False) -> None:
+        self.shown.append("" if raw else content.data)
 
 
 @pytest.fixture
@@ -95,7 +254,8 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
     cell, shell = Cell(), ZMQInteractiveShell()
     ipython, displays = ModuleType("IPython"), ModuleType("IPython.display")
     ipython.get_ipython = lambda: shell
-    displays.HTML, displays.display = HTML, cell.display
+    displays.HTML, displays.display, displays.clear_output = HTML, cell.display, cell.clear
+    monkeypatch.setattr(progress, "CELL", NotebookCell())
     ipython.display = displays
     modules = {"IPython": ipython, "IPython.display": displays, "ipykernel": ipython, "ipywidgets": None}
     for name, module in modules.items():
@@ -124,9 +284,9 @@ def test_a_notebook_has_one_display_without_widgets(
 
 
 def test_a_notebook_explains_a_first_step_that_takes_long(cell: Cell) -> None:
-    with ProgressBar("counting", 2, "auto"):
+    with ProgressBar("counting", 2, "auto"), compilation():
         time.sleep(0.5)
-    assert any("compiling, once after an installation" in shown for shown in cell.shown)
+    assert any(COMPILING in shown for shown in cell.shown)
     assert cell.shown[-1] == ""
 
 

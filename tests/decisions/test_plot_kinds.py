@@ -21,7 +21,7 @@ from matplotlib.text import Text
 
 import invariance
 from decision_cases import broken, decided, made
-from invariance import BIP, BIPClassifier, BIPSurvival, Posterior, PosteriorError
+from invariance import BIP, BIPClassifier, BIPSurvival, Posterior, PosteriorError, UniformPrior
 from invariance.decisions.plots import PICTURES, picture_size
 from invariance.posterior.plots import PLOT_KINDS
 
@@ -149,12 +149,12 @@ def odd() -> dict[str, Any]:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", PICTURES)
-def test_every_kind_of_fit_is_drawn_without_a_warning(odd: dict[str, Any], kind: str, tmp_path: Path) -> None:
-    for name, decision in odd.items():
+def test_every_kind_of_fit_is_drawn_without_a_warning(odd: dict[str, Any], kind: str) -> None:
+    for decision in odd.values():
         size = picture_size(decision, kind)
         figure = Figure(figsize=size, layout="constrained")
         decision.plot(kind, figure.add_subplot())
-        figure.savefig(tmp_path / f"{name}.svg")
+        figure.draw_without_rendering()
         assert 1.0 < size[1] < 16.0
 
 
@@ -169,8 +169,8 @@ def test_no_name_is_read_as_a_formula(odd: dict[str, Any], kind: str) -> None:
     assert not any("x" * 40 in text.get_text() or "c" * 40 in text.get_text() for text in figure.findobj(Text))
 
 
-def test_two_hundred_features(tmp_path: Path) -> None:
-    decision = decided(made(n_noise=197, n=60), prior="inclusion(0.05)", inference="vi", random_state=0)
+def test_two_hundred_features() -> None:
+    decision = decided(made(n_noise=197, n=220), prior=UniformPrior(max_size=1))
     everything = replace(decision, mask=np.ones(200, dtype=bool))
     assert len(everything.plot("coefficients")) == 12
     assert decision.plot("inclusion").get_ylabel() == "feature (30 of 200)"

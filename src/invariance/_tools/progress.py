@@ -1,4 +1,4 @@
-"""A progress bar that appears only when the wait is worth announcing."""
+"""How far a fit is: a bar that appears only when the wait is worth announcing, or calls of a function."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import html
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from ..exceptions import SettingError
+from .compiling import COMPILING, compilation_watched
+from .notebook import CELL, in_notebook
 from .wording import duration
 
-ProgressMode = bool | Literal["auto"]
+Report = Callable[[float, str], None]
+ProgressMode = bool | Literal["auto"] | Report
 
 _WORTH_SHOWING = 2.0
 _FIRST_LOOK = 0.25
 _BETWEEN_UPDATES = 0.1
-_COMPILING = "compiling, once after an installation"
 
 
 class _Display(Protocol):
@@ -30,39 +34,57 @@ class _Display(Protocol):
 
 class ProgressBar:
     """Counts steps; shows a bar on standard error once the whole is expected to take over two seconds, or when two
-    seconds have passed without a step: the first use of a kernel compiles it.
+    seconds have passed without a step or while kernels compile.
 
-    mode: "auto" shows it in terminals and notebooks only, True everywhere, False never. meanwhile: what happens before
-    the first step.
+    mode: "auto" shows it in terminals and notebooks only, True everywhere, False never; a function is called with the
+    fraction that is done and what is being done. What it raises stops the work. meanwhile: what happens before the
+    first step.
     """
 
-    def __init__(self, description: str, total: int, mode: ProgressMode = "auto", meanwhile: str = _COMPILING) -> None:
-        if mode not in (True, False, "auto"):
-            raise SettingError(f"progress={mode!r} is not known: use True, False or 'auto'.")
+    _listens = True
+    _waited = 0.0  # seconds before it began
+
+    def __init__(self, description: str, total: int, mode: ProgressMode = "auto", meanwhile: str = "") -> None:
+        if not callable(mode) and mode not in (True, False, "auto"):
+            raise SettingError(
+                f"progress={mode!r} is not known: use True, False, 'auto' or a function of a fraction and a message."
+            )
         self.description = description
         self.total = total
         self.mode = mode
         self.meanwhile = meanwhile
         self.done = 0
         self._bar: _Display | None = None
-        self._lock = threading.Lock()
-        self._waiting: threading.Timer | None = None
+        self._compiling = ""
+        self._failed: BaseException | None = None
+        # A function that is called may itself come here, as when it has to be compiled.
+        self._lock = threading.RLock()
+        self._until_exit = ExitStack()
 
     def __enter__(self) -> Self:
-        self._start = time.perf_counter()
+        self._start = time.perf_counter() - self._waited
+        if callable(self.mode):
+            self._show()
         # A thread costs as much as a small fit: only where somebody may be looking.
-        if self.mode is True or (self.mode == "auto" and (sys.stderr.isatty() or in_notebook())):
-            self._waiting = threading.Timer(_WORTH_SHOWING, self._show_before_the_first_step)
-            self._waiting.daemon = True
-            self._waiting.start()
+        elif _watched(self.mode):
+            waiting = threading.Timer(max(0.0, _WORTH_SHOWING - self._waited), self._wait_is_long)
+            waiting.daemon = True
+            waiting.start()
+            self._until_exit.callback(waiting.cancel)
+        if self._listens and _watched(self.mode) and "numba" in sys.modules:
+            self._until_exit.enter_context(compilation_watched(self.compiles))
+            _open.append(self)
+            self._until_exit.callback(_open.remove, self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
+        self._until_exit.close()
         with self._lock:
+            if callable(self.mode) and error is None:
+                self._raise_what_failed()
+                self.mode(1.0, self.description)
             self.mode = False
             if self._bar is not None:
                 self._bar.stop()
@@ -73,6 +95,7 @@ class ProgressBar:
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
         with self._lock:
+            self._raise_what_failed()
             self.done += steps
             if not self.shown and self.mode is not False:
                 elapsed = time.perf_counter() - self._start
@@ -81,27 +104,124 @@ class ProgressBar:
             if self._bar is not None:
                 self._bar.update(self.done, detail)
 
-    def _show_before_the_first_step(self) -> None:
+    def compiles(self, begun: bool) -> None:
+        """Kernels begin to compile, or have done so."""
         with self._lock:
-            if self.done == 0 and self.mode is not False:
+            self._compiling = COMPILING if begun else ""
+            if begun and not self.shown and time.perf_counter() - self._start > _WORTH_SHOWING:
                 self._show()
-            if self._bar is not None and self.done == 0:
-                self._bar.update(0, self.meanwhile)
+            if self._bar is not None:
+                self._later(lambda bar: bar.update(self.done, self._compiling))
+
+    def _later(self, tell: Callable[[_Display], None]) -> None:
+        """What a function raises in the midst of a compilation stops the work after it, which can bear it."""
+        assert self._bar is not None
+        try:
+            tell(self._bar)
+        except BaseException as error:
+            self._failed = error
+
+    def _raise_what_failed(self) -> None:
+        if self._failed is not None:
+            error, self._failed = self._failed, None
+            raise error
+
+    def _wait_is_long(self) -> None:
+        with self._lock:
+            if self.mode is not False and (self.done == 0 or self._compiling):
+                if not self.shown:
+                    self._show()
+                if self._bar is not None:
+                    self._bar.update(self.done, self._compiling or self.meanwhile)
 
     def _show(self) -> None:
-        if in_notebook():
+        if callable(self.mode):
+            self._bar = _Told(self.mode, self.description, self.total)
+        elif in_notebook():
             self._bar = _NotebookDisplay(self.description, self.total)
-        elif self.mode is True or sys.stderr.isatty():
+        elif _watched(self.mode):
             self._bar = _TerminalDisplay(self.description, self.total, force=self.mode is True)
         else:
             self.mode = False
 
 
-def in_notebook() -> bool:
-    """Whether output goes to the cells of a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return getattr(shell, "kernel", None) is not None
+_open: list[ProgressBar] = []
+
+
+def _watched(mode: ProgressMode) -> bool:
+    return mode is not False and (mode != "auto" or sys.stderr.isatty() or in_notebook())
+
+
+@contextmanager
+def compilation_explained(mode: ProgressMode) -> Iterator[None]:
+    """Inside the block: whoever waits for kernels to compile reads so, also where no bar is open."""
+    if not _watched(mode) or "numba" not in sys.modules:
+        yield
+        return
+    telling = _Preparation(mode)
+    with compilation_watched(telling.compiles):
+        yield
+    telling.raise_what_failed()
+
+
+class _ToldBar(ProgressBar):
+    """One that is told when kernels compile."""
+
+    _listens = False
+
+
+class _Preparation:
+    """A bar for as long as kernels compile where there is no other."""
+
+    def __init__(self, mode: ProgressMode) -> None:
+        self._mode = mode
+        self._since: float | None = None
+        self._bar: ProgressBar | None = None
+        self._failed: BaseException | None = None
+
+    def compiles(self, begun: bool) -> None:
+        if begun and not _open:
+            self._begin()
+        elif self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
+
+    def _begin(self) -> None:
+        now = time.perf_counter()
+        first, self._since = self._since is None, now if self._since is None else self._since
+        if not callable(self._mode):
+            self._bar = _ToldBar("preparing", 1, self._mode)
+            self._bar._waited = now - self._since
+            self._bar.__enter__()
+            self._bar.compiles(True)
+        elif first:
+            try:
+                self._mode(0.0, COMPILING)
+            except BaseException as error:
+                self._failed = error
+
+    def raise_what_failed(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+
+
+class _Told:
+    """A function that is called with the fraction and a message, ten times a second at most."""
+
+    def __init__(self, report: Report, description: str, total: int) -> None:
+        self._report, self._description, self._total = report, description, total
+        self._message = description
+        self._latest = time.perf_counter()
+        report(0.0, description)
+
+    def update(self, done: int, detail: str) -> None:
+        message = f"{self._description}: {detail}" if detail == COMPILING else self._description
+        now = time.perf_counter()
+        if message != self._message or now - self._latest >= _BETWEEN_UPDATES:
+            self._latest, self._message = now, message
+            self._report(min(1.0, done / max(self._total, 1)), message)
+
+    def stop(self) -> None: ...
 
 
 class _TerminalDisplay:
@@ -131,28 +251,25 @@ class _TerminalDisplay:
 
 
 class _NotebookDisplay:
-    """One output of the cell that changes in place and is empty at the end; it needs no widgets."""
+    """The display of the cell, until the work is done."""
 
     def __init__(self, description: str, total: int) -> None:
-        from IPython.display import HTML, display
-
-        self._html = HTML
         self._description = html.escape(description)
         self._total = total
         self._begun: tuple[float, int] | None = None
         self._latest = time.perf_counter()
-        self._handle = display(HTML(self._content(0, "")), display_id=True)
+        CELL.show(self._content(0, ""))
 
     def update(self, done: int, detail: str) -> None:
         now = time.perf_counter()
         if self._begun is None and done:
             self._begun = now, done  # what came before, a kernel's compilation perhaps, says nothing about the rest
-        if now - self._latest >= _BETWEEN_UPDATES or done in (0, self._total):
+        if now - self._latest >= _BETWEEN_UPDATES or done in (0, self._total) or detail == COMPILING:
             self._latest = now
-            self._handle.update(self._html(self._content(done, detail)))
+            CELL.show(self._content(done, detail))
 
     def stop(self) -> None:
-        self._handle.update(self._html(""))
+        CELL.take_away()
 
     def _content(self, done: int, detail: str) -> str:
         parts = [self._description, f'<progress value="{done}" max="{self._total}"></progress>']

@@ -55,7 +55,8 @@ class EILLS(EnvironmentSelector):
         authors' code, for comparing with figures that it made. See the notes.
     environment : name of the column of a data frame X that holds the environment labels
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
-    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False
+    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
+        function of a fraction and a message, called as a stage begins, goes on and ends. What it raises stops the fit.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ from .environment_choice import EnvironmentChoice
 from .features import Features
 from .labels import places_of
 from .outcome_kinds import OutcomeKind, outcome_kind
-from .outcomes import Classes, class_note, outcome_of, read_outcome, two_values
+from .outcomes import Classes, class_note, one_series, outcome_of, read_outcome, two_values
 from .raw import RawTable, table_of
 from .reading import column_names, is_text, read_columns
 from .screening import NO_ROWS
@@ -290,7 +290,7 @@ class MultiEnvironmentData:
         environments: Any = None,
         *,
         feature_names: Sequence[str] | None = None,
-        outcome_name: str = "y",
+        outcome_name: str | None = None,
         missing: str = "error",
         exclude: Sequence[str] = (),
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
@@ -303,7 +303,8 @@ class MultiEnvironmentData:
         """Take data from X (N, p), y (N,) or (N, 1), and one hashable label per row.
 
         ``environments`` None makes a single environment labelled "all". Names come from ``feature_names``,
-        else from X if it is a data frame, else they are x0, x1, ... A float64 C-order X is not copied.
+        else from X if it is a data frame, else they are x0, x1, ... The outcome is called ``outcome_name``, else as y
+        is if that is a series with a name, else "y". A float64 C-order X is not copied.
         ``exclude``, ``categorical``, ``numeric`` and ``groups`` are as in :meth:`from_table`, as are ``event`` and
         ``exposure``, with one value per row.
         """
@@ -316,8 +317,8 @@ class MultiEnvironmentData:
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
         beside = {role: beside_of(values, role) for role, values in stated(event, exposure, entry, "time").items()}
         labels = None if environments is None else label_list(environments)
-        if outcome_name == "y":
-            outcome_name = free_name(outcome_name, names)
+        if outcome_name is None or outcome_name == "y":
+            outcome_name = free_name(outcome_name or one_series(y, "y")[1], names)
         if outcome_name in names:
             raise DataError(f"outcome_name={outcome_name!r} is also a feature name: choose another.")
         outcome = outcome_of(y, outcome_name)

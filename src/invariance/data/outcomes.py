@@ -80,6 +80,14 @@ def outcome_of(y: Any, name: str = "y") -> Outcome:
     return replace(found, name=name)
 
 
+def named_like(given: Any, values: Any) -> Any:
+    """Values (N,) as a series with the name of what was given, if that has one."""
+    import pandas as pd
+
+    series, name = one_series(given, "y")
+    return values if series is None or not isinstance(values, np.ndarray) else pd.Series(values, name=name)
+
+
 def has_classes(y: Any) -> bool:
     """Whether an outcome is text, categories or truth values, and not numbers."""
     import narwhals as nw
@@ -132,7 +140,7 @@ def one_series(values: Any, name: str) -> tuple[Any | None, str]:
     """A narwhals series, or the only column of a data frame, and its name; None for anything else."""
     series = as_series(values)
     if series is not None:
-        return series, str(series.name or name)
+        return series, name if series.name in (None, "") else str(series.name)
     names = None if isinstance(values, np.ndarray) else frame_names(values)
     if names is None or len(names) != 1:
         return None, name

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset
-from .._tools.progress import ProgressMode
+from .._tools.progress import ProgressMode, compilation_explained
 from ..conditionals.base import Conditional
 from ..conditionals.by_outcome import as_fitted, settled
 from ..conditionals.recoding import prepared
@@ -72,7 +72,8 @@ class BIP(IntervalRegressor):
     environment : name of the column of a data frame X that holds the environment labels
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     random_state : seed or numpy Generator for engines that draw
-    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False
+    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
+        function of a fraction and a message, called as a stage begins, goes on and ends. What it raises stops the fit.
     categorical : columns of a data frame X whose values are levels; "auto" is those of text or of a categorical type,
         and a list names others in addition. The levels of a column enter and leave together.
     numeric : columns of text to read as numbers
@@ -174,7 +175,8 @@ class BIP(IntervalRegressor):
         self._conditional, data = prepared(settled(as_conditional(self.conditional), data), data)
         if isinstance(data, MultiEnvironmentData):
             data = as_fitted(self._conditional, data)
-        super()._fit_checked(data)
+        with compilation_explained(self.progress):
+            super()._fit_checked(data)
 
     def _check_outcome(self, data: Any) -> None:
         """What cannot be fitted is for the conditional to say."""
@@ -222,7 +224,8 @@ class BIP(IntervalRegressor):
         check_is_fitted(self)
         names = self._findings.target.model.feature_names
         mask = as_mask(self.selected_features_ if subset is None else subset, names)
-        return diagnose(self._search, self._findings, mask, leave_out, self.progress)
+        with compilation_explained(self.progress):
+            return diagnose(self._search, self._findings, mask, leave_out, self.progress)
 
     def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
         """Whether environments differ given a subset, by default the selected one, without a model of how features act:

@@ -20,7 +20,7 @@ from ..data.beside import left_out
 from ..data.checks import DROP_HINT, check_outcome, quoted, warn, with_counts
 from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers
 from ..data.multi_environment import MultiEnvironmentData, require_data
-from ..data.outcomes import has_classes, outcome_of
+from ..data.outcomes import has_classes, named_like, outcome_of
 from ..data.raw import RawTable
 from ..exceptions import (
     DataError,
@@ -76,7 +76,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         exposure: Any = None,
         entry: Any = None,
     ) -> Self:
-        """Fit to X (n, p), y (n,) and one environment label per row.
+        """Fit to X (n, p), y (n,) and one environment label per row. The name of a series y is the outcome's.
 
         Labels come from `environments`, or from the column of X that the constructor's `environment` names. What comes
         with the outcome, as in `MultiEnvironmentData.from_table`, is one value per row or the name of a column of X:
@@ -89,10 +89,12 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         X, environments = self._split_environment(X, environments)
         stated_beside = {"event": event, "exposure": exposure}
         X, beside = split_beside(X, stated_beside)
-        table, y, names = self._validated(X, y)
+        table, values, names = self._validated(X, y)
         how = {name: getattr(self, name) for name in READING} | beside | {"entry": entry}
         try:
-            data = MultiEnvironmentData.from_arrays(table, y, environments, feature_names=names, **how)
+            data = MultiEnvironmentData.from_arrays(
+                table, named_like(y, values), environments, feature_names=names, **how
+            )
         except DataError as error:
             message = str(error).replace(DROP_HINT, self._drop_hint(given, labels, stated_beside))
             raise DataError(message + self._where_to_say(message)) from None

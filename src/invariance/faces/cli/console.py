@@ -102,17 +102,15 @@ def _compilation_announced() -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from numba.core import event
+    from ..._tools.compiling import compilation_watched
 
-    class Announcement(event.Listener):
-        said = False
+    said = False
 
-        def on_start(self, event: Any) -> None:
-            if not self.said:
-                self.said = True
-                say("note", "compiling for the first run, about a quarter of a minute; later runs start at once")
+    def tell(begun: bool) -> None:
+        nonlocal said
+        if begun and not said:
+            said = True
+            say("note", "compiling for the first run, about a quarter of a minute; later runs start at once")
 
-        def on_end(self, event: Any) -> None: ...
-
-    with event.install_listener("numba:compile", Announcement()):
+    with compilation_watched(tell):
         yield

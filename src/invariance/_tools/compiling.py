@@ -1,0 +1,36 @@
+"""When numba compiles, which makes people wait once after an installation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+COMPILING = "compiling, once after an installation"
+
+
+def compilation_watched(tell: Callable[[bool], None]) -> AbstractContextManager[Any]:
+    """Inside the block: tell(True) whenever numba begins to compile, tell(False) when it is through."""
+    from numba.core import event
+
+    class Watch(event.Listener):
+        def __init__(self) -> None:
+            self._running = 0
+            self._lock = threading.Lock()
+
+        def on_start(self, event: Any) -> None:
+            self._count(1, 1)
+
+        def on_end(self, event: Any) -> None:
+            self._count(-1, 0)
+
+        def _count(self, change: int, told_at: int) -> None:
+            """What is compiled first compiles what it calls."""
+            with self._lock:
+                self._running += change
+                turned = self._running == told_at
+            if turned:
+                tell(bool(told_at))
+
+    return event.install_listener("numba:compile", Watch())

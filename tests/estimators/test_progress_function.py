@@ -1,0 +1,51 @@
+"""`progress` as a function of a fraction and a message."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.base import clone
+
+from decision_cases import made
+from invariance import BIP, ICP
+
+
+class Stopped(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("inference", ["exact", "tempering", "vi"])
+def test_a_fit_tells_its_stages(inference: str) -> None:
+    heard: list[tuple[float, str]] = []
+    model = BIP(inference=inference, random_state=0, progress=lambda *said: heard.append(said)).fit_data(made())
+    silent = BIP(inference=inference, random_state=0, progress=False).fit_data(made())
+    assert model.selected_features_ == silent.selected_features_
+    stages = dict.fromkeys(message.split(":")[0] for _, message in heard)
+    for stage in stages:
+        own = [done for done, message in heard if message == stage]
+        assert (min(own), max(own)) == (0.0, 1.0)
+    assert heard[0][0] == 0.0
+    assert heard[-1][0] == 1.0
+
+
+@pytest.mark.parametrize("inference", ["exact", "tempering", "vi"])
+def test_what_it_raises_reaches_the_caller(inference: str) -> None:
+    def refuse(done: float, message: str) -> None:
+        if done > 0.0:
+            raise Stopped(message)
+
+    with pytest.raises(Stopped):
+        BIP(inference=inference, random_state=0, progress=refuse).fit_data(made())
+
+
+def test_other_methods_and_diagnoses_tell_too() -> None:
+    heard: list[str] = []
+
+    def hear(done: float, message: str) -> None:
+        heard.append(message)
+
+    ICP(progress=hear).fit_data(made())
+    assert "testing subsets" in heard
+    model = clone(BIP(progress=hear)).fit_data(made())
+    heard.clear()
+    model.diagnose()
+    assert "without each environment" in heard
