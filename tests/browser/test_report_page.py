@@ -105,7 +105,10 @@ def test_dark_pictures_are_light_on_dark(page: Page, report: str) -> None:
 
 def test_paper_has_no_contents_and_no_boxes_that_scroll(page: Page, report: str, tmp_path: Path) -> None:
     page.goto(report)
-    page.emulate_media(media="print")
+    page.emulate_media(media="print", color_scheme="dark")
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 within Chromium's margins
+    assert page.evaluate("document.documentElement.scrollWidth") == 718
+    assert page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator("nav").is_visible()
     assert page.locator(".scroll").first.evaluate("box => getComputedStyle(box).overflowX") == "visible"
     page.pdf(path=tmp_path / "report.pdf")
