@@ -63,6 +63,11 @@ def test_the_verdict_and_every_number_are_those_of_the_fit(model: BIP, read: Pag
             assert coefficients[feature.name] == ("–", None)
 
 
+def test_the_selected_subset_stands_out(source: str) -> None:
+    bold = re.findall(r'<th scope="row" class="strong[^"]*"[^>]*>(.*?)</th>', source)
+    assert bold == ["{age, exercise, smoking}"] * 2  # in either posterior
+
+
 def test_subsets_and_coefficients_by_environment(model: BIP, read: Page) -> None:
     best = model.predictive_.subsets(1).iloc[0]
     first = read.tables["Compatible subsets, the best predictor first"][1]
@@ -161,7 +166,10 @@ def test_a_page_of_two_hundred_features_stays_small(tmp_path: Path, monkeypatch:
     model = BIP(prior=UniformPrior(max_size=1), progress=False).fit_moments(Moments.from_data(_many_features(200, 12)))
     path = model.report(tmp_path / "large.html")
     assert path.stat().st_size < 3_000_000
-    assert len(Page(path.read_text(encoding="utf-8")).tables["Every feature"]) == 201
+    read = Page(path.read_text(encoding="utf-8"))
+    assert len(read.tables["Every feature"]) == 201
+    assert "model.diagnose(leave_out=True) does that in Python" in read.text
+    assert "No fit was made again" not in read.text
 
 
 def test_comparison_with_other_methods(model: BIP, read: Page, tmp_path: Path, without_pictures: None) -> None:

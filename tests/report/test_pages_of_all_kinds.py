@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
+from decision_cases import made
 from invariance import BIP, BIPClassifier, BIPSurvival, MultiEnvironmentData, spline
 from invariance.datasets import make_example
 from invariance.moments import Moments
@@ -67,9 +68,15 @@ CASES: dict[str, tuple[Callable[[], BIP], list[str]]] = {
         ["Second moments alone were fitted. The rows would add", "residuals need the rows", "fit_moments(moments)"],
     ),
     "levels and splines": (_levels, ["2 of them of several columns", "spline('age', knots=4)", "3 columns"]),
+    "never challenged": (lambda: BIP().fit_data(made()), ["{b}: never challenged: no environment shifts this"]),
     "nothing compatible": (
         _incompatible,
-        ["Not compatible with invariance", "No subset is compatible", "As no subset was compatible, the selection is"],
+        [
+            "spread unequally between environments",
+            "Not compatible with invariance",
+            "No subset is compatible",
+            "As no subset was compatible, the selection is",
+        ],
     ),
 }
 

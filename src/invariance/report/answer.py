@@ -48,7 +48,7 @@ def _readings(subject: Subject) -> Iterator[str]:
 def _caveats(decision: Decision) -> Iterator[str]:
     unmoved = [feature.name for feature in decision.features if feature.never_challenged]
     if unmoved:
-        yield f"{format_subset(unmoved)}. {UNCHALLENGED}"
+        yield f"{format_subset(unmoved)}: {UNCHALLENGED[0].lower()}{UNCHALLENGED[1:]}"
     if decision.findings.posterior.n_environments > 1:
         yield (
             "Compatible means that the data do not speak against invariance, up to the tolerance stated below: no "

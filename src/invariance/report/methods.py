@@ -106,13 +106,12 @@ def _reward(subject: Subject) -> str:
 
 
 def _tolerated(subject: Subject) -> str:
-    tolerance = subject.decision.findings.tolerance
-    if not (tolerance.delta or tolerance.tau):
-        return ""
-    told = f"; coefficients that differ may explain a share of delta = {tolerance.delta:g} of the residual variance"
-    if VARIANCE in subject.decision.findings.target.model.compares:
-        told += f", and the noise's standard deviation may differ by tau = {tolerance.tau:g} of itself"
-    return told
+    tolerance, told = subject.decision.findings.tolerance, []
+    if tolerance.delta:
+        told.append(f"coefficients that differ may explain a share {tolerance.delta:g} of the residual variance")
+    if tolerance.tau and VARIANCE in subject.decision.findings.target.model.compares:
+        told.append(f"the noise's standard deviation may have a relative spread of {tolerance.tau:g}")
+    return f"; {', and '.join(told)}" if told else ""
 
 
 def _setting(subject: Subject, key: str, value: Any) -> tuple[Cell, Cell, Cell]:
