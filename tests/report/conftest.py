@@ -12,4 +12,4 @@ def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """All is drawn on axes, and nothing of it is written."""
     from invariance.report import svg
 
-    monkeypatch.setattr(svg, "_drawn", lambda figure, prefix: EMPTY)
+    monkeypatch.setattr(svg, "_drawn", lambda figure: EMPTY)

@@ -86,7 +86,9 @@ CASES: dict[str, tuple[Callable[[], BIP], list[str]]] = {
 def test_a_page_of_every_kind(kind: str, tmp_path: Path, without_pictures: None) -> None:
     fit, sentences = CASES[kind]
     model = fit()
-    read = Page(model.report(tmp_path / "report.html").read_text(encoding="utf-8"))
+    source = model.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f'<div class="callout {"good" if model.decision_.is_compatible else "bad"}">' in source
+    read = Page(source)
     assert " ".join(model.decision_.verdict.split()) in read.text
     assert [sentence for sentence in sentences if sentence not in read.text] == []
     assert {row[0][0] for row in read.tables["Environments"][1:]} == {str(label) for label in model.environments_}

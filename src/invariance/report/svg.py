@@ -28,7 +28,7 @@ _REFERENCE = re.compile(r'(?:url\(|href=")#([^)"]*)')
 def inline_svg(figure: Figure, prefix: str, alt: str) -> str:
     """An <svg> element without a background. prefix: one letter, which tells its ids and
     classes from those of other pictures of the page."""
-    text = _drawn(figure, prefix)
+    text = _drawn(figure)
     text = text[text.index("<svg") :]
     size = _SIZE.match(text)
     assert size is not None
@@ -40,17 +40,17 @@ def inline_svg(figure: Figure, prefix: str, alt: str) -> str:
     return f'{head} width="{width}" height="{height}">{body}</svg>'
 
 
-def _drawn(figure: Figure, prefix: str) -> str:
+def _drawn(figure: Figure) -> str:
     import matplotlib as mpl
 
     written = BytesIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": prefix, "font.sans-serif": [_FONT]}):
+    with mpl.rc_context({"svg.fonttype": "none", "font.sans-serif": [_FONT]}):
         figure.savefig(written, format="svg", metadata=_NO_METADATA, transparent=True)
     return written.getvalue().decode("utf-8")
 
 
 def _own_ids(body: str, prefix: str) -> str:
-    """Ids that something refers to become the prefix and a number; all others go."""
+    """Ids that something refers to, which are others every time, become the prefix and a number; all others go."""
     used = {name: f"{prefix}{n}" for n, name in enumerate(dict.fromkeys(_REFERENCE.findall(body)))}
     body = _ID.sub(lambda match: f' id="{used[match[1]]}"' if match[1] in used else "", body)
     return _REFERENCE.sub(lambda match: match[0].removesuffix(match[1]) + used[match[1]], body)
