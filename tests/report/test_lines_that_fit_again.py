@@ -90,12 +90,13 @@ def test_lines_read_the_table_where_that_is_known(tmp_path: Path) -> None:
 
     file = tmp_path / "a table.csv"
     DATA.to_frame().to_csv(file, index=False)
-    table = {"table": str(file), "outcome": "blood_pressure", "environment": "hospital"}
+    table = {"table": file, "outcome": "blood_pressure", "environment": "hospital"}
     given = table | {"exclude": ["salt"], "numeric": [], "missing": "error", "drop_environments": ["west"]}
     model = BIP(random_state=0).fit_data(MultiEnvironmentData.from_table(**given))
     lines = _lines(model, Source(given))
     assert "numeric" not in lines
     assert "missing" not in lines
+    assert lines.startswith("from pathlib import Path\n")
     assert _again(lines).posterior_.log_evidence == model.posterior_.log_evidence
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ def typed(value: Any) -> str:
         return "{" + ", ".join(f"{typed(key)}: {typed(item)}" for key, item in value.items()) + "}"
     if isinstance(value, _GENERATORS):
         return "rng"
+    if isinstance(value, PurePath):
+        return f"Path({str(value)!r})"
     return re.sub(r"<(.*?) at 0x[0-9a-f]+>", r"<\1>", repr(value))
 
 
@@ -78,7 +81,7 @@ def python_lines(subject: Subject) -> str:
     used = {subject.estimator: "invariance"} | dict(_imports(settings.values()))
     read = []
     if subject.source.table:
-        used["MultiEnvironmentData"] = "invariance"
+        used |= {"MultiEnvironmentData": "invariance"} | dict(_imports(subject.source.table.values()))
         read = [f"data = {_call('MultiEnvironmentData.from_table', _reading(subject.source.table))}"]
     return "\n".join([*_import_lines(used), "", *read, *fitted, "print(model.summary())", ""])
 
@@ -118,6 +121,8 @@ def _imports(values: Any) -> Iterator[tuple[str, str]]:
             yield from _imports(value.values())
         elif isinstance(value, list | tuple):
             yield from _imports(value)
+        elif isinstance(value, PurePath):
+            yield "Path", "pathlib"
         elif type(value).__module__ != "builtins" and not isinstance(value, np.generic | np.ndarray | _GENERATORS):
             written = repr(value).partition("(")[0]
             if written.isidentifier():

@@ -48,7 +48,7 @@ def write_page(
         from ...comparison.comparison import compare
 
         comparison = comparison_for_command_line(compare(data, methods, model))
-    known = {} if str(table["table"]) == STANDARD_INPUT else table | {"table": str(table["table"])}
+    known = {} if str(table["table"]) == STANDARD_INPUT else table
     source = Source(known, shlex.join(["invariance", *typed]) if typed else "", for_command_line)
     save(path, lambda temporary: model.report(temporary, comparison, source))
     show(f"\nSaved the report to {path}")
