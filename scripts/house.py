@@ -16,7 +16,7 @@ PACKAGE = "invariance"
 # From low to high: a room imports only itself and the rooms before it.
 ROOMS = (
     *("exceptions", "_version", "_tools", "kernels", "data", "moments", "screening", "simulation", "datasets"),
-    *("conditionals", "priors", "posterior", "inference", "decisions", "prediction"),
+    *("conditionals", "priors", "posterior", "inference", "decisions", "prediction", "report"),
     *("estimators", "baselines", "comparison", "sweeps", "studies", "faces", "__init__", "__main__"),
 )
 HEIGHT = {room: n for n, room in enumerate(ROOMS)}

@@ -50,6 +50,12 @@ PYTHON = (
             ),
         )
     ),
+    Walk(
+        "a report beside methods",
+        "BIP().fit_data(data).report('report.html', 'ICP')",
+        r"compare\(data, 'BIP,ICP'\)",
+        "REMEDY",
+    ),
     Walk("curves of data", "Additive(data)", r"Additive\(\)\.bind\(data\)", "REMEDY"),
     Walk("curves with other knots", "Additive(knots=2)", r"None", "Additive(knots=REMEDY)"),
     Walk("curves compared otherwise", "Additive(comparison='full')", r"'all'", "Additive(comparison=REMEDY)"),
@@ -643,6 +649,7 @@ PYTHON = (
 
 TABLE = "table.csv --outcome y --environment site"
 SHELL = (
+    Walk("methods beside no report", f"fit {TABLE} --compare Lasso", r"--report report\.html"),
     Walk("a sweep over gaps, in a shell", "sweep gaps.csv --environment site --out swept --jobs 1", r"--missing drop"),
     Walk("a sweep over names, in a shell", "sweep words.csv --environment site --out swept --jobs 1", r"--exclude b"),
     Walk("gaps", "fit gaps.csv --outcome y --environment site", r"--missing drop"),
@@ -716,6 +723,9 @@ IN_WORDS = (
     "as missing with read_table(path, na={})",
     "the uniform prior expects about half of the {} features",
     "if it is one, leave it out with exclude={}",  # tests/data/test_unusable_columns.py
+    "--compare adds a section to a report: add --report",  # walked in a shell
+    "`invariance explain` with the option --leave-out in a shell",  # tests/report/test_pages_of_all_kinds.py
+    "The posterior is p(z | data)",  # a formula
     "too few for intervals={}: use intervals=",  # tests/conditionals/test_piecewise_exponential.py
     "which may reject what is invariant: use Poisson(pseudo_rows=0)",  # tests/conditionals/test_regression_remarks.py
     "times as much as a Poisson law has it: use conditional=",  # tests/conditionals/test_overdispersion.py

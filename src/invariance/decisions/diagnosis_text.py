@@ -33,6 +33,7 @@ _MOST_CHANGES = 5
 _MOST_EXPERIMENTS = 3
 _MOST_DECISIVE = 2
 _LEAST_CHANGE = 0.1
+NOT_REFITTED = "No fit was made again: with leave_out=True all is selected anew without each environment."
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _without_each(diagnosis: Diagnosis) -> Section:
     if diagnosis.refitted:
         sentences += _changes(diagnosis)
     else:
-        sentences.append("No fit was made again: with leave_out=True all is selected anew without each environment.")
+        sentences.append(NOT_REFITTED)
     return Section("Without each environment", tuple(sentences), (head, *rows), (0, 3))
 
 

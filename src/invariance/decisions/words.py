@@ -86,7 +86,7 @@ def _not_compatible(decision: Decision) -> Iterator[str]:
     found = "is" if compatible.exhaustive else "was found that is"
     yield f"No subset of these features{_allowed(decision)} {found} invariant: {_closest(decision)}."
     unknown = "" if decision.judged else f", and {_CANNOT_BE_JUDGED}"
-    yield f"The selection {chosen} is {_fallback(decision)}{unknown}; its predictions may fail in a new environment."
+    yield f"The selection {chosen} is {fallback(decision)}{unknown}; its predictions may fail in a new environment."
 
 
 def _although_others_are(decision: Decision, chosen: str) -> str:
@@ -116,7 +116,7 @@ def _closest(decision: Decision) -> str:
     return f"of {of}, {closest} is closest ({p_value}, and {needed})"
 
 
-def _fallback(decision: Decision) -> str:
+def fallback(decision: Decision) -> str:
     """Which rule chose where nothing is compatible."""
     if not isinstance(decision.rule, BestCompatible | Median):
         return "what the rule chose all the same"
@@ -157,7 +157,8 @@ def _p_value(decision: Decision, value: float) -> str:
     return f"p-value {text}"
 
 
-def _header(decision: Decision) -> Iterator[tuple[str, str]]:
+def header(decision: Decision) -> Iterator[tuple[str, str]]:
+    """Labels and what is said under them: the verdict first; "caution", "noise" and "limit" are caveats."""
     posterior = decision.findings.posterior
     yield "verdict", decision.verdict
     yield "selected", f"{format_subset(decision.selected)}: {_figures(decision, decision.evidence)}"
@@ -189,7 +190,7 @@ def _figures(decision: Decision, evidence: SubsetEvidence) -> str:
     return ", ".join(figures)
 
 
-def _said(decision: Decision, feature: FeatureRole) -> str:
+def said(decision: Decision, feature: FeatureRole) -> str:
     """What is said of a feature beside its name."""
     change = "" if np.isnan(feature.r2_change) else f"R² {feature.r2_change:+z.3f}"
     without = f"; {change} without it" if change else ""
@@ -259,7 +260,7 @@ def _rest(features: list[FeatureRole]) -> str | None:
 def text_lines(decision: Decision, worded: Callable[[str], str] = str) -> Iterator[str]:
     """worded: what to make of a sentence that may name a remedy"""
     yield "Decision"
-    for label, value in _header(decision):
+    for label, value in header(decision):
         yield from wrap(worded(value), f"  {label:<14}", " " * 16)
     for heading, features, rest in _listed(decision):
         yield from ("", heading)
@@ -267,7 +268,7 @@ def text_lines(decision: Decision, worded: Callable[[str], str] = str) -> Iterat
         column = max(map(display_width, names))
         for feature, name in zip(features, names, strict=True):
             padding = " " * (column - display_width(name))
-            yield from wrap(_said(decision, feature), f"  {name}{padding}  ", " " * (column + 4))
+            yield from wrap(said(decision, feature), f"  {name}{padding}  ", " " * (column + 4))
         if rest is not None:
             yield from wrap(rest, "  … ", "    ")
         if any(feature.never_challenged for feature in features):
@@ -275,11 +276,11 @@ def text_lines(decision: Decision, worded: Callable[[str], str] = str) -> Iterat
 
 
 def html(decision: Decision) -> str:
-    parts = [title("Decision"), table(cell(label, FAINT) + cell(value) for label, value in _header(decision))]
+    parts = [title("Decision"), table(cell(label, FAINT) + cell(value) for label, value in header(decision))]
     for heading, features, rest in _listed(decision):
         names = name_labels([feature.name for feature in features], 48)
         rows = [
-            cell(name, hover=feature.name) + cell(_said(decision, feature))
+            cell(name, hover=feature.name) + cell(said(decision, feature))
             for feature, name in zip(features, names, strict=True)
         ]
         if rest is not None:

@@ -47,6 +47,7 @@ from .table_settings import refuse_for_ready_data
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ..report.subject import Source
     from .saved import SavedModel
 
 
@@ -242,6 +243,17 @@ class BIP(IntervalRegressor):
     def summary(self, top: int = 10) -> FitSummary:
         """The decision and, after it, the posterior with its `top` subsets: text within 80 columns, or HTML."""
         return FitSummary(self.decision_, self.posterior_.summary(top))
+
+    def report(self, path: str | Path, comparison: Any = None, source: Source | None = None) -> Path:
+        """Write one self-contained page: the answer with its caveats, tables, pictures, and how it was made.
+
+        path : ends in .html; comparison : what `invariance.compare` returned for the same data, for a section of its
+        own; source : where the rows came from, for the lines that make it again. Needs the extra `report`. It diagnoses
+        the environments, as `diagnose` does, which may fit again without each. Returns the path.
+        """
+        from .reporting import report
+
+        return report(self, path, comparison, source)
 
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of

@@ -19,6 +19,7 @@ from .explain import register as register_explain
 from .inputs import ModelOptions, SpeechOptions, TableOptions, say_family, say_prior
 from .option_groups import with_option_groups
 from .options import (
+    ComparedOption,
     EnvironmentOption,
     FileArgument,
     JobsOption,
@@ -26,11 +27,13 @@ from .options import (
     OutcomeOption,
     PlotKindOption,
     PlotOption,
+    ReportOption,
     SaveOption,
     SeedOption,
 )
 from .outputs import checked_outputs, deliver, deliver_report, save
 from .predict import register as register_predict
+from .reporting import TYPED, check_compared, write_page
 from .studies import register
 from .sweep import register as register_sweep
 
@@ -44,6 +47,7 @@ class OneLineErrors(TyperGroup):
             ctx.fail(f"No such command {args[0]!r}.{f' Did you mean {near!r}?' if near else ''}")
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
+            ctx.meta[TYPED] = (name, *rest)
             inside = type(ctx)(command, info_name=name, parent=ctx)
             _refuse_repeated(command.make_parser(inside).parse_args(list(rest))[2], inside)
         return name, command, rest
@@ -120,6 +124,8 @@ Examples:
   invariance fit table.csv --outcome yield --environment site --strict \\
       --plot forest.png --plot-kind coefficients
   zcat yields.csv.gz | invariance fit - --outcome yield --environment site
+  invariance fit table.csv --outcome yield --environment site \\
+      --report report.html --compare ICP,Lasso
 """
 
 _COMPARE_EXAMPLES = f"""\b
@@ -179,6 +185,7 @@ def fit(
     outcome: OutcomeOption,
     environment: EnvironmentOption,
     *,
+    context: typer.Context,
     table: TableOptions,
     settings: ModelOptions,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many subsets to list.")] = 10,
@@ -186,6 +193,8 @@ def fit(
     plot: PlotOption = None,
     plot_kind: PlotKindOption = None,
     save_to: SaveOption = None,
+    report: ReportOption = None,
+    compared: ComparedOption = None,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
     speech: SpeechOptions,
@@ -199,7 +208,8 @@ def fit(
     it is, and why, is said; --family chooses another.
     """
     with speech.speaking():
-        outputs = checked_outputs(json, plot, source=file, model=save_to, plot_kind=plot_kind)
+        outputs = checked_outputs(json, plot, source=file, model=save_to, plot_kind=plot_kind, report=report)
+        check_compared(compared, outputs.report)
         model = settings.bip(jobs, seed)
         data = table.read(file, outcome, environment)
         say_family(model, data)
@@ -209,6 +219,9 @@ def fit(
             save(outputs.model, model.save)
             show(f"\n{model.new_environments()}")
             show(f"\nSaved the model to {outputs.model}")
+        if outputs.report is not None:
+            rows = {"table": file, "outcome": outcome, "environment": environment, **table.reading()}
+            write_page(outputs.report, model, data, compared, rows, context.meta.get(TYPED, ()))
 
 
 @app.command(epilog=_COMPARE_EXAMPLES)

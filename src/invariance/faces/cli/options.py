@@ -98,6 +98,24 @@ SaveOption = Annotated[
         "--save", metavar="MODEL", help="Save the model as JSON, for `invariance predict`.", show_default=False
     ),
 ]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="HTML",
+        help="Save a page for people: answer, caveats, tables, pictures.",
+        show_default=False,
+    ),
+]
+ComparedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--compare",
+        metavar="A,B,C",
+        help="Methods beside it in the report, as of `invariance compare`.",
+        show_default="none",
+    ),
+]
 FileArgument = Annotated[
     Path,
     typer.Argument(

@@ -31,6 +31,7 @@ class Outputs:
     csv: Path | None
     model: Path | None
     plot_kind: PlotKind
+    report: Path | None = None
 
 
 def checked_outputs(
@@ -40,21 +41,26 @@ def checked_outputs(
     source: Path | None = None,
     model: Path | None = None,
     plot_kind: PlotKind | None = None,
+    report: Path | None = None,
 ) -> Outputs:
     """Complete the paths and refuse, before any long computation, those that cannot be written."""
     if plot is None and plot_kind is not None:
         kind = plot_kind.value
         raise OutputError(f"--plot-kind {kind} draws nothing without a file: add --plot {kind}.png")
-    given = (json, plot, csv, model)
-    json, plot, csv, model = (None if path is None else Path(os.path.expanduser(path)) for path in given)
+    given = (json, plot, csv, model, report)
+    json, plot, csv, model, report = (None if path is None else Path(os.path.expanduser(path)) for path in given)
     if plot is not None:
         plot = plot if plot.suffix else plot.with_name(plot.name + ".png")
         if plot.suffix.lower() not in _PICTURES:
             raise OutputError(f"cannot write a picture as {plot.suffix!r}: use {', '.join(_PICTURES)}")
     if csv is not None and csv.suffix.lower() != ".csv":
         raise OutputError(f"cannot write a table as {csv.name!r}: use a name that ends in .csv")
+    if report is not None:
+        from ...report.page import checked_path
+
+        checked_path(report)
     taken = set() if source is None else {os.path.realpath(os.path.expanduser(source))}
-    for path in (json, plot, csv, model):
+    for path in (json, plot, csv, model, report):
         if path is None:
             continue
         with _write_errors(path):
@@ -62,7 +68,7 @@ def checked_outputs(
         if os.path.realpath(path) in taken:
             raise OutputError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
         taken.add(os.path.realpath(path))
-    return Outputs(json, plot, csv, model, plot_kind or PlotKind.inclusion)
+    return Outputs(json, plot, csv, model, plot_kind or PlotKind.inclusion, report)
 
 
 def deliver(

@@ -1,0 +1,91 @@
+"""The pictures of the package, as they stand on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._tools.figures import Size, new_figure
+from .._tools.layout import format_subset, printable
+from ..decisions.decision import Decision
+from ..decisions.diagnosis import Diagnosis
+from ..posterior.summary import format_p_value, format_probability, format_share
+from .parts import Picture
+from .svg import inline_svg
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_NAMED = 5
+
+
+def picture(draw: Callable[[Axes], object], size: Size, prefix: str, alt: str, caption: str) -> Picture:
+    """What `draw` puts on axes; prefix: as of `inline_svg`."""
+    figure, alt = new_figure(*size), printable(alt)
+    draw(figure.add_subplot())
+    return Picture(inline_svg(figure, prefix, alt), alt, caption)
+
+
+def _of_decision(decision: Decision, kind: str, alt: str, caption: str) -> Picture:
+    from ..decisions.plots import picture_size, plot
+
+    return picture(partial(plot, decision, kind), picture_size(decision, kind), kind[0], alt, caption)
+
+
+def inclusion_picture(decision: Decision) -> Picture:
+    posterior = decision.findings.posterior
+    order = np.argsort(-posterior.inclusion, kind="stable")[:_MOST_NAMED]
+    leading = ", ".join(f"{posterior.feature_names[j]} {format_probability(posterior.inclusion[j])}" for j in order)
+    return _of_decision(
+        decision,
+        "inclusion",
+        f"Bars of inclusion probabilities, the largest first: {leading}.",
+        "How probable it is that each feature belongs to the invariant subset, as in the paper; dashed at one half.",
+    )
+
+
+def subsets_picture(decision: Decision) -> Picture:
+    first = decision._names(decision.compatible.masks[0])
+    return _of_decision(
+        decision,
+        "subsets",
+        f"Compatible subsets, the best predictor first, which is {format_subset(first)}; the table below has the same.",
+        "Subsets that are compatible with invariance: a dot for each feature in them. The selected one stands out.",
+    )
+
+
+def frontier_picture(decision: Decision) -> Picture:
+    chosen = decision.evidence
+    return _of_decision(
+        decision,
+        "frontier",
+        f"R² against the p-value of invariance of the subsets; the selected one is at R² {format_share(chosen.r2)} and "
+        f"p-value {format_p_value(chosen.p_invariant)}.",
+        "What invariance costs: how well subsets predict against how much the data speak against their invariance.",
+    )
+
+
+def coefficients_picture(decision: Decision) -> Picture:
+    return _of_decision(
+        decision,
+        "coefficients",
+        "Coefficients of the selected features in each environment, beside those of all rows together; the table below "
+        "has the same numbers.",
+        "Invariance asks for the same coefficient everywhere: intervals far from the band speak against it.",
+    )
+
+
+def environments_picture(diagnosis: Diagnosis) -> Picture:
+    from ..decisions.environment_plot import environments_size, plot_environments
+
+    return picture(
+        partial(plot_environments, diagnosis),
+        environments_size(diagnosis),
+        "e",
+        "Bars of −log₁₀ p of each environment against all others, by what may differ; a table below has the p-values.",
+        "How much each environment differs from all others, given the selected features; the dashed line is where that "
+        "raises an alarm.",
+    )

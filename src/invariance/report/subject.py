@@ -1,0 +1,60 @@
+"""What a report is about: a fit, the data, and how both came about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..conditionals.base import Conditional
+from ..data.multi_environment import MultiEnvironmentData
+from ..decisions.decision import Decision
+from ..decisions.diagnosis import Diagnosis
+from ..moments.moments import Moments
+from ..posterior.posterior import Posterior
+from .compared import Compared
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the rows came from, where that is known.
+
+    table : the arguments of MultiEnvironmentData.from_table by name; command : as it was typed in a shell
+    worded : what to make of a sentence that may name a remedy
+    """
+
+    table: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+    worded: Callable[[str], str] = str
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """decision : what was decided, and from what; data : as fitted; conditional : as it was settled for the data
+    diagnosis : of the selected subset; a sentence where there is none
+    estimator : name of its class; settings, defaults : {parameter: value}; by_name : whether a ready data set was given
+    """
+
+    decision: Decision
+    data: MultiEnvironmentData | Moments
+    conditional: Conditional
+    diagnosis: Diagnosis | str
+    estimator: str
+    settings: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    by_name: bool
+    comparison: Compared | None = None
+    source: Source = Source()
+
+    @property
+    def posterior(self) -> Posterior:
+        return self.decision.findings.posterior
+
+    @property
+    def predictive(self) -> Posterior | None:
+        return self.decision.findings.predictive
+
+    @property
+    def rows(self) -> MultiEnvironmentData | None:
+        """None where second moments alone are known."""
+        return None if isinstance(self.data, Moments) else self.data
