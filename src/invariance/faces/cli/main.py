@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from ..._version import __version__
 from ...baselines.registry import listing, remarks
+from ..app.command import register as register_app
 from .advice import comparison_for_command_line
 from .console import plain_speech, say, show
 from .explain import register as register_explain
@@ -279,3 +280,4 @@ def demo(
 
 register(app)
 register_predict(app)
+register_app(app)
