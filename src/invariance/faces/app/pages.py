@@ -37,6 +37,7 @@ HERE = Path(__file__).parent
 BUSY = "A fit is running: wait for it, or cancel it first."
 # So many columns get a line each; one tick stands for all others.
 MOST_LINES = 300
+_FOLDED = {"prior": "uniform", "max_size": "", "inference": "auto", "select": "predictive", "seed": "0", "strict": ""}
 _LARGEST_FORM = 20_000_000
 
 _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
@@ -91,18 +92,17 @@ class Pages:
 
     async def bring(self, request: Request) -> Response:
         """A table arrives; it is read before the next page is shown."""
-        session = self.session
         try:
-            file = await receive_table(request, session.folder)
-            job = session.worker.submit("look", file=str(file))
-            await run_in_threadpool(job.ended.wait)
-            if job.state != DONE:
-                raise DataError(job.error or "The reading was given up.")
+            file = await receive_table(request, self.session.folder)
+            job = self.session.look(file)
         except BusyError:
             return page("start.html", 409, notice=BUSY)
         except DataError as error:
             return page("start.html", 413 if isinstance(error, TooLargeError) else 422, notice=str(error))
-        session.keep(Table(file, job.result))
+        await run_in_threadpool(job.ended.wait)
+        if job.state != DONE:
+            return page("start.html", 422, notice=job.error or "Another table came in between.")
+        self.session.keep(Table(file, job.result))
         return go("table")
 
     async def table(self, request: Request) -> Response:
@@ -208,6 +208,11 @@ class Form:
         self.sent = bool(fields)
         self._fields = set(fields)
         self._values = dict(fields)
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether one of those that are folded away differs from what it is by itself."""
+        return any(self.value(name, usual) != usual for name, usual in _FOLDED.items())
 
     def value(self, name: str, default: str = "") -> str:
         return self._values.get(name, default)

@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from .choices import Choices
-from .worker import Job, Worker
+from .worker import RUNNING, Job, Worker
 
 
 @dataclass
@@ -52,11 +52,23 @@ class Session:
             shutil.rmtree(self.table.file.parent, ignore_errors=True)
         self.table, self.run, self.form = table, None, []
 
+    def look(self, file: Path) -> Job:
+        """Read a table; raises BusyError while a fit is running."""
+        self._make_way()
+        return self.worker.submit("look", file=str(file))
+
     def start(self, table: Table, choices: Choices) -> None:
         """Fit; raises BusyError while another fit is running."""
+        self._make_way()
         folder = Path(mkdtemp(dir=self.folder))
         arguments = {"file": str(table.file), "choices": vars(choices), "folder": str(folder)}
         self.run = Run(choices, self.worker.submit("fit", **arguments), folder)
+
+    def _make_way(self) -> None:
+        """A table that is still being read is given up; a fit is not."""
+        job = self.worker.job
+        if job is not None and job.task == "look" and job.state == RUNNING:
+            self.worker.cancel()
 
     def take_notice(self) -> str:
         notice, self.notice = self.notice, ""

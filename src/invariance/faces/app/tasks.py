@@ -56,9 +56,12 @@ def main(folder: Path) -> None:
     tasks: SimpleQueue[dict[str, Any]] = SimpleQueue()
     threading.Thread(target=_receive, args=(tasks, folder), daemon=True).start()
 
+    one_at_a_time = threading.Lock()
+
     def answer(**event: Any) -> None:
-        answers.write(json.dumps(event) + "\n")
-        answers.flush()
+        with one_at_a_time:
+            answers.write(json.dumps(event) + "\n")
+            answers.flush()
 
     from ...estimators import bip  # noqa: F401  # so that it is at hand when the first task comes
 
@@ -70,6 +73,8 @@ def main(folder: Path) -> None:
             answer(result=result | {"warnings": said})
         except InvarianceError as error:
             answer(error=for_command_line(str(error)))
+        except MemoryError:
+            answer(error="There is not enough memory for this on this machine: use fewer features or rows.")
         except Exception as error:
             traceback.print_exc()
             name = type(error).__name__

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MOST_GROUPS = 200
 _EXAMPLES = 3
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?", re.ASCII)
+_MANY_DECIMALS = re.compile(r"[+-]?\d+\.\d{5,}(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _MOSTLY = 0.9
 _ID_NAME = re.compile(r"(^|[^a-z])(id|no|nr|number|index|key|code|row)([^a-z]|$)", re.IGNORECASE)
 _FEWEST_IDS = 10
@@ -57,7 +58,7 @@ def _column(values: pd.Series[Any], written: pd.Series[Any], raw: RawTable) -> d
     return {
         "name": name,
         "kind": _kind(name, numbers, raw, n_values, counts.index),
-        "examples": [str(value) for value in counts.index[:_EXAMPLES]],
+        "examples": [_short(value) for value in counts.index[:_EXAMPLES]],
         "missing": int(written.isna().sum()),
         "n_values": n_values,
         "groups": [[str(label), int(n)] for label, n in counts.items()] if n_values <= MOST_GROUPS else [],
@@ -77,6 +78,12 @@ def _kind(name: str, numbers: Floats, raw: RawTable, n_values: int, texts: Any) 
     if n_values == 2 and set(present) == {0.0, 1.0}:
         return "0 and 1"
     return "whole numbers" if (present == np.rint(present)).all() else "numbers"
+
+
+def _short(text: object) -> str:
+    """Of a number with many decimals some of them."""
+    written = str(text)
+    return f"{float(written):.5g}" if _MANY_DECIMALS.fullmatch(written) else written
 
 
 def _doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, texts: Any) -> str:
@@ -115,4 +122,4 @@ def _as_outcome(name: str, numbers: Floats, raw: RawTable) -> list[str]:
     if classes is not None and len(classes) != 2:
         return []
     kind = outcome_kind(present, name, classes=None if classes is None else (classes[0], classes[1]))
-    return [FAMILIES[kind.kind].replace("_", " "), kind.reason]
+    return [FAMILIES[kind.kind].replace("_", " ").replace("gaussian", "Gaussian"), kind.reason]

@@ -60,8 +60,9 @@ class Worker:
         self._process: subprocess.Popen[str] | None = self._started()
 
     @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
+    def job(self) -> Job | None:
+        """The latest."""
+        return self._job
 
     def submit(self, task: str, **arguments: Any) -> Job:
         with self._lock:
