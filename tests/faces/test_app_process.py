@@ -33,7 +33,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
 
 @pytest.fixture
 def client(app: RunningApp) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=app.address, follow_redirects=True, timeout=60) as opened:
+    with httpx.Client(base_url=app.address, follow_redirects=True, timeout=120) as opened:
         yield opened
         opened.post("cancel")
 
@@ -44,7 +44,7 @@ def bring(client: httpx.Client, content: bytes | str, name: str = "table.csv") -
 
 def ended(client: httpx.Client, answer: httpx.Response) -> httpx.Response:
     """The page after the fit, as a browser without scripts comes to it."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while answer.url.path.endswith("/run"):
         assert '<meta http-equiv="refresh"' in answer.text
         assert time.monotonic() < end, "the fit does not end"
@@ -181,7 +181,7 @@ def test_while_a_fit_runs_no_other_begins(client: httpx.Client) -> None:
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_nothing_is_left_behind(name: str, tmp_path: Path) -> None:
     """Whatever the page does when it ends, and whoever ends it."""
-    with running_app(tmp_path) as app, httpx.Client(base_url=app.address, follow_redirects=True, timeout=60) as client:
+    with running_app(tmp_path) as app, httpx.Client(base_url=app.address, follow_redirects=True, timeout=120) as client:
         start_endless_fit(client)
         (worker,) = app.workers
         assert app.folder.stat().st_mode & 0o777 == 0o700
