@@ -48,6 +48,10 @@ class Choices:
         )
 
     def model(self) -> BIP:
+        """As the options make it, with None where that means the same."""
+        from ...conditionals.tolerance import Tolerance
+        from ...priors.uniform import UniformPrior
+
         options = ModelOptions(
             family=self.family,
             max_size=self.max_size,
@@ -56,7 +60,11 @@ class Choices:
             select=self.select,
             strict=self.strict,
         )
-        return options.bip(None, self.seed)
+        model = options.bip(None, self.seed)
+        meant_by_none = {"prior": UniformPrior(), "tolerance": Tolerance()}
+        plain = {name: None for name, value in meant_by_none.items() if getattr(model, name) == value}
+        model.set_params(**plain)
+        return model
 
 
 def read_choices(form: Iterable[tuple[str, str]], columns: Sequence[str], rest: Iterable[str] = ()) -> Choices:

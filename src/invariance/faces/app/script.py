@@ -41,10 +41,7 @@ def script(file: str, choices: Choices) -> str:
 
 def _settings(choices: Choices) -> dict[str, Any]:
     """Those in which the model differs from BIP()."""
-    from ...conditionals.tolerance import Tolerance
     from ...estimators.bip import BIP
-    from ...priors.uniform import UniformPrior
 
-    usual = BIP(prior=UniformPrior(), tolerance=Tolerance()).get_params(deep=False)
-    given = choices.model().get_params(deep=False)
+    usual, given = BIP().get_params(deep=False), choices.model().get_params(deep=False)
     return {name: value for name, value in given.items() if value != usual[name]}

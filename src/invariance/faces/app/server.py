@@ -20,6 +20,9 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 
 class Server(uvicorn.Server):
+    should_exit: bool
+    force_exit: bool
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Without a note of the signal, which uvicorn would raise again, past what is to be cleaned up."""
         self.force_exit = self.should_exit

@@ -54,7 +54,7 @@ async def receive_table(request: Request, folder: Path, largest: int = LARGEST) 
             left.unlink()
         raise TooLargeError(
             f"The file has more than {largest // 1_000_000} MB, which is too large for this page. The command line "
-            "takes it: `invariance fit`."
+            "takes files of any size."
         )
     if not files or not files[0].file_name:
         raise DataError(NO_FILE)
