@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP
+from invariance import BIP, InclusionPrior, Tolerance
 from invariance.exceptions import InvarianceError, SettingError
 from invariance.faces.app.choices import Choices, read_choices
 from invariance.faces.app.script import script
@@ -75,6 +75,28 @@ def test_settings() -> None:
 def test_what_is_left_open_is_asked_for(form: list[tuple[str, str]], sentence: str) -> None:
     with pytest.raises(SettingError, match=sentence):
         read_choices(form, COLUMNS)
+
+
+def test_choices_are_the_options_of_fit() -> None:
+    chosen = Choices(
+        *("y", "site", "died", "years", ["a", "b, c"], ["a"], ["b, c"]),
+        *("gaussian", "inclusion(0.1)", 2, "exact", "mode", True, True, 7, 3),
+    )
+    reading = chosen.table().reading()
+    assert {name: value for name, value in reading.items() if value} == {
+        "features": ["a", "b, c"],
+        "missing": "drop",
+        "categorical": ["a"],
+        "numeric": ["b, c"],
+        "min_rows": 7,
+        "event": "died",
+        "exposure": "years",
+    }
+    model = chosen.model()
+    assert (model.conditional, model.inference, model.select) == ("linear_gaussian", "exact", "mode")
+    assert model.prior == InclusionPrior(0.1, max_size=2)
+    assert model.tolerance == Tolerance.strict()
+    assert (model.n_jobs, model.random_state) == (-1, 3)
 
 
 def times() -> pd.DataFrame:

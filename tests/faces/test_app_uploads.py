@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("python_multipart", reason="needs pip install 'invariance[app]'")
 pytest.importorskip("httpx", reason="needs httpx")
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from invariance.faces.app import pages, uploads
@@ -68,17 +69,33 @@ def test_an_empty_file_is_a_file(client: TestClient, reader: Any) -> None:
     assert (reader.name, reader.content) == ("empty.csv", b"")
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_what_is_too_large_is_refused_and_not_kept(client: TestClient, tmp_path: Path, streamed: bool) -> None:
-    def body() -> Iterator[bytes]:
-        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
-        yield from [b"1" * 1000] * 50
-        yield b"\r\n--b--\r\n"
+PIECES = (
+    b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n',
+    *[b"1" * 1000] * 50,
+    b"\r\n--b--\r\n",
+)
+MULTIPART = {"content-type": "multipart/form-data; boundary=b"}
 
-    headers = {"content-type": "multipart/form-data; boundary=b"}
-    answer = client.post("/t/table", content=body() if streamed else b"".join(body()), headers=headers)
+
+def test_what_is_too_large_is_refused(client: TestClient, tmp_path: Path) -> None:
+    answer = client.post("/t/table", content=b"".join(PIECES), headers=MULTIPART)
     assert answer.status_code == 413
     assert "too large for this page" in answer.text
+    assert files_in(tmp_path) == []
+
+
+def test_of_what_is_too_large_no_more_than_the_limit_is_ever_kept(tmp_path: Path) -> None:
+    pieces, sizes = list(PIECES), []
+
+    async def receive() -> dict[str, Any]:
+        sizes.append(sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()))
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+
+    scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in MULTIPART.items()]}
+    with pytest.raises(uploads.TooLargeError):
+        asyncio.run(uploads.receive_table(Request(scope, receive), tmp_path, largest=30_000))
+    assert pieces == []
+    assert 10_000 < max(sizes) <= 30_000
     assert files_in(tmp_path) == []
 
 
