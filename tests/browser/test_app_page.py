@@ -20,7 +20,7 @@ from patients import patients
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-FEATURES = ["sex", "age", "smoking", "drugs"]
+FEATURES = ["sex", "age", "smoking", "drugs", "<script>alert(1)</script>"]
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +107,7 @@ def test_from_a_table_to_a_report_and_again(
     report = page.frame_locator("iframe.report")
     report.locator("h1").first.wait_for()
     assert "smoking" in report.locator("body").inner_text()
+    assert "<script>alert(1)</script>" in report.locator("body").inner_text()
 
     for link, name in (("Download the report", "report.html"), ("Download as Python lines", "reproduce.py")):
         with page.expect_download() as download:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ pytest.importorskip("starlette", reason="needs pip install 'invariance[app]'")
 pytest.importorskip("httpx", reason="needs httpx")
 from starlette.testclient import TestClient
 
-from invariance.faces.app.pages import application
+from invariance.faces.app.pages import application, script_hashes
+from invariance.faces.app.security import report_policy
 from invariance.faces.app.session import Session
 
 HERE, TOKEN = "http://127.0.0.1:8123", "s3cret"
@@ -79,6 +82,13 @@ def test_every_answer_is_strict(client: TestClient, path: str) -> None:
     assert headers["referrer-policy"] == "same-origin"
     assert headers["x-content-type-options"] == "nosniff"
     assert "set-cookie" not in headers
+
+
+def test_of_a_report_only_its_own_script_may_run() -> None:
+    (allowed,) = script_hashes("<script>alert(1)</script> text <script>sort()</script></body>")
+    assert allowed == f"sha256-{base64.b64encode(hashlib.sha256(b'sort()').digest()).decode()}"
+    assert f"script-src '{allowed}';" in report_policy([allowed])
+    assert "script-src 'none';" in report_policy(script_hashes("<p>text</p>"))
 
 
 def test_nothing_beside_the_static_files_is_served(client: TestClient) -> None:
