@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -216,3 +217,11 @@ def test_the_port_that_is_asked_for_is_used(tmp_path: Path) -> None:
 
 def test_help_is_there() -> None:
     assert "--no-browser" in run("app", "--help").stdout
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "invariance.faces.app.server", raising=False)
+    assert (
+        fails("app", "--no-browser") == "error: the page needs uvicorn: install it with pip install 'invariance[app]'."
+    )

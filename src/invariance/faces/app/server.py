@@ -7,7 +7,6 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable
-from types import FrameType
 
 import uvicorn
 
@@ -19,16 +18,6 @@ HOST = "127.0.0.1"
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
-class Server(uvicorn.Server):
-    should_exit: bool
-    force_exit: bool
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Without a note of the signal, which uvicorn would raise again, past what is to be cleaned up."""
-        self.force_exit = self.should_exit
-        self.should_exit = True
-
-
 def serve(port: int | None, announce: Callable[[str], object]) -> None:
     """Serve until a signal comes; announce: called with the address as soon as it answers."""
     listening = listen(port)
@@ -36,7 +25,8 @@ def serve(port: int | None, announce: Callable[[str], object]) -> None:
     token = secrets.token_urlsafe(24)
     # The application comes later: it needs the session, which is opened when signals no longer end this process.
     config = uvicorn.Config("", log_level="warning", lifespan="off", ws="none", timeout_graceful_shutdown=1)
-    server = Server(config)
+    server = uvicorn.Server(config)
+    # After its end uvicorn raises the signal again: without these handlers that would go past what is to be cleaned up.
     before = {number: signal.signal(number, server.handle_exit) for number in _SIGNALS}
     try:
         with open_session() as session:
