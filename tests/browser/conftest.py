@@ -60,7 +60,7 @@ def page(browser: Browser, strays: list[str], complaints: list[str]) -> Iterator
     with browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True) as context:
         context.route("**/*", only_loopback)
         fresh = context.new_page()
-        fresh.set_default_timeout(30_000)
+        fresh.set_default_timeout(120_000)
         fresh.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
         fresh.on("pageerror", lambda error: complaints.append(str(error)))
         yield fresh

@@ -1,1 +1,1 @@
-"""What people look at: the command line."""
+"""What people look at: the command line and the local page."""

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from ..._version import __version__
 from ...baselines.registry import listing, remarks
+from ..app.command import register as register_app
 from .advice import comparison_for_command_line
 from .console import say, show, shown_progress
 from .explain import register as register_explain
@@ -317,3 +318,4 @@ def demo(
 
 register(app)
 register_predict(app)
+register_app(app)

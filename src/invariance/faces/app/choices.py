@@ -1,0 +1,124 @@
+"""What is chosen on the page, as the options of `invariance fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...exceptions import SettingError
+from ..cli.inputs import ModelOptions, TableOptions
+from ..cli.names import write_names
+from ..cli.options import Missing
+
+if TYPE_CHECKING:
+    from ...estimators.bip import BIP
+
+
+@dataclass(frozen=True)
+class Choices:
+    """features: None is all columns that have no other role"""
+
+    outcome: str
+    environment: str
+    event: str | None = None
+    exposure: str | None = None
+    features: list[str] | None = None
+    categorical: list[str] = field(default_factory=list)
+    numeric: list[str] = field(default_factory=list)
+    family: str = "auto"
+    prior: str = "uniform"
+    max_size: int | None = None
+    inference: str = "auto"
+    select: str = "predictive"
+    strict: bool = False
+    drop_missing: bool = False
+    min_rows: int = 0
+    seed: int = 0
+
+    def table(self) -> TableOptions:
+        return TableOptions(
+            event=self.event,
+            exposure=self.exposure,
+            features=None if self.features is None else write_names(self.features),
+            categorical=write_names(self.categorical) or None,
+            numeric=write_names(self.numeric) or None,
+            missing=Missing.drop if self.drop_missing else Missing.error,
+            min_rows=self.min_rows,
+        )
+
+    def model(self) -> BIP:
+        """As the options make it, with None where that means the same."""
+        from ...conditionals.tolerance import Tolerance
+        from ...priors.uniform import UniformPrior
+
+        options = ModelOptions(
+            family=self.family,
+            max_size=self.max_size,
+            prior=self.prior,
+            inference=self.inference,
+            select=self.select,
+            strict=self.strict,
+        )
+        model = options.bip(None, self.seed)
+        meant_by_none = {"prior": UniformPrior(), "tolerance": Tolerance()}
+        plain = {name: None for name, value in meant_by_none.items() if getattr(model, name) == value}
+        model.set_params(**plain)
+        return model
+
+
+def read_choices(form: Iterable[tuple[str, str]], columns: Sequence[str], rest: Iterable[str] = ()) -> Choices:
+    """From the fields of the form, in which columns are named by their positions; rest: those that one tick stands
+    for."""
+    fields = list(form)
+    given = dict(fields)
+    roles = {role: _column(given.get(role, ""), columns) for role in ("outcome", "environment", "event", "exposure")}
+    outcome, environment = roles["outcome"], roles["environment"]
+    for role, name in (("outcome", outcome), ("environment", environment)):
+        if name is None:
+            raise SettingError(f"Choose the column of the {role}.")
+    taken = set(roles.values())
+    ticked = {_column(value, columns) for name, value in fields if name == "feature"}
+    ticked |= set(rest) if "rest" in given else set()
+    others = [name for name in columns if name not in taken]
+    features = [name for name in others if name in ticked]
+    if not features:
+        raise SettingError("Tick at least one feature that is neither the outcome nor the environment.")
+
+    def read_as(kind: str) -> list[str]:
+        stated = {name for position, name in enumerate(columns) if given.get(f"as{position}") == kind}
+        return [name for name in features if name in stated]
+
+    assert outcome is not None
+    assert environment is not None
+    return Choices(
+        outcome,
+        environment,
+        roles["event"],
+        roles["exposure"],
+        None if features == others else features,
+        read_as("category"),
+        read_as("number"),
+        family=given.get("family", "auto"),
+        prior=given.get("prior") or "uniform",
+        max_size=_whole(given, "max_size", "Most features in a subset"),
+        inference=given.get("inference", "auto"),
+        select=given.get("select", "predictive"),
+        strict="strict" in given,
+        drop_missing="drop_missing" in given,
+        min_rows=_whole(given, "min_rows", "Fewest rows of an environment") or 0,
+        seed=_whole(given, "seed", "Seed") or 0,
+    )
+
+
+def _column(position: str, columns: Sequence[str]) -> str | None:
+    return columns[int(position)] if position.isdecimal() and int(position) < len(columns) else None
+
+
+def _whole(given: Mapping[str, str], name: str, label: str) -> int | None:
+    text = given.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise SettingError(f"{label}: {text!r} is no whole number from 0 on.")
+    return int(text)

@@ -1,0 +1,125 @@
+"""What a table seems to hold, column by column, before anything is chosen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...conditionals.by_outcome import FAMILIES
+from ...data.choices import Choices
+from ...data.columns import as_frame
+from ...data.outcome_kinds import outcome_kind
+from ...data.raw import RawTable, doubtful
+from ...data.reading import column_names, is_text, read_columns
+from ...exceptions import DataError
+from ..cli.advice import for_command_line
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..._tools.arrays import Floats
+
+# A column with more different values is not shown as environments.
+MOST_GROUPS = 200
+_EXAMPLES = 3
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?", re.ASCII)
+_MANY_DECIMALS = re.compile(r"[+-]?\d+\.\d{5,}(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_MOSTLY = 0.9
+_ID_NAME = re.compile(r"(^|[^a-z])(id|no|nr|number|index|key|code|row)([^a-z]|$)", re.IGNORECASE)
+_FEWEST_IDS = 10
+
+
+def understand(file: Path) -> dict[str, Any]:
+    """{"rows": N, "columns": [...]}, all of it as JSON has it; see `_column`."""
+    names = column_names(file)
+    if not names:
+        raise DataError(f"{file.name} has no columns with a name. It needs an outcome, an environment and features.")
+    table = read_columns(file, names)
+    if len(table) == 0:
+        raise DataError(f"{file.name} has a header but no rows.")
+    written = read_columns(file, names, as_text=names) if is_text(file) else table
+    raw = RawTable.of_frame(as_frame(table), names, Choices())
+    return {"rows": len(table), "columns": [_column(table[name], written[name], raw) for name in names]}
+
+
+def _column(values: pd.Series[Any], written: pd.Series[Any], raw: RawTable) -> dict[str, Any]:
+    """values as they are read, written as they stand in a file of text.
+
+    kind, examples, missing (rows), n_values: for people to see; groups: [[label, rows], ...] if there are not too many;
+    doubt: why it is better no feature, or nothing; as_outcome: the model it would have and why, or nothing
+    """
+    name = str(values.name)
+    counts = written.astype(str).where(written.notna()).value_counts(sort=False)
+    numbers = raw.values[:, raw.names.index(name)]
+    n_values = len(counts)
+    return {
+        "name": name,
+        "kind": _kind(name, numbers, raw, n_values, counts.index),
+        "examples": [_short(value) for value in counts.index[:_EXAMPLES]],
+        "missing": int(written.isna().sum()),
+        "n_values": n_values,
+        "groups": [[str(label), int(n)] for label, n in counts.items()] if n_values <= MOST_GROUPS else [],
+        "doubt": for_command_line(_doubt(name, numbers, raw, n_values, counts.index)),
+        "as_outcome": _as_outcome(name, numbers, raw),
+    }
+
+
+def _kind(name: str, numbers: Floats, raw: RawTable, n_values: int, texts: Any) -> str:
+    if n_values == 0:
+        return "empty"
+    if _are_dates(texts):
+        return "dates"
+    if name in raw.levels or name in raw.refused:
+        return "text"
+    present = numbers[~np.isnan(numbers)]
+    if n_values == 2 and set(present) == {0.0, 1.0}:
+        return "0 and 1"
+    return "whole numbers" if (present == np.rint(present)).all() else "numbers"
+
+
+def _short(text: object) -> str:
+    """Of a number with many decimals some of them."""
+    written = str(text)
+    return f"{float(written):.5g}" if _MANY_DECIMALS.fullmatch(written) else written
+
+
+def _doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, texts: Any) -> str:
+    if n_values == 0:
+        return "has no values"
+    if n_values == 1:
+        return "has one value only"
+    if _are_dates(texts):
+        return "looks like dates, which are no features as they are"
+    if name in raw.refused:
+        return raw.refused[name].reason
+    if name in raw.levels:
+        refusal = doubtful(raw.levels[name], len(numbers), raw.convert)
+        return "" if refusal is None else refusal.reason
+    return "looks like an ID or a row number: no two rows share a value" if _are_ids(name, numbers) else ""
+
+
+def _are_dates(texts: Any) -> bool:
+    return len(texts) > 0 and sum(_DATE.fullmatch(str(text)) is not None for text in texts) >= _MOSTLY * len(texts)
+
+
+def _are_ids(name: str, numbers: Floats) -> bool:
+    """Whole numbers, all different, that are called so or leave out none."""
+    if len(numbers) < _FEWEST_IDS or np.isnan(numbers).any() or (numbers != np.rint(numbers)).any():
+        return False
+    if len(np.unique(numbers)) < len(numbers):
+        return False
+    return _ID_NAME.search(name) is not None or np.ptp(numbers) == len(numbers) - 1
+
+
+def _as_outcome(name: str, numbers: Floats, raw: RawTable) -> list[str]:
+    present = numbers[~np.isnan(numbers)]
+    if name in raw.refused or len(present) == 0:
+        return []
+    classes = raw.levels[name].texts if name in raw.levels else None
+    if classes is not None and len(classes) != 2:
+        return []
+    kind = outcome_kind(present, name, classes=None if classes is None else (classes[0], classes[1]))
+    return [FAMILIES[kind.kind].replace("_", " ").replace("gaussian", "Gaussian"), kind.reason]

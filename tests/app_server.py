@@ -1,0 +1,73 @@
+"""The local page as its own process, as people start it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass
+class RunningApp:
+    process: subprocess.Popen[str]
+    address: str
+    temporary: Path
+
+    @property
+    def folder(self) -> Path:
+        """Of the session."""
+        (folder,) = self.temporary.glob("invariance-*")
+        return folder
+
+    @property
+    def workers(self) -> list[int]:
+        """Processes that the page has started."""
+        pids = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [int(pid) for children in pids for pid in children.read_text().split()]
+
+    def end(self, number: int = signal.SIGTERM) -> str:
+        """What it prints after a signal; it must end by itself."""
+        self.process.send_signal(number)
+        return self.process.communicate(timeout=120)[0]
+
+
+@contextmanager
+def running_app(temporary: Path, *arguments: str) -> Iterator[RunningApp]:
+    """With `temporary` as the place of temporary files."""
+    for needed in ("starlette", "uvicorn", "jinja2", "python_multipart"):
+        pytest.importorskip(needed, reason="needs pip install 'invariance[app]'")
+    command = [sys.executable, "-m", "invariance", "app", "--no-browser", *arguments]
+    env = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    assert process.stdout is not None
+    lines = []
+    try:
+        for line in process.stdout:
+            lines.append(line)
+            found = re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", line)
+            if found:
+                break
+        else:
+            pytest.fail(f"no address: {''.join(lines)}")
+        yield RunningApp(process, found[0], temporary)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(timeout=120)
+
+
+def wait_until(what: object, seconds: float = 120.0) -> None:
+    """Until the function gives something true."""
+    end = time.monotonic() + seconds
+    while not what():  # type: ignore[operator]
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.05)

@@ -1,0 +1,227 @@
+"""The page as a process: a worker that may die, an end that leaves nothing behind, and no scripts needed."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app_server import RunningApp, running_app, wait_until
+from bad_tables import table
+from cli_runner import fails, run
+from patients import patients
+
+httpx = pytest.importorskip("httpx", reason="needs httpx")
+
+NAMES = list(patients(3).columns)
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
+    with running_app(tmp_path_factory.mktemp("page")) as started:
+        yield started
+
+
+@pytest.fixture
+def client(app: RunningApp) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=app.address, follow_redirects=True, timeout=120) as opened:
+        yield opened
+        opened.post("cancel")
+
+
+def bring(client: httpx.Client, content: bytes | str, name: str = "table.csv") -> httpx.Response:
+    return client.post("table", files={"file": (name, content)})
+
+
+def ended(client: httpx.Client, answer: httpx.Response) -> httpx.Response:
+    """The page after the fit, as a browser without scripts comes to it."""
+    end = time.monotonic() + 120
+    while answer.url.path.endswith("/run"):
+        assert '<meta http-equiv="refresh"' in answer.text
+        assert time.monotonic() < end, "the fit does not end"
+        time.sleep(0.1)
+        answer = client.get("run")
+    return answer
+
+
+def fitted(client: httpx.Client, *features: str) -> httpx.Response:
+    """The page after a fit of the table of patients."""
+    roles = {"outcome": str(NAMES.index("pressure")), "environment": str(NAMES.index("hospital"))}
+    form = {**roles, "feature": [str(NAMES.index(name)) for name in features]}
+    return ended(client, client.post("run", data=form))
+
+
+def notice(answer: httpx.Response) -> str:
+    found = re.search(r'<p class="notice" role="alert">(.*?)</p>', answer.text, re.DOTALL)
+    return html.unescape(found[1]) if found else ""
+
+
+def endless() -> pd.DataFrame:
+    """A table whose fit takes long."""
+    rng = np.random.default_rng(0)
+    columns = pd.DataFrame(rng.normal(size=(400, 80)), columns=[f"x{j}" for j in range(80)])
+    return columns.assign(y=columns["x0"] + rng.normal(size=400), site=np.repeat(["a", "b", "c", "d"], 100))
+
+
+def start_endless_fit(client: httpx.Client) -> None:
+    assert bring(client, endless().to_csv(index=False)).status_code == 200
+    form = {"outcome": "80", "environment": "81", "feature": [str(j) for j in range(80)], "inference": "tempering"}
+    assert client.post("run", data=form).url.path.endswith("/run")
+
+
+def test_from_a_table_to_a_report_without_scripts(client: httpx.Client) -> None:
+    answer = bring(client, patients().to_csv(index=False), "patients.csv")
+    assert answer.url.path.endswith("/table")
+    assert "600 rows and 7 columns" in answer.text
+    assert fitted(client, "age", "smoking", "drugs").url.path.endswith("/result")
+    assert client.get("report").text == client.get("report.html").text
+    script = client.get("reproduce.py")
+    assert "features=['age', 'smoking', 'drugs']" in script.text
+    assert script.headers["content-disposition"] == 'attachment; filename="reproduce.py"'
+
+
+def test_the_report_is_shown_in_a_sandbox(client: httpx.Client) -> None:
+    bring(client, patients().to_csv(index=False))
+    fitted(client, "age", "smoking")
+    policy = client.get("report").headers["content-security-policy"]
+    assert policy.startswith("sandbox allow-scripts; default-src 'none'; script-src 'sha256-")
+    assert "frame-ancestors 'self'" in policy
+    assert "allow-same-origin" not in policy
+
+
+BAD_FILES = {
+    "empty": ("table.csv", b""),
+    "duplicate names": ("table.csv", b"a,a,y,site\n1,2,3,p\n"),
+    "ragged": ("table.csv", b"a,y,site\n1,2,p\n1,2,3,4,5\n"),
+    "not text": ("table.csv", b"a,y,site\n\xff\xfe,2,p\n"),
+    "another kind": ("table.doc", b"a,y,site\n"),
+    "broken gzip": ("table.csv.gz", b"a,y,site\n"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_bad_files_get_the_sentences_of_the_command_line(
+    kind: str, client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, content = BAD_FILES[kind]
+    answer = bring(client, content, name)
+    assert answer.status_code == 422
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content)
+    said = fails("fit", name, "--outcome", "y", "--environment", "site")
+    assert f"error: {notice(answer)}" == said
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        table(a=[0.5, "", -1, 2, 0.25, 3]),
+        table(a=[0.5, "inf", -1, 2, 0.25, 3]),
+        table(site=["n"] * 6),
+        table(y=[1] * 6),
+    ],
+)
+def test_tables_that_cannot_be_fitted_get_the_sentences_of_the_command_line(
+    content: str, client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring(client, content)
+    form = {"outcome": "2", "environment": "3", "feature": ["0", "1"]}
+    answer = ended(client, client.post("run", data=form))
+    assert answer.url.path.endswith("/table")
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text(content)
+    assert f"error: {notice(answer)}" == fails("fit", "table.csv", "--outcome", "y", "--environment", "site")
+    assert 'value="2" selected' in answer.text  # what was chosen is still chosen
+
+
+def test_a_choice_that_is_left_open_is_asked_for(client: httpx.Client) -> None:
+    bring(client, patients().to_csv(index=False))
+    answer = client.post("run", data={"outcome": "0", "feature": ["1"]})
+    assert answer.status_code == 422
+    assert notice(answer) == "Choose the column of the environment."
+
+
+def test_a_killed_worker_is_survived(app: RunningApp, client: httpx.Client) -> None:
+    start_endless_fit(client)
+    (worker,) = app.workers
+    os.kill(worker, signal.SIGKILL)
+    answer = ended(client, client.get("run"))
+    assert answer.url.path.endswith("/table")
+    assert "has ended before its answer" in notice(answer)
+    bring(client, patients().to_csv(index=False))
+    assert fitted(client, "age", "smoking").url.path.endswith("/result")
+
+
+def test_a_worker_that_died_idle_is_replaced(app: RunningApp, client: httpx.Client) -> None:
+    bring(client, patients().to_csv(index=False))
+    (worker,) = app.workers
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: worker not in app.workers)
+    assert bring(client, patients().to_csv(index=False)).url.path.endswith("/table")
+
+
+def test_while_a_fit_runs_no_other_begins(client: httpx.Client) -> None:
+    start_endless_fit(client)
+    answer = bring(client, patients().to_csv(index=False))
+    assert answer.status_code == 409
+    assert "A fit is running" in notice(answer)
+    assert "A fit is running" in notice(client.post("run", data={"outcome": "80", "environment": "81", "feature": "1"}))
+    assert notice(client.post("cancel")) == "The fit was cancelled."
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
+def test_nothing_is_left_behind(name: str, tmp_path: Path) -> None:
+    """Whatever the page does when it ends, and whoever ends it."""
+    with running_app(tmp_path) as app, httpx.Client(base_url=app.address, follow_redirects=True, timeout=120) as client:
+        start_endless_fit(client)
+        (worker,) = app.workers
+        assert app.folder.stat().st_mode & 0o777 == 0o700
+        assert list(app.folder.rglob("table.csv"))
+        printed = app.end(getattr(signal, name))
+        if name != "SIGKILL":
+            assert app.process.returncode == 0
+            assert printed.endswith("The page is closed.\n")
+            assert "Traceback" not in printed
+            assert list(tmp_path.iterdir()) == []
+        wait_until(lambda: not list(tmp_path.glob("invariance-*")))
+        wait_until(lambda: not Path(f"/proc/{worker}").exists())
+
+
+def test_a_taken_port_is_told_with_one_that_is_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = fails("app", "--no-browser", "--port", port)
+    found = re.fullmatch(rf"error: port {port} is taken: use --port (\d+), or leave --port out\.", message)
+    assert found
+    with socket.create_server(("127.0.0.1", int(found[1]))):
+        pass
+
+
+def test_the_port_that_is_asked_for_is_used(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with running_app(tmp_path, "--port", str(port)) as app:
+        assert app.address.startswith(f"http://127.0.0.1:{port}/")
+        assert httpx.get(app.address).status_code == 200
+
+
+def test_help_is_there() -> None:
+    assert "--no-browser" in run("app", "--help").stdout
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "invariance.faces.app.server", raising=False)
+    assert (
+        fails("app", "--no-browser") == "error: the page needs uvicorn: install it with pip install 'invariance[app]'."
+    )
