@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .console import detail, loudness, plain_speech, say, shown_progress
 from .names import read_merges, read_names
 from .options import (
+    STANDARD_INPUT,
     CategoricalOption,
     ChainsOption,
     DecimalOption,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from ...estimators.bip import BIP
     from ...inference.base import Engine
 
-STANDARD_INPUT = "-"
 # From here on half of all features, which the uniform prior expects, are more than anyone means.
 MANY_FEATURES = 30
 
@@ -86,6 +86,11 @@ class FileOptions:
 
         content = _standard_input() if str(file) == STANDARD_INPUT else None
         return TableFile.of(file, self.sep, self.decimal, self.encoding, self.sheet, read_names(self.na), content)
+
+    def stated(self, file: Path) -> Path | TableFile:
+        """The file, with how it is written where that was said."""
+        said = (self.sep, self.decimal, self.encoding, self.sheet, self.na)
+        return file if str(file) == STANDARD_INPUT or said == (None,) * len(said) else self.open(file)
 
 
 def _standard_input() -> bytes:

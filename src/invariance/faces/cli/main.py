@@ -221,7 +221,7 @@ def fit(
             show(f"\n{model.new_environments()}")
             show(f"\nSaved the model to {outputs.model}")
         if outputs.report is not None:
-            rows = {"table": file, "outcome": outcome, "environment": environment, **table.reading()}
+            rows = {"table": table.stated(file), "outcome": outcome, "environment": environment, **table.reading()}
             write_page(outputs.report, model, data, compared, rows, context.meta.get(TYPED, ()))
 
 

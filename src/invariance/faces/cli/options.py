@@ -14,6 +14,7 @@ from ...decisions.registry import RULES
 from ...inference.registry import ENGINES
 from ...priors.registry import PRIORS
 
+STANDARD_INPUT = "-"
 _TOLERANCE, _STRICT = Tolerance(), Tolerance.strict()
 
 
@@ -21,6 +22,7 @@ class PlotKind(StrEnum):
     inclusion = "inclusion"
     coefficients = "coefficients"
     subsets = "subsets"
+    environments = "environments"
     frontier = "frontier"
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...exceptions import OutputError
 from .advice import comparison_for_command_line, for_command_line
 from .console import show
+from .options import STANDARD_INPUT
 from .outputs import save
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 # Under which the context of a command keeps what was typed.
 TYPED = "invariance.typed"
-STANDARD_INPUT = "-"
 
 
 def check_compared(methods: str | None, report: Path | None) -> None:
