@@ -140,6 +140,18 @@ def test_the_python_lines_give_the_same_posterior(
     assert "Decision" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_python_lines_say_how_the_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    times().rename(columns={"age": "Größe"}).to_csv("t.txt", sep="|", index=False, encoding="latin-1")
+    chosen = Choices("pressure", "hospital", features=["Größe"], written={"sep": "|", "encoding": "latin-1"})
+    data = chosen.table().read(Path("t.txt"), chosen.outcome, chosen.environment)
+    monkeypatch.setattr(BIP, "report", lambda model, path: None, raising=False)
+    names: dict[str, Any] = {}
+    exec(script("t.txt", chosen), names)
+    assert str(names["model"].summary()) == str(chosen.model().fit_data(data).summary())
+
+
 def test_the_python_lines_are_short() -> None:
     lines = script("t.csv", CASES["plain"]).splitlines()[1:]
     assert lines == [

@@ -144,6 +144,16 @@ def test_tables_that_cannot_be_fitted_get_the_sentences_of_the_command_line(
     assert 'value="2" selected' in answer.text  # what was chosen is still chosen
 
 
+def test_a_file_in_another_encoding_is_read_when_that_is_named(client: httpx.Client) -> None:
+    content = patients().rename(columns={"age": "Größe"}).to_csv(index=False).encode("latin-1")
+    answer = bring(client, content)
+    assert "--encoding latin-1" in notice(answer)
+    answer = client.post("table", files={"file": ("table.csv", content)}, data={"encoding": "latin-1"})
+    assert "Größe" in answer.text
+    assert fitted(client, "smoking").url.path.endswith("/result")
+    assert "encoding='latin-1'" in client.get("reproduce.py").text
+
+
 def test_a_choice_that_is_left_open_is_asked_for(client: httpx.Client) -> None:
     bring(client, patients().to_csv(index=False))
     answer = client.post("run", data={"outcome": "0", "feature": ["1"]})

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from invariance.data.table_file import TableFile
 from invariance.exceptions import DataError
 from invariance.faces.app.understanding import MOST_GROUPS, understand
 
@@ -38,7 +39,7 @@ def columns(tmp_path: Path) -> dict[str, dict[str, Any]]:
     )
     file = tmp_path / "table.csv"
     table.to_csv(file, index=False)
-    found = understand(file)
+    found = understand(TableFile.of(file))
     assert found["rows"] == N
     return {column["name"]: column for column in found["columns"]}
 
@@ -97,7 +98,7 @@ def test_many_different_values_are_no_groups(tmp_path: Path) -> None:
     for count, groups in ((MOST_GROUPS, MOST_GROUPS), (MOST_GROUPS + 1, 0)):
         file = tmp_path / f"{count}.csv"
         pd.DataFrame({"a": range(count)}).to_csv(file, index=False)
-        assert len(understand(file)["columns"][0]["groups"]) == groups
+        assert len(understand(TableFile.of(file))["columns"][0]["groups"]) == groups
 
 
 def test_parquet_is_understood_too(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_parquet_is_understood_too(tmp_path: Path) -> None:
     file = tmp_path / "t.parquet"
     days = pd.date_range("2024-01-01", periods=12)
     pd.DataFrame({"site": pd.Categorical(["a", "b"] * 6), "day": days, "x": np.arange(12.0) / 7}).to_parquet(file)
-    site, day, x = understand(file)["columns"]
+    site, day, x = understand(TableFile.of(file))["columns"]
     assert site["groups"] == [["a", 6], ["b", 6]]
     assert day["kind"] == "dates"
     assert day["doubt"]
@@ -116,4 +117,4 @@ def test_a_table_without_rows_is_told_so(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("a,b\n")
     with pytest.raises(DataError, match=r"t\.csv has a header but no rows"):
-        understand(file)
+        understand(TableFile.of(file))

@@ -27,9 +27,11 @@ class Reader:
     def __init__(self) -> None:
         self.content = b""
         self.name = ""
+        self.written: dict[str, str] = {}
 
-    def submit(self, task: str, file: str) -> Job:
+    def submit(self, task: str, file: str, written: dict[str, str]) -> Job:
         self.content, self.name = Path(file).read_bytes(), Path(file).name
+        self.written = written
         done = Job(task)
         done.end(DONE, result={"rows": 1, "columns": [], "warnings": []})
         return done
@@ -62,6 +64,12 @@ def test_the_next_table_takes_the_place_of_the_last(client: TestClient, tmp_path
     for name in ("a.csv", "b.csv"):
         client.post("/t/table", files={"file": (name, b"x")})
     assert files_in(tmp_path) == ["b.csv"]
+
+
+def test_how_it_is_written_comes_with_it(client: TestClient, reader: Any) -> None:
+    form = {"sep": ";", "encoding": "latin-1", "sheet": "", "other": "x"}
+    client.post("/t/table", files={"file": ("a.csv", b"x")}, data=form)
+    assert reader.written == {"sep": ";", "encoding": "latin-1"}
 
 
 def test_an_empty_file_is_a_file(client: TestClient, reader: Any) -> None:

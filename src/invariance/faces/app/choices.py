@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choices:
-    """features: None is all columns that have no other role"""
+    """features: None is all columns that have no other role; written: how the file is, as `FileOptions` has it"""
 
     outcome: str
     environment: str
@@ -35,9 +35,11 @@ class Choices:
     drop_missing: bool = False
     min_rows: int = 0
     seed: int = 0
+    written: dict[str, str] = field(default_factory=dict)
 
     def table(self) -> TableOptions:
         return TableOptions(
+            **self.written,
             event=self.event,
             exposure=self.exposure,
             features=None if self.features is None else write_names(self.features),

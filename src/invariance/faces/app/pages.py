@@ -37,12 +37,20 @@ HERE = Path(__file__).parent
 BUSY = "A fit is running: wait for it, or cancel it first."
 # So many columns get a line each; one tick stands for all others.
 MOST_LINES = 300
+# How a file is written, where it does not show: {field: what it is}
+WRITTEN = {
+    "sep": "Sign between cells",
+    "decimal": "Sign before decimals",
+    "encoding": "Encoding",
+    "sheet": "Sheet of an Excel file",
+}
 _FOLDED = {"prior": "uniform", "max_size": "", "inference": "auto", "select": "predictive", "seed": "0", "strict": ""}
 _LARGEST_FORM = 20_000_000
 
 _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
 _templates.globals |= {
     "version": __version__,
+    "ways_of_writing": WRITTEN,
     "families": FAMILIES,
     "engines": ("auto", *ENGINES),
     "rules": tuple(RULES),
@@ -88,21 +96,24 @@ class Pages:
         self.session = session
 
     async def start(self, request: Request) -> Response:
-        return page("start.html", notice=self.session.take_notice())
+        return page("start.html", notice=self.session.take_notice(), written={})
 
     async def bring(self, request: Request) -> Response:
         """A table arrives; it is read before the next page is shown."""
+        written: dict[str, str] = {}
         try:
-            file = await receive_table(request, self.session.folder)
-            job = self.session.look(file)
+            file, fields = await receive_table(request, self.session.folder)
+            written = {name: value for name, value in fields.items() if name in WRITTEN}
+            job = self.session.look(file, written)
         except BusyError:
-            return page("start.html", 409, notice=BUSY)
+            return page("start.html", 409, notice=BUSY, written=written)
         except DataError as error:
-            return page("start.html", 413 if isinstance(error, TooLargeError) else 422, notice=str(error))
+            status = 413 if isinstance(error, TooLargeError) else 422
+            return page("start.html", status, notice=str(error), written=written)
         await run_in_threadpool(job.ended.wait)
         if job.state != DONE:
-            return page("start.html", 422, notice=job.error or "Another table came in between.")
-        self.session.keep(Table(file, job.result))
+            return page("start.html", 422, notice=job.error or "Another table came in between.", written=written)
+        self.session.keep(Table(file, written, job.result))
         return go("table")
 
     async def table(self, request: Request) -> Response:

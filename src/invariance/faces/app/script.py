@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from ..._version import __version__
@@ -26,9 +27,10 @@ def script(file: str, choices: Choices) -> str:
     lines = [
         f"# What the page of invariance {__version__} did with {file!r}: run this in the folder of that file.",
         f"from invariance import {', '.join(imported)}",
+        *(["from invariance.data.table_file import TableFile"] if choices.written else []),
         "",
         "data = MultiEnvironmentData.from_table(",
-        f"    {file!r},",
+        f"    {_opened(file, choices.written)},",
         *(f"    {name}={value!r}," for name, value in arguments.items()),
         ")",
         f"model = BIP({', '.join(f'{name}={value!r}' for name, value in settings.items())})",
@@ -37,6 +39,12 @@ def script(file: str, choices: Choices) -> str:
         f"model.report({REPORT!r})",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _opened(file: str, written: Mapping[str, str]) -> str:
+    if not written:
+        return repr(file)
+    return f"TableFile.of({', '.join([repr(file), *(f'{name}={value!r}' for name, value in written.items())])})"
 
 
 def _settings(choices: Choices) -> dict[str, Any]:

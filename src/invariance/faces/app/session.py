@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -16,9 +16,11 @@ from .worker import RUNNING, Job, Worker
 
 @dataclass
 class Table:
-    """file: under the name it came with; found: what `understand` tells of it"""
+    """file: under the name it came with; written: how, where it does not show, as the fields of `FileOptions`; found:
+    what `understand` tells of it"""
 
     file: Path
+    written: dict[str, str]
     found: dict[str, Any]
 
     @property
@@ -52,15 +54,16 @@ class Session:
             shutil.rmtree(self.table.file.parent, ignore_errors=True)
         self.table, self.run, self.form = table, None, []
 
-    def look(self, file: Path) -> Job:
+    def look(self, file: Path, written: dict[str, str]) -> Job:
         """Read a table; raises BusyError while a fit is running."""
         self._make_way()
-        return self.worker.submit("look", file=str(file))
+        return self.worker.submit("look", file=str(file), written=written)
 
     def start(self, table: Table, choices: Choices) -> None:
         """Fit; raises BusyError while another fit is running."""
         self._make_way()
         folder = Path(mkdtemp(dir=self.folder))
+        choices = replace(choices, written=table.written)
         arguments = {"file": str(table.file), "choices": vars(choices), "folder": str(folder)}
         self.run = Run(choices, self.worker.submit("fit", **arguments), folder)
 

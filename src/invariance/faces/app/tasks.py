@@ -24,11 +24,12 @@ _BETWEEN_REPORTS = 0.1
 Tell = Callable[[float, str], None]
 
 
-def look(tell: Tell, file: str) -> dict[str, Any]:
+def look(tell: Tell, file: str, written: dict[str, str]) -> dict[str, Any]:
+    from ..cli.inputs import FileOptions
     from .understanding import understand
 
     tell(0.0, "reading the table")
-    return understand(Path(file))
+    return understand(FileOptions(**written).open(Path(file)))
 
 
 def fit(tell: Tell, file: str, choices: dict[str, Any], folder: str) -> dict[str, Any]:

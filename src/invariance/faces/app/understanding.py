@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ...data.columns import as_frame
 from ...data.outcome_kinds import outcome_kind
 from ...data.raw import RawTable, doubtful
 from ...data.reading import column_names, is_text, read_columns
+from ...data.table_file import TableFile
 from ...exceptions import DataError
 from ..cli.advice import for_command_line
 
@@ -32,7 +32,7 @@ _ID_NAME = re.compile(r"(^|[^a-z])(id|no|nr|number|index|key|code|row)([^a-z]|$)
 _FEWEST_IDS = 10
 
 
-def understand(file: Path) -> dict[str, Any]:
+def understand(file: TableFile) -> dict[str, Any]:
     """{"rows": N, "columns": [...]}, all of it as JSON has it; see `_column`."""
     names = column_names(file)
     if not names:

@@ -21,17 +21,18 @@ class TooLargeError(DataError):
     """More than is taken."""
 
 
-async def receive_table(request: Request, folder: Path, largest: int = LARGEST) -> Path:
-    """The file, under its own name, in a new folder inside the given one.
+async def receive_table(request: Request, folder: Path, largest: int = LARGEST) -> tuple[Path, dict[str, str]]:
+    """The file, under its own name, in a new folder inside the given one; and the other fields that are not empty.
 
     What is too large is read to its end all the same, and thrown away: a browser that is cut off shows no answer.
     """
     place = Path(tempfile.mkdtemp(dir=folder))
     files: list[Any] = []
+    fields: list[Any] = []
     settings = {"UPLOAD_DIR": str(place), "UPLOAD_DELETE_TMP": False, "MAX_MEMORY_FILE_SIZE": 0}
     try:
         content_type = request.headers.get("content-type", "").encode("latin-1")
-        parser = create_form_parser({"Content-Type": content_type}, lambda field: None, files.append, settings)
+        parser = create_form_parser({"Content-Type": content_type}, fields.append, files.append, settings)
         size = 0
         async for chunk in request.stream():
             size += len(chunk)
@@ -58,7 +59,8 @@ async def receive_table(request: Request, folder: Path, largest: int = LARGEST) 
         )
     if not files or not files[0].file_name:
         raise DataError(NO_FILE)
-    return Path(files[0].actual_file_name.decode()).rename(place / plain_name(files[0].file_name))
+    file = Path(files[0].actual_file_name.decode()).rename(place / plain_name(files[0].file_name))
+    return file, {field.field_name.decode(): field.value.decode() for field in fields if field.value}
 
 
 def plain_name(sent: bytes) -> str:
