@@ -16,6 +16,8 @@ _MOST_STEPS = 200
 _SLOW = 0.05
 _FAR = 0.5
 _MOST_HALVINGS = 40
+# What a step promises, times the tolerance, up to where the step before may tell how certain that is.
+_NEARLY_DONE = 4.0
 # A fit that cannot go on although more than this is left to gain, in nats, has failed.
 _LEFT = 1e-2
 # Where the second derivatives at a dispersion have it that none costs less than this, none is tried: there may be two
@@ -122,10 +124,10 @@ def _others_held(inverse, score, k, n):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _missed(promise, before):
+def _missed(promise, before, tolerance):
     """What a step gains more or less than it promises, after one that promised `before`: what that one left goes as the
     square of the error of the second derivatives. Where steps leave much, rows may be separated."""
-    if not 0.0 < promise < _SLOW * before or before == np.inf:
+    if not 0.0 < promise < min(_SLOW * before, _NEARLY_DONE * tolerance) or before == np.inf:
         return promise
     return promise * np.sqrt(promise / before)
 
@@ -152,7 +154,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
         if fresh:
             rank = invert(work.hessian, k, n, inverse)
         promise = _step_within(theta, inverse, work.score, k, n, limit, step)
-        if not _missed(promise, before) > tolerance and (fresh or promise >= 0.0):
+        if not _missed(promise, before, tolerance) > tolerance and (fresh or promise >= 0.0):
             if _left_out(inverse, work.score, work.hessian, k) > left or np.isnan(now + promise):
                 return np.nan, rank
             if promise > 0.0:
@@ -249,11 +251,13 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     at most 0. Both are NaN where a fit comes to no end.
     """
     pool = rows.starts.size - 1
+    timed = rows.family == PIECEWISE_EXPONENTIAL
+    # The local fits go by the hazards that the pooled one ends with, whose error is about the root of what it leaves.
+    most_left = tolerance**1.6 if timed else tolerance
     pooled, ranks[pool] = fit_group(
-        rows, 0, pool, members, k, thetas[pool], n, inverses[pool], inherited, tolerance, work
+        rows, 0, pool, members, k, thetas[pool], n, inverses[pool], inherited, most_left, work
     )
-    if rows.family == PIECEWISE_EXPONENTIAL:
-        # The local fits go by the hazards that the pooled one ends with.
+    if timed:
         pooled = evaluate(rows, 0, pool, members, k, thetas[pool], n, False, work)
     for e in range(pool):
         work.reached[e] = work.by_environment[e]
