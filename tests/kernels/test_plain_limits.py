@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from invariance import LinearGaussian, MultiEnvironmentData
+from invariance.conditionals.row_groups import compressed_rows
 from invariance.data.subsets import as_lists
 from invariance.kernels import (
     block_gibbs,
@@ -20,6 +21,7 @@ from invariance.kernels import (
     subset_cholesky,
     subset_tree,
 )
+from invariance.kernels.active_set import Scoring
 from invariance.kernels.orthogonal import DEPENDENT
 from invariance.kernels.plain import moments, rows, subsets, sums, tree
 from invariance.kernels.residual_powers import residual_powers
@@ -29,12 +31,18 @@ TOLERANCE = 1e-9
 MASKS = all_masks(4)
 
 
-def table(seed: int = 0, p: int = 4) -> MultiEnvironmentData:
-    rng = np.random.default_rng(seed)
+def table() -> MultiEnvironmentData:
+    rng = np.random.default_rng(0)
     site = np.repeat(np.arange(3), (12, 9, 15))
-    X = rng.normal(size=(len(site), p)) + 0.3 * site[:, None]
+    X = rng.normal(size=(len(site), 4)) + 0.3 * site[:, None]
     X[site == 1, 1] = 2.0
     return MultiEnvironmentData.from_arrays(X, X[:, 0] + X[:, 2] * site + rng.normal(size=len(site)), site)
+
+
+def scoring_with_rows() -> Scoring:
+    data = table()
+    model = LinearGaussian().bind(data)
+    return model.scoring_by_moments()._replace(rows=compressed_rows(data, model.moments))
 
 
 def same(one: np.ndarray, other: np.ndarray) -> None:
@@ -100,7 +108,7 @@ def test_the_screen_at_every_limit(counts, high):
 
 @pytest.mark.parametrize(("fixed", "block"), [([0, 2], [1, 3]), ([3], [0, 1, 2]), ([1], [0, 3])])
 def test_fixed_columns_beside_a_block(fixed, block):
-    scoring = LinearGaussian().bind(table()).scoring_by_rows()
+    scoring = scoring_with_rows()
     values = np.empty((2, 1 << len(block)))
     arguments = scoring, np.array(fixed), np.arange(len(block) + 1), np.array(block)
     block_gibbs.grouped_block_log_ratios(*arguments, values[0])
@@ -109,7 +117,7 @@ def test_fixed_columns_beside_a_block(fixed, block):
 
 
 def test_rows_decide_where_second_moments_say_more_than_is_possible():
-    scoring = LinearGaussian().bind(table()).scoring_by_rows()
+    scoring = scoring_with_rows()
     wrong = scoring.scatter.copy()
     wrong[-1, scoring.outcome, scoring.outcome] *= 1.0 + 0.4 * np.sign(scoring.weights[-1])
     starts, members = as_lists(MASKS)
@@ -125,8 +133,7 @@ def test_rows_decide_where_second_moments_say_more_than_is_possible():
 
 def test_columns_that_second_moments_tell_apart_are_independent():
     """Even where rows have to say what is left of the outcome, and would not tell the columns apart."""
-    model = LinearGaussian().bind(table())
-    scoring = model.scoring_by_rows()
+    scoring = scoring_with_rows()
     scatter, values = scoring.scatter.copy(), scoring.rows.values.copy()
     scatter[:, scoring.outcome, scoring.outcome] = 0.0
     values[2] = values[0]
@@ -142,10 +149,9 @@ def test_columns_that_second_moments_tell_apart_are_independent():
 def test_subsets_in_many_pieces(monkeypatch):
     for module in (subsets, rows):
         monkeypatch.setattr(module, "_MOST_NUMBERS", 250)
-    model = LinearGaussian().bind(table())
-    scoring, columns = model.scoring_by_rows(), model.scoring_by_rows().rows.values[:, :36].copy()
+    rng, scoring = np.random.default_rng(1), scoring_with_rows()
     starts, members = as_lists(MASKS)
-    slopes = np.where(MASKS, np.random.default_rng(1).normal(size=MASKS.shape), 0.0)
+    columns, slopes = rng.normal(size=(5, 60)), np.where(MASKS, rng.normal(size=MASKS.shape), 0.0)
     scores, shares, powers = np.empty((2, 16)), np.empty((2, 16, 4)), np.empty((2, 2, 16))
     ranks = np.empty(shares.shape, np.int64)
     subset_cholesky.score_subsets(scoring, np.nan, starts, members, scores[0])
