@@ -213,14 +213,19 @@ class PiecewiseExponentialModel(RegressionModel):
 
         pooled = rates.hazards * hazards(0, len(thetas) - 1, thetas[-1])
         shape, interval = work.baseline.hazard * rates.hazards, np.diff(problem.spans.firsts)
-        own = [
-            shape * np.repeat(hazards(e, e + 1, theta)[: len(interval)], interval)
-            for e, theta in enumerate(thetas[:-1] if local else thetas[:0])
-        ]
+
+        def own(e: int) -> Floats:
+            # Hazards of one environment among several are factors of the pooled shape; those of the only one are all.
+            if self.data.n_environments == 1:
+                return pooled
+            return shape * np.repeat(hazards(e, e + 1, thetas[e])[: len(interval)], interval)
+
         return PiecewiseExponentialFit(
             **vars(plain),
             baseline=PiecewiseHazard(rates.cuts, pooled),
-            local_baselines=tuple(PiecewiseHazard(rates.cuts, each) for each in own),
+            local_baselines=tuple(
+                PiecewiseHazard(rates.cuts, own(e)) for e in range(self.data.n_environments if local else 0)
+            ),
         )
 
 

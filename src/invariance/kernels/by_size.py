@@ -96,7 +96,8 @@ subset_slopes = _by_size(subset_cholesky.subset_slopes, subsets.subset_slopes, l
 residual_powers = _by_size(
     powers_of_residuals,
     subsets.residual_powers,
-    lambda columns, slopes, *_: _few_rows(columns) and columns.shape[1] * len(slopes) <= NUMBERS,
+    # As many as all subsets of the columns: how many of them one call is for depends on the number of threads.
+    lambda columns, *_: _few_rows(columns) and columns.shape[1] << len(columns) - 1 <= NUMBERS,
 )
 
 triangular_factor = _by_size(orthogonal.triangular_factor, rows.triangular_factor, _few_rows)

@@ -17,7 +17,7 @@ def centred_rows(
     maximum: Floats,
     at_ends: Integers | None = None,
 ) -> Floats:
-    centred = np.column_stack([X[rows], y[rows]])
+    centred = np.concatenate([X[rows], y[rows, None]], axis=1, dtype=float)
     minimum[:], maximum[:] = centred.min(axis=0), centred.max(axis=0)
     if at_ends is not None:
         at_ends[:] = (centred == minimum).sum(axis=0), (centred == maximum).sum(axis=0)

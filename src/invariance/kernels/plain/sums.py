@@ -10,9 +10,11 @@ _LOWEST_EXPONENT = -708.0
 
 
 def exp_shifted(values: Floats, shift: float, out: Floats) -> None:
-    exponents = values - shift
-    np.exp(exponents, out=out)
-    out[exponents <= _LOWEST_EXPONENT] = 0.0
+    with np.errstate(invalid="ignore"):
+        exponents = values - shift
+    inside = exponents > _LOWEST_EXPONENT
+    np.exp(exponents, out=out, where=inside)
+    out[~inside] = 0.0
 
 
 def weighted_sum(weights: Floats, values: Floats) -> float:
