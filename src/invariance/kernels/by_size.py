@@ -97,7 +97,7 @@ residual_powers = _by_size(
     powers_of_residuals,
     subsets.residual_powers,
     # As many as all subsets of the columns: how many of them one call is for depends on the number of threads.
-    lambda columns, *_: _few_rows(columns) and columns.shape[1] << len(columns) - 1 <= NUMBERS,
+    lambda columns, *_: _few_rows(columns) and columns.shape[1] << len(columns) - 1 <= NUMBERS << 4,
 )
 
 triangular_factor = _by_size(orthogonal.triangular_factor, rows.triangular_factor, _few_rows)
