@@ -215,7 +215,8 @@ def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
     if texts and not levels.declared and all(map(_MOMENT.fullmatch, texts)):
         return Refusal(f"holds dates or times (for example {texts[0]!r})", categorical=True)
     if not levels.declared and texts:
-        refusal = _meant_as_numbers(texts, convert)
+        written = [way for text in texts for way in sorted(levels.written.get(text, ())) or [text]]
+        refusal = _meant_as_numbers(written, convert)
         if refusal is not None:
             return refusal
     if len(texts) > MOST_LEVELS * n_rows:
@@ -246,7 +247,7 @@ def _meant_as_numbers(texts: Sequence[str], convert: str) -> Refusal | None:
         return Refusal(shown, categorical=True)
     others = [text for text in strange if not number_with_comma(text) and grouped_in([text]) is None]
     if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
-        shown = f"is not numeric: most of its different values are numbers, but not {listing(map(repr, others), 4)}"
+        shown = f"is not numeric: most of its different values are numbers, but not {listing(map(repr, others or strange), 4)}"
         return Refusal(shown, categorical=True, words=tuple(others[:_MOST_WORDS]))
     return None
 

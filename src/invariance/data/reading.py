@@ -292,13 +292,13 @@ def _sheet(file: TableFile) -> pd.DataFrame:
 
     with file.open() as stream, pd.ExcelFile(stream, engine="openpyxl") as book:
         sheet = _sheet_name(file, book.sheet_names)
-        frame = pd.read_excel(book, sheet_name=sheet, header=None, dtype=object, na_values=list(file.na))
+        frame = pd.read_excel(book, sheet_name=sheet, header=None, dtype=object)
     if frame.empty:
         raise pd.errors.EmptyDataError
     header = ["" if pd.isna(name) else str(name).strip() for name in frame.iloc[0]]
     body = frame[1:].set_axis(header, axis=1).reset_index(drop=True)
     used = [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
-    return body.loc[:, used].infer_objects()
+    return _without(body.loc[:, used].infer_objects(), file.na).infer_objects()
 
 
 def _sheet_name(file: TableFile, sheets: Sequence[Any]) -> Any:
