@@ -247,8 +247,9 @@ def _meant_as_numbers(texts: Sequence[str], convert: str) -> Refusal | None:
         return Refusal(shown, categorical=True)
     others = [text for text in strange if not number_with_comma(text) and grouped_in([text]) is None]
     if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
-        shown = f"is not numeric: most of its different values are numbers, but not {listing(map(repr, others or strange), 4)}"
-        return Refusal(shown, categorical=True, words=tuple(others[:_MOST_WORDS]))
+        shown = listing(map(repr, others or strange), 4)
+        reason = f"is not numeric: most of its different values are numbers, but not {shown}"
+        return Refusal(reason, categorical=True, words=tuple(others[:_MOST_WORDS]))
     return None
 
 
