@@ -115,7 +115,7 @@ def _decimals_or_thousands(found: Cell, file: str) -> DataError:
     decimals, thousands = cell.replace(sign, "."), cell.replace(sign, "")
     return DataError(
         f"{cell!r} in column {column!r} of {file} may be {decimals} or {thousands}: if it is {decimals}, say so with "
-        f"read_table(path, decimal={sign!r}); if it is {thousands}, with read_table(path, thousands={sign!r})."
+        f"read_table(path, decimal={sign!r}); if it is {thousands}, with read_table(path, thousands={sign!r}) instead."
     )
 
 
