@@ -77,9 +77,17 @@ def test_points_in_groups_of_three_are_decimals_where_that_is_said_or_shows(tmp_
         read_table(path)
     with pytest.raises(DataError, match=r"may be 1\.234 or 1234"):
         read_table(table(tmp_path / "t.csv", ["1.234", "950"], sep=",", y=WHOLE))
+    with pytest.raises(DataError, match=r"may be 1\.234 or 1234"):
+        read_table(table(tmp_path / "t.csv", ["1.234", "95"], sep=";", y=WHOLE))
     assert read_table(table(tmp_path / "t.csv", ["1.234", "95"], sep=",", y=WHOLE))["x"][0] == 1.234
     assert read_table(table(tmp_path / "t.csv", ["1.234", "0.950"], y=WHOLE))["x"][1] == 0.95
     assert read_table(table(tmp_path / "t.csv", ["1.234", "950"], y=Y))["x"][0] == 1.234
+
+
+def test_both_readings_are_named_for_text_of_a_table() -> None:
+    frame = pd.DataFrame({"x": ["1,234", "7"] * 12, "y": np.arange(N) % 5.0, "site": SITES})
+    with pytest.raises(DataError, match=r"decimal=','\) takes for decimals, and .*thousands=','\) for thousands"):
+        MultiEnvironmentData.from_table(frame, "y", "site")
 
 
 def test_thousands_after_the_beginning_of_a_file(tmp_path: Path) -> None:
