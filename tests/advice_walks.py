@@ -718,9 +718,15 @@ IN_WORDS = (
     "may also be read with read_table(path, sep=',')",
     "if it is not, say read_table(path, decimal='.')",
     "say which sign begins decimals, read_table(path, decimal=',') or",
-    "say so with read_table(path, decimal=','); if it is",
     "which read_table(path, decimal=',') takes for",
     "as missing with read_table(path, na={})",
+    # tests/data/test_numbers_in_text.py, tests/faces/test_cli_numbers.py
+    "holds numbers with thousands (for example {}), which read_table(path, thousands=",
+    ", and read_table(path, thousands=',') for thousands",
+    "say so with read_table(path, thousands='.'); if not, write it with a comma",
+    "say so with read_table(path, thousands={}); if not, write all decimals",
+    "say so with read_table(path, decimal={}); if it is {}, with read_table(path, thousands={})",
+    "or name its encoding, for example read_table(path, encoding='utf-16-le')",
     "the uniform prior expects about half of the {} features",
     "if it is one, leave it out with exclude={}",  # tests/data/test_unusable_columns.py
     "--compare adds a section to a report: add --report",  # walked in a shell

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .conditionals.piecewise_exponential import PiecewiseExponential
     from .conditionals.poisson import Poisson
     from .conditionals.tolerance import Tolerance
-    from .data import MultiEnvironmentData, spline
+    from .data import MultiEnvironmentData, read_table, spline
     from .decisions.environment_plot import plot_environments
     from .decisions.plots import plot_coefficients, plot_frontier, plot_subsets
     from .decisions.residual_check import residual_check
@@ -121,6 +121,7 @@ _HOMES = {
     "plot_inclusion": "posterior.plots",
     "plot_subsets": "decisions.plots",
     "read_sweep": "sweeps.store",
+    "read_table": "data",
     "residual_check": "decisions.residual_check",
     "spline": "data",
     "sweep": "sweeps.sweep",
@@ -186,6 +187,7 @@ __all__ = [
     "plot_inclusion",
     "plot_subsets",
     "read_sweep",
+    "read_table",
     "residual_check",
     "spline",
     "sweep",

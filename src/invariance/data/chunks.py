@@ -38,6 +38,12 @@ def read_chunks(
     groups: Any = None,
     event: Any = None,
     exposure: Any = None,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    na: Sequence[str] = (),
+    thousands: str | None = None,
 ) -> Iterator[MultiEnvironmentData]:
     """Read a file as data of at most ``rows_per_chunk`` rows each, so that it never is in memory as a whole.
 
@@ -46,13 +52,14 @@ def read_chunks(
     Each chunk's ``environments`` are those that occur in it. Dropped rows are reported once, at the end.
     Where there are levels or splines, the file is read twice: they are those of all rows. Levels that ``categorical``
     lists, ``{"region": ["north", "south"]}``, are the same in every file, so that ``Moments`` of several can be
-    merged. ``event`` and ``exposure`` are refused: models that use them need all rows.
+    merged. ``event`` and ``exposure`` are refused: models that use them need all rows. ``sep`` to ``thousands`` say how
+    the file is written, as in ``read_table``.
     """
     refuse_beside("read_chunks", event=event, exposure=exposure)
     check_missing_argument(missing)
     if isinstance(rows_per_chunk, bool) or not isinstance(rows_per_chunk, (int, np.integer)) or rows_per_chunk < 1:
         raise DataError(f"rows_per_chunk={rows_per_chunk!r} is not a positive whole number: pass 1 or more.")
-    path = TableFile.of(path)
+    path = TableFile.of(path, sep, decimal, encoding, sheet, na, thousands=thousands)
     available = column_names(path, warn_unnamed=features is None)
     outcome, environment, names = resolve_columns(available, outcome, environment, features, "the file")
     names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])

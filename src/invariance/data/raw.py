@@ -15,6 +15,7 @@ from .checks import encode_labels, listing, quoted
 from .choices import Choices, excluding
 from .columns import array_values, as_frame, checked_names, frame_names, present_values, reads_as_number, series_values
 from .levels import Levels, as_text, in_natural_order, recoded
+from .number_text import grouped_in, unit_in
 from .text_form import number_with_comma
 
 # Text with more levels than this share of the rows is a list of names, not a category.
@@ -213,20 +214,42 @@ def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
     texts = levels.texts
     if texts and not levels.declared and all(map(_MOMENT.fullmatch, texts)):
         return Refusal(f"holds dates or times (for example {texts[0]!r})", categorical=True)
-    commas = [text for text in texts if number_with_comma(text)]
-    others = [text for text in texts if not reads_as_number(text) and text not in commas]
-    if commas and not others and not levels.declared:
-        shown = f"holds numbers with a comma (for example {commas[0]!r}), which read_table(path, decimal=',') takes for"
-        return Refusal(f"{shown} decimals", categorical=True)
-    if texts and not others and not levels.declared:
-        reason = f"holds numbers stored as text (for example {texts[0]!r}): convert it with {convert}(float)"
-        return Refusal(reason, numeric=True, categorical=True)
-    if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts) and not levels.declared:
-        shown = f"is not numeric: most of its different values are numbers, but not {listing(map(repr, others), 4)}"
-        return Refusal(shown, categorical=True, words=tuple(others[:_MOST_WORDS]))
+    if not levels.declared and texts:
+        written = [way for text in texts for way in sorted(levels.written.get(text, ())) or [text]]
+        refusal = _meant_as_numbers(written, convert)
+        if refusal is not None:
+            return refusal
     if len(texts) > MOST_LEVELS * n_rows:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
         return Refusal(shown, categorical=True)
+    return None
+
+
+def _meant_as_numbers(texts: Sequence[str], convert: str) -> Refusal | None:
+    """Of text that seems to be numbers, why it is not read as such."""
+    strange = [text for text in texts if not reads_as_number(text)]
+    if not strange:
+        reason = f"holds numbers stored as text (for example {texts[0]!r}): convert it with {convert}(float)"
+        return Refusal(reason, numeric=True, categorical=True)
+    grouped = grouped_in(texts)
+    if grouped is not None and grouped.certain:
+        shown = f"holds numbers with thousands (for example {grouped.example!r}), which read_table(path, thousands="
+        return Refusal(f"{shown}{grouped.thousands!r}) reads as {grouped.value}", categorical=True)
+    if all(map(number_with_comma, strange)):
+        shown = (
+            f"holds numbers with a comma (for example {strange[0]!r}), which read_table(path, decimal=',') takes for"
+        )
+        thousands = "" if grouped is None else ", and read_table(path, thousands=',') for thousands"
+        return Refusal(f"{shown} decimals{thousands}", categorical=True)
+    unit = unit_in(texts)
+    if unit is not None:
+        shown = f"holds numbers with a unit (for example {unit[1]!r}): to read them, remove {unit[0]!r} from its values"
+        return Refusal(shown, categorical=True)
+    others = [text for text in strange if not number_with_comma(text) and grouped_in([text]) is None]
+    if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
+        shown = listing(map(repr, others or strange), 4)
+        reason = f"is not numeric: most of its different values are numbers, but not {shown}"
+        return Refusal(reason, categorical=True, words=tuple(others[:_MOST_WORDS]))
     return None
 
 

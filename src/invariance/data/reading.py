@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..exceptions import DataError
 from .checks import check_unique, listing, quoted, warn
+from .columns import reads_as_number
+from .number_text import NumberForm, grouped_in
 from .table_file import EXCEL, PARQUET, TEXT, PathLike, TableFile
 from .text_form import SEPARATOR_NAMES
 
@@ -29,15 +31,18 @@ def read_table(
     encoding: str | None = None,
     sheet: str | None = None,
     na: Sequence[str] = (),
+    thousands: str | None = None,
 ) -> pd.DataFrame:
     """Read a .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx file.
 
     ``sep`` separates the cells of a text file and ``decimal``, "." or ",", begins decimals; None: as the file shows,
-    and decimal commas are told of with a DataWarning. ``encoding`` is UTF-8 unless stated; ``sheet`` is needed where an
-    Excel file has several; ``na`` lists words that stand for missing values, beside NA and the like.
+    and decimal commas are told of with a DataWarning. ``thousands`` is the sign between groups of three digits, "." in
+    1.234,56; it is never guessed. Both also read numbers that another file holds as text. ``encoding`` is UTF-8 unless
+    stated; ``sheet`` is needed where an Excel file has several; ``na`` lists words, or numbers, that stand for missing
+    values, beside NA and the like.
     Columns without a name (such as a row index written along) are left out with a DataWarning.
     """
-    file = TableFile.of(path, sep, decimal, encoding, sheet, na)
+    file = TableFile.of(path, sep, decimal, encoding, sheet, na, thousands=thousands)
     return read_columns(file, column_names(file))
 
 
@@ -75,12 +80,12 @@ def read_columns(
     file = TableFile.of(path)
     with _clear_errors(file), file.open() as stream:
         if file.kind == PARQUET:
-            frame = pd.read_parquet(stream, engine="pyarrow", columns=list(columns))
-            return frame[list(columns)]
-        if file.kind == EXCEL:
-            return _with_words(_sheet(file)[list(columns)], as_text)
-        frame = pd.read_csv(stream, **_text_options(file, labels, as_text))
-    return _with_labels(frame[list(columns)], labels)
+            frame = _without(pd.read_parquet(stream, engine="pyarrow", columns=list(columns)), file.na)
+        elif file.kind == EXCEL:
+            frame = _with_words(_sheet(file)[list(columns)], as_text)
+        else:
+            frame = pd.read_csv(stream, **_text_options(file, labels, as_text))
+    return _finished(frame[list(columns)], file, labels, as_text)
 
 
 def iter_columns(
@@ -104,7 +109,61 @@ def iter_columns(
                 frame = next(batches, None)
             if frame is None:
                 return
-            yield _with_labels(frame[list(columns)], labels if file.kind == TEXT else None)
+            yield _finished(frame[list(columns)], file, labels, as_text)
+
+
+def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str]) -> pd.DataFrame:
+    frame = _with_numbers(frame, file, {*as_text, labels})
+    return _with_labels(frame, labels if file.kind == TEXT else None)
+
+
+def _with_numbers(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None]) -> pd.DataFrame:
+    """With columns of text as numbers where all of their values are such, in the form that was stated or shown;
+    thousands that nobody stated are refused where they would pass for decimals."""
+    form = file.numbers
+    changed = {}
+    for name, texts in _columns_of_text(frame, form, kept):
+        grouped = grouped_in(texts) if form == NumberForm(",") else None
+        if grouped is not None and grouped.thousands == ".":
+            raise DataError(
+                f"column {name!r} of {file.name} holds {grouped.example!r}, and decimals are written with a comma: if "
+                f"it is {grouped.value}, say so with read_table(path, thousands='.'); if not, write it with a comma."
+            )
+        if all(form.plain(text) is not None for text in texts):
+            changed[name] = frame[name].astype(object).map(form.number, na_action="ignore").infer_objects()
+    return frame.assign(**changed)
+
+
+def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd.DataFrame:
+    """Text as it is written in a file, but with its numbers as Python writes them; not in the `kept` columns."""
+    changed = {}
+    for name, texts in _columns_of_text(frame, file.numbers, kept):
+        plain = {text: file.numbers.plain(text) for text in texts}
+        if None not in plain.values():
+            changed[name] = frame[name].replace(plain)
+    return frame.assign(**changed)
+
+
+def _columns_of_text(
+    frame: pd.DataFrame, form: NumberForm, kept: Collection[str | None]
+) -> Iterator[tuple[str, list[str]]]:
+    """(name, different texts) of columns in which numbers may be written in another way than Python has them."""
+    from pandas.api.types import is_object_dtype, is_string_dtype
+
+    for name in frame if form != NumberForm(".") else ():
+        if name not in kept and (is_object_dtype(frame[name]) or is_string_dtype(frame[name])):
+            texts = [value for value in frame[name].dropna().unique() if isinstance(value, str)]
+            if texts:
+                yield str(name), texts
+
+
+def _without(frame: pd.DataFrame, na: Sequence[str]) -> pd.DataFrame:
+    """With no value where a word, or a number that it reads as, stands for a missing one."""
+    from pandas.api.types import is_bool_dtype
+
+    words = [*na, *(float(word) for word in na if reads_as_number(word))]
+    gone = {str(name): frame[name].isin(words) for name in frame if na and not is_bool_dtype(frame[name])}
+    return frame.assign(**{name: frame[name].mask(rows) for name, rows in gone.items() if rows.any()})
 
 
 def _parquet_batches(file: TableFile, columns: Sequence[str], rows: int) -> Generator[pd.DataFrame, None, None]:
@@ -113,7 +172,7 @@ def _parquet_batches(file: TableFile, columns: Sequence[str], rows: int) -> Gene
 
     with file.open() as stream, pq.ParquetFile(stream) as source:
         for batch in source.iter_batches(batch_size=rows, columns=list(columns)):
-            yield pa.Table.from_batches([batch]).to_pandas(ignore_metadata=True)
+            yield _without(pa.Table.from_batches([batch]).to_pandas(ignore_metadata=True), file.na)
 
 
 def _text_batches(file: TableFile, options: dict[str, Any], rows: int) -> Generator[pd.DataFrame, None, None]:
@@ -152,7 +211,7 @@ def _clear_errors(file: TableFile) -> Iterator[None]:
         raise DataError(
             f"{file.name} cannot be parsed: {_tidy(error)}. Every row must have as many cells as the header."
         ) from error
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         raise DataError(_not_that_encoding(file)) from error
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{file.name} cannot be read: {_tidy(error)}. Check that the file is intact.") from error
@@ -179,12 +238,14 @@ def _header(file: TableFile) -> list[str]:
     """The names in the header line of a text file, empty where there is none."""
     import pandas as pd
 
-    sep, _, encoding = file.text
+    form = file.text
+    sep = form.sep
     with file.open() as stream:
         first = pd.read_csv(
             stream,
             sep=sep,
-            encoding=encoding,
+            encoding=form.encoding,
+            skiprows=form.skiprows,
             header=None,
             nrows=1,
             dtype=str,
@@ -230,13 +291,14 @@ def _sheet(file: TableFile) -> pd.DataFrame:
     import pandas as pd
 
     with file.open() as stream, pd.ExcelFile(stream, engine="openpyxl") as book:
-        frame = book.parse(_sheet_name(file, book.sheet_names), header=None, dtype=object, na_values=list(file.na))
+        sheet = _sheet_name(file, book.sheet_names)
+        frame = pd.read_excel(book, sheet_name=sheet, header=None, dtype=object)
     if frame.empty:
         raise pd.errors.EmptyDataError
     header = ["" if pd.isna(name) else str(name).strip() for name in frame.iloc[0]]
     body = frame[1:].set_axis(header, axis=1).reset_index(drop=True)
     used = [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
-    return body.loc[:, used].infer_objects()
+    return _without(body.loc[:, used].infer_objects(), file.na).infer_objects()
 
 
 def _sheet_name(file: TableFile, sheets: Sequence[Any]) -> Any:

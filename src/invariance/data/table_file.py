@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,15 @@ from typing import BinaryIO, cast
 
 from ..exceptions import DataError, SettingError
 from .checks import warn
-from .text_form import SEPARATOR_NAMES, TextForm, recognised_decimal, recognised_separator, records
+from .number_text import THOUSANDS, NumberForm, decimal_beside
+from .text_form import (
+    SEPARATOR_NAMES,
+    TextForm,
+    recognised_decimal,
+    recognised_separator,
+    records,
+    stated_separator,
+)
 
 PathLike = str | os.PathLike[str]
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
@@ -24,6 +33,13 @@ _SUFFIXES = (*SEPARATORS, PARQUET, EXCEL)
 _FIRST_BYTES = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
 _GZIP = b"\x1f\x8b"
 _SAMPLE = 1 << 18  # bytes
+# A mark of UTF-32 begins as one of UTF-16 does.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 _TAB = {"tab": "\t", r"\t": "\t"}
 
 
@@ -31,6 +47,7 @@ _TAB = {"tab": "\t", r"\t": "\t"}
 class TableFile(os.PathLike[str]):
     """sep, decimal, encoding, sheet : as the user states them; None: as the file shows them
     na : further words that stand for missing values
+    thousands : the sign between groups of three digits, where the user says that there are such
     content : of standard input, which has no path
     """
 
@@ -41,6 +58,7 @@ class TableFile(os.PathLike[str]):
     sheet: str | None = None
     na: tuple[str, ...] = ()
     content: bytes | None = None
+    thousands: str | None = None
 
     @classmethod
     def of(
@@ -52,6 +70,7 @@ class TableFile(os.PathLike[str]):
         sheet: str | None = None,
         na: Sequence[str] = (),
         content: bytes | None = None,
+        thousands: str | None = None,
     ) -> TableFile:
         if isinstance(path, TableFile):
             return path
@@ -60,11 +79,20 @@ class TableFile(os.PathLike[str]):
             raise SettingError(f"sep={sep!r} is not one sign: write one, such as ';', or tab.")
         if decimal not in (None, ".", ","):
             raise SettingError(f"decimal={decimal!r} is neither '.' nor ',': write one of these.")
+        if thousands is not None and thousands not in THOUSANDS:
+            raise SettingError(
+                f"thousands={thousands!r} is none of {', '.join(map(repr, THOUSANDS))}: write one of these."
+            )
+        if thousands is not None and thousands == decimal:
+            raise SettingError(
+                f"decimal and thousands are both {decimal!r}: leave decimal out, or name the other sign there."
+            )
+        decimal = decimal or decimal_beside(thousands)
         if sep is not None and sep == decimal:
             raise SettingError(f"sep and decimal are both {sep!r}: cells and decimals need different signs.")
         if encoding is not None:
             _check_encoding(encoding)
-        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, tuple(na), content)
+        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, tuple(na), content, thousands)
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -77,7 +105,7 @@ class TableFile(os.PathLike[str]):
     def kind(self) -> str:
         """TEXT, PARQUET or EXCEL"""
         kind = self._kind()
-        for option in ("sep", "decimal", "encoding") if kind != TEXT else ("sheet",):
+        for option in ("sep", "encoding") if kind != TEXT else ("sheet",):
             value = getattr(self, option)
             if value is not None:
                 raise SettingError(
@@ -117,42 +145,60 @@ class TableFile(os.PathLike[str]):
     def open(self) -> Iterator[BinaryIO]:
         """The bytes of the file, unpacked."""
         with self.path.open("rb") if self.content is None else io.BytesIO(self.content) as raw:
-            packed = self.path.name.lower().endswith(".gz") if self.content is None else self.content[:2] == _GZIP
+            packed = raw.read(2) == _GZIP or (self.content is None and self.path.name.lower().endswith(".gz"))
+            raw.seek(0)
             yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+
+    @property
+    def numbers(self) -> NumberForm:
+        """How numbers are written where they are text."""
+        return NumberForm(self.text.decimal if self.kind == TEXT else self.decimal or ".", self.thousands)
 
     @cached_property
     def text(self) -> TextForm:
         """How the text of the file is written; decimal commas that nobody stated are told of."""
         sample, encoding = self._sample()
+        named, sample = stated_separator(sample)
         usual = SEPARATORS.get(self._suffix or "", ",")
-        sep = self.sep or recognised_separator(sample, usual, self.name)
-        decimal = self.decimal
-        if decimal is None:
-            example = recognised_decimal(records(sample, sep), self.name, self.na)
-            decimal = "." if example is None else ","
-            if example is not None:
-                column, cell = example
-                warn(
-                    f"{self.name} is read with {SEPARATOR_NAMES.get(sep, repr(sep))} between cells and with decimal "
-                    f"commas: {cell!r} in {column!r} is {float(cell.replace(',', '.')):g}; if it is not, say "
-                    "read_table(path, decimal='.')"
-                )
-        return TextForm(sep, decimal, encoding)
+        sep = self.sep or named or recognised_separator(sample, usual, self.name)
+        return TextForm(sep, self.decimal or self._decimal(sample, sep), encoding, skiprows=int(named is not None))
+
+    def _decimal(self, sample: str, sep: str) -> str:
+        lines = records(sample, sep)
+        if self.thousands is not None:
+            lines = [
+                [re.sub(rf"(?<=\d){THOUSANDS[self.thousands]}(?=\d)", "", cell) for cell in line] for line in lines
+            ]
+        example = recognised_decimal(lines, self.name, self.na, sep)
+        if example is None:
+            return "."
+        column, cell = example
+        warn(
+            f"{self.name} is read with {SEPARATOR_NAMES.get(sep, repr(sep))} between cells and with decimal "
+            f"commas: {cell!r} in {column!r} is {float(cell.replace(',', '.')):g}; if it is not, say "
+            "read_table(path, decimal='.')"
+        )
+        return ","
 
     def _sample(self) -> tuple[str, str]:
         """The first lines, whole, and the encoding."""
         with self.open() as stream:
             start = stream.read(_SAMPLE)
             whole = not stream.read(1)
-        utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        encoding = self.encoding or ("utf-16" if utf16 else "utf-8")
+        encoding = self.encoding or next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
         decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
         sample = decoder.decode(start, final=whole)
+        if "\0" in sample:
+            raise DataError(
+                f"{self.name} is no {encoding.upper()} text: it holds NUL characters, as UTF-16 without a mark does. "
+                "Save it as UTF-8, or name its encoding, for example read_table(path, encoding='utf-16-le')."
+            )
         return sample if whole else sample[: sample.rfind("\n") + 1], encoding
 
 
 def _check_encoding(encoding: str) -> None:
     try:
-        codecs.lookup(encoding)
-    except LookupError:
+        "".encode(encoding)  # raises where it is a codec, but not of text
+        codecs.getincrementaldecoder(encoding)
+    except (LookupError, UnicodeError):
         raise SettingError(f"encoding={encoding!r} is not known: try 'utf-8', 'latin-1' or 'utf-16'.") from None

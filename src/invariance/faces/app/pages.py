@@ -41,6 +41,7 @@ MOST_LINES = 300
 WRITTEN = {
     "sep": "Sign between cells",
     "decimal": "Sign before decimals",
+    "thousands": "Sign between thousands",
     "encoding": "Encoding",
     "sheet": "Sheet of an Excel file",
 }

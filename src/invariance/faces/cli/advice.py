@@ -80,7 +80,7 @@ _RULES: tuple[Rule, ...] = (
     (r"(?:BIP\()?conditional='(?P<family>\w+)'\)?", _family),
     (rf"table\[(?P<compared>{_LITERAL})\] = table\[(?:{_LITERAL})\] == (?P<value>.*)$", _compared),
     (
-        rf"read_table\(path, (?P<file_option>sep|decimal|encoding|sheet)=(?P<file_value>{_LITERAL})\)",
+        rf"read_table\(path, (?P<file_option>sep|decimal|thousands|encoding|sheet)=(?P<file_value>{_LITERAL})\)",
         lambda match: _option(match["file_option"], match["file_value"]),
     ),
     (
@@ -88,7 +88,7 @@ _RULES: tuple[Rule, ...] = (
         lambda match: f"--na {shlex.quote(write_names(ast.literal_eval(match['na'])))}",
     ),
     (
-        rf"(?P<stated>sep|decimal|encoding|sheet)=(?P<stated_value>{_LITERAL})(?= is )",
+        rf"(?P<stated>sep|decimal|thousands|encoding|sheet)=(?P<stated_value>{_LITERAL})(?= is )",
         lambda match: _option(match["stated"], match["stated_value"]),
     ),
     (r"(?<=leave )(?P<left>event|exposure)= out", lambda match: f"--{match['left']} out"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -42,6 +43,7 @@ from .options import (
     StepsOption,
     StrictOption,
     TauOption,
+    ThousandsOption,
     ThresholdOption,
     VerboseOption,
     WeakLevelOption,
@@ -80,23 +82,25 @@ class FileOptions:
     encoding: EncodingOption = None
     sheet: SheetOption = None
     na: NaOption = None
+    thousands: ThousandsOption = None
 
     def open(self, file: Path) -> TableFile:
         from ...data.table_file import TableFile
 
         content = _standard_input() if str(file) == STANDARD_INPUT else None
-        return TableFile.of(file, self.sep, self.decimal, self.encoding, self.sheet, read_names(self.na), content)
+        na = read_names(self.na)
+        return TableFile.of(file, self.sep, self.decimal, self.encoding, self.sheet, na, content, self.thousands)
 
     def stated(self, file: Path) -> Path | TableFile:
         """The file, with how it is written where that was said."""
-        said = (self.sep, self.decimal, self.encoding, self.sheet, self.na)
+        said = (self.sep, self.decimal, self.encoding, self.sheet, self.na, self.thousands)
         return file if str(file) == STANDARD_INPUT or said == (None,) * len(said) else self.open(file)
 
 
 def _standard_input() -> bytes:
     from ...exceptions import DataError
 
-    if sys.stdin.isatty():
+    if sys.stdin is None or sys.stdin.isatty():
         raise DataError(
             "- reads the table from standard input, and nothing is sent there: write cat table.csv | before the "
             "command, or the name of a file instead of -."
@@ -230,8 +234,9 @@ class ModelOptions:
             raise SettingError(
                 f"--{first} is for --inference tempering, which samples: add that, or leave --{first} out."
             )
-        if f"{first}=" in self.inference:
-            raise SettingError(f"--inference {self.inference!r} states {first} already: leave --{first} out.")
+        twice = [name for name in asked if re.search(rf"\b{name}\s*=", self.inference)]
+        if twice:
+            raise SettingError(f"--inference {self.inference!r} states {twice[0]} already: leave --{twice[0]} out.")
         return replace(engine, **asked) if isinstance(engine, Tempering) else Tempering(**asked)
 
     def _rule(self) -> dict[str, Any]:

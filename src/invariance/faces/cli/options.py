@@ -134,6 +134,10 @@ DecimalOption = Annotated[
     str | None,
     typer.Option(metavar="SIGN", help="What begins decimals: . or ,", show_default="what the file shows, and it says"),
 ]
+ThousandsOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="What separates thousands: . , ' or a space.", show_default="nothing"),
+]
 EncodingOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Of a text file, such as latin-1.", show_default="UTF-8")
 ]

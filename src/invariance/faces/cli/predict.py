@@ -95,12 +95,12 @@ def predict(
 
 
 def _read(file: TableFile, saved: SavedModel) -> tuple[Any, pd.DataFrame]:
-    """The features, and all columns as they are written."""
+    """The features, and all columns as they are written, but for decimal commas and thousands."""
     import pandas as pd
 
     from ...data.checks import quoted, with_counts
     from ...data.columns import as_frame, frame_values
-    from ...data.reading import column_names, read_columns
+    from ...data.reading import column_names, in_points, read_columns
 
     names = column_names(file)
     needed = saved.columns_to_predict
@@ -109,7 +109,7 @@ def _read(file: TableFile, saved: SavedModel) -> tuple[Any, pd.DataFrame]:
         raise DataError(f"{file.name} lacks columns that the model needs: {quoted(lacking)}; it has {quoted(names)}.")
     of_levels = () if saved.encoding is None else tuple(saved.encoding.of_levels)
     X: Any = read_columns(file, needed, as_text=[name for name in of_levels if name in names])
-    rows = read_columns(file, names, as_text=names)
+    rows = in_points(read_columns(file, names, as_text=names), file, of_levels)
     if not len(rows):
         raise DataError(f"{file.name} has no rows to predict.")
     if saved.encoding is None:
