@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from patients import patients
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+RUN, RESULT = re.compile(r"/run\?id="), re.compile(r"/result\?id=")
 FEATURES = ["sex", "age", "smoking", "drugs", "<script>alert(1)</script>"]
 
 
@@ -86,10 +88,10 @@ def test_from_a_table_to_a_report_and_again(
     assert "--missing drop" in alert.inner_text()
     assert axe_violations(page) == []
     page.get_by_label("Leave out rows with missing values").check()
-    page.locator("summary").click()
+    page.get_by_text("More settings").click()
     page.get_by_label("Engine --inference").select_option("tempering")
     fit(page)
-    page.wait_for_url("**/run")
+    page.wait_for_url(RUN)
     page.get_by_role("progressbar").wait_for()
     assert axe_violations(page) == []
     page.get_by_role("button", name="Cancel").click()
@@ -102,7 +104,7 @@ def test_from_a_table_to_a_report_and_again(
     page.get_by_label("Engine --inference").select_option("auto")
     choose_features(page, FEATURES)
     fit(page)
-    page.wait_for_url("**/result")
+    page.wait_for_url(RESULT)
     assert axe_violations(page) == []
     report = page.frame_locator("iframe.report")
     report.locator("h1").first.wait_for()
@@ -132,10 +134,10 @@ def test_a_killed_worker_is_survived(page: Page, app: RunningApp, messy: Path) -
     bring(page, app, messy)
     choose_roles(page)
     page.get_by_label("Leave out rows with missing values").check()
-    page.locator("summary").click()
+    page.get_by_text("More settings").click()
     page.get_by_label("Engine --inference").select_option("tempering")
     fit(page)
-    page.wait_for_url("**/run")
+    page.wait_for_url(RUN)
     (worker,) = app.workers
     os.kill(worker, signal.SIGKILL)
     page.wait_for_url("**/table")
@@ -143,7 +145,7 @@ def test_a_killed_worker_is_survived(page: Page, app: RunningApp, messy: Path) -
     page.get_by_label("Engine --inference").select_option("auto")
     choose_features(page, ["age", "smoking"])
     fit(page)
-    page.wait_for_url("**/result")
+    page.wait_for_url(RESULT)
 
 
 def test_other_pages_cannot_lead_here(page: Page, app: RunningApp, complaints: list[str]) -> None:

@@ -94,4 +94,4 @@ def test_of_a_report_only_its_own_script_may_run() -> None:
 def test_nothing_beside_the_static_files_is_served(client: TestClient) -> None:
     assert client.get(f"/{TOKEN}/static/../pages.py").status_code == 404
     assert client.get(f"/{TOKEN}/static/%2e%2e/pages.py").status_code == 404
-    assert client.get(f"/{TOKEN}/reproduce.py").status_code == 303  # nothing was fitted
+    assert client.get(f"/{TOKEN}/reproduce.py").status_code == 404  # nothing was fitted
