@@ -238,6 +238,11 @@ def test_the_port_that_is_asked_for_is_used(tmp_path: Path) -> None:
         assert httpx.get(app.address).status_code == 200
 
 
+def test_nobody_stands_in_between(app: RunningApp) -> None:
+    headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "1.2.3.4"}
+    assert httpx.get(app.address.rstrip("/"), headers=headers).headers["location"] == app.address
+
+
 def test_help_is_there() -> None:
     assert "--no-browser" in run("app", "--help").stdout
 
