@@ -175,7 +175,7 @@ def test_the_python_lines_say_how_the_file_is_written(tmp_path: Path, monkeypatc
     chosen = Choices("pressure", "hospital", features=["Größe"], drop_missing=True, written=written)
     data = chosen.table().read(Path("t.txt"), chosen.outcome, chosen.environment)
     monkeypatch.setattr(BIP, "report", lambda model, path: None, raising=False)
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"__name__": "__main__"}
     exec(script("t.txt", chosen), names)
     assert str(names["model"].summary()) == str(chosen.model().fit_data(data).summary())
 
