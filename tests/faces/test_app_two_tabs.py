@@ -251,14 +251,17 @@ def test_very_long_numbers_are_refused(client: TestClient, name: str) -> None:
     assert client.get("choice", params={"table": table, "outcome": "9" * 5000}).status_code == 200
 
 
-def test_a_refusal_about_how_a_file_is_written_opens_those_fields(client: TestClient) -> None:
+def test_a_refusal_about_how_a_file_is_written_opens_those_fields(client: TestClient, worker: Any) -> None:
     opened = r"<details[^>]* open>\s*<summary>How the file is written"
     assert not re.search(opened, client.get("./").text)
     assert re.search(opened, client.post("table", files={"file": ("bad.csv", "bad\n1")}).text)
     table = bring(client, "y,site,a")
     assert not re.search(opened, client.get("table").text)
-    client.post("run", data={"table": table, **ROLES})
-    assert notice(client.post("cancel").text)
+    run = fit(client, table)
+    worker.job.end(FAILED, error="'a' is not numeric: if 'n/k' is a missing value, --na n/k.")
+    answer = client.get("run", params={"id": run})
+    assert "--na n/k" in notice(answer.text)
+    assert re.search(opened, answer.text)
 
 
 def test_a_table_is_read_again_in_another_way(client: TestClient, worker: Any, tmp_path: Path) -> None:
