@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,8 +19,9 @@ from app_server import RunningApp, running_app
 from patients import patients
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
+RUN, RESULT = re.compile(r"/run\?id="), re.compile(r"/result\?id=")
 FEATURES = ["sex", "age", "smoking", "drugs", "<script>alert(1)</script>"]
 
 
@@ -86,10 +88,10 @@ def test_from_a_table_to_a_report_and_again(
     assert "--missing drop" in alert.inner_text()
     assert axe_violations(page) == []
     page.get_by_label("Leave out rows with missing values").check()
-    page.locator("summary").click()
+    page.get_by_text("More settings").click()
     page.get_by_label("Engine --inference").select_option("tempering")
     fit(page)
-    page.wait_for_url("**/run")
+    page.wait_for_url(RUN)
     page.get_by_role("progressbar").wait_for()
     assert axe_violations(page) == []
     page.get_by_role("button", name="Cancel").click()
@@ -102,7 +104,7 @@ def test_from_a_table_to_a_report_and_again(
     page.get_by_label("Engine --inference").select_option("auto")
     choose_features(page, FEATURES)
     fit(page)
-    page.wait_for_url("**/result")
+    page.wait_for_url(RESULT)
     assert axe_violations(page) == []
     report = page.frame_locator("iframe.report")
     report.locator("h1").first.wait_for()
@@ -132,10 +134,10 @@ def test_a_killed_worker_is_survived(page: Page, app: RunningApp, messy: Path) -
     bring(page, app, messy)
     choose_roles(page)
     page.get_by_label("Leave out rows with missing values").check()
-    page.locator("summary").click()
+    page.get_by_text("More settings").click()
     page.get_by_label("Engine --inference").select_option("tempering")
     fit(page)
-    page.wait_for_url("**/run")
+    page.wait_for_url(RUN)
     (worker,) = app.workers
     os.kill(worker, signal.SIGKILL)
     page.wait_for_url("**/table")
@@ -143,7 +145,7 @@ def test_a_killed_worker_is_survived(page: Page, app: RunningApp, messy: Path) -
     page.get_by_label("Engine --inference").select_option("auto")
     choose_features(page, ["age", "smoking"])
     fit(page)
-    page.wait_for_url("**/result")
+    page.wait_for_url(RESULT)
 
 
 def test_other_pages_cannot_lead_here(page: Page, app: RunningApp, complaints: list[str]) -> None:
@@ -182,3 +184,77 @@ def test_every_width_and_both_schemes(
     choose_roles(page)
     assert axe_violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_many_environments_are_reached_by_keys(
+    page: Page, app: RunningApp, tmp_path: Path, axe_violations: Callable[[Page], list[str]]
+) -> None:
+    rng = np.random.default_rng(0)
+    sites = np.repeat([f"St. Elisabeth University Hospital of City {i}" for i in range(30)], 10)
+    pd.DataFrame({"hospital": sites, "age": rng.normal(size=300), "pressure": rng.normal(size=300)}).to_csv(
+        tmp_path / "thirty.csv", index=False
+    )
+    page.set_viewport_size({"width": 390, "height": 800})
+    bring(page, app, tmp_path / "thirty.csv")
+    choose_roles(page)
+    assert axe_violations(page) == []
+    heading = page.locator("table.groups thead th").last
+    assert heading.evaluate("th => th.getClientRects()[0].height") < 40  # one line
+
+
+def test_the_choices_of_another_table_are_not_taken(
+    page: Page, app: RunningApp, complaints: list[str], tmp_path: Path
+) -> None:
+    """Neither from another tab, nor when the browser goes back."""
+    patients().to_csv(tmp_path / "first.csv", index=False)
+    other = pd.DataFrame(
+        {"clinic": ["u", "v", "w"] * 50, "weight": np.arange(150.0) ** 0.5, "income": np.arange(150.0)}
+    )
+    other.to_csv(tmp_path / "second.csv", index=False)
+    bring(page, app, tmp_path / "first.csv")
+    choose_roles(page)
+    tab = page.context.new_page()
+    bring(tab, app, tmp_path / "second.csv")
+    fit(page)
+    assert "Another table has come in between" in page.get_by_role("alert").inner_text()
+    assert page.inner_text("h1") == "second.csv"
+    assert page.input_value("#outcome") == ""
+
+    tab.get_by_label("Outcome --outcome").select_option("weight")
+    bring(tab, app, tmp_path / "first.csv")
+    tab.go_back()
+    tab.go_back()
+    assert (tab.inner_text("h1"), tab.input_value("#outcome")) == ("first.csv", "")
+    page.get_by_label("Outcome --outcome").select_option("weight")
+    page.locator("h1", has_text="first.csv").wait_for()
+    tab.close()
+    complaints.clear()
+
+
+def test_a_page_that_was_closed_is_told(
+    page: Page, browser: object, messy: Path, complaints: list[str], tmp_path: Path
+) -> None:
+    with running_app(tmp_path) as short:
+        bring(page, short, messy)
+        choose_roles(page)
+        page.get_by_label("Leave out rows with missing values").check()
+        page.get_by_text("More settings").click()
+        page.get_by_label("Engine --inference").select_option("tempering")
+        fit(page)
+        page.wait_for_url(RUN)
+        assert page.locator("#gone").is_hidden()
+        page.locator("#stage", has_text=re.compile(r"\w")).wait_for(state="attached")
+        short.end()
+        page.locator("#gone").wait_for()
+    assert "Start it again with invariance app" in " ".join(page.inner_text("#gone").split())
+    complaints.clear()
+
+
+def test_without_scripts_the_chosen_file_is_shown(app: RunningApp, browser: Browser, tmp_path: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(app.address)
+    box = page.locator("#file").bounding_box()
+    assert box is not None
+    assert box["height"] < 60
+    context.close()

@@ -13,6 +13,7 @@ from invariance import BIP, InclusionPrior, Tolerance
 from invariance.exceptions import InvarianceError, SettingError
 from invariance.faces.app.choices import Choices, read_choices
 from invariance.faces.app.script import script
+from invariance.faces.cli.inputs import notes
 from patients import patients
 
 COLUMNS = ["a", "b", "c", "y", "site", "died"]
@@ -70,6 +71,7 @@ def test_settings() -> None:
         ([*ROLES, *ticks(3)], "Tick at least one feature"),
         ([*ROLES, *ticks(0), ("min_rows", "-1")], "'-1' is no whole number"),
         ([*ROLES, *ticks(0), ("seed", "²")], "'²' is no whole number"),
+        ([*ROLES, *ticks(0), ("as3", "number")], "'y' is none: choose 'it is'"),
     ],
 )
 def test_what_is_left_open_is_asked_for(form: list[tuple[str, str]], sentence: str) -> None:
@@ -99,6 +101,27 @@ def test_choices_are_the_options_of_fit() -> None:
     assert (model.n_jobs, model.random_state) == (-1, 3)
 
 
+def test_environments_are_named_as_they_are_typed() -> None:
+    form = [*ROLES, *ticks(0), ("drop_environment", " x,y "), ("merge", "a+b=c")]
+    reading = read_choices(form, COLUMNS).table().reading()
+    assert reading["drop_environments"] == ["x", "y"]
+    assert reading["merge_environments"] == {"c": ["a", "b"]}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_the_command_line_notes_is_noted(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(80, 31)), columns=[f"x{j}" for j in range(31)])
+    table.assign(died=[0, 1] * 40, site=["a"] * 40 + ["b"] * 40).to_csv(tmp_path / "t.csv", index=False)
+    chosen = Choices("died", "site")
+    data = chosen.table().read(tmp_path / "t.csv", "died", "site")
+    family, prior = notes(chosen.model(), chosen.settings(), data)
+    assert family == "outcome model: logistic (died has two values: 0 and 1); --family gaussian overrides"
+    assert prior.startswith("the uniform prior expects about half of the 31 features to be invariant")
+    few = Choices("died", "site", max_size=2, family="gaussian")
+    assert notes(few.model(), few.settings(), data) == []
+
+
 def times() -> pd.DataFrame:
     table = patients(60)
     return table.assign(years=np.exp(table["age"] / 50), died=[1, 1, 0, 1] * 60, ward=[1, 2, 3] * 80)
@@ -114,6 +137,7 @@ CASES: dict[str, Choices] = {
     ),
     "strict": Choices("pressure", "hospital", features=["age", "drugs"], strict=True, family="mean", min_rows=60),
     "drawn": Choices("pressure", "hospital", features=["age", "drugs"], inference="tempering", seed=2),
+    "environments": Choices("pressure", "hospital", features=["age"], drop_environment="dd", merge="aa+bb=ab"),
     "two values": Choices("died", "hospital", features=["age", "drugs"], family="logistic"),
 }
 
@@ -143,11 +167,15 @@ def test_the_python_lines_give_the_same_posterior(
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_python_lines_say_how_the_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    times().rename(columns={"age": "Größe"}).to_csv("t.txt", sep="|", index=False, encoding="latin-1")
-    chosen = Choices("pressure", "hospital", features=["Größe"], written={"sep": "|", "encoding": "latin-1"})
+    table = times().rename(columns={"age": "Größe"})
+    table["Größe"] = table["Größe"].astype(object)
+    table.loc[[3, 5], "Größe"] = ["n/k", "a,b"]
+    table.to_csv("t.txt", sep="|", index=False, encoding="latin-1")
+    written = {"sep": "|", "encoding": "latin-1", "na": 'n/k,"a,b"'}
+    chosen = Choices("pressure", "hospital", features=["Größe"], drop_missing=True, written=written)
     data = chosen.table().read(Path("t.txt"), chosen.outcome, chosen.environment)
     monkeypatch.setattr(BIP, "report", lambda model, path: None, raising=False)
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"__name__": "__main__"}
     exec(script("t.txt", chosen), names)
     assert str(names["model"].summary()) == str(chosen.model().fit_data(data).summary())
 

@@ -50,20 +50,33 @@ def ended(client: httpx.Client, answer: httpx.Response) -> httpx.Response:
         assert '<meta http-equiv="refresh"' in answer.text
         assert time.monotonic() < end, "the fit does not end"
         time.sleep(0.1)
-        answer = client.get("run")
+        answer = client.get(answer.url)
     return answer
 
 
 def fitted(client: httpx.Client, *features: str) -> httpx.Response:
     """The page after a fit of the table of patients."""
     roles = {"outcome": str(NAMES.index("pressure")), "environment": str(NAMES.index("hospital"))}
-    form = {**roles, "feature": [str(NAMES.index(name)) for name in features]}
-    return ended(client, client.post("run", data=form))
+    return ended(client, fit(client, **roles, feature=[str(NAMES.index(name)) for name in features]))
+
+
+def fit(client: httpx.Client, **form: str | list[str]) -> httpx.Response:
+    """Send the form of the table that is there."""
+    return client.post("run", data={"table": table_id(client.get("table")), **form})
+
+
+def written(client: httpx.Client, answer: httpx.Response, name: str) -> httpx.Response:
+    """A file that a page of a result links to, or shows."""
+    return client.get(re.search(rf'(?:href|src)="({re.escape(name)}\?id=[^"]+)"', answer.text)[1])
 
 
 def notice(answer: httpx.Response) -> str:
     found = re.search(r'<p class="notice" role="alert">(.*?)</p>', answer.text, re.DOTALL)
     return html.unescape(found[1]) if found else ""
+
+
+def table_id(answer: httpx.Response) -> str:
+    return re.search(r'name="table" value="(\w+)"', answer.text)[1]
 
 
 def endless() -> pd.DataFrame:
@@ -76,24 +89,24 @@ def endless() -> pd.DataFrame:
 def start_endless_fit(client: httpx.Client) -> None:
     assert bring(client, endless().to_csv(index=False)).status_code == 200
     form = {"outcome": "80", "environment": "81", "feature": [str(j) for j in range(80)], "inference": "tempering"}
-    assert client.post("run", data=form).url.path.endswith("/run")
+    assert fit(client, **form).url.path.endswith("/run")
 
 
 def test_from_a_table_to_a_report_without_scripts(client: httpx.Client) -> None:
     answer = bring(client, patients().to_csv(index=False), "patients.csv")
     assert answer.url.path.endswith("/table")
     assert "600 rows and 7 columns" in answer.text
-    assert fitted(client, "age", "smoking", "drugs").url.path.endswith("/result")
-    assert client.get("report").text == client.get("report.html").text
-    script = client.get("reproduce.py")
+    result = fitted(client, "age", "smoking", "drugs")
+    assert result.url.path.endswith("/result")
+    assert written(client, result, "report").text == written(client, result, "report.html").text
+    script = written(client, result, "reproduce.py")
     assert "features=['age', 'smoking', 'drugs']" in script.text
     assert script.headers["content-disposition"] == 'attachment; filename="reproduce.py"'
 
 
 def test_the_report_is_shown_in_a_sandbox(client: httpx.Client) -> None:
     bring(client, patients().to_csv(index=False))
-    fitted(client, "age", "smoking")
-    policy = client.get("report").headers["content-security-policy"]
+    policy = written(client, fitted(client, "age", "smoking"), "report").headers["content-security-policy"]
     assert policy.startswith("sandbox allow-scripts; default-src 'none'; script-src 'sha256-")
     assert "frame-ancestors 'self'" in policy
     assert "allow-same-origin" not in policy
@@ -135,8 +148,7 @@ def test_tables_that_cannot_be_fitted_get_the_sentences_of_the_command_line(
     content: str, client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bring(client, content)
-    form = {"outcome": "2", "environment": "3", "feature": ["0", "1"]}
-    answer = ended(client, client.post("run", data=form))
+    answer = ended(client, fit(client, outcome="2", environment="3", feature=["0", "1"]))
     assert answer.url.path.endswith("/table")
     monkeypatch.chdir(tmp_path)
     Path("table.csv").write_text(content)
@@ -150,13 +162,14 @@ def test_a_file_in_another_encoding_is_read_when_that_is_named(client: httpx.Cli
     assert "--encoding latin-1" in notice(answer)
     answer = client.post("table", files={"file": ("table.csv", content)}, data={"encoding": "latin-1"})
     assert "Größe" in answer.text
-    assert fitted(client, "smoking").url.path.endswith("/result")
-    assert "encoding='latin-1'" in client.get("reproduce.py").text
+    result = fitted(client, "smoking")
+    assert result.url.path.endswith("/result")
+    assert "encoding='latin-1'" in written(client, result, "reproduce.py").text
 
 
 def test_a_choice_that_is_left_open_is_asked_for(client: httpx.Client) -> None:
     bring(client, patients().to_csv(index=False))
-    answer = client.post("run", data={"outcome": "0", "feature": ["1"]})
+    answer = fit(client, outcome="0", feature=["1"])
     assert answer.status_code == 422
     assert notice(answer) == "Choose the column of the environment."
 
@@ -185,7 +198,7 @@ def test_while_a_fit_runs_no_other_begins(client: httpx.Client) -> None:
     answer = bring(client, patients().to_csv(index=False))
     assert answer.status_code == 409
     assert "A fit is running" in notice(answer)
-    assert "A fit is running" in notice(client.post("run", data={"outcome": "80", "environment": "81", "feature": "1"}))
+    assert "A fit is running" in notice(fit(client, outcome="80", environment="81", feature="1"))
     assert notice(client.post("cancel")) == "The fit was cancelled."
 
 
@@ -223,6 +236,11 @@ def test_the_port_that_is_asked_for_is_used(tmp_path: Path) -> None:
     with running_app(tmp_path, "--port", str(port)) as app:
         assert app.address.startswith(f"http://127.0.0.1:{port}/")
         assert httpx.get(app.address).status_code == 200
+
+
+def test_nobody_stands_in_between(app: RunningApp) -> None:
+    headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "1.2.3.4"}
+    assert httpx.get(app.address.rstrip("/"), headers=headers).headers["location"] == app.address
 
 
 def test_help_is_there() -> None:

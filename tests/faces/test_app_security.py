@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs pip install 'invariance[app]'")
 pytest.importorskip("httpx", reason="needs httpx")
+from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
 from invariance.faces.app.pages import application, script_hashes
@@ -94,4 +95,11 @@ def test_of_a_report_only_its_own_script_may_run() -> None:
 def test_nothing_beside_the_static_files_is_served(client: TestClient) -> None:
     assert client.get(f"/{TOKEN}/static/../pages.py").status_code == 404
     assert client.get(f"/{TOKEN}/static/%2e%2e/pages.py").status_code == 404
-    assert client.get(f"/{TOKEN}/reproduce.py").status_code == 303  # nothing was fitted
+    assert client.get(f"/{TOKEN}/reproduce.py").status_code == 404  # nothing was fitted
+
+
+@pytest.mark.parametrize("path", ["*", "", TOKEN])
+def test_requests_without_a_path_are_refused(tmp_path: Path, path: str) -> None:
+    nobody: Any = None
+    guard = application(Session(tmp_path, nobody), TOKEN, 8123)
+    assert not guard.allows(Headers({"host": "127.0.0.1:8123"}), path)

@@ -11,6 +11,7 @@ import pytest
 
 from invariance.data.table_file import TableFile
 from invariance.exceptions import DataError
+from invariance.faces.app import understanding
 from invariance.faces.app.understanding import MOST_GROUPS, understand
 
 N = 40
@@ -118,3 +119,39 @@ def test_a_table_without_rows_is_told_so(tmp_path: Path) -> None:
     file.write_text("a,b\n")
     with pytest.raises(DataError, match=r"t\.csv has a header but no rows"):
         understand(TableFile.of(file))
+
+
+def test_labels_that_are_one_environment_are_one_group(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("site,x\n1,1\n1.0,2\n01,3\n1,4\n")
+    assert understand(TableFile.of(file))["columns"][0]["groups"] == [["1", 3], ["01", 1]]
+
+
+@pytest.mark.parametrize("name", ["PatientID", "patientId", "patnr", "MRN", "USUBJID", "case_no", "Sample number"])
+def test_names_of_ids(name: str, tmp_path: Path) -> None:
+    assert "ID" in only_column(name, tmp_path)["doubt"]
+
+
+@pytest.mark.parametrize("name", ["income", "Acid", "humid", "monkeys", "Android", "decode"])
+def test_names_that_only_hold_such_letters(name: str, tmp_path: Path) -> None:
+    assert only_column(name, tmp_path)["doubt"] == ""
+
+
+def only_column(name: str, folder: Path) -> dict[str, Any]:
+    """Of whole numbers that are all different."""
+    file = folder / "t.csv"
+    pd.DataFrame({name: np.random.default_rng(0).permutation(10_000)[:N]}).to_csv(file, index=False)
+    found: dict[str, Any] = understand(TableFile.of(file))["columns"][0]
+    return found
+
+
+def test_dates_are_told_by_a_few_hundred_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+    are_dates = understanding._are_dates
+    monkeypatch.setattr(understanding, "_are_dates", lambda texts: looked_at.append(len(texts)) or are_dates(texts))
+    file = tmp_path / "t.csv"
+    days = pd.date_range("1990-01-01", periods=2000).strftime("%Y-%m-%d")
+    pd.DataFrame({"day": days, "x": np.arange(2000.0)}).to_csv(file, index=False)
+    day, _ = understand(TableFile.of(file))["columns"]
+    assert day["kind"] == "dates"
+    assert looked_at == [300, 300]

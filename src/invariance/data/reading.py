@@ -334,12 +334,13 @@ def _with_labels(frame: pd.DataFrame, labels: str | None) -> pd.DataFrame:
 
     if labels is None:
         return frame
-    meaning = {text: _parse_label(text) for text in frame[labels].dropna().unique()}
+    meaning = {text: parse_label(text) for text in frame[labels].dropna().unique()}
     values = [meaning.get(text) for text in frame[labels]]
     return frame.assign(**{labels: pd.Series(values, index=frame.index, dtype=object)})
 
 
-def _parse_label(text: str) -> int | float | str:
+def parse_label(text: str) -> int | float | str:
+    """What the text of an environment label means."""
     for kind in (int, float):
         try:
             value = kind(text)

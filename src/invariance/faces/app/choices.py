@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...exceptions import SettingError
 from ..cli.inputs import ModelOptions, TableOptions
@@ -14,10 +14,13 @@ from ..cli.options import Missing
 if TYPE_CHECKING:
     from ...estimators.bip import BIP
 
+_MOST_DIGITS = 18
+
 
 @dataclass(frozen=True)
 class Choices:
-    """features: None is all columns that have no other role; written: how the file is, as `FileOptions` has it"""
+    """features: None is all columns that have no other role; written: how the file is, as `FileOptions` has it;
+    drop_environment, merge: as they are typed"""
 
     outcome: str
     environment: str
@@ -36,6 +39,8 @@ class Choices:
     min_rows: int = 0
     seed: int = 0
     written: dict[str, str] = field(default_factory=dict)
+    drop_environment: str = ""
+    merge: str = ""
 
     def table(self) -> TableOptions:
         return TableOptions(
@@ -47,14 +52,12 @@ class Choices:
             numeric=write_names(self.numeric) or None,
             missing=Missing.drop if self.drop_missing else Missing.error,
             min_rows=self.min_rows,
+            drop_environment=self.drop_environment or None,
+            merge=self.merge or None,
         )
 
-    def model(self) -> BIP:
-        """As the options make it, with None where that means the same."""
-        from ...conditionals.tolerance import Tolerance
-        from ...priors.uniform import UniformPrior
-
-        options = ModelOptions(
+    def settings(self) -> ModelOptions:
+        return ModelOptions(
             family=self.family,
             max_size=self.max_size,
             prior=self.prior,
@@ -62,7 +65,13 @@ class Choices:
             select=self.select,
             strict=self.strict,
         )
-        model = options.bip(None, self.seed)
+
+    def model(self) -> BIP:
+        """As the options make it, with None where that means the same."""
+        from ...conditionals.tolerance import Tolerance
+        from ...priors.uniform import UniformPrior
+
+        model = self.settings().bip(None, self.seed)
         meant_by_none = {"prior": UniformPrior(), "tolerance": Tolerance()}
         plain = {name: None for name, value in meant_by_none.items() if getattr(model, name) == value}
         model.set_params(**plain)
@@ -87,6 +96,10 @@ def read_choices(form: Iterable[tuple[str, str]], columns: Sequence[str], rest: 
     if not features:
         raise SettingError("Tick at least one feature that is neither the outcome nor the environment.")
 
+    for position, name in enumerate(columns):
+        if name in taken and given.get(f"as{position}"):
+            raise SettingError(f"'Read as' is for features, and {name!r} is none: choose 'it is' in its line.")
+
     def read_as(kind: str) -> list[str]:
         stated = {name for position, name in enumerate(columns) if given.get(f"as{position}") == kind}
         return [name for name in features if name in stated]
@@ -110,11 +123,20 @@ def read_choices(form: Iterable[tuple[str, str]], columns: Sequence[str], rest: 
         drop_missing="drop_missing" in given,
         min_rows=_whole(given, "min_rows", "Fewest rows of an environment") or 0,
         seed=_whole(given, "seed", "Seed") or 0,
+        drop_environment=given.get("drop_environment", "").strip(),
+        merge=given.get("merge", "").strip(),
     )
 
 
 def _column(position: str, columns: Sequence[str]) -> str | None:
-    return columns[int(position)] if position.isdecimal() and int(position) < len(columns) else None
+    place = place_in(columns, position)
+    return None if place is None else columns[place]
+
+
+def place_in(columns: Sequence[Any], position: str) -> int | None:
+    """Of a column whose position was sent, if there is one."""
+    sent = int(position) if position.isdecimal() and len(position) <= _MOST_DIGITS else len(columns)
+    return sent if sent < len(columns) else None
 
 
 def _whole(given: Mapping[str, str], name: str, label: str) -> int | None:
@@ -123,4 +145,6 @@ def _whole(given: Mapping[str, str], name: str, label: str) -> int | None:
         return None
     if not (text.isascii() and text.isdigit()):
         raise SettingError(f"{label}: {text!r} is no whole number from 0 on.")
+    if len(text) > _MOST_DIGITS:
+        raise SettingError(f"{label}: a number of {len(text)} digits is too large. Use {_MOST_DIGITS} or fewer.")
     return int(text)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -26,15 +27,18 @@ from ...decisions.registry import RULES
 from ...exceptions import DataError, InvarianceError
 from ...inference.registry import ENGINES
 from ...priors.registry import PRIORS
-from .choices import read_choices
+from .choices import place_in, read_choices
 from .script import REPORT, SCRIPT
 from .security import Guard, report_policy
-from .session import Session, Table
+from .session import Run, Session, Table, discard
+from .understanding import MOST_GROUPS, with_beside
 from .uploads import LARGEST, TooLargeError, receive_table
 from .worker import CANCELLED, DONE, RUNNING, BusyError
 
 HERE = Path(__file__).parent
 BUSY = "A fit is running: wait for it, or cancel it first."
+STALE = "Another table has come in between: choose again, for this one."
+NO_RUN = "There is no such fit any more: the page keeps the latest ones only."
 # So many columns get a line each; one tick stands for all others.
 MOST_LINES = 300
 # How a file is written, where it does not show: {field: what it is}
@@ -44,6 +48,7 @@ WRITTEN = {
     "thousands": "Sign between thousands",
     "encoding": "Encoding",
     "sheet": "Sheet of an Excel file",
+    "na": "Words for missing values",
 }
 _FOLDED = {"prior": "uniform", "max_size": "", "inference": "auto", "select": "predictive", "seed": "0", "strict": ""}
 _LARGEST_FORM = 20_000_000
@@ -58,6 +63,7 @@ _templates.globals |= {
     "priors": PRIORS.forms,
     "largest": LARGEST,
     "most_lines": MOST_LINES,
+    "most_groups": MOST_GROUPS,
     "smallest_environment": SMALLEST_ENVIRONMENT,
 }
 
@@ -69,6 +75,7 @@ def application(session: Session, token: str, port: int) -> Guard:
         Route("/", pages.start),
         Route("/table", pages.table),
         Route("/table", pages.bring, methods=["POST"]),
+        Route("/again", pages.read_again, methods=["POST"]),
         Route("/choice", pages.choice),
         Route("/run", pages.run),
         Route("/run", pages.fit, methods=["POST"]),
@@ -97,25 +104,48 @@ class Pages:
         self.session = session
 
     async def start(self, request: Request) -> Response:
-        return page("start.html", notice=self.session.take_notice(), written={})
+        return self._starting(self.session.take_notice())
+
+    def _starting(self, notice: str, status: int = 200, written: Mapping[str, str] = MappingProxyType({})) -> Response:
+        values = {"notice": notice, "written": written, "about_writing": bool(written) or _is_about_writing(notice)}
+        return page("start.html", status, running=self.session.running, last=self.session.result, **values)
 
     async def bring(self, request: Request) -> Response:
         """A table arrives; it is read before the next page is shown."""
-        written: dict[str, str] = {}
         try:
-            file, fields = await receive_table(request, self.session.folder)
-            written = {name: value for name, value in fields.items() if name in WRITTEN}
+            name, file, fields = await receive_table(request, self.session.folder)
+        except ClientDisconnect:
+            return Response(status_code=400)  # which nobody reads
+        except DataError as error:
+            return self._starting(str(error), 413 if isinstance(error, TooLargeError) else 422)
+        written = _how_written(fields)
+        refused = await self._read(name, file, written)
+        if refused is None:
+            return go("table")
+        discard(file)
+        return self._starting(*refused, written)
+
+    async def read_again(self, request: Request) -> Response:
+        """The table that is here already, written in another way."""
+        form, table = dict(await _read_form(request)), self.session.table
+        if table is None:
+            return go("./")
+        if form.get("table") != table.id:
+            return self._choosing(table, STALE, 409)
+        refused = await self._read(table.name, table.file, _how_written(form))
+        return go("table") if refused is None else self._choosing(table, *refused)
+
+    async def _read(self, name: str, file: Path, written: dict[str, str]) -> tuple[str, int] | None:
+        """Keep a table, or say why not, and with which status."""
+        try:
             job = self.session.look(file, written)
         except BusyError:
-            return page("start.html", 409, notice=BUSY, written=written)
-        except DataError as error:
-            status = 413 if isinstance(error, TooLargeError) else 422
-            return page("start.html", status, notice=str(error), written=written)
+            return BUSY, 409
         await run_in_threadpool(job.ended.wait)
         if job.state != DONE:
-            return page("start.html", 422, notice=job.error or "Another table came in between.", written=written)
-        self.session.keep(Table(file, written, job.result))
-        return go("table")
+            return job.error or "Another table came in between.", 422
+        self.session.keep(Table(name, file, written, job.result))
+        return None
 
     async def table(self, request: Request) -> Response:
         """What was understood, and the choices."""
@@ -125,92 +155,121 @@ class Pages:
 
     def _choosing(self, table: Table, notice: str = "", status: int = 200) -> Response:
         form = Form(self.session.form)
-        values = {"file": table.file.name, "found": table.found, "rest": len(_rest(table)), "notice": notice}
+        values = {
+            "table": table,
+            "found": table.found,
+            "rest": len(_rest(table)),
+            "notice": notice,
+            "running": self.session.running,
+            "written": table.written,
+            "about_writing": _is_about_writing(notice),
+        }
         return page("table.html", status, form=form, **values, **self._choice(table, form))
 
     async def choice(self, request: Request) -> Response:
-        """What is known of the outcome and the environments that are chosen at the moment."""
-        if self.session.table is None:
-            return go("./")
-        return page("_choice.html", **self._choice(self.session.table, Form(request.query_params.multi_items())))
+        """What is known of the outcome and the environments that are chosen at the moment, asked for by htmx."""
+        form, table = Form(request.query_params.multi_items()), self.session.table
+        if table is None or form.value("table") != table.id:
+            self.session.notice = STALE
+            return Response(headers={"HX-Redirect": "./" if table is None else "table"})
+        return page("_choice.html", **self._choice(table, form))
 
     def _choice(self, table: Table, form: Form) -> dict[str, Any]:
         def column(role: str) -> dict[str, Any] | None:
-            position = form.value(role)
             columns: list[dict[str, Any]] = table.found["columns"]
-            return columns[int(position)] if position.isdecimal() and int(position) < len(columns) else None
+            place = place_in(columns, form.value(role))
+            return None if place is None else columns[place]
 
-        return {"outcome": column("outcome"), "environment": column("environment")}
+        outcome, event, exposure = map(column, ("outcome", "event", "exposure"))
+        model = outcome["as_outcome"] if outcome else []
+        if outcome and model and (event or exposure):
+            model = with_beside(outcome["name"], *(found["name"] if found else None for found in (event, exposure)))
+        family = form.value("family", "auto")
+        if model and family != "auto":
+            model = [family, "chosen below"]
+        return {"outcome": outcome, "outcome_model": model, "environment": column("environment")}
 
     async def fit(self, request: Request) -> Response:
         session = self.session
+        form = await _read_form(request)
         if session.table is None:
             return go("./")
-        session.form = await _read_form(request)
+        if dict(form).get("table") != session.table.id:
+            return self._choosing(session.table, STALE, 409)
+        session.form = form
         try:
-            session.start(session.table, read_choices(session.form, session.table.names, _rest(session.table)))
+            run = session.start(session.table, read_choices(form, session.table.names, _rest(session.table)))
         except BusyError:
             session.notice = BUSY
+            return go("run")
         except InvarianceError as error:
             return self._choosing(session.table, str(error), 422)
-        return go("run")
+        return go(f"run?id={run.id}")
+
+    def _asked(self, request: Request) -> Run | None:
+        """The fit whose id is in the address; the latest where there is none."""
+        wanted = request.query_params.get("id")
+        return self.session.latest if wanted is None else self.session.runs.get(wanted)
 
     async def run(self, request: Request) -> Response:
-        place = self._after_run()
-        return page("run.html", **self._state()) if place is None else go(place)
+        run = self._asked(request)
+        if run is None or run.job.state != RUNNING:
+            return go(self._after(run))
+        return page("run.html", **self._state(run), notice=self.session.take_notice())
 
     async def progress(self, request: Request) -> Response:
         """A piece of the page of a run, asked for again and again by htmx, which is then led on."""
-        place = self._after_run()
-        return page("_progress.html", **self._state()) if place is None else Response(headers={"HX-Redirect": place})
+        run = self._asked(request)
+        if run is None or run.job.state != RUNNING:
+            return Response(headers={"HX-Redirect": self._after(run)})
+        return page("_progress.html", **self._state(run))
 
-    def _state(self) -> dict[str, Any]:
-        run = self.session.run
-        assert run is not None
-        elapsed = duration(max(run.job.seconds, 0.1))
-        return {"job": run.job, "choices": run.choices, "elapsed": elapsed, "notice": self.session.take_notice()}
+    def _state(self, run: Run) -> dict[str, Any]:
+        return {"run": run, "elapsed": duration(max(run.job.seconds, 0.1))}
 
-    def _after_run(self) -> str | None:
-        """Where to go when nothing is running."""
-        run = self.session.run
-        if run is not None and run.job.state == RUNNING:
-            return None
+    def _after(self, run: Run | None) -> str:
+        """Where to go when a fit is no longer running, or not known."""
         if run is not None and run.job.state == DONE:
-            return "result"
+            return f"result?id={run.id}"
         if run is not None:
             self.session.notice = "The fit was cancelled." if run.job.state == CANCELLED else run.job.error
-            self.session.run = None
         return "table"
 
     async def cancel(self, request: Request) -> Response:
-        run = self.session.run
-        if run is not None and run.job.state == RUNNING:
+        wanted, run = dict(await _read_form(request)).get("id"), self.session.running
+        if run is not None and wanted in (None, run.id):
             await run_in_threadpool(self.session.worker.cancel)
-        return go("run")
+        return go("run" if wanted is None else f"run?{urlencode({'id': wanted})}")
 
     async def result(self, request: Request) -> Response:
-        run, table = self.session.run, self.session.table
-        if run is None or table is None or run.job.state != DONE:
-            return go("run")
-        said = run.job.result["warnings"]
-        return page("result.html", file=table.file.name, choices=run.choices, said=said)
+        run, table = self._asked(request), self.session.table
+        if run is None:
+            self.session.notice = NO_RUN
+            return go("./")
+        if run.job.state != DONE:
+            return go(f"run?id={run.id}")
+        said = [*run.job.result["notes"], *run.job.result["warnings"]]
+        return page("result.html", run=run, said=said, table_is_here=table is not None and table.id == run.table.id)
 
     async def report(self, request: Request) -> Response:
         """The report inside the page, in a sandbox."""
-        file = self._written(REPORT)
-        if file is None:
-            return go("run")
-        text = file.read_text(encoding="utf-8")
+        found = self._written(request, REPORT)
+        if isinstance(found, Response):
+            return found
+        text = found.read_text(encoding="utf-8")
         return HTMLResponse(text, headers={"Content-Security-Policy": report_policy(script_hashes(text))})
 
     async def download(self, request: Request) -> Response:
         name = request.url.path.rpartition("/")[2]
-        file = self._written(name)
-        return go("run") if file is None else FileResponse(file, filename=name)
+        found = self._written(request, name)
+        return found if isinstance(found, Response) else FileResponse(found, filename=name)
 
-    def _written(self, name: str) -> Path | None:
-        run = self.session.run
-        return run.folder / name if run is not None and run.job.state == DONE else None
+    def _written(self, request: Request, name: str) -> Path | Response:
+        """A file of the fit that is named in the address, or why there is none."""
+        run = self.session.runs.get(request.query_params.get("id", ""))
+        if run is None:
+            return PlainTextResponse(NO_RUN, 404)
+        return run.folder / name if run.job.state == DONE else PlainTextResponse("This fit has no report.", 409)
 
 
 class Form:
@@ -236,6 +295,15 @@ class Form:
 def _rest(table: Table) -> list[str]:
     """The usable columns beyond those that have a line."""
     return [column["name"] for column in table.found["columns"][MOST_LINES:] if not column["doubt"]]
+
+
+def _how_written(fields: Mapping[str, str]) -> dict[str, str]:
+    return {name: fields[name] for name in WRITTEN if fields.get(name)}
+
+
+def _is_about_writing(notice: str) -> bool:
+    """Whether it names an option that is among the fields of how a file is written."""
+    return any(re.search(rf"--{name}\b", notice) for name in WRITTEN)
 
 
 async def _read_form(request: Request) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..._version import __version__
+from ..cli.names import read_names
 from .choices import Choices
 
 REPORT, SCRIPT = "report.html", "reproduce.py"
@@ -44,7 +45,8 @@ def script(file: str, choices: Choices) -> str:
 def _opened(file: str, written: Mapping[str, str]) -> str:
     if not written:
         return repr(file)
-    return f"TableFile.of({', '.join([repr(file), *(f'{name}={value!r}' for name, value in written.items())])})"
+    stated = {name: read_names(value) if name == "na" else value for name, value in written.items()}
+    return f"TableFile.of({', '.join([repr(file), *(f'{name}={value!r}' for name, value in stated.items())])})"
 
 
 def _settings(choices: Choices) -> dict[str, Any]:

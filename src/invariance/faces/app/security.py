@@ -70,5 +70,5 @@ class Guard:
             and host in self.hosts
             and all(origin == f"http://{host}" for origin in headers.getlist("origin"))
             and all(site in ("same-origin", "none") for site in headers.getlist("sec-fetch-site"))
-            and secrets.compare_digest(path.split("/")[1].encode(), self.token.encode())
+            and secrets.compare_digest(path.partition("/")[2].partition("/")[0].encode(), self.token.encode())
         )

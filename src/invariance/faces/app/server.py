@@ -24,7 +24,9 @@ def serve(port: int | None, announce: Callable[[str], object]) -> None:
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(24)
     # The application comes later: it needs the session, which is opened when signals no longer end this process.
-    config = uvicorn.Config("", log_level="warning", lifespan="off", ws="none", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        "", log_level="warning", lifespan="off", ws="none", proxy_headers=False, timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     # After its end uvicorn raises the signal again: without these handlers that would go past what is to be cleaned up.
     before = {number: signal.signal(number, server.handle_exit) for number in _SIGNALS}

@@ -32,8 +32,9 @@ def look(tell: Tell, file: str, written: dict[str, str]) -> dict[str, Any]:
     return understand(FileOptions(**written).open(Path(file)))
 
 
-def fit(tell: Tell, file: str, choices: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Fit, and leave the report and the script in the folder."""
+def fit(tell: Tell, file: str, name: str, choices: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Fit, and leave the report and the script, which calls the file by this name, in the folder."""
+    from ..cli.inputs import notes
     from .choices import Choices
     from .script import REPORT, SCRIPT, script
 
@@ -44,8 +45,8 @@ def fit(tell: Tell, file: str, choices: dict[str, Any], folder: str) -> dict[str
     model.fit_data(data)
     tell(1.0, "writing the report")
     model.report(Path(folder, REPORT))
-    Path(folder, SCRIPT).write_text(script(Path(file).name, chosen), encoding="utf-8")
-    return {"verdict": model.decision_.verdict}
+    Path(folder, SCRIPT).write_text(script(name, chosen), encoding="utf-8")
+    return {"verdict": model.decision_.verdict, "notes": notes(model, chosen.settings(), data)}
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {"look": look, "fit": fit}

@@ -10,9 +10,9 @@ import numpy as np
 from ...conditionals.by_outcome import FAMILIES
 from ...data.choices import Choices
 from ...data.columns import as_frame
-from ...data.outcome_kinds import outcome_kind
+from ...data.outcome_kinds import OutcomeKind, outcome_kind
 from ...data.raw import RawTable, doubtful
-from ...data.reading import column_names, is_text, read_columns
+from ...data.reading import column_names, is_text, parse_label, read_columns
 from ...data.table_file import TableFile
 from ...exceptions import DataError
 from ..cli.advice import for_command_line
@@ -28,7 +28,14 @@ _EXAMPLES = 3
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?", re.ASCII)
 _MANY_DECIMALS = re.compile(r"[+-]?\d+\.\d{5,}(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _MOSTLY = 0.9
-_ID_NAME = re.compile(r"(^|[^a-z])(id|no|nr|number|index|key|code|row)([^a-z]|$)", re.IGNORECASE)
+# So many different values show whether a column holds dates.
+_DATES_LOOKED_AT = 300
+# PatientID is two words, patient_id too.
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ID_WORD = re.compile(
+    r"id|no|nr|number|index|key|code|row|mrn|uid|"
+    r"(pat|patient|subj|subject|usubj|case|person|participant|sample|record|study|visit|user)(id|no|nr|number)"
+)
 _FEWEST_IDS = 10
 
 
@@ -55,23 +62,30 @@ def _column(values: pd.Series[Any], written: pd.Series[Any], raw: RawTable) -> d
     counts = written.astype(str).where(written.notna()).value_counts(sort=False)
     numbers = raw.values[:, raw.names.index(name)]
     n_values = len(counts)
+    dates = _are_dates(counts.index[:_DATES_LOOKED_AT])
     return {
         "name": name,
-        "kind": _kind(name, numbers, raw, n_values, counts.index),
+        "kind": "dates" if dates else _kind(name, numbers, raw, n_values),
         "examples": [_short(value) for value in counts.index[:_EXAMPLES]],
         "missing": int(written.isna().sum()),
         "n_values": n_values,
-        "groups": [[str(label), int(n)] for label, n in counts.items()] if n_values <= MOST_GROUPS else [],
-        "doubt": for_command_line(_doubt(name, numbers, raw, n_values, counts.index)),
+        "groups": _groups(counts) if n_values <= MOST_GROUPS else [],
+        "doubt": for_command_line(_doubt(name, numbers, raw, n_values, dates)),
         "as_outcome": _as_outcome(name, numbers, raw),
     }
 
 
-def _kind(name: str, numbers: Floats, raw: RawTable, n_values: int, texts: Any) -> str:
+def _groups(counts: pd.Series[int]) -> list[list[Any]]:
+    """As environments they would be, in which 1 and 1.0 are the same."""
+    rows: dict[Any, list[Any]] = {}
+    for text, n in counts.items():
+        rows.setdefault(parse_label(str(text)), [str(text), 0])[1] += int(n)
+    return list(rows.values())
+
+
+def _kind(name: str, numbers: Floats, raw: RawTable, n_values: int) -> str:
     if n_values == 0:
         return "empty"
-    if _are_dates(texts):
-        return "dates"
     if name in raw.levels or name in raw.refused:
         return "text"
     present = numbers[~np.isnan(numbers)]
@@ -86,12 +100,12 @@ def _short(text: object) -> str:
     return f"{float(written):.5g}" if _MANY_DECIMALS.fullmatch(written) else written
 
 
-def _doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, texts: Any) -> str:
+def _doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, dates: bool) -> str:
     if n_values == 0:
         return "has no values"
     if n_values == 1:
         return "has one value only"
-    if _are_dates(texts):
+    if dates:
         return "looks like dates, which are no features as they are"
     if name in raw.refused:
         return raw.refused[name].reason
@@ -111,7 +125,8 @@ def _are_ids(name: str, numbers: Floats) -> bool:
         return False
     if len(np.unique(numbers)) < len(numbers):
         return False
-    return _ID_NAME.search(name) is not None or np.ptp(numbers) == len(numbers) - 1
+    words = (word.lower() for word in _WORD.findall(name))
+    return any(map(_ID_WORD.fullmatch, words)) or np.ptp(numbers) == len(numbers) - 1
 
 
 def _as_outcome(name: str, numbers: Floats, raw: RawTable) -> list[str]:
@@ -121,5 +136,13 @@ def _as_outcome(name: str, numbers: Floats, raw: RawTable) -> list[str]:
     classes = raw.levels[name].texts if name in raw.levels else None
     if classes is not None and len(classes) != 2:
         return []
-    kind = outcome_kind(present, name, classes=None if classes is None else (classes[0], classes[1]))
+    return _model(outcome_kind(present, name, classes=None if classes is None else (classes[0], classes[1])))
+
+
+def with_beside(outcome: str, event: str | None, exposure: str | None) -> list[str]:
+    """As `as_outcome` of a column, where another one comes with it."""
+    return _model(outcome_kind(np.empty(0), outcome, event, exposure))
+
+
+def _model(kind: OutcomeKind) -> list[str]:
     return [FAMILIES[kind.kind].replace("_", " ").replace("gaussian", "Gaussian"), kind.reason]

@@ -170,25 +170,43 @@ def _refuse_several(file: TableFile, outcome: str, environment: str) -> None:
 
 
 def say_family(model: BIP, data: MultiEnvironmentData) -> None:
-    """On standard error, where the outcome asks for another model than any number would."""
+    _say(_family_note(model, data))
+
+
+def say_prior(settings: ModelOptions, data: MultiEnvironmentData) -> None:
+    _say(_prior_note(settings, data))
+
+
+def notes(model: BIP, settings: ModelOptions, data: MultiEnvironmentData) -> list[str]:
+    """What is said of a fit before it begins."""
+    return [note for note in (_family_note(model, data), _prior_note(settings, data)) if note]
+
+
+def _say(note: str) -> None:
+    if note:
+        say("note", note)
+
+
+def _family_note(model: BIP, data: MultiEnvironmentData) -> str:
+    """Where the outcome asks for another model than any number would."""
     from ...conditionals.by_outcome import family_of
     from ...conditionals.registry import AUTO, GAUSSIAN
 
     choice = family_of(data)
-    if model.conditional == AUTO and choice.name != GAUSSIAN:
-        name = choice.name.replace("_", " ")
-        other = "; --family gaussian overrides" if choice.overridable else ""
-        say("note", f"outcome model: {name} ({choice.reason}){other}")
+    if model.conditional != AUTO or choice.name == GAUSSIAN:
+        return ""
+    other = "; --family gaussian overrides" if choice.overridable else ""
+    return f"outcome model: {choice.name.replace('_', ' ')} ({choice.reason}){other}"
 
 
-def say_prior(settings: ModelOptions, data: MultiEnvironmentData) -> None:
-    """On standard error, where the uniform prior means more features than anyone expects."""
-    if settings.prior == "uniform" and settings.max_size is None and data.n_features > MANY_FEATURES:
-        say(
-            "note",
-            f"the uniform prior expects about half of the {data.n_features} features to be invariant; if you expect "
-            "few, --prior beta-binomial favours small subsets, and --max-size 10 sets a limit",
-        )
+def _prior_note(settings: ModelOptions, data: MultiEnvironmentData) -> str:
+    """Where the uniform prior means more features than anyone expects."""
+    if settings.prior != "uniform" or settings.max_size is not None or data.n_features <= MANY_FEATURES:
+        return ""
+    return (
+        f"the uniform prior expects about half of the {data.n_features} features to be invariant; if you expect few, "
+        "--prior beta-binomial favours small subsets, and --max-size 10 sets a limit"
+    )
 
 
 @dataclass(frozen=True)

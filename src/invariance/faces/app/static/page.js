@@ -13,8 +13,26 @@ document.addEventListener("change", (event) => {
 });
 
 document.addEventListener("submit", (event) => {
-  if (event.target.id === "bring") say("Reading the table …");
+  if (event.target.id !== "bring") return;
+  say("Reading the table …");
+  const started = Date.now();
+  const clock = document.getElementById("clock");
+  setInterval(() => (clock.textContent = `${Math.round((Date.now() - started) / 1000)} s`), 1000);
 });
+
+// The stage alone is read out, and when it changes: the clock beside it never stands still.
+document.addEventListener("htmx:afterSettle", () => {
+  const message = document.getElementById("message");
+  const stage = document.getElementById("stage");
+  if (message && stage.textContent !== message.textContent) stage.textContent = message.textContent;
+});
+
+document.addEventListener("htmx:sendError", () => showGone(true));
+document.addEventListener("htmx:afterOnLoad", () => showGone(false));
+
+function showGone(gone) {
+  document.getElementById("gone").hidden = !gone;
+}
 
 document.addEventListener("click", (event) => {
   const tick = event.target.dataset.tick;
