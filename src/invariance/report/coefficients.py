@@ -9,7 +9,7 @@ import numpy as np
 from .._tools.arrays import Floats
 from .._tools.layout import printable
 from ..conditionals.predicts import Predicts, predicts_of
-from .numbers import numbers
+from .numbers import rows_of_numbers
 from .parts import Cell, Column, Part, name, prose, table
 from .pictures import coefficients_picture
 from .subject import Subject
@@ -54,9 +54,7 @@ def _remarks(subject: Subject, intervals: bool) -> Iterator[str]:
 
 def _cells(estimates: Floats, lower: Floats, upper: Floats) -> list[Cell]:
     """A column of estimates (E + 1,), with intervals where they are known."""
-    written = iter(numbers(np.concatenate([estimates, lower, upper])))
-    middles, lows, highs = ([next(written) for _ in estimates] for _ in range(3))
     return [
         middle if low.value is None else Cell(f"{middle.text} ({low.text} to {high.text})", middle.value)
-        for middle, low, high in zip(middles, lows, highs, strict=True)
+        for middle, low, high in rows_of_numbers(zip(estimates, lower, upper, strict=True))
     ]

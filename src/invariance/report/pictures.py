@@ -23,10 +23,14 @@ _MOST_NAMED = 5
 
 
 def picture(draw: Callable[[Axes], object], size: Size, prefix: str, alt: str, caption: str) -> Picture:
-    """What `draw` puts on axes; prefix: as of `inline_svg`."""
-    figure, alt = new_figure(*size), printable(alt)
-    draw(figure.add_subplot())
-    return Picture(inline_svg(figure, prefix, alt), alt, caption)
+    """What `draw` puts on axes, in matplotlib's own style, whatever a user set; prefix: as of `inline_svg`."""
+    from matplotlib import style
+
+    alt = printable(alt)
+    with style.context("default"):
+        figure = new_figure(*size)
+        draw(figure.add_subplot())
+        return Picture(inline_svg(figure, prefix, alt), alt, caption)
 
 
 def _of_decision(decision: Decision, kind: str, alt: str, caption: str) -> Picture:
