@@ -8,6 +8,7 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from .._tools.layout import printable
+from ..conditionals.additive_model import AdditiveModel
 from ..conditionals.predicts import Predicts, predicts_of
 from .numbers import rows_of_numbers
 from .parts import Cell, Column, Part, name, prose, table
@@ -35,7 +36,7 @@ def coefficient_parts(subject: Subject) -> Iterator[Part]:
     )
     intervals = bool(np.isfinite(lower).any())
     yield from prose([_SCALES[predicts_of(subject.conditional)], *_remarks(subject, intervals)])
-    yield coefficients_picture(decision)
+    yield coefficients_picture(decision, intervals)
     labels = ["all together", *subject.posterior.environments]
     cells = [_cells(*column) for column in zip(estimates.T, lower.T, upper.T, strict=True)]
     yield table(
@@ -48,6 +49,8 @@ def coefficient_parts(subject: Subject) -> Iterator[Part]:
 def _remarks(subject: Subject, intervals: bool) -> Iterator[str]:
     if subject.decision.findings.target.model.makes_curves:
         yield "The columns of a curve have no meaning one by one: it is their sum that acts."
+    if intervals and isinstance(subject.decision.findings.target.model, AdditiveModel):
+        yield "Intervals in environments take the shapes of the curves, which are fitted to all rows, as given."
     if not intervals:
         yield "This model gives no intervals for them."
 
