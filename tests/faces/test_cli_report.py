@@ -7,12 +7,14 @@ import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from cli_runner import fails, run
+from cli_runner import PLAIN, fails, run
 from invariance import BIP
 from invariance.datasets import make_example
+from invariance.faces.cli.main import app
 from report_reader import Page
 
 COLUMNS = ("--outcome", "blood_pressure", "--environment", "hospital")
@@ -53,7 +55,8 @@ def test_a_table_from_standard_input_can_be_read_again(
 ) -> None:
     page, text = tmp_path / "report.html", table.read_text(encoding="utf-8").replace(",", ";")
     chosen = ("--features", "age,exercise,smoking", "--sep", ";")
-    result = run("fit", "-", *COLUMNS, *chosen, "--report", page, input=text)
+    typed = ["fit", "-", *COLUMNS, *chosen, "--report", str(page)]
+    result = CliRunner(env=PLAIN).invoke(app, typed, input=text, prog_name="invariance")
     assert result.exit_code == 0, result.stderr
     python = _code(page.read_text(encoding="utf-8"))[-1]
     assert "# The table came by standard input: save it as table.csv first.\ndata = " in python
