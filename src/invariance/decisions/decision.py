@@ -95,7 +95,7 @@ class Decision:
         name = RULES.class_names.get(type(self.rule).__name__)
         if name is None:
             return repr(self.rule)
-        settings = ", ".join(f"{key} {value:g}" for key, value in asdict(self.rule).items())
+        settings = ", ".join(f"{key} {value:g}" for key, value in vars(self.rule).items())
         return f"{name}: {RULES.members[name].help}{f' ({settings})' if settings else ''}"
 
     @property
