@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,10 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, Tolerance
 from invariance.datasets import make_example
+from invariance.decisions.words import _found_in
 from invariance.moments import Moments
 from invariance.report.residuals import _standard_error
+from invariance.report.subsets import _shown
 from report_reader import Page
 
 DATA = make_example()
@@ -117,3 +120,17 @@ def test_nothing_selected_has_no_spread_given_features(page: Callable[[BIP], Pag
     assert model.selected_features_ == ()
     assert "excess kurtosis" in page(model).text
     assert "does not depend on the selected features" not in page(model).text
+
+
+def test_how_many_subsets_are_shown() -> None:
+    assert _shown(3, "3") == "All are shown."
+    assert _shown(1, "at least 1") == "All that were found are shown; there may be others."
+    assert _shown(15, "at least 1,024") == "Shown are 15 of at least 1,024."
+    assert _shown(1, "256") == "Shown is 1 of 256."
+
+
+def test_one_subset_found_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    decision = BIP().fit(X, DATA.y, environments=SITE).decision_
+    found = replace(decision.compatible, masks=decision.compatible.masks[:1], n=1, all_scored=False)
+    monkeypatch.setitem(vars(decision), "compatible", found)
+    assert _found_in(decision) == "in the one compatible subset found"

@@ -58,12 +58,16 @@ def _table(caption: str, posterior: Posterior, subject: Subject, counted: str) -
     if posterior.n_environments > 1:
         found = numbers(posterior.log_ratios[:_TOP]), map(p_value, evidence.p_invariant), map(share, evidence.r2_new)
         columns |= dict(zip(_EVIDENCE, found, strict=True))
-    n = f"{len(masks):,}"
-    shown = "All are shown." if counted == n else f"Shown {'is' if n == '1' else 'are'} {n} of {counted}."
-    if counted == f"at least {n}":
-        shown = "All that were found are shown; there may be others."
     rows = zip(*columns.values(), strict=False)
-    return table(caption, columns, rows, f"The selected subset is set in bold. {shown}")
+    return table(caption, columns, rows, f"The selected subset is set in bold. {_shown(len(masks), counted)}")
+
+
+def _shown(n: int, counted: str) -> str:
+    if counted == f"{n:,}":
+        return "All are shown."
+    if counted == f"at least {n:,}":
+        return "All that were found are shown; there may be others."
+    return f"Shown {'is' if n == 1 else 'are'} {n:,} of {counted}."
 
 
 def _counted(decision: Decision) -> str:
