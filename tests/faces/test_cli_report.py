@@ -7,12 +7,14 @@ import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from cli_runner import fails, run
+from cli_runner import PLAIN, fails, run
 from invariance import BIP
 from invariance.datasets import make_example
+from invariance.faces.cli.main import app
 from report_reader import Page
 
 COLUMNS = ("--outcome", "blood_pressure", "--environment", "hospital")
@@ -46,6 +48,24 @@ def test_the_page_says_how_to_make_it_again(table: Path, tmp_path: Path) -> None
     assert known["model"].decision_.verdict in read.text
     assert set(known["model"].posterior_.feature_names) == {row[0][0] for row in read.tables["Every feature"][1:]}
     assert [row[0][0] for row in read.tables["What each method selected"][1:]] == ["Lasso"]
+
+
+def test_a_table_from_standard_input_can_be_read_again(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, text = tmp_path / "report.html", table.read_text(encoding="utf-8").replace(",", ";")
+    chosen = ("--features", "age,exercise,smoking", "--sep", ";")
+    typed = ["fit", "-", *COLUMNS, *chosen, "--report", str(page)]
+    result = CliRunner(env=PLAIN).invoke(app, typed, input=text, prog_name="invariance")
+    assert result.exit_code == 0, result.stderr
+    python = _code(page.read_text(encoding="utf-8"))[-1]
+    assert "# The table came by standard input: save it as table.csv first.\ndata = " in python
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text(text, encoding="utf-8")
+    known: dict[str, BIP] = {}
+    exec(python, known)
+    assert known["model"].posterior_.feature_names == ("age", "exercise", "smoking")
+    assert known["model"].posterior_.outcome_name == "blood_pressure"
 
 
 def test_remedies_on_the_page_are_those_of_the_shell(tmp_path: Path) -> None:

@@ -14,6 +14,10 @@ import pytest
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from invariance import BIP, LinearGaussian, Tolerance, spline
 from invariance.datasets import make_example
@@ -57,6 +61,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"prior": BetaBinomialPrior(1.0, 3.0), "groups": [spline("age", knots=4)]},
     {"inference": Tempering(chains=2, steps=50), "random_state": np.int64(5)},
     {"regressor": RandomForestRegressor(n_estimators=3, random_state=0)},
+    {"regressor": make_pipeline(StandardScaler(), GridSearchCV(Ridge(), {"alpha": [0.5, 2.0]}))},
 ]
 
 
@@ -73,6 +78,19 @@ def test_lines_make_the_same_fit(settings: dict[str, Any], capsys: pytest.Captur
     assert {name: typed(value) for name, value in again.get_params(deep=False).items() if name != "progress"} == {
         name: typed(value) for name, value in model._settings.items() if name != "progress"
     }
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_lines_of_one_environment_name_none() -> None:
+    X = pd.DataFrame(DATA.X, columns=list(DATA.feature_names))
+    model = BIP().fit(X, DATA.y)
+    assert _again(_lines(model), X=X, y=DATA.y).selected_features_ == model.selected_features_
+
+
+def test_a_long_regressor_is_typed_in_full() -> None:
+    alphas = np.linspace(0.1, 0.9, 300)
+    lines = typed(make_pipeline(RidgeCV(alphas=alphas)))
+    assert lines == f"Pipeline(steps=[('ridgecv', RidgeCV(alphas={alphas.tolist()}))])"
 
 
 def test_lines_of_data_and_of_moments() -> None:

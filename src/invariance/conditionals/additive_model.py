@@ -145,7 +145,17 @@ class AdditiveModel(BoundConditional):
         return self.by_columns.random_effects_risk_many(masks)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
-        return self.by_columns.standard_errors(subset)
+        """Of local coefficients: those of the slopes that make them, with the shapes of the curves taken as given."""
+        mask = as_mask(subset, self.feature_names)
+        pooled = self.by_columns.standard_errors(mask)
+        components, chosen = self.compared_by(mask)
+        slopes = components.standard_errors(chosen)
+        coefficients = self.by_columns.fit(mask, local=False).coefficients
+        local = np.repeat(slopes.values[:-1], self.features.widths[mask], axis=1) * np.abs(coefficients)
+        local[:, np.isnan(pooled.values[-1])] = np.nan
+        return StandardErrors(
+            np.vstack([local, pooled.values[-1:]]), np.append(slopes.freedom[:-1], pooled.freedom[-1])
+        )
 
     @property
     def by_least_squares(self) -> GaussianFromMoments:

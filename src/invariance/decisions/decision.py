@@ -93,7 +93,10 @@ class Decision:
     def rule_says(self) -> str:
         """What the rule does, in a few words."""
         name = RULES.class_names.get(type(self.rule).__name__)
-        return repr(self.rule) if name is None else f"{name}: {RULES.members[name].help}"
+        if name is None:
+            return repr(self.rule)
+        settings = ", ".join(f"{key} {value:g}" for key, value in vars(self.rule).items())
+        return f"{name}: {RULES.members[name].help}{f' ({settings})' if settings else ''}"
 
     @property
     def verdict(self) -> str:

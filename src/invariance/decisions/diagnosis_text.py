@@ -33,6 +33,7 @@ _MOST_CHANGES = 5
 _MOST_EXPERIMENTS = 3
 _MOST_DECISIVE = 2
 _LEAST_CHANGE = 0.1
+T_BY_ENVIRONMENT = "T = −2 log Λ by environment"
 NOT_REFITTED = "No fit was made again: with leave_out=True all is selected anew without each environment."
 
 
@@ -89,7 +90,8 @@ def sections(diagnosis: Diagnosis) -> Iterator[Section]:
 
 def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     worst, n, subset = diagnosis.worst, diagnosis.n_environments, format_subset(diagnosis.subset)
-    judged = f"p-value of approximate invariance {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
+    tested = "invariance" if diagnosis.judged_by.startswith("exact") else "approximate invariance"
+    judged = f"p-value of {tested} {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
     if diagnosis.nothing_compatible:
         yield f"No subset of the features is compatible with invariance ({diagnosis.judged_by})."
     if worst is None:
@@ -101,7 +103,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     if refit is not None and refit.best is not None:
         yield (
             f"Environment {diagnosis.named!r} breaks it: without it {format_subset(refit.best)} predicts "
-            f"{printable(diagnosis.outcome_name)} alike in the other {n - 1} (p-value of approximate invariance "
+            f"{printable(diagnosis.outcome_name)} alike in the other {n - 1} (p-value of {tested} "
             f"{format_p(refit.best_p_invariant)}, R² {format_r2(refit.best_r2, 2)}), and it is at odds with them "
             f"(p-value {format_p(refit.p_against_best)})."
         )
@@ -156,7 +158,7 @@ def _tests(diagnosis: Diagnosis) -> Section:
             f"All together: T = {whole.deviance:.1f} = {shares}; {whole.expected_deviance:.1f} ± "
             f"{whole.deviance_sd:.1f} is expected of an invariant subset."
         )
-    return Section("T = −2 log Λ by environment", tuple(sentences), rows)
+    return Section(T_BY_ENVIRONMENT, tuple(sentences), rows)
 
 
 def _figures(test: EnvironmentTest, compared: tuple[str, ...]) -> tuple[str, ...]:

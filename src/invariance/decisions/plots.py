@@ -78,7 +78,9 @@ def plot_coefficients(
         panel.set_ylim(len(labels) - 0.4, -0.6)
     for panel in panels.flat[: len(shown)]:
         plain_ticks(panel)
-    figure.supxlabel(f"coefficient and {100 * coverage:g}% interval (band: all rows together)", fontsize="medium")
+    intervals = bool(np.isfinite(by_column["lower"]).any())
+    known = f"coefficient and {100 * coverage:g}% interval (band" if intervals else "coefficient (line"
+    figure.supxlabel(f"{known}: all rows together)", fontsize="medium")
     figure.supylabel("environment", fontsize="medium")
     _headline(figure, decision, _cut(len(shown), len(columns), "columns"), _cut_environments(decision, len(labels)))
     return panels.ravel()[: len(shown)]
@@ -166,7 +168,8 @@ def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SU
     _bars(bars[1], evidence.r2, chosen, "R²", format_share)
     _bars(bars[2], evidence.p_invariant, chosen, "p_inv", format_p_value)
     bars[-1].axvline(decision.accepted.level, color=WARN, lw=1.0, ls="--")
-    _headline(figure, decision, _cut(len(masks), decision.compatible.n, "compatible subsets"))
+    which = "compatible subsets" if predictive.n_environments > 1 else "subsets"
+    _headline(figure, decision, _cut(len(masks), decision.compatible.n, which))
     return panels
 
 

@@ -59,6 +59,9 @@ class Search:
 
 
 def generator(random_state: Any) -> np.random.Generator:
+    """Of a RandomState, which cannot spawn others, one that its next draws seed."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(1 << 32, size=4, dtype=np.uint32)
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):

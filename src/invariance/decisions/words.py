@@ -230,7 +230,7 @@ def _found_in(decision: Decision) -> str:
     listed = f"{len(compatible.masks):,}"
     if len(compatible.masks) < compatible.n:
         return f"in all of the {listed} best of {_counted(decision)} compatible subsets"
-    return f"in all {listed} compatible subsets found"
+    return "in the one compatible subset found" if listed == "1" else f"in all {listed} compatible subsets found"
 
 
 def _where(feature: FeatureRole) -> str:

@@ -13,6 +13,8 @@ from .parts import Callout, Facts, Heading, Part, prose
 from .subject import Subject
 
 _LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "mode": "Most probable subset", "rule": "Rule"}
+# With one environment no subset is more probable than the prior says.
+_LABELS_OF_ONE = {name: label for name, label in _LABELS.items() if name != "mode"}
 _CAVEATS = ("caution", "noise", "limit")
 
 
@@ -21,7 +23,8 @@ def answer_parts(subject: Subject) -> Iterator[Part]:
     tone, label = state(decision)
     yield Callout(tone, label, worded(decision.verdict))
     said = [(name, worded(text)) for name, text in header(decision)]
-    yield Facts(tuple((_LABELS[name], text) for name, text in said if name in _LABELS))
+    labels = _LABELS if subject.posterior.n_environments > 1 else _LABELS_OF_ONE
+    yield Facts(tuple((labels[name], text) for name, text in said if name in labels))
     yield Heading("How sure this is")
     yield from prose(_readings(subject))
     yield Heading("Caveats")
@@ -41,7 +44,8 @@ def state(decision: Decision) -> tuple[str, str]:
 
 def _readings(subject: Subject) -> Iterator[str]:
     if subject.predictive is not None:
-        yield f"By prediction, among compatible subsets. {reading(subject.predictive)}"
+        among = ", among compatible subsets" if subject.posterior.n_environments > 1 else ""
+        yield f"By prediction{among}. {reading(subject.predictive)}"
     yield f"By invariance alone, as in the paper. {reading(subject.posterior)}"
 
 
@@ -51,8 +55,8 @@ def _caveats(decision: Decision) -> Iterator[str]:
         yield f"{format_subset(unmoved)}: {UNCHALLENGED[0].lower()}{UNCHALLENGED[1:]}"
     if decision.findings.posterior.n_environments > 1:
         yield (
-            "Compatible means that the data do not speak against invariance, up to the tolerance stated below: no "
-            "proof. With few rows, or environments that hardly differ, much is compatible."
+            "Compatible means that the data do not speak against invariance, by the test that the methods below state: "
+            "no proof. With few rows, or environments that hardly differ, much is compatible."
         )
         if not decision.compatible.n and CAUSES not in reading(decision.findings.posterior):
             yield CAUSES

@@ -8,8 +8,9 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from .._tools.layout import printable
+from ..conditionals.additive_model import AdditiveModel
 from ..conditionals.predicts import Predicts, predicts_of
-from .numbers import numbers
+from .numbers import rows_of_numbers
 from .parts import Cell, Column, Part, name, prose, table
 from .pictures import coefficients_picture
 from .subject import Subject
@@ -35,7 +36,7 @@ def coefficient_parts(subject: Subject) -> Iterator[Part]:
     )
     intervals = bool(np.isfinite(lower).any())
     yield from prose([_SCALES[predicts_of(subject.conditional)], *_remarks(subject, intervals)])
-    yield coefficients_picture(decision)
+    yield coefficients_picture(decision, intervals)
     labels = ["all together", *subject.posterior.environments]
     cells = [_cells(*column) for column in zip(estimates.T, lower.T, upper.T, strict=True)]
     yield table(
@@ -48,15 +49,15 @@ def coefficient_parts(subject: Subject) -> Iterator[Part]:
 def _remarks(subject: Subject, intervals: bool) -> Iterator[str]:
     if subject.decision.findings.target.model.makes_curves:
         yield "The columns of a curve have no meaning one by one: it is their sum that acts."
+    if intervals and isinstance(subject.decision.findings.target.model, AdditiveModel):
+        yield "Intervals in environments take the shapes of the curves, which are fitted to all rows, as given."
     if not intervals:
         yield "This model gives no intervals for them."
 
 
 def _cells(estimates: Floats, lower: Floats, upper: Floats) -> list[Cell]:
     """A column of estimates (E + 1,), with intervals where they are known."""
-    written = iter(numbers(np.concatenate([estimates, lower, upper])))
-    middles, lows, highs = ([next(written) for _ in estimates] for _ in range(3))
     return [
         middle if low.value is None else Cell(f"{middle.text} ({low.text} to {high.text})", middle.value)
-        for middle, low, high in zip(middles, lows, highs, strict=True)
+        for middle, low, high in rows_of_numbers(zip(estimates, lower, upper, strict=True))
     ]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
+from ..conditionals.bayesian_gaussian import BayesianLinearGaussian
 from ..decisions.diagnosis import Diagnosis
-from ..decisions.diagnosis_text import NOT_REFITTED, Section, sections
+from ..decisions.diagnosis_text import NOT_REFITTED, T_BY_ENVIRONMENT, Section, sections
 from .parts import Cell, Column, Heading, Part, Table, prose, table
 from .pictures import environments_picture
 from .residuals import residual_parts
@@ -15,6 +18,9 @@ _LEAVE_OUT = (
     "Nothing was selected anew without each environment: model.diagnose(leave_out=True) does that in Python, and "
     "`invariance explain` with the option --leave-out in a shell."
 )
+
+
+_T_OF_LIKELIHOODS = "T is −2 times the logarithm of a ratio of maximised likelihoods, not of the Bayes factor Λ."
 
 
 def environment_parts(subject: Subject) -> Iterator[Part]:
@@ -27,7 +33,7 @@ def environment_parts(subject: Subject) -> Iterator[Part]:
 
 
 def _diagnosed(subject: Subject, diagnosis: Diagnosis) -> Iterator[Part]:
-    told, worded = list(sections(diagnosis)), subject.source.worded
+    told, worded = list(map(partial(_as_weighed, subject), sections(diagnosis))), subject.source.worded
     yield from prose(map(worded, told[0].sentences))
     yield environments_picture(diagnosis)
     for section in told[1:]:
@@ -35,6 +41,13 @@ def _diagnosed(subject: Subject, diagnosis: Diagnosis) -> Iterator[Part]:
         yield from prose(_LEAVE_OUT if said == NOT_REFITTED else worded(said) for said in section.sentences)
         if section.table:
             yield _table(section)
+
+
+def _as_weighed(subject: Subject, section: Section) -> Section:
+    """Where Λ is a Bayes factor by the methods of the page, T is none of it."""
+    if section.title != T_BY_ENVIRONMENT or not isinstance(subject.settled, BayesianLinearGaussian):
+        return section
+    return replace(section, title="T by environment", sentences=(_T_OF_LIKELIHOODS, *section.sentences))
 
 
 def _table(section: Section) -> Table:

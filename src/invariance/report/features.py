@@ -14,11 +14,13 @@ from .pictures import inclusion_picture
 from .subject import Subject
 
 _P_INVARIANT = Column("p_inv then", hint="the p-value of invariance of the selection after that change")
+_PREDICTIVE = Column("Predictive inclusion", hint="probability among compatible subsets, by how well these predict")
+_PREDICTIVE_OF_ONE = Column("Predictive inclusion", hint="probability by how well subsets predict")
 _COLUMNS = (
     Column("Feature", number=False),
     Column("Selected", number=False),
     Column("Role", number=False),
-    Column("Predictive inclusion", hint="probability among compatible subsets, by how well these predict"),
+    _PREDICTIVE,
     Column("Inclusion", hint="posterior probability of being in the invariant subset, as in the paper"),
     Column("Change of R²", hint="of the selection when this feature alone is left out of it, or added to it"),
     _P_INVARIANT,
@@ -50,7 +52,8 @@ def feature_parts(subject: Subject) -> Iterator[Part]:
     yield inclusion_picture(decision)
     several = posterior.n_environments > 1
     kept = [several or column is not _P_INVARIANT for column in _COLUMNS]
-    yield table("Every feature", compress(_COLUMNS, kept), (tuple(compress(row, kept)) for row in rows))
+    columns = (_PREDICTIVE_OF_ONE if column is _PREDICTIVE and not several else column for column in _COLUMNS)
+    yield table("Every feature", compress(columns, kept), (tuple(compress(row, kept)) for row in rows))
     if predictive is None and several:
         yield from prose(["No subset is compatible with invariance, so that there is no predictive inclusion."])
 

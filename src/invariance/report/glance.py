@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .._tools.arrays import Floats
 from .._tools.layout import printable
 from ..conditionals.predicts import Predicts, predicts_of
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
 from ..moments.moments import Moments
 from ..posterior.summary import format_count, model_in_words
-from .numbers import numbers
+from .numbers import numbers, without_rounding
 from .parts import Cell, Column, Facts, Part, Table, name, prose, table
 from .subject import Subject
 
+_SD = Column("SD", hint="standard deviation")
 _WITHOUT_ROWS = (
     "Second moments alone were fitted. The rows would add the residuals of the selected features, checks of their "
     "noise's shape, fits that moments cannot decide, and models for classes, counts, times and curves."
@@ -97,35 +97,34 @@ def _environments(subject: Subject) -> Table:
         columns.append(Column("Left out"))
         for row, n in zip(each, dropped, strict=True):
             row.append(Cell(f"{n:,}", n))
-    for column, values in _outcome_columns(subject):
+    for column, cells in _outcome_columns(subject):
         columns.append(column)
-        for row, cell in zip(each, numbers(values), strict=True):
+        for row, cell in zip(each, cells, strict=True):
             row.append(cell)
     return table("Environments", columns, each)
 
 
-def _outcome_columns(subject: Subject) -> Iterator[tuple[Column, Floats]]:
+def _outcome_columns(subject: Subject) -> Iterator[tuple[Column, list[Cell]]]:
     """What the outcome is like in each environment."""
     data, outcome = subject.data, printable(subject.posterior.outcome_name)
     if isinstance(data, Moments):
         means = data.origin[data.outcome] + data.shifts[:, data.outcome]
-        yield Column("Mean", hint=f"of {outcome}"), means
+        yield Column("Mean", hint=f"of {outcome}"), numbers(means)
         if data.scatter.size:
-            yield (
-                Column("SD", hint="standard deviation"),
-                np.sqrt(data.scatter[:-1, data.outcome, data.outcome] / data.counts),
-            )
+            yield _SD, numbers(np.sqrt(data.scatter[:-1, data.outcome, data.outcome] / data.counts))
         return
-    predicts = predicts_of(subject.conditional)
-    means = np.array([data.y[data.rows(e)].mean() for e in range(data.n_environments)])
-    if predicts is Predicts.probability:
-        yield Column("Share of 1", hint=f"of rows in which {outcome} counts 1"), means
+    groups = [data.rows(e) for e in range(data.n_environments)]
+    scale = float(np.abs(data.y).max())
+    means = np.array([without_rounding(float(data.y[rows].mean()), scale) for rows in groups])
+    if predicts_of(subject.conditional) is Predicts.probability:
+        yield Column("Share of 1", hint=f"of rows in which {outcome} counts 1"), numbers(means)
     elif data.event is not None:
-        yield Column("Events"), np.array([data.event[data.rows(e)].sum() for e in range(data.n_environments)])
-        yield Column("Mean time", hint="until the event, or until it was censored"), means
+        events = [int(data.event[rows].sum()) for rows in groups]
+        yield Column("Events"), [Cell(f"{n:,}", n) for n in events]
+        yield Column("Mean time", hint="until the event, or until it was censored"), numbers(means)
+    elif data.exposure is not None and data.exposure_name is not None:
+        rates = [data.y[rows].sum() / data.exposure[rows].sum() for rows in groups]
+        yield Column("Rate", hint=f"of {outcome} per unit of {printable(data.exposure_name)}"), numbers(rates)
     else:
-        yield Column("Mean", hint=f"of {outcome}"), means
-        yield (
-            Column("SD", hint="standard deviation"),
-            np.array([data.y[data.rows(e)].std() for e in range(data.n_environments)]),
-        )
+        yield Column("Mean", hint=f"of {outcome}"), numbers(means)
+        yield _SD, numbers(data.y[rows].std() for rows in groups)

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from ..data.multi_environment import MultiEnvironmentData
 from ..moments.moments import Moments
@@ -33,6 +34,14 @@ def typed(value: Any) -> str:
             field for field in fields(value) if field.init and typed(getattr(value, field.name)) != _default(field)
         )
         return f"{type(value).__name__}({', '.join(f'{f.name}={typed(getattr(value, f.name))}' for f in changed)})"
+    if isinstance(value, BaseEstimator):
+        defaults = inspect.signature(type(value)).parameters
+        settings = {
+            name: typed(given)
+            for name, given in value.get_params(deep=False).items()
+            if name not in defaults or typed(given) != typed(defaults[name].default)
+        }
+        return f"{type(value).__name__}({', '.join(f'{name}={given}' for name, given in settings.items())})"
     if isinstance(value, np.ndarray):
         return typed(value.tolist())
     if isinstance(value, list):
@@ -82,7 +91,8 @@ def python_lines(subject: Subject) -> str:
     read = []
     if subject.source.table:
         used |= {"MultiEnvironmentData": "invariance"} | dict(_imports(subject.source.table.values()))
-        read = [f"data = {_call('MultiEnvironmentData.from_table', _reading(subject.source.table))}"]
+        remark = [f"# {subject.source.remark}"] if subject.source.remark else []
+        read = [*remark, f"data = {_call('MultiEnvironmentData.from_table', _reading(subject.source.table))}"]
     return "\n".join([*_import_lines(used), "", *read, *fitted, "print(model.summary())", ""])
 
 
@@ -101,7 +111,8 @@ def _fitting(subject: Subject) -> str:
     if subject.by_name:
         return ".fit_data(data)"
     beside = [f"{role}={role}" for role in subject.data.beside]
-    labels = [] if subject.settings.get("environment") is not None else ["environments=environments"]
+    by_column = subject.settings.get("environment") is not None
+    labels = [] if by_column or subject.data.n_environments == 1 else ["environments=environments"]
     return f".fit({', '.join(['X', 'y', *labels, *beside])})"
 
 
@@ -123,6 +134,9 @@ def _imports(values: Any) -> Iterator[tuple[str, str]]:
             yield from _imports(value)
         elif isinstance(value, PurePath):
             yield "Path", "pathlib"
+        elif isinstance(value, BaseEstimator):
+            yield type(value).__name__, _home(type(value).__module__, type(value).__name__)
+            yield from _imports(value.get_params(deep=False).values())
         elif type(value).__module__ != "builtins" and not isinstance(value, np.generic | np.ndarray | _GENERATORS):
             written = repr(value).partition("(")[0]
             if written.isidentifier():

@@ -9,8 +9,8 @@ from typing import Any
 
 from .._tools.layout import printable
 from .._version import __version__
-from ..conditionals.by_outcome import Chosen
 from ..conditionals.compared import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE
+from ..conditionals.predicts import Predicts, predicts_of
 from ..decisions.words import fallback
 from ..inference.enumeration import Enumeration
 from ..posterior.summary import format_count
@@ -56,7 +56,7 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     yield (
         f"Bayesian invariant prediction (Wu et al.) was used to find which of {posterior.n_features:,} features "
         f"predict {printable(posterior.outcome_name)} in the same way in {n:,} environment{'' if n == 1 else 's'} with "
-        f"{int(posterior.counts.sum()):,} rows in all, by the {posterior.model} model."
+        f"{int(posterior.counts.sum()):,} rows in all. The model of the outcome is {posterior.model}."
     )
     yield f"A subset z of the features is invariant when, given z, {_same(model.compares)} the same everywhere."
     yield _score(subject)
@@ -67,8 +67,7 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     if n > 1:
         judged = model.judged_by(decision.accepted)
         yield (
-            "Subsets count as compatible with invariance by this software's test of approximate invariance: "
-            f"{judged}{_tolerated(subject)}."
+            f"Subsets count as compatible with invariance by this software's test of it: {judged}{_tolerated(subject)}."
         )
     yield f"The features were selected by the rule {decision.rule_says}."
     if n > 1 and not decision.compatible.n:
@@ -81,35 +80,42 @@ def _same(parts: tuple[str, ...]) -> str:
 
 
 def _score(subject: Subject) -> str:
-    kind = type(_settled(subject)).__name__
+    kind = type(subject.settled).__name__
     if kind == "BayesianLinearGaussian":
         return (
             "Λ(z) is the Bayes factor of one regression on z for all environments against one of its own in each, "
-            "coefficients and variances integrated over a conjugate prior."
+            "coefficients and variances integrated over a conjugate prior. Whether environments differ is tested by "
+            "the ratio of maximised likelihoods, without that prior."
         )
     fits = "one fit to the rows of all environments against separate fits to those of each"
     curves = " Numeric features enter by smooth curves that are fitted to all rows." if kind == "Additive" else ""
-    own = (
-        " Each environment has a variance of its own." if getattr(_settled(subject), "invariance", "") == "mean" else ""
-    )
-    return f"Λ(z) is the ratio of maximised likelihoods of {fits}, given z.{curves}{own}"
+    own = " Each environment has a variance of its own." if getattr(subject.settled, "invariance", "") == "mean" else ""
+    return f"Λ(z) is the ratio of maximised likelihoods of {fits}, given z.{curves}{own}{_pseudo_rows(subject)}"
 
 
-def _settled(subject: Subject) -> Any:
-    conditional = subject.conditional
-    return conditional.conditional if isinstance(conditional, Chosen) else conditional
+def _pseudo_rows(subject: Subject) -> str:
+    weight = getattr(subject.settled, "pseudo_rows", 0.0)
+    if not weight:
+        return ""
+    timed = predicts_of(subject.conditional) is Predicts.time
+    like = "in which events occur at the pooled rate" if timed else "whose outcome is the pooled mean"
+    rows = f"{weight:g} row{'' if weight == 1.0 else 's'}"
+    return f" Each environment also has pseudo-data that weigh {rows}, {like}: they keep its fits finite."
 
 
 def _reward(subject: Subject) -> str:
-    reward = getattr(_settled(subject), "prediction", 0.0)
+    reward = getattr(subject.settled, "prediction", 0.0)
     return f", with a reward of {reward:g} for subsets that predict well," if reward else ""
 
 
 def _tolerated(subject: Subject) -> str:
-    tolerance, told = subject.decision.findings.tolerance, []
-    if tolerance.delta:
+    tolerance, model, told = subject.decision.findings.tolerance, subject.decision.findings.target.model, []
+    if tolerance.delta and predicts_of(subject.conditional) is not Predicts.number:
+        added = model.tolerated(tolerance) / subject.posterior.counts.sum()
+        told.append(f"differences between environments may add {added:g} for each row to −2 log Λ(z)")
+    elif tolerance.delta:
         told.append(f"coefficients that differ may explain a share {tolerance.delta:g} of the residual variance")
-    if tolerance.tau and VARIANCE in subject.decision.findings.target.model.compares:
+    if tolerance.tau and VARIANCE in model.compares:
         told.append(f"the noise's standard deviation may have a relative spread of {tolerance.tau:g}")
     return f"; {', and '.join(told)}" if told else ""
 

@@ -17,17 +17,38 @@ def number(value: float) -> Cell:
 
 
 def numbers(values: Iterable[float]) -> list[Cell]:
-    """A column whose largest number has four digits, and all others as many decimals; "–" where one is not known."""
-    column = np.asarray(list(values), dtype=float)
-    written = _as_the_largest(np.abs(column[np.isfinite(column)]).max(initial=0.0))
-    return [_cell(value, written) for value in column]
+    """A column whose largest number has four digits, and all others as many decimals, but four digits too where these
+    would show one at most; "–" where one is not known."""
+    return [cells[0] for cells in rows_of_numbers([value] for value in values)]
 
 
-def _as_the_largest(value: float) -> Callable[[float], str]:
-    if not 1e-4 <= value < 1e7:
-        return lambda known: f"{known:.4g}"
-    decimals = max(0, 3 - math.floor(math.log10(value)))
-    return lambda known: f"{known:z,.{decimals}f}"
+def rows_of_numbers(values: Iterable[Iterable[float]]) -> list[list[Cell]]:
+    """The same for numbers that are read together, such as an estimate and its interval: all those of a row have as
+    many decimals."""
+    rows = [[float(value) for value in row] for row in values]
+    largest = [max((abs(value) for value in row if math.isfinite(value)), default=0.0) for row in rows]
+    column = _decimals(max(largest, default=0.0))
+    each = (column if column is None or _shows(value, column) else _decimals(value) for value in largest)
+    return [[_cell(value, _written(decimals)) for value in row] for row, decimals in zip(rows, each, strict=True)]
+
+
+def without_rounding(value: float, scale: float) -> float:
+    """0 where a value, computed from numbers as large as `scale`, is their rounding only."""
+    return 0.0 if abs(value) < 1e-12 * scale else value
+
+
+def _shows(value: float, decimals: int) -> bool:
+    """Whether two digits of it are seen."""
+    return value == 0.0 or value >= 10.0 ** (1 - decimals)
+
+
+def _decimals(value: float) -> int | None:
+    """With which a number has four digits; None where it is too large or too small to be written so."""
+    return max(0, 3 - math.floor(math.log10(value))) if 1e-4 <= value < 1e7 else None
+
+
+def _written(decimals: int | None) -> Callable[[float], str]:
+    return (lambda known: f"{known:.4g}") if decimals is None else (lambda known: f"{known:z,.{decimals}f}")
 
 
 def probability(value: float) -> Cell:

@@ -11,6 +11,7 @@ from .._tools.layout import printable
 
 # Text of so many characters is broken into lines, within words where it must be.
 LONG = 28
+_MOST_ON_PAPER = 12
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     more: str = ""
     titled: bool = False
+
+    @property
+    def wide(self) -> bool:
+        """Whether it has more columns than a sheet of paper holds in common letters."""
+        return len(self.columns) > _MOST_ON_PAPER
 
     @property
     def hints(self) -> list[Column]:

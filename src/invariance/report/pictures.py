@@ -23,10 +23,14 @@ _MOST_NAMED = 5
 
 
 def picture(draw: Callable[[Axes], object], size: Size, prefix: str, alt: str, caption: str) -> Picture:
-    """What `draw` puts on axes; prefix: as of `inline_svg`."""
-    figure, alt = new_figure(*size), printable(alt)
-    draw(figure.add_subplot())
-    return Picture(inline_svg(figure, prefix, alt), alt, caption)
+    """What `draw` puts on axes, in matplotlib's own style, whatever a user set; prefix: as of `inline_svg`."""
+    from matplotlib import style
+
+    alt = printable(alt)
+    with style.context("default"):
+        figure = new_figure(*size)
+        draw(figure.add_subplot())
+        return Picture(inline_svg(figure, prefix, alt), alt, caption)
 
 
 def _of_decision(decision: Decision, kind: str, alt: str, caption: str) -> Picture:
@@ -49,11 +53,14 @@ def inclusion_picture(decision: Decision) -> Picture:
 
 def subsets_picture(decision: Decision) -> Picture:
     first = decision._names(decision.compatible.masks[0])
+    several = decision.findings.posterior.n_environments > 1
+    which = "Subsets that are compatible with invariance" if several else "Subsets by how well they predict"
     return _of_decision(
         decision,
         "subsets",
-        f"Compatible subsets, the best predictor first, which is {format_subset(first)}; the table below has the same.",
-        "Subsets that are compatible with invariance: a dot for each feature in them. The selected one stands out.",
+        f"{'Compatible subsets' if several else 'Subsets'}, the best predictor first, which is {format_subset(first)}; "
+        "the table below has the same.",
+        f"{which}: a dot for each feature in them. The selected one stands out.",
     )
 
 
@@ -68,13 +75,15 @@ def frontier_picture(decision: Decision) -> Picture:
     )
 
 
-def coefficients_picture(decision: Decision) -> Picture:
+def coefficients_picture(decision: Decision, intervals: bool) -> Picture:
+    """intervals : whether the model gives any"""
+    against = "intervals far from the band speak against it" if intervals else "the line is that of all rows together"
     return _of_decision(
         decision,
         "coefficients",
         "Coefficients of the selected features in each environment, beside those of all rows together; the table below "
         "has the same numbers.",
-        "Invariance asks for the same coefficient everywhere: intervals far from the band speak against it.",
+        f"Invariance asks for the same coefficient everywhere: {against}.",
     )
 
 

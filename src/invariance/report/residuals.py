@@ -20,7 +20,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..posterior.summary import format_p_value
 from ..prediction.design import columns_of
 from ..prediction.outcome import as_observed
-from .numbers import numbers
+from .numbers import numbers, without_rounding
 from .parts import Cell, Column, Heading, Part, Picture, Table, name, prose, table
 from .pictures import picture
 from .subject import Subject
@@ -83,16 +83,16 @@ def residual_parts(subject: Subject) -> Iterator[Part]:
     yield _table(found, what)
     noise = subject.decision.noise
     if noise is not None and noise.shape is not None:
-        yield from prose([_shape(noise.shape.excess_kurtosis, noise.shape.p_even)])
+        yield from prose([_shape(noise.shape.excess_kurtosis, noise.shape.p_even, bool(subject.decision.selected))])
 
 
 def _table(found: Residuals, what: Predicts) -> Table:
-    data, left = found.data, found.each
+    data, left, scale = found.data, found.each, float(np.abs(found.observed).max())
     rows = [data.rows(e) for e in range(data.n_environments)]
     columns: list[tuple[Column, list[float]]] = [
         (Column(f"Mean {_WHAT[what][0]}"), [found.observed[at].mean() for at in rows]),
         (Column("Mean predicted"), [found.expected[at].mean() for at in rows]),
-        (Column("Mean residual"), [values.mean() for values in left]),
+        (Column("Mean residual"), [without_rounding(float(values.mean()), scale) for values in left]),
         (Column("Standard error"), [_standard_error(values) for values in left]),
         (Column("SD of residuals"), [values.std() for values in left]),
     ]
@@ -111,11 +111,10 @@ def _standard_error(left: Floats) -> float:
     return float(left.std() / max(len(left) - 1, 1) ** 0.5)
 
 
-def _shape(excess: float, p_even: float) -> str:
-    return (
-        f"The residuals of each environment's own fit have an excess kurtosis of {excess:.2f} (normal noise: 0); "
-        f"that their spread does not depend on the selected features has p-value {format_p_value(p_even)}."
-    )
+def _shape(excess: float, p_even: float, selected: bool) -> str:
+    even = f"; that their spread does not depend on the selected features has p-value {format_p_value(p_even)}"
+    kurtosis = f"The residuals of each environment's own fit have an excess kurtosis of {excess:.2f} (normal noise: 0)"
+    return f"{kurtosis}{even if selected else ''}."
 
 
 def _picture(found: Residuals, what: Predicts, spread: bool) -> Picture:
@@ -128,7 +127,7 @@ def _picture(found: Residuals, what: Predicts, spread: bool) -> Picture:
         caption += f"{same} in every environment is what invariance asks for."
     else:
         caption = "Mean residual with a 95% interval: 0 is what invariance asks for."
-    alt = f"Residuals of {shown} environments; the table below has the numbers."
+    alt = f"Residuals of {shown} environment{'' if shown == 1 else 's'}; the table below has the numbers."
     draw = partial(_draw, found, what is Predicts.number, shown)
     return picture(draw, (7.0, 1.1 + 0.26 * max(shown, 3)), "r", alt, caption + cut)
 

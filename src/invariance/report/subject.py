@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..conditionals.base import Conditional
+from ..conditionals.by_outcome import Chosen
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.decision import Decision
 from ..decisions.diagnosis import Diagnosis
@@ -20,12 +21,13 @@ class Source:
     """Where the rows came from, where that is known.
 
     table : the arguments of MultiEnvironmentData.from_table by name; command : as it was typed in a shell
-    worded : what to make of a sentence that may name a remedy
+    worded : what to make of a sentence that may name a remedy; remark : what to know before the rows are read again
     """
 
     table: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
     worded: Callable[[str], str] = str
+    remark: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,11 @@ class Subject:
     by_name: bool
     comparison: Compared | None = None
     source: Source = Source()
+
+    @property
+    def settled(self) -> Any:
+        """The conditional, whoever chose it."""
+        return self.conditional.conditional if isinstance(self.conditional, Chosen) else self.conditional
 
     @property
     def posterior(self) -> Posterior:

@@ -19,7 +19,7 @@ from .subject import Subject
 _TOP = 15
 _EVIDENCE = (
     Column("log Λ", hint="how invariant it is: see the methods below"),
-    Column("p_inv", hint="p-value of approximate invariance"),
+    Column("p_inv", hint="p-value of invariance, by the test that the methods below state"),
     Column("R² elsewhere", hint="in environments that the fit has not seen, where that is known"),
 )
 
@@ -31,10 +31,14 @@ def subset_parts(subject: Subject) -> Iterator[Part]:
         yield from prose(["No subset is compatible with invariance."])
     else:
         yield subsets_picture(decision)
-        yield _table("Compatible subsets, the best predictor first", predictive, subject, _counted(decision))
+        which = "Compatible subsets" if several else "Subsets"
+        yield _table(f"{which}, the best predictor first", predictive, subject, _counted(decision))
     if several:
         yield frontier_picture(decision)
     yield Heading("By invariance alone")
+    if not several:
+        yield from prose(["One environment says nothing about invariance: the paper's posterior is the prior."])
+        return
     yield from prose(["The paper's posterior weighs subsets by their invariance and the prior, not by prediction."])
     n = format_count(subject.posterior.n_subsets)
     yield _table("Most probable invariant subsets", subject.posterior, subject, n)
@@ -54,9 +58,16 @@ def _table(caption: str, posterior: Posterior, subject: Subject, counted: str) -
     if posterior.n_environments > 1:
         found = numbers(posterior.log_ratios[:_TOP]), map(p_value, evidence.p_invariant), map(share, evidence.r2_new)
         columns |= dict(zip(_EVIDENCE, found, strict=True))
-    shown = "All are shown." if f"{len(masks):,}" == counted else f"Shown are {len(masks):,} of {counted}."
     rows = zip(*columns.values(), strict=False)
-    return table(caption, columns, rows, f"The selected subset is set in bold. {shown}")
+    return table(caption, columns, rows, f"The selected subset is set in bold. {_shown(len(masks), counted)}")
+
+
+def _shown(n: int, counted: str) -> str:
+    if counted == f"{n:,}":
+        return "All are shown."
+    if counted == f"at least {n:,}":
+        return "All that were found are shown; there may be others."
+    return f"Shown {'is' if n == 1 else 'are'} {n:,} of {counted}."
 
 
 def _counted(decision: Decision) -> str:

@@ -1,9 +1,13 @@
-"""Pictures of matplotlib as elements of a page: the same bytes every time, no id twice, text as text, and small."""
+"""Pictures of matplotlib as elements of a page: the same bytes every time, no id twice, text as text, and small.
+
+What is drawn as text may hold whatever a name holds, quotes too: only tags are rewritten.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -51,17 +55,25 @@ def _drawn(figure: Figure) -> str:
 
 def _own_ids(body: str, prefix: str) -> str:
     """Ids that something refers to, which are others every time, become the prefix and a number; all others go."""
-    used = {name: f"{prefix}{n}" for n, name in enumerate(dict.fromkeys(_REFERENCE.findall(body)))}
-    body = _ID.sub(lambda match: f' id="{used[match[1]]}"' if match[1] in used else "", body)
-    return _REFERENCE.sub(lambda match: match[0].removesuffix(match[1]) + used[match[1]], body)
+    used = {name: f"{prefix}{n}" for n, name in enumerate(dict.fromkeys(_found(_REFERENCE, body)))}
+    body = _in_tags(_ID, lambda match: f' id="{used[match[1]]}"' if match[1] in used else "", body)
+    return _in_tags(_REFERENCE, lambda match: match[0].removesuffix(match[1]) + used[match[1]], body)
 
 
 def _styled_once(body: str, prefix: str) -> str:
     """Styles that occur more than once as classes."""
-    often = [style for style, n in Counter(_STYLE.findall(body)).items() if n > 1]
+    often = [style for style, n in Counter(_found(_STYLE, body)).items() if n > 1]
     names = {style: f"{prefix}-{n}" for n, style in enumerate(often)}
-    body = _STYLE.sub(lambda match: f' class="{names[match[1]]}"' if match[1] in names else match[0], body)
+    body = _in_tags(_STYLE, lambda match: f' class="{names[match[1]]}"' if match[1] in names else match[0], body)
     return f"<style>{''.join(f'.{name}{{{style}}}' for style, name in names.items())}</style>{body}"
+
+
+def _found(pattern: re.Pattern[str], body: str) -> list[str]:
+    return [found for tag in _TAG.findall(body) for found in pattern.findall(tag)]
+
+
+def _in_tags(pattern: re.Pattern[str], change: Callable[[re.Match[str]], str], body: str) -> str:
+    return _TAG.sub(lambda tag: pattern.sub(change, tag[0]), body)
 
 
 def _shorter(tag: str) -> str:

@@ -34,7 +34,7 @@ from .options import (
 )
 from .outputs import checked_outputs, deliver, deliver_report, save
 from .predict import register as register_predict
-from .reporting import TYPED, check_compared, write_page
+from .reporting import TYPED, as_saved, check_compared, is_piped, write_page
 from .studies import register
 from .sweep import register as register_sweep
 
@@ -221,8 +221,9 @@ def fit(
             show(f"\n{model.new_environments()}")
             show(f"\nSaved the model to {outputs.model}")
         if outputs.report is not None:
-            rows = {"table": table.stated(file), "outcome": outcome, "environment": environment, **table.reading()}
-            write_page(outputs.report, model, data, compared, rows, context.meta.get(TYPED, ()))
+            again = table.stated(as_saved(file))
+            rows = {"table": again, "outcome": outcome, "environment": environment, **table.reading()}
+            write_page(outputs.report, model, data, compared, rows, context.meta.get(TYPED, ()), is_piped(file))
 
 
 @app.command(epilog=_COMPARE_EXAMPLES)

@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 TYPED = "invariance.typed"
 
 
+# What stands for a table that came by standard input, in lines that read it again.
+_SAVED = Path("table.csv")
+_PIPED = f"The table came by standard input: save it as {_SAVED} first."
+
+
+def is_piped(file: Path) -> bool:
+    return str(file) == STANDARD_INPUT
+
+
+def as_saved(file: Path) -> Path:
+    """The file, or the one that a table from standard input is to be saved as."""
+    return _SAVED if is_piped(file) else file
+
+
 def check_compared(methods: str | None, report: Path | None) -> None:
     """Refuse, before any long computation, methods that nobody knows, or that have no page to stand on."""
     if methods is None:
@@ -39,8 +53,10 @@ def write_page(
     methods: str | None,
     table: dict[str, Any],
     typed: Sequence[str],
+    piped: bool = False,
 ) -> None:
-    """methods : to compare with, or None; table : as `MultiEnvironmentData.from_table` takes it; typed : the command"""
+    """methods : to compare with, or None; table : as `MultiEnvironmentData.from_table` takes it; typed : the command;
+    piped : whether the table came by standard input"""
     from ...report.subject import Source
 
     comparison = None
@@ -48,7 +64,7 @@ def write_page(
         from ...comparison.comparison import compare
 
         comparison = comparison_for_command_line(compare(data, methods, model))
-    known = {} if str(table["table"]) == STANDARD_INPUT else table
-    source = Source(known, shlex.join(["invariance", *typed]) if typed else "", for_command_line)
+    command, remark = shlex.join(["invariance", *typed]) if typed else "", _PIPED if piped else ""
+    source = Source(table, command, for_command_line, remark)
     save(path, lambda temporary: model.report(temporary, comparison, source))
     show(f"\nSaved the report to {path}")

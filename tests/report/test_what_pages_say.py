@@ -1,0 +1,136 @@
+"""What a page says by the model, by how many environments there are, and by what is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
+
+from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, Tolerance
+from invariance.datasets import make_example
+from invariance.decisions.words import _found_in
+from invariance.moments import Moments
+from invariance.report.residuals import _standard_error
+from invariance.report.subsets import _shown
+from report_reader import Page
+
+DATA = make_example()
+X = pd.DataFrame(DATA.X, columns=list(DATA.feature_names))[["age", "exercise", "smoking"]]
+SITE = np.array(DATA.environments, dtype=object)[DATA.environment_index]
+SCALED = (DATA.y - DATA.y.mean()) / DATA.y.std()
+
+pytestmark = [
+    pytest.mark.usefixtures("without_pictures"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Callable[[BIP], Page]:
+    return lambda model: Page(model.report(tmp_path / "report.html").read_text(encoding="utf-8"))
+
+
+def test_a_standard_error_is_that_of_a_mean() -> None:
+    values = np.array([1.0, 2.0, 4.0, 9.0])
+    assert _standard_error(values) == pytest.approx(values.std(ddof=1) / 2.0)
+
+
+def test_moments_tell_the_means_and_spreads_of_their_rows(page: Callable[[BIP], Page]) -> None:
+    read = page(BIP().fit_moments(Moments.from_data(DATA)))
+    for title, figure in (("Mean", np.mean), ("SD", np.std)):
+        told = {label: float(str(value)) for label, (_, value) in read.column("Environments", title).items()}
+        assert told == pytest.approx({label: figure(DATA.y[label == SITE]) for label in DATA.environments}, rel=1e-5)
+
+
+def test_a_bayes_factor_is_no_likelihood_ratio(page: Callable[[BIP], Page]) -> None:
+    read = page(BIP("bayesian_linear_gaussian").fit(X, DATA.y, environments=SITE))
+    assert "T by environment" in read.tables
+    assert "T = −2 log Λ" not in " ".join(read.tables)
+    assert "not of the Bayes factor" in read.text
+    assert "the line is that of all rows together" in read.text
+    assert "intervals far from the band" not in read.text
+
+
+def test_pseudo_data_and_what_is_tolerated_of_classes(page: Callable[[BIP], Page]) -> None:
+    classes = np.where(SCALED > 0.0, "high", "low")
+    read = page(BIPClassifier().fit(X, classes, environments=SITE))
+    assert "pseudo-data that weigh 1 row, whose outcome is the pooled mean" in read.text
+    assert "may add 0.01 for each row to −2 log Λ(z)" in read.text
+    assert "residual variance" not in read.text
+    without = page(BIPClassifier(Logistic(pseudo_rows=0.0)).fit(X, classes, environments=SITE))
+    assert "pseudo-data" not in without.text
+
+
+def test_events_are_whole_and_pseudo_data_have_the_pooled_rate(page: Callable[[BIP], Page]) -> None:
+    times = np.exp(-SCALED)
+    end = np.quantile(times, 0.8)
+    read = page(BIPSurvival().fit(X, np.minimum(times, end), environments=SITE, event=times <= end))
+    events = {label: text for label, (text, _) in read.column("Environments", "Events").items()}
+    assert events == {label: str(int((times[label == SITE] <= end).sum())) for label in DATA.environments}
+    assert "in which events occur at the pooled rate" in read.text
+
+
+def test_counts_with_an_exposure_are_told_as_rates(page: Callable[[BIP], Page]) -> None:
+    rng = np.random.default_rng(0)
+    hours = rng.uniform(1.0, 9.0, len(X))
+    counts = rng.poisson(hours * np.exp(SCALED))
+    read = page(BIP().fit(X, counts, environments=SITE, exposure=hours))
+    told = {label: float(str(value)) for label, (_, value) in read.column("Environments", "Rate").items()}
+    rates = {label: counts[label == SITE].sum() / hours[label == SITE].sum() for label in DATA.environments}
+    assert told == pytest.approx(rates, rel=1e-5)
+    assert "Mean" not in [text for text, _ in read.tables["Environments"][0]]
+
+
+def test_a_strict_test_is_not_called_approximate(page: Callable[[BIP], Page]) -> None:
+    read = page(BIP(tolerance=Tolerance.strict(0.01)).fit(X, DATA.y, environments=SITE))
+    assert "exact invariance at level 0.01" in read.text
+    assert "approximate" not in read.text
+    assert "tolerance stated" not in read.text
+
+
+def test_a_threshold_is_told_with_its_value(page: Callable[[BIP], Page]) -> None:
+    read = page(BIP(select="threshold", threshold=0.4).fit(X, DATA.y, environments=SITE))
+    assert "probable enough (threshold 0.4)" in read.text
+
+
+def test_curves_say_what_their_intervals_leave_out(page: Callable[[BIP], Page]) -> None:
+    read = page(BIP("additive").fit(X, DATA.y, environments=SITE))
+    assert "take the shapes of the curves, which are fitted to all rows, as given" in read.text
+    assert "The model of the outcome is additive, compared by shape." in read.text
+
+
+def test_one_environment_claims_nothing(page: Callable[[BIP], Page], tmp_path: Path) -> None:
+    read = page(BIP().fit(X, DATA.y))
+    assert read.column("Residuals by environment", "Mean residual")["all"][0] == "0"
+    assert "Most probable subset" not in read.text
+    assert "Subsets, the best predictor first" in read.tables
+    assert "1 environments" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "ompatible subsets" not in read.text
+    assert "model = BIP().fit(X, y)" in read.text
+
+
+def test_nothing_selected_has_no_spread_given_features(page: Callable[[BIP], Page]) -> None:
+    model = BIP().fit(X, np.random.default_rng(1).normal(size=len(X)), environments=SITE)
+    assert model.selected_features_ == ()
+    assert "excess kurtosis" in page(model).text
+    assert "does not depend on the selected features" not in page(model).text
+
+
+def test_how_many_subsets_are_shown() -> None:
+    assert _shown(3, "3") == "All are shown."
+    assert _shown(1, "at least 1") == "All that were found are shown; there may be others."
+    assert _shown(15, "at least 1,024") == "Shown are 15 of at least 1,024."
+    assert _shown(1, "256") == "Shown is 1 of 256."
+
+
+def test_one_subset_found_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    decision = BIP().fit(X, DATA.y, environments=SITE).decision_
+    found = replace(decision.compatible, masks=decision.compatible.masks[:1], n=1, all_scored=False)
+    monkeypatch.setitem(vars(decision), "compatible", found)
+    assert _found_in(decision) == "in the one compatible subset found"
