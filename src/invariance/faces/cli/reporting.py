@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...estimators.bip import BIP
 
 # Under which the context of a command keeps what was typed.
-TYPED = "invariance.typed"
+TYPED = "typed"
 
 
 # What stands for a table that came by standard input, in lines that read it again.
