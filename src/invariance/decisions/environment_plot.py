@@ -11,9 +11,11 @@ from .._tools.figures import Size, axes_for, has_layout, plain_ticks, save_drawi
 from .._tools.layout import format_subset, name_labels, shorten
 from .._tools.style import GUIDE, PARTS, WARN, ink, tidy
 from .._tools.titles import title
+from .decision import Decision
 from .deviation import Deviation
 from .environment_test import EnvironmentTest
 from .environments import ALARM, ComparedEnvironments
+from .subjects import compared_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +31,7 @@ def environments_size(diagnosis: ComparedEnvironments) -> Size:
     return 7.0, 2.1 + n * (0.5 if n <= _FEW else 0.3)
 
 
-def plot_environments(diagnosis: ComparedEnvironments, ax: Axes | None = None) -> Axes:
+def plot_environments(diagnosis: ComparedEnvironments | Decision, ax: Axes | None = None) -> Axes:
     """Horizontal bars of −log₁₀ p of each environment against the others, by part, first environment on top, and a
     diamond for all parts together.
 
@@ -37,6 +39,7 @@ def plot_environments(diagnosis: ComparedEnvironments, ax: Axes | None = None) -
     Of more than forty environments those that deviate most are shown. Without `ax` a new figure of pyplot is made that
     fits their number; it is at `ax.figure`.
     """
+    diagnosis = compared_of(diagnosis, "plot_environments")
     ax = axes_for(ax, environments_size(diagnosis))
     parts, tests = diagnosis.parts, _most_deviating(diagnosis.tests)
     n = len(tests)
