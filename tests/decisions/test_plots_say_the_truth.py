@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ import invariance
 from decision_cases import broken, decided, made
 from invariance import BIP, WrongTypeError
 from invariance._tools.progress import ProgressBar, compilation_explained
-from invariance._tools.style import INK, WARN
+from invariance._tools.style import EMPTY, INK, WARN
 from invariance._tools.titles import text_width, wrapped
 from invariance.comparison.plot import comparison_size
 from invariance.decisions.decision import Decision
@@ -48,7 +49,7 @@ def model() -> BIP:
     return BIP().fit_data(made())
 
 
-def tested(label: str, p_value: float | None, *parts: float) -> EnvironmentTest:
+def environment(label: str, p_value: float | None, *parts: float) -> EnvironmentTest:
     if p_value is None:
         return EnvironmentTest(label, 9, None)
     found = {name: Part(1.0, p) for name, p in zip(("intercept", "slopes"), parts, strict=True)}
@@ -56,8 +57,12 @@ def tested(label: str, p_value: float | None, *parts: float) -> EnvironmentTest:
 
 
 def test_the_alarm_is_that_of_the_environment_and_not_of_a_part() -> None:
-    tests = (tested("part only", 0.03, 0.001, 0.9), tested("alarm", 0.001, 0.02, 0.02), tested("unknown", None))
-    compared = ComparedEnvironments(("a",), "y", (*tests, tested("quiet", 0.5, 0.5, 0.5)), ("intercept", "slopes"))
+    tests = (
+        environment("part only", 0.03, 0.001, 0.9),
+        environment("alarm", 0.001, 0.02, 0.02),
+        environment("unknown", None),
+    )
+    compared = ComparedEnvironments(("a",), "y", (*tests, environment("quiet", 0.5, 0.5, 0.5)), ("intercept", "slopes"))
     ax = plot_environments(compared)
     quiet, alarms, line = ax.get_lines()
     assert line.get_xdata()[0] == pytest.approx(-np.log10(0.05 / 4))
@@ -72,7 +77,7 @@ def test_the_alarm_is_that_of_the_environment_and_not_of_a_part() -> None:
 
 
 def test_environments_that_cannot_be_judged_go_first_where_there_are_too_many() -> None:
-    tests = tuple(tested(f"e{n}", None if n < 5 else 0.5, 0.5, 0.5) for n in range(45))
+    tests = tuple(environment(f"e{n}", None if n < 5 else 0.5, 0.5, 0.5) for n in range(45))
     ax = plot_environments(ComparedEnvironments(("a",), "y", tests, ("intercept", "slopes")))
     assert [tick.get_text() for tick in ax.get_yticklabels()] == [f"e{n}" for n in range(5, 45)]
 
@@ -192,7 +197,7 @@ def test_on_plain_axes_legends_and_numbers_have_room(model: BIP) -> None:
     figure, ax = plt.subplots()
     panels = model.plot("subsets", ax)
     figure.draw_without_rendering()
-    for panel, following in zip(panels[1:-1], panels[2:], strict=True):
+    for panel, following in pairwise(panels[1:]):
         assert all(text.get_window_extent().x1 <= following.get_window_extent().x0 for text in panel.texts)
     assert all(text.get_window_extent().x1 <= figure.bbox.width for text in panels[-1].texts)
 
@@ -244,7 +249,8 @@ def test_a_dark_style_stays_dark(model: BIP) -> None:
         ax = model.plot("frontier")
         dots = model.plot("subsets")[0]
     assert ax.get_xgridlines()[0].get_color() == "0.2"
-    assert to_hex(dots.collections[0].get_facecolors()[-1]) == INK
+    assert INK in [to_hex(colour) for colour in dots.collections[0].get_facecolors()]
+    assert dots.lines[-1].get_color() == EMPTY
 
 
 @pytest.mark.filterwarnings("error")

@@ -12,7 +12,7 @@ from ..exceptions import MissingFileError, SettingError, WrongTypeError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, FigureBase
+    from matplotlib.figure import Figure, SubFigure
 
 # Width and height, in inches.
 Size = tuple[float, float]
@@ -23,7 +23,7 @@ def axes_for(ax: Axes | None, size: Size) -> Axes:
     return _shown_figure(size).add_subplot() if ax is None else _checked(ax)
 
 
-def panels_for(ax: Axes | None, size: Size) -> FigureBase:
+def panels_for(ax: Axes | None, size: Size) -> Figure | SubFigure:
     """What to divide into panels: the place of the axes that are given, which go, or else a new figure of pyplot."""
     if ax is None:
         return _shown_figure(size)
@@ -47,7 +47,7 @@ def _checked(ax: Axes) -> Axes:
     return ax
 
 
-def has_layout(figure: FigureBase) -> bool:
+def has_layout(figure: Figure | SubFigure) -> bool:
     """Whether matplotlib moves axes until what stands around them fits into the figure."""
     return figure.get_layout_engine() is not None
 

@@ -9,7 +9,7 @@ from .figures import has_layout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
+    from matplotlib.figure import Figure, SubFigure
 
 # In inches: what stands beside the labels of ticks, the label of the axis above all.
 _BESIDE_TICKS = 0.45
@@ -52,7 +52,7 @@ def _lines(paragraph: str, width: float) -> Iterator[str]:
     yield line
 
 
-def headline(figure: FigureBase, text: str) -> None:
+def headline(figure: Figure | SubFigure, text: str) -> None:
     """Over all panels, not wider than they are."""
     width = figure.bbox.width / figure.dpi
     figure.suptitle(wrapped(text, 0.97 * width), x=0.01, ha="left", fontsize="medium", parse_math=False)

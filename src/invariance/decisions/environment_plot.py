@@ -59,9 +59,9 @@ def plot_environments(diagnosis: ComparedEnvironments | Decision, ax: Axes | Non
     ax.axvline(_length(diagnosis.threshold), color=GUIDE, linewidth=1.0, linestyle="--", label=beyond, zorder=3)
     ax.set_yticks(np.arange(n), name_labels([str(test.environment) for test in tests], _LONGEST_LABEL))
     plain_ticks(ax)
-    for label, alarm in zip(ax.get_yticklabels(), alarms, strict=True):
+    for name, alarm in zip(ax.get_yticklabels(), alarms, strict=True):
         if alarm:
-            label.set(color=WARN, fontweight="bold")
+            name.set(color=WARN, fontweight="bold")
     ax.tick_params(axis="y", length=0)
     ax.set_xlim(left=0.0)
     ax.set_ylim(n - 0.4, -0.6)

@@ -27,7 +27,7 @@ from .subjects import decision_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
+    from matplotlib.figure import Figure, SubFigure
 
 _LONGEST_NAME = 20
 # In inches: what a headline and the label of an axis need.
@@ -259,7 +259,7 @@ def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("R² of the pooled fit")
     tidy(ax, "both")
     title(ax, _headline_text(decision, _cut(len(survey.masks), survey.n_subsets, "subsets")))
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "frameon": False}
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "frameon": False}
     ax.legend(**(below if has_layout(ax.figure) else {}), fontsize="small")
     return ax
 
@@ -326,7 +326,7 @@ def _picture(kind: str, top: int | None) -> tuple[Picture, dict[str, int]]:
     return picture, {"top": top}
 
 
-def _headline(figure: FigureBase, decision: Decision, *cuts: str) -> None:
+def _headline(figure: Figure | SubFigure, decision: Decision, *cuts: str) -> None:
     headline(figure, _headline_text(decision, *cuts))
 
 
@@ -350,7 +350,7 @@ def _cut_environments(decision: Decision, shown: int) -> str:
     return _cut(shown, decision.findings.posterior.n_environments, "environments")
 
 
-def _only_text(figure: FigureBase, decision: Decision, text: str) -> Panels:
+def _only_text(figure: Figure | SubFigure, decision: Decision, text: str) -> Panels:
     """Axes without a frame, as an array (1,)."""
     ax = figure.add_subplot()
     ax.set_axis_off()

@@ -51,7 +51,8 @@ def _posterior_of(given: Any) -> Posterior:
     posterior = getattr(given, "posterior_", given)
     if not isinstance(posterior, Posterior):
         raise WrongTypeError(
-            f"plot_inclusion draws a Posterior, not {type(given).__name__}: pass a fitted model, or its model.posterior_."
+            f"plot_inclusion draws a Posterior, not {type(given).__name__}: pass a fitted model, or its "
+            "model.posterior_."
         )
     return posterior
 
