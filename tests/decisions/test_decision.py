@@ -320,7 +320,8 @@ def test_columns_that_are_constant_or_given_by_others_have_no_coefficient() -> N
     table = decision.coefficients().set_index(["environment", "column"])
     assert table.index.get_level_values(0)[0] == "pooled_"
     nowhere = [("x", "a"), ("y", "effect")]
-    assert table.isna().all(axis=1)[nowhere].all()
+    assert table[["estimate", "lower", "upper"]].isna().all(axis=1)[nowhere].all()
+    assert table["note"][nowhere].tolist() == ["constant", "not identified"]
     assert not table.drop(nowhere).isna().any().any()
 
 
