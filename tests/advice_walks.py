@@ -738,6 +738,8 @@ IN_WORDS = (
     "Run several methods on one table and show their selections",  # help of compare
     "is not known: use True, False",  # walked as "progress"
     "is not cut to a number: leave out top=",  # tests/decisions/test_plot_kinds.py
+    "take one from an array, axes[0], or make one in a figure, figure.add_subplot()",  # test_plots_say_the_truth.py
+    "pass model.diagnose(), a fitted model, or its model.decision_",  # test_plots_say_the_truth.py
     "has kind='inclusion' alone to draw: BIP(...).fit(X, y, environments).plot(",  # tests/decisions/test_plot_kinds.py
     "cannot read {}: write a name, or name(key=value",
     "a setting is written key=value",

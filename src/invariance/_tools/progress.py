@@ -37,8 +37,8 @@ class ProgressBar:
     seconds have passed without a step or while kernels compile.
 
     mode: "auto" shows it in terminals and notebooks only, True everywhere, False never; a function is called with the
-    fraction that is done and what is being done. What it raises stops the work. meanwhile: what happens before the
-    first step.
+    fraction that is done and what is being done, by the thread that waits for the work. What it raises stops the work.
+    meanwhile: what happens before the first step.
     """
 
     _listens = True
@@ -62,6 +62,7 @@ class ProgressBar:
         self._until_exit = ExitStack()
 
     def __enter__(self) -> Self:
+        self._thread = threading.get_ident()
         self._start = time.perf_counter() - self._waited
         if callable(self.mode):
             self._show()
@@ -110,7 +111,7 @@ class ProgressBar:
             self._compiling = COMPILING if begun else ""
             if begun and not self.shown and time.perf_counter() - self._start > _WORTH_SHOWING:
                 self._show()
-            if self._bar is not None:
+            if self._bar is not None and not (callable(self.mode) and threading.get_ident() != self._thread):
                 self._later(lambda bar: bar.update(self.done, self._compiling))
 
     def _later(self, tell: Callable[[_Display], None]) -> None:
@@ -176,6 +177,7 @@ class _Preparation:
     def __init__(self, mode: ProgressMode) -> None:
         self._mode = mode
         self._since: float | None = None
+        self._thread = threading.get_ident()
         self._bar: ProgressBar | None = None
         self._failed: BaseException | None = None
 
@@ -188,6 +190,8 @@ class _Preparation:
 
     def _begin(self) -> None:
         if callable(self._mode):
+            if threading.get_ident() != self._thread:
+                return
             try:
                 self._mode(0.0, COMPILING)
             except BaseException as error:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from .._tools.figures import Size, axes_for, plain_ticks, save_drawing
 from .._tools.layout import name_labels, shorten
 from .._tools.style import PLAIN, TRUE
+from .._tools.titles import title, widest
 from ..data.subsets import as_mask
 from .text import leading_features
 
@@ -37,7 +38,14 @@ _MOST_FEATURES = 40
 def comparison_size(comparison: Comparison, top: int = _MOST_FEATURES) -> Size:
     """How large a figure `plot_comparison` wants, in inches."""
     n, k = len(comparison.methods), len(leading_features(comparison, top))
-    return 4.6 + 0.32 * max(k, 6), 1.8 + 0.32 * max(n, 4)
+    names = widest(_feature_labels(comparison, leading_features(comparison, top)))
+    # Names of features stand at 60 degrees: the first reaches to the left, where the methods' names are.
+    left = max(widest(name_labels([method.name for method in comparison.methods], _LONGEST_NAME)), 0.5 * names)
+    return 3.6 + max(left, 1.0) + 0.32 * max(k, 6), 1.3 + max(0.87 * names, 0.5) + 0.32 * max(n, 4)
+
+
+def _feature_labels(comparison: Comparison, shown: ArrayLike) -> list[str]:
+    return name_labels([comparison.feature_names[j] for j in np.asarray(shown)], _LONGEST_NAME)
 
 
 def plot_comparison(
@@ -74,8 +82,7 @@ def plot_comparison(
     ax.set_xlim(-0.6, max(k, 1) - 0.4)
     ax.set_ylim(n - 0.4, -0.6)
     ax.set_aspect("equal")
-    labels = name_labels([comparison.feature_names[j] for j in shown], _LONGEST_NAME)
-    ax.set_xticks(np.arange(k), labels, rotation=60, ha="right", rotation_mode="anchor")
+    ax.set_xticks(np.arange(k), _feature_labels(comparison, shown), rotation=60, ha="right", rotation_mode="anchor")
     ax.set_yticks(np.arange(n), name_labels([m.name for m in comparison.methods], _LONGEST_NAME))
     plain_ticks(ax)
     if true is not None:
@@ -88,10 +95,10 @@ def plot_comparison(
     cut = k < len(comparison.feature_names)
     ax.set_xlabel(f"feature ({k} of {len(comparison.feature_names):,})" if cut else "feature")
     ax.set_ylabel("method")
-    title = f"Selected for {shorten(comparison.outcome_name, _LONGEST_NAME)}"
-    title += "; true features in green" if true is not None else ""
+    what = f"Selected for {shorten(comparison.outcome_name, _LONGEST_NAME)}"
+    what += "; true features in green" if true is not None else ""
     doubts = [f"{m.name}: even the most probable subset is far from invariant" for m in comparison.methods if m.verdict]
-    ax.set_title("\n".join([*doubts, title]), fontsize="medium", parse_math=False)
+    title(ax, "\n".join([*doubts, what]))
     return ax
 
 

@@ -266,6 +266,9 @@ class BoundConditional(ABC):
         """The same without a reward for prediction: what engines call log Λ is log Λ here."""
         return self
 
+    # What engines score by it, in the words of a progress bar.
+    subsets_scored = "subsets"
+
     # Whether it fits curves of its own making in the place of the data's columns.
     makes_curves = False
 

@@ -108,7 +108,9 @@ class Decision:
     def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
         """Of the chosen subset, with intervals: one row for each column and environment, and for the pool of all.
 
-        Columns: column, environment ("pooled" for the pool), estimate, lower, upper; NaN where a column is constant.
+        Columns: column, environment ("pooled" for the pool), estimate, lower, upper, note. NaN where a column is
+        constant or a combination of others, which the note says, as it does where a coefficient stands for such a
+        column too.
         """
         from .coefficients import coefficient_table
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,20 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
-from .._tools.figures import Size, axes_for, panels_for, plain_ticks, save_drawing
+from .._tools.figures import Size, axes_for, has_layout, panels_for, plain_ticks, save_drawing
 from .._tools.layout import name_labels, shorten
-from .._tools.style import CHOSEN, EMPTY, FAINT, INK, PLAIN, WARN, tidy
+from .._tools.style import CHOSEN, FAINT, PLAIN, WARN, empty, ink, tidy
+from .._tools.titles import headline, title, widest
 from ..exceptions import SettingError
 from ..posterior.arrays import check_at_least_one
 from ..posterior.plots import check_kind, inclusion_size, plot_inclusion
 from ..posterior.summary import format_count, format_p_value, format_probability, format_share
+from .coefficients import STANDS_FOR
 from .decision import Decision
 from .environment_plot import environments_size, plot_environments
 from .environments import compared_environments
+from .subjects import decision_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
+    from matplotlib.figure import Figure, SubFigure
 
 _LONGEST_NAME = 20
 # In inches: what a headline and the label of an axis need.
@@ -33,8 +36,12 @@ _ONLY_TEXT = (7.0, 1.6)
 _MOST_PANELS, _PANELS_PER_ROW = 12, 4
 _MOST_ENVIRONMENTS = 40
 _MOST_SUBSETS, _MOST_COLUMNS = 15, 30
+# Between panels that matplotlib does not lay out: numbers stand there.
+_APART = {"wspace": 0.6, "bottom": 0.3, "right": 0.88}
 # p-values below count as this in a picture.
 _LEAST_P_VALUE = 1e-4
+
+_HOLLOW = "hollow: stands for a column that is not identified there, too"
 
 Panels = NDArray[np.object_]
 
@@ -57,6 +64,7 @@ def plot_coefficients(
 
     Returns the axes of the panels. Without `ax` a new figure of pyplot is made; the place of an `ax` is divided.
     """
+    decision = decision_of(decision, "plot_coefficients")
     check_at_least_one("top", top)
     table, columns = decision.coefficients(coverage), decision.columns
     labels = list(decision.findings.posterior.environments)[:_MOST_ENVIRONMENTS]
@@ -66,11 +74,12 @@ def plot_coefficients(
         return _only_text(figure, decision, "No feature is selected: there are no coefficients.")
     n_across, n_down = _grid(len(shown))
     panels = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
-    by_column = table.set_index("column")[["estimate", "lower", "upper"]]
-    for panel, name, title in zip(panels.flat, shown, name_labels(shown, _LONGEST_NAME), strict=False):
-        values = by_column.loc[[name]].to_numpy(dtype=float)
-        _forest(panel, values[0], values[1 : len(labels) + 1])
-        panel.set_title(title, fontsize="small", parse_math=False)
+    drawn = table.groupby("column", sort=False).head(len(labels) + 1).set_index("column")
+    values, notes = drawn[["estimate", "lower", "upper"]].astype(float), drawn["note"]
+    for panel, name, label in zip(panels.flat, shown, name_labels(shown, _LONGEST_NAME), strict=False):
+        pooled, *local = values.loc[[name]].to_numpy()
+        _forest(panel, pooled, np.array(local), notes.loc[[name]].tolist()[1:])
+        panel.set_title(label, fontsize="small", parse_math=False)
     for panel in panels.flat[len(shown) :]:
         panel.remove()
     for panel in panels[:, 0]:
@@ -78,11 +87,12 @@ def plot_coefficients(
         panel.set_ylim(len(labels) - 0.4, -0.6)
     for panel in panels.flat[: len(shown)]:
         plain_ticks(panel)
-    intervals = bool(np.isfinite(by_column["lower"]).any())
-    known = f"coefficient and {100 * coverage:g}% interval (band" if intervals else "coefficient (line"
-    figure.supxlabel(f"{known}: all rows together)", fontsize="medium")
+    interval = f" and {100 * coverage:g}% interval" if values["lower"].notna().any() else ""
+    figure.supxlabel(f"coefficient{interval} ({'band' if interval else 'line'}: all rows together)", fontsize="medium")
     figure.supylabel("environment", fontsize="medium")
-    _headline(figure, decision, _cut(len(shown), len(columns), "columns"), _cut_environments(decision, len(labels)))
+    shared = _HOLLOW if notes.loc[list(shown)].str.startswith(STANDS_FOR).any() else ""
+    cuts = _cut(len(shown), len(columns), "columns"), _cut_environments(decision, len(labels))
+    _headline(figure, decision, *cuts, shared)
     return panels.ravel()[: len(shown)]
 
 
@@ -92,16 +102,18 @@ def _grid(n_panels: int) -> tuple[int, int]:
     return n_across, -(-n_panels // n_across)
 
 
-def _forest(ax: Axes, pooled: Floats, local: Floats) -> None:
-    """pooled (3,), local (E, 3): estimate, lower, upper."""
+def _forest(ax: Axes, pooled: Floats, local: Floats, notes: Sequence[str]) -> None:
+    """pooled (3,), local (E, 3): estimate, lower, upper; a note for each environment."""
     if np.isfinite(pooled[1:]).all():
         ax.axvspan(pooled[1], pooled[2], color=CHOSEN, alpha=0.25, lw=0)
     ax.axvline(pooled[0], color=CHOSEN, lw=1.2)
-    known = np.flatnonzero(np.isfinite(local[:, 0]))
-    margins = np.abs(local[known][:, [1, 2]].T - local[known, 0])
-    ax.errorbar(local[known, 0], known, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=PLAIN)
-    for row in np.flatnonzero(~np.isfinite(local[:, 0])).tolist():
-        ax.text(0.5, row, "constant", transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize="x-small")
+    known = np.isfinite(local[:, 0])
+    shared = np.array([note.startswith(STANDS_FOR) for note in notes], dtype=bool)
+    for rows, face in ((np.flatnonzero(known & ~shared), PLAIN), (np.flatnonzero(known & shared), ax.get_facecolor())):
+        margins = np.abs(local[rows][:, [1, 2]].T - local[rows, 0])
+        ax.errorbar(local[rows, 0], rows, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=PLAIN, mfc=face)
+    for row in np.flatnonzero(~known).tolist():
+        ax.text(0.5, row, notes[row], transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize="x-small")
     ax.axvline(0.0, color="0.6", lw=0.8, ls="--", zorder=0)
     ax.locator_params(axis="x", nbins=4)
     ax.tick_params(axis="x", labelsize="small")
@@ -138,7 +150,15 @@ def _listed(decision: Decision, top: int) -> _Listed | None:
 def subsets_size(decision: Decision, top: int = _MOST_SUBSETS) -> Size:
     """How large a figure `plot_subsets` wants, in inches."""
     listed = _listed(decision, top)
-    return _ONLY_TEXT if listed is None else (listed.width + 5.4, 2.1 + 0.26 * max(len(listed.masks), 4))
+    if listed is None:
+        return _ONLY_TEXT
+    # Names stand at 60 degrees.
+    below = 0.87 * widest(_names(decision, listed), "small")
+    return listed.width + 5.4, 1.4 + max(below, 0.7) + 0.26 * max(len(listed.masks), 4)
+
+
+def _names(decision: Decision, listed: _Listed) -> list[str]:
+    return name_labels([decision.findings.posterior.feature_names[j] for j in listed.shown], _LONGEST_NAME)
 
 
 def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SUBSETS) -> Panels:
@@ -147,6 +167,7 @@ def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SU
 
     Returns the axes of the four panels. Without `ax` a new figure of pyplot is made; the place of an `ax` is divided.
     """
+    decision = decision_of(decision, "plot_subsets")
     check_at_least_one("top", top)
     figure = panels_for(ax, subsets_size(decision, top))
     predictive, listed = decision.findings.predictive, _listed(decision, top)
@@ -155,12 +176,13 @@ def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SU
     masks, held, shown = listed.masks, listed.held, listed.shown
     evidence = predictive.leading_evidence(len(masks))
     chosen = (masks == decision.mask).all(axis=1)
-    panels = figure.subplots(1, 4, sharey=True, width_ratios=[listed.width, 1.5, 1.5, 1.5])
+    apart = {} if has_layout(figure) else _APART
+    panels = figure.subplots(1, 4, sharey=True, width_ratios=[listed.width, 1.5, 1.5, 1.5], gridspec_kw=apart)
     dots, *bars = panels
     _dots(dots, masks[:, shown], chosen)
-    names = name_labels([predictive.feature_names[j] for j in shown], _LONGEST_NAME)
-    dots.set_xticks(np.arange(len(shown)), names, rotation=60, ha="right", rotation_mode="anchor", fontsize="small")
-    dots.set_yticks(np.arange(len(masks)), [str(rank) for rank in range(1, len(masks) + 1)], fontsize="small")
+    dots.set_xticks(np.arange(len(shown)), _names(decision, listed), rotation=60, ha="right", rotation_mode="anchor")
+    dots.set_yticks(np.arange(len(masks)), [str(rank) for rank in range(1, len(masks) + 1)])
+    dots.tick_params(labelsize="small")
     plain_ticks(dots)
     dots.set_xlabel("feature" if len(shown) == len(held) else f"feature ({len(shown)} of {len(held)} in these subsets)")
     dots.set_ylabel("rank")
@@ -176,12 +198,12 @@ def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SU
 def _dots(ax: Axes, held: Mask, chosen: Mask) -> None:
     n_rows, n_columns = held.shape
     rows, columns = np.mgrid[:n_rows, :n_columns]
-    colours = np.where(held, np.where(chosen[:, None], CHOSEN, INK), EMPTY)
+    colours = np.where(held, np.where(chosen[:, None], CHOSEN, ink(ax)), empty(ax))
     ax.scatter(columns.ravel(), rows.ravel(), c=colours.ravel().tolist(), s=34, zorder=2)
     for row, mask in enumerate(held):
         if mask.sum() > 1:
             ends = np.flatnonzero(mask)[[0, -1]]
-            ax.plot(ends, [row, row], color=CHOSEN if chosen[row] else INK, lw=1.2, zorder=1)
+            ax.plot(ends, [row, row], color=CHOSEN if chosen[row] else ink(ax), lw=1.2, zorder=1)
     ax.set_xlim(-0.7, max(n_columns - 0.3, 0.7))
     ax.set_ylim(max(n_rows, 4) - 0.4, -0.6)
     ax.tick_params(length=0)
@@ -211,6 +233,7 @@ def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
 
     Without `ax` a new figure of pyplot is made; it is at `ax.figure`.
     """
+    decision = decision_of(decision, "plot_frontier")
     survey = decision.survey
     ax = axes_for(ax, frontier_size(decision))
     p_values = np.maximum(survey.p_invariant, _LEAST_P_VALUE)
@@ -224,7 +247,7 @@ def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     ax.axvline(level, color=WARN, lw=1.0, ls="--", label=f"level {level:g}: compatible to the right")
     mode = decision.mode_evidence
     at_mode = max(mode.p_invariant, _LEAST_P_VALUE)
-    ax.plot(at_mode, mode.r2, "D", ms=8, mfc="none", mec=INK, mew=1.4, label="most probable subset")
+    ax.plot(at_mode, mode.r2, "D", ms=8, mfc="none", mec=ink(ax), mew=1.4, label="most probable subset")
     chosen = decision.evidence
     at_chosen = max(chosen.p_invariant, _LEAST_P_VALUE)
     ax.plot(at_chosen, chosen.r2, "*", ms=14, color=CHOSEN, mec="white", mew=0.6, label="selected subset")
@@ -236,9 +259,9 @@ def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("p_inv: p-value of invariance")
     ax.set_ylabel("R² of the pooled fit")
     tidy(ax, "both")
-    said = _headline_text(decision, _cut(len(survey.masks), survey.n_subsets, "subsets"))
-    ax.set_title(said, loc="left", fontsize="medium", parse_math=False)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False, fontsize="small")
+    title(ax, _headline_text(decision, _cut(len(survey.masks), survey.n_subsets, "subsets")))
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "frameon": False}
+    ax.legend(**(below if has_layout(ax.figure) else {}), fontsize="small")
     return ax
 
 
@@ -295,6 +318,8 @@ def save_picture(decision: Decision, kind: str, path: str | Path, top: int | Non
 def _picture(kind: str, top: int | None) -> tuple[Picture, dict[str, int]]:
     check_kind(kind)
     picture = PICTURES[kind]
+    if top is not None and picture.has_top:
+        check_at_least_one("top", top)
     if top is None:
         return picture, {}
     if not picture.has_top:
@@ -302,8 +327,8 @@ def _picture(kind: str, top: int | None) -> tuple[Picture, dict[str, int]]:
     return picture, {"top": top}
 
 
-def _headline(figure: FigureBase, decision: Decision, *cuts: str) -> None:
-    figure.suptitle(_headline_text(decision, *cuts), x=0.01, ha="left", fontsize="medium", parse_math=False)
+def _headline(figure: Figure | SubFigure, decision: Decision, *cuts: str) -> None:
+    headline(figure, _headline_text(decision, *cuts))
 
 
 def _headline_text(decision: Decision, *cuts: str) -> str:
@@ -326,7 +351,7 @@ def _cut_environments(decision: Decision, shown: int) -> str:
     return _cut(shown, decision.findings.posterior.n_environments, "environments")
 
 
-def _only_text(figure: FigureBase, decision: Decision, text: str) -> Panels:
+def _only_text(figure: Figure | SubFigure, decision: Decision, text: str) -> Panels:
     """Axes without a frame, as an array (1,)."""
     ax = figure.add_subplot()
     ax.set_axis_off()

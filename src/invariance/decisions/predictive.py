@@ -40,6 +40,8 @@ class PredictiveModel(BoundConditional):
     need not decide about subsets that weigh nothing, and says so (all_decided).
     """
 
+    subsets_scored = "compatible subsets"
+
     def __init__(
         self,
         model: BoundConditional,

@@ -34,6 +34,8 @@ from .saving import FORMAT, versions
 from .times import TimesToEvent
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from ..posterior.summary import Summary
 
 
@@ -72,6 +74,10 @@ class SavedModel(IntervalRegressor):
 
     def _new_environments(self, kind: str) -> NewEnvironments:
         return self._elsewhere[kind]
+
+    def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
+        """Draw the inclusion probabilities; what needs the data, as the other kinds do, is not in the file."""
+        return self.posterior_.plot(kind, ax, top)
 
     def summary(self, top: int = 10) -> Summary:
         """Of the posterior, as text within 80 columns or as HTML in notebooks."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Mask
-from ..exceptions import SettingError
+from ..exceptions import SettingError, WrongTypeError
 
 
 def checked_floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
@@ -31,5 +33,7 @@ def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
 
 
 def check_at_least_one(name: str, value: int) -> None:
+    if not isinstance(value, Integral):
+        raise WrongTypeError(f"{name} must be a whole number of at least 1, not {value!r}")
     if value < 1:
         raise SettingError(f"{name} must be at least 1, not {value}")

@@ -13,8 +13,9 @@ from .._tools.arrays import Mask
 from .._tools.figures import Size, axes_for, plain_ticks, save_drawing
 from .._tools.layout import name_labels, shorten
 from .._tools.style import FALSE, GUIDE, PLAIN, TRUE, tidy
+from .._tools.titles import title
 from ..data.subsets import as_mask
-from ..exceptions import PosteriorError, SettingError
+from ..exceptions import PosteriorError, SettingError, WrongTypeError
 from .arrays import check_at_least_one
 from .posterior import Posterior
 from .summary import format_probability
@@ -45,6 +46,17 @@ def check_kind(kind: str) -> None:
         raise SettingError(f"there is no picture {kind!r}: use {' or '.join(map(repr, PLOT_KINDS))}.")
 
 
+def _posterior_of(given: Any) -> Posterior:
+    """A posterior or that of a fitted model."""
+    posterior = getattr(given, "posterior_", given)
+    if not isinstance(posterior, Posterior):
+        raise WrongTypeError(
+            f"plot_inclusion draws a Posterior, not {type(given).__name__}: pass a fitted model, or its "
+            "model.posterior_."
+        )
+    return posterior
+
+
 def inclusion_size(posterior: Posterior, top: int = _MOST_BARS) -> Size:
     """How large a figure `plot_inclusion` wants, in inches."""
     return 7.0, 1.5 + 0.26 * min(top, posterior.n_features)
@@ -61,6 +73,7 @@ def plot_inclusion(
     `truth` (names or a boolean mask (p,)) colours the bars by whether the feature is truly invariant.
     Without `ax` a new figure of pyplot is made that fits the number of bars; it is at `ax.figure`.
     """
+    posterior = _posterior_of(posterior)
     check_at_least_one("top", top)
     true_mask = None if truth is None else as_mask(truth, posterior.feature_names)
     shown = np.argsort(-posterior.inclusion, kind="stable")[:top]
@@ -95,13 +108,7 @@ def plot_inclusion(
     ax.set_xlabel("posterior inclusion probability")
     cut = len(shown) < posterior.n_features
     ax.set_ylabel(f"feature ({len(shown)} of {posterior.n_features:,})" if cut else "feature")
-    ax.set_title(
-        _title(posterior),
-        loc="left",
-        fontsize="medium",
-        parse_math=False,
-        pad=6.0 if true_mask is None else 24.0,
-    )
+    title(ax, _title(posterior), pad=6.0 if true_mask is None else 24.0)
     if true_mask is not None:
         ax.legend(
             loc="lower left",
@@ -117,8 +124,8 @@ def plot_inclusion(
 def _title(posterior: Posterior) -> str:
     n, verdict = posterior.n_environments, posterior.verdict
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
-    title = f"Outcome {outcome}, {n} environment{'' if n == 1 else 's'}"
-    return title if verdict is None else f"{verdict.headline[0].upper()}{verdict.headline[1:]}\n{title}"
+    what = f"Outcome {outcome}, {n} environment{'' if n == 1 else 's'}"
+    return what if verdict is None else f"{verdict.headline[0].upper()}{verdict.headline[1:]}\n{what}"
 
 
 def save_inclusion(

@@ -95,6 +95,6 @@ def environments_picture(diagnosis: Diagnosis) -> Picture:
         environments_size(diagnosis),
         "e",
         "Bars of −log₁₀ p of each environment against all others, by what may differ; a table below has the p-values.",
-        "How much each environment differs from all others, given the selected features; the dashed line is where that "
-        "raises an alarm.",
+        "How much each environment differs from all others, given the selected features; diamonds, all parts together, "
+        "beyond the dashed line raise an alarm.",
     )

@@ -12,6 +12,8 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from .._tools.figures import missing_glyphs_allowed
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -48,7 +50,7 @@ def _drawn(figure: Figure) -> str:
     import matplotlib as mpl
 
     written = BytesIO()
-    with mpl.rc_context({"svg.fonttype": "none", "font.sans-serif": [_FONT]}):
+    with mpl.rc_context({"svg.fonttype": "none", "font.sans-serif": [_FONT]}), missing_glyphs_allowed():
         figure.savefig(written, format="svg", metadata=_NO_METADATA, transparent=True)
     return written.getvalue().decode("utf-8")
 

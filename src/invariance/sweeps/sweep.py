@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from .._tools.parallel import n_workers
-from .._tools.progress import ProgressBar, ProgressMode, in_notebook
+from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.workers import finished
 from .._version import __version__
 from ..conditionals.base import Conditional
@@ -102,7 +102,8 @@ def sweep(
         numbers than a processor has; n_jobs is then threads beside it. It needs the extra `gpu`.
     random_state : a whole number. The seed of a fit depends on it and on the outcome's name only, so that neither the
         order nor the other outcomes matter.
-    progress : "auto" shows a bar in terminals and notebooks; True, False
+    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
+        function, which is called with the fraction of the outcomes that are done and "sweep"
     how_to_read : missing, features, exclude, categorical, numeric, groups, drop_environments, merge_environments and
         min_rows, as `MultiEnvironmentData.from_table` takes them. What the model says of categorical, numeric and
         groups counts as well.
@@ -325,7 +326,8 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
 
 
 def _watched(progress: ProgressMode) -> bool:
-    return progress is True or (progress == "auto" and (sys.stderr.isatty() or in_notebook()))
+    """Whether somebody reads standard error; notebooks would show it as if something were wrong."""
+    return progress is True or (progress == "auto" and sys.stderr.isatty())
 
 
 def _on_standard_error(sentence: str) -> None:
