@@ -32,8 +32,7 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_second_process_does_not_compile() -> None:
-    """Fit once so that the cache is warm, then count compilations in a new process; with so many columns that kernels are
-    used at all."""
+    """Fit once so that the cache is warm, then count compilations in a new process. Fewer columns need no kernel."""
     script = """
 import numpy as np
 from invariance import BIP
