@@ -237,7 +237,7 @@ def test_the_verdict_comes_before_the_grid() -> None:
     assert " ".join(lines[3 : lines.index("", 3)]) == CAUSES
     assert str(result).count("Even the best subset is bad.") == str(result).count(CAUSES[:40]) == 1
     assert [m["verdict"] for m in json.loads(result.to_json())["methods"]] == ["Even the best subset is bad.", None]
-    title = plot_comparison(result).get_title()
+    title = plot_comparison(result).get_title(loc="left")
     assert title.splitlines()[0] == "BIP: even the most probable subset is far from invariant"
 
 

@@ -455,15 +455,15 @@ def test_the_picture_has_a_bar_for_every_environment_and_part(broken: BIP) -> No
     diagnosis = broken.diagnose(leave_out=False)
     ax = diagnosis.plot()
     assert len(ax.patches) == 6 * 3
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(PARTS)
+    assert [text.get_text() for text in ax.get_legend().get_texts()][-len(PARTS) :] == list(PARTS)
     assert [label.get_text() for label in ax.get_yticklabels()] == list(broken.environments_)
     found = diagnosis.tests[2].deviation
     assert found is not None
-    heights = [container[2].get_width() for container in ax.containers]
+    heights = [container[2].get_width() for container in ax.containers[-len(PARTS) :]]
     np.testing.assert_allclose(heights, [-np.log10(found.parts[name].p_value) for name in PARTS])
     assert ax.get_xlabel()
     assert ax.get_ylabel() == "environment"
-    (line,) = ax.lines
+    (line,) = (line for line in ax.lines if line.get_linestyle() == "--")
     assert line.get_xdata()[0] == pytest.approx(-np.log10(0.05 / 6))
     again = diagnosis.plot(ax)
     assert again is ax

@@ -25,7 +25,16 @@ BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # A command inside a sentence; without an option it is the name of one.
 INLINE = re.compile(r"`(invariance\s+\w[^`]*--[^`]*)`")
 # What is not at hand, or takes minutes: these commands are read, not run.
-ELSEWHERE = ("--device cuda", "--dask tcp:", "--scale paper", "Kemmeren.RData", "FOLDER", "--simulated", "comparison-p")
+ELSEWHERE = (
+    "invariance app",
+    "--device cuda",
+    "--dask tcp:",
+    "--scale paper",
+    "Kemmeren.RData",
+    "FOLDER",
+    "--simulated",
+    "comparison-p",
+)
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:

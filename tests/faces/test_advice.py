@@ -212,19 +212,12 @@ def test_a_text_column_in_fit_is_named() -> None:
     assert invariance.BIP().fit(words[["a"]], words["y"], environments=words["site"]).n_features_in_ == 1
 
 
-@pytest.mark.parametrize(("suffix", "separator", "advice"), [(".csv", "\t", ".tsv"), (".tsv", ",", ".csv")])
-def test_renaming_as_advised(tmp_path: Path, suffix: str, separator: str, advice: str) -> None:
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+def test_no_renaming_is_needed(tmp_path: Path, suffix: str, separator: str) -> None:
     path = tmp_path / f"table{suffix}"
     tables()["table"].to_csv(path, sep=separator, index=False)
-    with pytest.raises(DataError, match=rf"or rename it to end in \{advice}\.$"):
-        MultiEnvironmentData.from_table(path, "y", "site")
-    assert MultiEnvironmentData.from_table(path.rename(path.with_suffix(advice)), "y", "site").n_rows == 30
-
-
-def test_no_suffix_is_for_semicolons(tmp_path: Path) -> None:
-    tables()["table"].to_csv(tmp_path / "table.csv", sep=";", index=False)
-    with pytest.raises(DataError, match=r"Save it with commas\.$"):
-        MultiEnvironmentData.from_table(tmp_path / "table.csv", "y", "site")
+    assert MultiEnvironmentData.from_table(path, "y", "site").n_rows == 30
 
 
 # ---------------------------------------------------------------- nothing escapes the walk

@@ -38,8 +38,8 @@ def test_every_command_has_an_example_on_narrow_screens(command: str) -> None:
     shown = run(command, "--help").stdout
     assert "\n  Examples:\n" in shown
     assert f"    invariance {command} " in shown
-    assert "-q, --quiet" in shown
-    assert "-v, --verbose" in shown
+    # The page has nothing to say beside its address.
+    assert ("-q, --quiet" in shown) == ("-v, --verbose" in shown) == (command != "app")
     assert max(map(len, shown.splitlines())) <= 80
 
 
