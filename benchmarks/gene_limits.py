@@ -1,8 +1,9 @@
-"""What one core can do at best for BIP-VI at the size of a genome: reading pairs, and factorising.
+"""What one core does in the two parts of BIP-VI at the size of a genome, each in its plainest form: reading pairs, and
+factorising.
 
 A draw of k of 6,169 features reads k(k + 1)/2 pairs that lie far apart in memory, both environments of a pair side by
-side, and factorises three matrices. The paper's budget is 200,000 draws a target. Reading is the plainest loop there
-is; factorising is counted at the rate of large matrix products, which small factorisations do not reach.
+side, and factorises three matrices. The paper's budget is 200,000 draws a target. Reading is a plain loop; factorising
+is counted at the rate of large matrix products, which small factorisations do not reach.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def least_time(work: Callable[[], object], repeats: int = 5) -> float:
 
 
 def main() -> None:
-    header("Limits of one core")
+    header("Reading pairs and factorising on one core")
     rng, pairs = np.random.default_rng(0), np.ones((GENES, GENES, 2))
     square = np.ones((1024, 1024))
     with threadpool_limits(1):
