@@ -15,7 +15,18 @@ from typing import NamedTuple
 PACKAGE = "invariance"
 # From low to high: a room imports only itself and the rooms before it.
 ROOMS = (
-    *("exceptions", "_version", "_tools", "kernels", "data", "moments", "screening", "simulation", "datasets"),
+    *(
+        "exceptions",
+        "_version",
+        "_tools",
+        "kernels",
+        "data",
+        "sources",
+        "moments",
+        "screening",
+        "simulation",
+        "datasets",
+    ),
     *("conditionals", "priors", "posterior", "inference", "decisions", "prediction", "report"),
     *("estimators", "baselines", "comparison", "sweeps", "studies", "faces", "__init__", "__main__"),
 )

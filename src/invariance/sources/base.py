@@ -1,0 +1,50 @@
+"""What a source of rows is, wherever they lie."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class RowTask(ABC):
+    """Some of the rows of a source, read by one thread, process or worker. It can be pickled."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows, with these columns in this order."""
+
+
+class RowSource(ABC):
+    """name : what messages call it; is_text : whether its values are words, of which some count as missing
+
+    The tasks, in their order, have all rows. Neither they nor the order depend on who will read them: so results are
+    the same, to the last bit, for any number of workers.
+    """
+
+    name: str
+    is_text: bool = False
+    # Whether the rows can be read a second time.
+    rereadable: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """All columns"""
+
+    @abstractmethod
+    def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
+        """Pieces of the rows, of which these columns, and that of the environments, will be asked for."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """How many there are, where that is known without reading them."""
+        return None
+
+    @property
+    def n_bytes(self) -> int | None:
+        """What the rows take where they lie, where that is known."""
+        return None
