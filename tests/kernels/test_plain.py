@@ -158,12 +158,12 @@ def test_rows(data):
 @given(tables(), st.integers(0, 9))
 def test_second_moments(data, row):
     p, e = data.n_features, 0
-    chosen, origin = data.rows(e), np.full(p + 1, 0.5)
+    chosen = data.rows(e)
     made = []
     for module in (centring, moments):
-        ends, (shift, minimum, maximum) = np.empty((2, p + 1), np.int64), np.empty((3, p + 1))
-        centred = module.centred_rows(1e4 + data.X, data.y, chosen, origin, shift, minimum, maximum, ends)
-        made.append((centred, shift, minimum, maximum, ends))
+        ends, (centre, rest, minimum, maximum) = np.empty((2, p + 1), np.int64), np.empty((4, p + 1))
+        centred = module.centred_rows(1e4 + data.X, data.y, chosen, centre, rest, minimum, maximum, ends)
+        made.append((centred, centre + rest, minimum, maximum, ends))
     for one, other in zip(*made, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-11)
     rng = np.random.default_rng(row)

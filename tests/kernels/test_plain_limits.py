@@ -204,13 +204,14 @@ def test_means_far_from_zero_cost_no_digits(n):
     rng = np.random.default_rng(n)
     X = np.column_stack([1e9 + rng.normal(size=(n, 3)), np.full(n, 0.1), np.full(n, 1e9 + 0.1), rng.normal(size=n)])
     y, origin = -1e9 + rng.normal(size=n), np.array([1e9, 1e9, 1e9, 0.5, 1e9, 0.0, -1e9])
-    shift, minimum, maximum = np.empty((3, 7))
-    centred = moments.centred_rows(X, y, np.arange(n), origin, shift, minimum, maximum)
+    centre, rest, minimum, maximum = np.empty((4, 7))
+    centred = moments.centred_rows(X, y, np.arange(n), centre, rest, minimum, maximum)
     exact = np.column_stack([X, y]) - origin
-    np.testing.assert_allclose(shift, exact.mean(axis=0), rtol=0.0, atol=1e-13)
+    np.testing.assert_allclose((centre - origin) + rest, exact.mean(axis=0), rtol=0.0, atol=1e-13)
     np.testing.assert_allclose(centred, exact - exact.mean(axis=0), rtol=0.0, atol=1e-13)
     assert (centred[:, 3:5] == 0.0).all()
-    assert shift[3:5].tolist() == [0.1 - 0.5, (1e9 + 0.1) - 1e9]
+    assert centre[3:5].tolist() == [0.1, 1e9 + 0.1]
+    assert (rest[3:5] == 0.0).all()
 
 
 @pytest.mark.parametrize("kinds", [(np.float32, np.float32), (np.int64, np.int64), (np.int32, float), (bool, np.int8)])
@@ -219,8 +220,9 @@ def test_numbers_of_other_types_are_centred_as_doubles(kinds):
     X, y = (100.0 * rng.normal(size=(20, 3))).astype(kinds[0]), (100.0 * rng.normal(size=20)).astype(kinds[1])
     made = []
     for module in (centring, moments):
-        ends, limits = np.empty((2, 4), np.int64), np.empty((3, 4))
-        made.append((module.centred_rows(X, y, np.arange(2, 20), np.zeros(4), *limits, ends), limits, ends))
+        ends, limits = np.empty((2, 4), np.int64), np.empty((4, 4))
+        centred = module.centred_rows(X, y, np.arange(2, 20), *limits, ends)
+        made.append((centred, limits[0] + limits[1], limits[2:], ends))
     for one, other in zip(*made, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-12)

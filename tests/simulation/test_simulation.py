@@ -102,7 +102,7 @@ def test_population_moments_agree_with_a_large_sample() -> None:
     data = model.sample(n, np.random.default_rng(4))
     for e in range(3):
         rows = np.column_stack([data.X, data.y])[data.rows(e)]
-        covariance, mean = expected.scatter[e] / n, expected.origin + expected.shifts[e]
+        covariance, mean = expected.scatter[e] / n, expected.means[e]
         variance = np.diagonal(covariance)
         of_mean = (rows.mean(axis=0) - mean) / np.sqrt(variance / n)
         of_covariance = (np.cov(rows.T, ddof=0) - covariance) / np.sqrt(
@@ -152,7 +152,7 @@ def test_mu_is_the_mean_log_density_ratio_of_fitted_conditionals(seed: int) -> N
 def test_mu_is_at_least_the_divergence_from_the_mixture_conditional() -> None:
     model, n = small_model(), 20_000
     data, moments = model.sample(n, np.random.default_rng(1)), model.population_moments(1)
-    means, scatter = moments.origin + moments.shifts, moments.scatter
+    means, scatter = moments.means, moments.scatter
     for mask in all_masks(3):
         inside = np.append(mask, True)
         rows = np.column_stack([data.X, data.y])[:, inside]

@@ -40,7 +40,7 @@ class ResidualTests:
         self._scale = scale
         self._gram = pooled * scale[:, None] * scale
         self._local = moments.scatter[:-1] * scale[:, None] * scale
-        self._means = (moments.means - moments.pooled_mean) * scale
+        self._means = moments.gaps * scale
 
     def test(self, lists: Lists) -> TestedSubsets:
         n, n_environments = len(lists[0]) - 1, len(self.counts)

@@ -142,7 +142,7 @@ class BayesianGaussian(BoundConditional):
         moments, groups = self.moments, slice(0 if local else self.moments.n_environments, None)
         columns, y = moments.feature_columns[self.features.expand(mask)], moments.outcome
         slopes = np.array([self._slopes(matrix, columns) for matrix in self._matrices[groups]])
-        gaps = np.vstack([self._gaps, np.zeros(len(moments.columns))])[groups]
+        gaps = np.vstack([self.moments.gaps, np.zeros(len(moments.columns))])[groups]
         seen = np.append(moments.counts / (moments.counts + self.prior_rows), 1.0)[groups]
         shift = seen * (gaps[:, y] - np.einsum("gk,gk->g", gaps[:, columns], slopes))
         intercepts = moments.pooled_mean[y] + shift - slopes @ moments.pooled_mean[columns]
@@ -212,12 +212,6 @@ class BayesianGaussian(BoundConditional):
         return inverse_scales(np.diagonal(self.moments.scatter[-1]), self.moments.present[-1])
 
     @cached_property
-    def _gaps(self) -> Floats:
-        """(E, d) means measured from the pooled ones"""
-        shifts, counts = self.moments.shifts, self.moments.counts
-        return shifts - counts @ shifts / counts.sum()
-
-    @cached_property
     def _matrices(self) -> Floats:
         """(E + 1, d, d) scaled scatter that each local fit has seen, the prior's rows included; last, that of all rows
 
@@ -226,7 +220,7 @@ class BayesianGaussian(BoundConditional):
         moments, counts = self.moments, self.moments.counts
         between = counts * self.prior_rows / (counts + self.prior_rows)
         matrices = moments.scatter.copy()
-        matrices[:-1] += between[:, None, None] * self._gaps[:, :, None] * self._gaps[:, None, :]
+        matrices[:-1] += between[:, None, None] * self.moments.gaps[:, :, None] * self.moments.gaps[:, None, :]
         matrices[:-1] += self.prior_rows / moments.n_rows * moments.scatter[-1]
         return matrices * self._scale[:, None] * self._scale
 
@@ -235,7 +229,7 @@ class BayesianGaussian(BoundConditional):
         """(E + 1, q + 1, q + 1) scaled sums of products of a constant and the features' columns, from pooled means"""
         moments, columns = self.moments, self.moments.feature_columns
         counts = moments.group_counts
-        gaps = np.vstack([self._gaps[:, columns], np.zeros(len(columns))])
+        gaps = np.vstack([self.moments.gaps[:, columns], np.zeros(len(columns))])
         scale = np.append(1.0 / np.sqrt(moments.n_rows), self._scale[columns])
         seconds = np.empty((len(counts), len(columns) + 1, len(columns) + 1))
         seconds[:, 0, 0] = counts

@@ -18,6 +18,7 @@ from ..kernels.gram_rows import GramRows, gram_rows
 from ..kernels.group_rows import GroupRows
 from ..kernels.subset_cholesky import score_subsets
 from ..moments.moments import Moments
+from ..moments.two_sum import two_sum
 from .base import Prediction
 from .gaussian import GaussianModel, group_weights, inverse_scales
 from .gaussian_fit import LinearFit, fit_from_rows
@@ -55,21 +56,20 @@ class GaussianOnDemand(GaussianModel):
         self.n_jobs = n_jobs
         self.prediction = prediction
         p, n_environments = data.features.n_columns, data.n_environments
-        origin = np.append(data.X[0], data.y[0])
-        shifts, minimum, maximum = (np.empty((n_environments, p + 1)) for _ in range(3))
+        centre, rest, minimum, maximum = (np.empty((n_environments, p + 1)) for _ in range(4))
         self._centred = np.empty((p + 1, data.n_rows))
         self._bounds = np.concatenate([[0], np.cumsum(data.counts)]).astype(np.int64)
         for e in range(n_environments):
-            part = centred_rows(data.X, data.y, data.rows(e), origin, shifts[e], minimum[e], maximum[e])
+            part = centred_rows(data.X, data.y, data.rows(e), centre[e], rest[e], minimum[e], maximum[e])
             self._centred[:, self._bounds[e] : self._bounds[e + 1]] = part.T
         columns = (*data.features.columns, data.outcome_name)
         counts = np.asarray(data.counts, dtype=np.int64)
         nothing = np.empty((n_environments + 1, 0, 0))
-        spread = shifts, minimum, maximum, nothing
+        spread = *two_sum(centre, rest), minimum, maximum, nothing
         groups = data.features.groups
-        self.moments = Moments(columns, p, data.environments, counts, origin, *spread, groups=groups)
+        self.moments = Moments(columns, p, data.environments, counts, *spread, groups=groups)
         self.moments.check_outcome()
-        self._gaps = np.sqrt(counts)[:, None] * (shifts - counts @ shifts / counts.sum())
+        self._gaps = np.sqrt(counts)[:, None] * self.moments.gaps
 
     def of(self, data: MultiEnvironmentData | Moments) -> GaussianFromMoments:
         return GaussianFromMoments(data, self.n_jobs)

@@ -206,7 +206,7 @@ class MeanGaussian(GaussianModel):
     @cached_property
     def local_moments(self) -> LocalMoments:
         moments, scale = self.moments, self._scale
-        gaps = (moments.shifts - moments.counts @ moments.shifts / moments.n_rows) * scale
+        gaps = moments.gaps * scale
         scatter = moments.scatter[:-1] * scale[:, None] * scale
         counts, present = moments.counts.astype(float), np.ascontiguousarray(moments.present[:-1])
         return LocalMoments(scatter, gaps, present, counts, moments.outcome, PIVOT_TOLERANCE)

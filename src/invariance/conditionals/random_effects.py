@@ -40,7 +40,7 @@ def _between(moments: Moments, columns: NDArray[np.intp], telling: Mask, noise: 
     counts, n, k = moments.counts[telling].astype(float), int(telling.sum()), columns.shape[1]
     # Columns are measured in units of their pooled spread, so that products neither overflow nor lose a column.
     unit = np.sqrt(np.diagonal(moments.scatter[-1]) / moments.n_rows)[columns]
-    gaps = (moments.means - moments.pooled_mean)[telling]
+    gaps = moments.gaps[telling]
     shifts = gaps[:, columns].swapaxes(0, 1) / unit[:, None]
     pairs = columns[:, :, None], columns[:, None, :]
     units = unit[:, :, None] * unit[:, None, :]

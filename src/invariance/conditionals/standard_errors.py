@@ -71,7 +71,7 @@ def weighted_errors_from_rows(data: MultiEnvironmentData, columns: Mask, deviati
 def weighted_errors_from_moments(moments: Moments, columns: Mask, deviations: Floats) -> Floats:
     """The same from second moments alone."""
     used = moments.feature_columns[columns]
-    gaps = (moments.shifts - moments.counts @ moments.shifts / moments.n_rows)[:, used]
+    gaps = moments.gaps[:, used]
     design = np.insert(gaps, 0, 1.0, axis=1)
     precision = 1.0 / deviations**2
     gram = np.einsum("e,ei,ej->ij", precision * moments.counts, design, design)

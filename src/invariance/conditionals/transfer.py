@@ -9,6 +9,7 @@ from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..moments.least_squares import least_squares
 from ..moments.moments import Moments
+from ..moments.two_sum import distance, gaps_between
 from .pivots import PIVOT_TOLERANCE
 
 
@@ -42,14 +43,14 @@ class _OtherEnvironments:
     @classmethod
     def of(cls, moments: Moments, columns: NDArray[np.intp]) -> _OtherEnvironments:
         local = moments.scatter[:-1, columns[:, None], columns]
-        shifts, counts = moments.shifts[:, columns], moments.counts.astype(float)
-        others, gaps = np.zeros_like(local), np.zeros_like(shifts)
+        counts, centre, remainder = moments.counts.astype(float), moments.centre[:, columns], moments.rest[:, columns]
+        others, gaps = np.zeros_like(local), np.zeros_like(centre)
         for e in range(len(counts)):
             rest = np.arange(len(counts)) != e
-            mean = counts[rest] @ shifts[rest] / counts[rest].sum()
-            apart = shifts[rest] - mean
+            apart = gaps_between(counts[rest], centre[rest], remainder[rest])
             others[e] = local[rest].sum(axis=0) + (apart * counts[rest][:, None]).T @ apart
-            gaps[e] = shifts[e] - mean
+            first = int(np.argmax(rest))
+            gaps[e] = distance(centre[e], remainder[e], centre[first], remainder[first]) + apart[0]
         return cls(local, others, gaps, counts)
 
     def errors(self, members: NDArray[np.intp]) -> Floats:

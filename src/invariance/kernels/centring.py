@@ -5,16 +5,17 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def centred_rows(X, y, rows, origin, shift, minimum, maximum, at_ends=None):
-    """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills shift, minimum, maximum (p + 1,).
+def centred_rows(X, y, rows, centre, rest, minimum, maximum, at_ends=None):
+    """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills centre, rest, minimum, maximum (p + 1,).
 
-    `shift` is the mean measured from `origin`: the rounding of the first mean is found in the deviations and kept.
+    The mean is centre + rest: the rounding of the first mean is found in the deviations and kept.
     A constant column deviates by exactly 0. `at_ends` (2, p + 1), where given: how many rows hold the minimum and the
     maximum exactly.
     """
     n, p = rows.size, X.shape[1]
     centred = np.empty((n, p + 1))
-    mean = np.zeros(p + 1)
+    centre[:] = 0.0
+    rest[:] = 0.0
     minimum[:] = np.inf
     maximum[:] = -np.inf
     for i in range(n):
@@ -23,7 +24,7 @@ def centred_rows(X, y, rows, origin, shift, minimum, maximum, at_ends=None):
         centred[i, p] = y[rows[i]]
         for j in range(p + 1):
             value = centred[i, j]
-            mean[j] += value
+            centre[j] += value
             minimum[j] = min(minimum[j], value)
             maximum[j] = max(maximum[j], value)
     if at_ends is not None:
@@ -34,16 +35,14 @@ def centred_rows(X, y, rows, origin, shift, minimum, maximum, at_ends=None):
                 at_ends[0, j] += row[j] == minimum[j]
                 at_ends[1, j] += row[j] == maximum[j]
     for j in range(p + 1):
-        mean[j] = minimum[j] if minimum[j] == maximum[j] else mean[j] / n
-    correction = np.zeros(p + 1)
+        centre[j] = minimum[j] if minimum[j] == maximum[j] else centre[j] / n
     for i in range(n):
         for j in range(p + 1):
-            centred[i, j] -= mean[j]
-            correction[j] += centred[i, j]
-    correction /= n
-    for i in range(n):
-        for j in range(p + 1):
-            centred[i, j] -= correction[j]
+            centred[i, j] -= centre[j]
+            rest[j] += centred[i, j]
     for j in range(p + 1):
-        shift[j] = (mean[j] - origin[j]) + correction[j]
+        rest[j] /= n
+    for i in range(n):
+        for j in range(p + 1):
+            centred[i, j] -= rest[j]
     return centred

@@ -38,15 +38,16 @@ def choosing(moments: Moments, labels: Sequence[Hashable]) -> Moments:
 
 def _of_environments(moments: Moments, kept: Integers) -> Moments:
     environments = tuple(moments.environments[e] for e in kept)
-    counts, shifts = moments.counts[kept], moments.shifts[kept]
+    counts, centre, rest = moments.counts[kept], moments.centre[kept], moments.rest[kept]
     return replace(
         moments,
         environments=environments,
         counts=counts,
-        shifts=shifts,
+        centre=centre,
+        rest=rest,
         minimum=moments.minimum[kept],
         maximum=moments.maximum[kept],
-        scatter=filled_pool(counts, shifts, moments.scatter[kept]),
+        scatter=filled_pool(counts, centre, rest, moments.scatter[kept]),
         at_ends=None if moments.at_ends is None else moments.at_ends[kept],
         rounding=None if moments.rounding is None else moments.rounding[kept],
         dropped_rows={k: n for k, n in moments.dropped_rows.items() if k is None or k in environments},
@@ -63,17 +64,17 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
     elsewhere. Every column is a feature, constant or not."""
     own = np.eye(moments.n_environments)[apart][:, kept].T
     counts, wider = moments.counts[kept], [(0, 0), (0, own.shape[1]), (0, own.shape[1])]
-    shifts = np.hstack([moments.shifts[kept], own])
+    centre, rest = np.hstack([moments.centre[kept], own]), np.hstack([moments.rest[kept], np.zeros_like(own)])
     return replace(
         moments,
         columns=(*moments.columns, *own_mean_names(apart, moments.columns)),
         environments=tuple(label for label, flag in zip(moments.environments, kept, strict=True) if flag),
         counts=counts,
-        origin=np.append(moments.origin, np.zeros(own.shape[1])),
-        shifts=shifts,
+        centre=centre,
+        rest=rest,
         minimum=np.hstack([moments.minimum[kept], own]),
         maximum=np.hstack([moments.maximum[kept], own]),
-        scatter=filled_pool(counts, shifts, np.pad(moments.scatter[:-1][kept], wider)),
+        scatter=filled_pool(counts, centre, rest, np.pad(moments.scatter[:-1][kept], wider)),
         at_ends=None,
         rounding=None,
         dropped_rows={},
@@ -82,21 +83,23 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
 
 def against_the_rest(moments: Moments, e: int) -> Moments:
     """Two environments: the one at place e, and the rows of all others together."""
-    rest: Part | None = None
+    others: Part | None = None
     for other in range(moments.n_environments):
         if other != e:
-            rest = merged(rest, moments.part(other))
-    assert rest is not None
+            others = merged(others, moments.part(other))
+    assert others is not None
     own = moments.part(e)
-    counts, shifts = np.array([own.n_rows, rest.n_rows]), np.stack([own.shift, rest.shift])
+    counts, centre = np.array([own.n_rows, others.n_rows]), np.stack([own.centre, others.centre])
+    rest = np.stack([own.rest, others.rest])
     return replace(
         moments,
         environments=(moments.environments[e], None),
         counts=counts,
-        shifts=shifts,
-        minimum=np.stack([own.minimum, rest.minimum]),
-        maximum=np.stack([own.maximum, rest.maximum]),
-        scatter=filled_pool(counts, shifts, np.stack([own.scatter, rest.scatter])),
+        centre=centre,
+        rest=rest,
+        minimum=np.stack([own.minimum, others.minimum]),
+        maximum=np.stack([own.maximum, others.maximum]),
+        scatter=filled_pool(counts, centre, rest, np.stack([own.scatter, others.scatter])),
         at_ends=None,
         rounding=None,
         dropped_rows={},

@@ -31,6 +31,7 @@ from .choosing import choosing
 from .merging import joined_columns, joined_encoding, restored
 from .parts import Part, adding, fill_pool, merged, of_rows
 from .removing import without_row
+from .two_sum import gaps_between
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class Moments:
 
     columns : d names; outcome : index of the column that is predicted
     environments : E labels; counts : (E,) rows of each
-    origin : (d,) a value of each column; shifts : (E, d) means measured from it, so that a large mean costs no digits
+    centre, rest : (E, d) the means are centre + rest, so that those far from zero, or from each other, cost no digits
     minimum, maximum : (E, d), equal exactly where a column is constant inside an environment; bounds that no row
         need attain once rows were removed
     scatter : (E + 1, d, d) centred sums of products; the last one is over the pooled rows
@@ -59,8 +60,8 @@ class Moments:
     outcome: int
     environments: tuple[Hashable, ...]
     counts: Integers
-    origin: Floats
-    shifts: Floats
+    centre: Floats
+    rest: Floats
     minimum: Floats
     maximum: Floats
     scatter: Floats
@@ -130,12 +131,17 @@ class Moments:
     @property
     def means(self) -> Floats:
         """(E, d)"""
-        return self.origin + self.shifts
+        return self.centre + self.rest
 
     @property
     def pooled_mean(self) -> Floats:
         """(d,)"""
-        return self.origin + self.counts @ self.shifts / self.n_rows
+        return self.centre[0] + (self.rest[0] - self.gaps[0])
+
+    @cached_property
+    def gaps(self) -> Floats:
+        """(E, d) how far the means of each environment are from the pooled ones"""
+        return gaps_between(self.counts, self.centre, self.rest)
 
     @cached_property
     def varies(self) -> Mask:
@@ -189,10 +195,9 @@ class Moments:
     @classmethod
     def from_data(cls, data: MultiEnvironmentData) -> Moments:
         """Moments of one data set that is in memory."""
-        origin = np.append(data.X[0], data.y[0])
-        parts = (of_rows(data, data.rows(e), origin) for e in range(data.n_environments))
+        parts = (of_rows(data, data.rows(e)) for e in range(data.n_environments))
         columns = (*data.features.columns, data.outcome_name)
-        moments = _assembled(columns, data.features.n_columns, data.environments, origin, parts)
+        moments = _assembled(columns, data.features.n_columns, data.environments, parts)
         return replace(
             moments,
             groups=data.features.groups,
@@ -241,7 +246,7 @@ class Moments:
         """With columns (d,) that are the same in all rows among `constants`."""
         if not constant.any():
             return self
-        values = dict(zip(self.names_of(constant), (self.origin + self.shifts[0])[constant].tolist(), strict=True))
+        values = dict(zip(self.names_of(constant), self.centre[0][constant].tolist(), strict=True))
         return replace(self.of_columns(tuple(self.names_of(~constant))), constants={**self.constants, **values})
 
     def _owner(self, column: str) -> str:
@@ -257,10 +262,10 @@ class Moments:
         encoding = joined_encoding(self, other)
         columns, constants = joined_columns(self, other)
         first = restored(self, columns).of_columns(columns)
-        second = restored(other, columns).of_columns(columns)._measured_from(first.origin)
+        second = restored(other, columns).of_columns(columns)
         environments = tuple(dict.fromkeys(first.environments + second.environments))
         parts = (merged(first._part_of(label), second._part_of(label)) for label in environments)
-        both = _assembled(columns, first.outcome, environments, first.origin, parts)
+        both = _assembled(columns, first.outcome, environments, parts)
         dropped = Counter(self.dropped_rows) + Counter(other.dropped_rows)
         notes = tuple(dict.fromkeys(self.environment_notes + other.environment_notes))
         both = replace(both, groups=first.groups, encoding=encoding, constants=constants)
@@ -315,17 +320,14 @@ class Moments:
             columns=columns,
             groups={name: members for name, members in left.items() if members},
             outcome=columns.index(self.outcome_name),
-            origin=self.origin[order],
-            shifts=self.shifts[:, order],
+            centre=self.centre[:, order],
+            rest=self.rest[:, order],
             minimum=self.minimum[:, order],
             maximum=self.maximum[:, order],
             scatter=self.scatter[np.ix_(range(len(self.scatter)), order, order)],
             at_ends=None if self.at_ends is None else self.at_ends[:, :, order],
             rounding=None if self.rounding is None else self.rounding[:, order],
         )
-
-    def _measured_from(self, origin: Floats) -> Moments:
-        return replace(self, origin=origin, shifts=self.shifts + (self.origin - origin))
 
     def _part_of(self, environment: Hashable) -> Part | None:
         return self.part(self.environments.index(environment)) if environment in self.environments else None
@@ -335,7 +337,8 @@ class Moments:
         d = len(self.columns)
         return Part(
             n_rows=int(self.counts[e]),
-            shift=self.shifts[e],
+            centre=self.centre[e],
+            rest=self.rest[e],
             minimum=self.minimum[e],
             maximum=self.maximum[e],
             at_ends=np.zeros((2, d), np.int64) if self.at_ends is None else self.at_ends[e],
@@ -348,16 +351,15 @@ def _assembled(
     columns: tuple[str, ...],
     outcome: int,
     environments: tuple[Hashable, ...],
-    origin: Floats,
     parts: Iterator[Part],
 ) -> Moments:
     d, n_environments = len(columns), len(environments)
     counts = np.empty(n_environments, np.int64)
-    shifts, minimum, maximum, rounding = (np.empty((n_environments, d)) for _ in range(4))
+    centre, rest, minimum, maximum, rounding = (np.empty((n_environments, d)) for _ in range(5))
     at_ends = np.empty((n_environments, 2, d), np.int64)
     scatter = np.empty((n_environments + 1, d, d))
     for e, part in enumerate(parts):
-        counts[e], shifts[e], minimum[e], maximum[e], at_ends[e], rounding[e], scatter[e] = part
-    fill_pool(counts, shifts, scatter)
-    spread = shifts, minimum, maximum, scatter, at_ends, rounding
-    return Moments(columns, outcome, environments, counts, origin, *spread)
+        counts[e], centre[e], rest[e], minimum[e], maximum[e], at_ends[e], rounding[e], scatter[e] = part
+    fill_pool(counts, centre, rest, scatter)
+    spread = minimum, maximum, scatter, at_ends, rounding
+    return Moments(columns, outcome, environments, counts, centre, rest, *spread)

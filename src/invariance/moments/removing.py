@@ -13,7 +13,8 @@ from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted
 from ..exceptions import DataError
 from ..kernels.by_size import fill_without_row
-from .parts import Left, gaps_between, without
+from .parts import Left, without
+from .two_sum import gaps_between
 
 if TYPE_CHECKING:
     from .moments import Moments
@@ -25,7 +26,7 @@ def without_row(moments: Moments, environment: Hashable, row: ArrayLike) -> Mome
         raise DataError(f"there is no environment {environment!r}; the environments are {list(moments.environments)}.")
     e = moments.environments.index(environment)
     values = _checked(moments, e, row)
-    left = without(moments.part(e), values, moments.origin)
+    left = without(moments.part(e), values)
     if left.unresolved.any():
         raise DataError(
             f"without this row too little is left of the scatter of {quoted(moments.names_of(left.unresolved))} in "
@@ -75,12 +76,18 @@ def _checked(moments: Moments, e: int, row: ArrayLike) -> Floats:
 
 
 def _with_left(moments: Moments, e: int, left: Left) -> Moments:
-    named = {"counts": left.n_rows, "shifts": left.shift, "minimum": left.minimum, "maximum": left.maximum}
+    named = {
+        "counts": left.n_rows,
+        "centre": left.centre,
+        "rest": left.rest,
+        "minimum": left.minimum,
+        "maximum": left.maximum,
+    }
     arrays = {}
     for name, values in {**named, "at_ends": left.at_ends, "rounding": left.rounding}.items():
         arrays[name] = getattr(moments, name).copy()
         arrays[name][e] = values
     counts, scatter = arrays["counts"], np.empty_like(moments.scatter)
-    gaps = gaps_between(counts, arrays["shifts"])
+    gaps = gaps_between(counts, arrays["centre"], arrays["rest"])
     fill_without_row(moments.scatter, e, left.loss, left.deviation, left.constant, counts, gaps, scatter)
     return replace(moments, scatter=scatter, **arrays)

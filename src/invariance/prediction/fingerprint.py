@@ -15,12 +15,12 @@ from ..moments.moments import Moments
 def fingerprint(data: MultiEnvironmentData | Moments) -> str:
     """ "sha256:…" over, in this order: what kind of data it is, their shape, the names of the columns, of the outcome
     and of the environments as JSON; then the numbers as little-endian 64-bit values, row by row: X, y and the
-    environment of each row, and events or exposures where there are such; or counts, origin, shifts and scatter of
+    environment of each row, and events or exposures where there are such; or counts, means in two parts and scatter of
     moments.
     """
     arrays: tuple[NDArray, ...]
     if isinstance(data, Moments):
-        arrays, columns = (data.counts, data.origin, data.shifts, data.scatter), data.columns
+        arrays, columns = (data.counts, data.centre, data.rest, data.scatter), data.columns
     else:
         arrays, columns = (data.X, data.y, data.environment_index, *data.beside.values()), data.features.columns
     labels = [str(label) for label in data.environments]

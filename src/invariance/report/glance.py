@@ -108,7 +108,7 @@ def _outcome_columns(subject: Subject) -> Iterator[tuple[Column, list[Cell]]]:
     """What the outcome is like in each environment."""
     data, outcome = subject.data, printable(subject.posterior.outcome_name)
     if isinstance(data, Moments):
-        means = data.origin[data.outcome] + data.shifts[:, data.outcome]
+        means = data.means[:, data.outcome]
         yield Column("Mean", hint=f"of {outcome}"), numbers(means)
         if data.scatter.size:
             yield _SD, numbers(np.sqrt(data.scatter[:-1, data.outcome, data.outcome] / data.counts))

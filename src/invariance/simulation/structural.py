@@ -106,16 +106,15 @@ class StructuralModel:
         scatter = np.empty((self.n_environments + 1, *factors.shape[1:]))
         for local, count, factor in zip(scatter, counts, factors, strict=False):
             np.matmul(factor * count, factor.T, out=local)
-        origin = counts @ means / counts.sum()
-        shifts = means - origin
-        scatter[-1] = (shifts * counts[:, None]).T @ shifts + scatter[:-1].sum(axis=0)
+        gaps = means - counts @ means / counts.sum()
+        scatter[-1] = (gaps * counts[:, None]).T @ gaps + scatter[:-1].sum(axis=0)
         return Moments(
             columns=(*self.feature_names, self._outcome_name),
             outcome=self.n_features,
             environments=self.environments,
             counts=counts,
-            origin=origin,
-            shifts=shifts,
+            centre=means,
+            rest=np.zeros_like(means),
             minimum=np.full(means.shape, -np.inf),
             maximum=np.full(means.shape, np.inf),
             scatter=scatter,

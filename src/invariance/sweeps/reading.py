@@ -190,7 +190,7 @@ def _identity_of_rows(data: MultiEnvironmentData, perturbing: Mapping[str, tuple
 
 
 def _identity_of_moments(moments: Moments) -> dict[str, Any]:
-    arrays = moments.counts, moments.origin, moments.shifts, moments.minimum, moments.maximum, moments.scatter
+    arrays = moments.counts, moments.centre, moments.rest, moments.minimum, moments.maximum, moments.scatter
     return {
         **_shape(moments.n_rows, moments.columns, moments.environments),
         "data": _digest(moments.columns, *_labels(moments, moments.groups), *arrays),

@@ -174,9 +174,8 @@ class FreeSpace:
 
 
 def _side_by_side(moments: Moments) -> PairedMoments:
-    gaps = moments.shifts - moments.counts @ moments.shifts / moments.n_rows
     local = np.ascontiguousarray(moments.scatter[:-1].transpose(1, 2, 0))
-    return PairedMoments(local, np.sqrt(moments.counts)[:, None] * gaps)
+    return PairedMoments(local, np.sqrt(moments.counts)[:, None] * moments.gaps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ def centred_rows(
     X: Floats,
     y: Floats,
     rows: Integers,
-    origin: Floats,
-    shift: Floats,
+    centre: Floats,
+    rest: Floats,
     minimum: Floats,
     maximum: Floats,
     at_ends: Integers | None = None,
@@ -21,11 +21,10 @@ def centred_rows(
     minimum[:], maximum[:] = centred.min(axis=0), centred.max(axis=0)
     if at_ends is not None:
         at_ends[:] = (centred == minimum).sum(axis=0), (centred == maximum).sum(axis=0)
-    mean = np.where(minimum == maximum, minimum, centred.mean(axis=0))
-    centred -= mean
-    correction = centred.mean(axis=0)
-    centred -= correction
-    shift[:] = (mean - origin) + correction
+    centre[:] = np.where(minimum == maximum, minimum, centred.mean(axis=0))
+    centred -= centre
+    rest[:] = centred.mean(axis=0)
+    centred -= rest
     return centred
 
 
