@@ -218,6 +218,22 @@ class Learner:
             self._looked[name] = joined(self._looked.get(name), levels)
             self._seen.setdefault(name, set()).update(occurring(raw.values[:, raw.names.index(name)], levels))
 
+    def tell(
+        self,
+        n_rows: int,
+        levels: Mapping[str, Levels],
+        learnt: Mapping[str, Mapping[str, set[Hashable]]],
+        refused: Mapping[str, Refusal],
+        empty: Collection[str],
+        row_numbers: Mapping[str, Refusal],
+    ) -> None:
+        """Instead of `look` and `learn`: what others found in n_rows rows, of which those of `learnt` are fitted."""
+        self._n_rows, self._looked = n_rows, dict(levels)
+        self._seen = {name: set(found.texts) for name, found in levels.items()}
+        self._learnt = {name: dict(found) for name, found in learnt.items()}
+        self._refused, self._empty = dict(refused), set(empty).intersection(self._columns)
+        self._row_numbers = {name: doubt for name, doubt in row_numbers.items() if name in self._columns}
+
     def check(self) -> None:
         """Raise about all columns that cannot be used, after all rows were looked at."""
         refused = dict(self._refused) | {name: Refusal("has no values") for name in self._empty}

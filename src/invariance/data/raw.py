@@ -26,7 +26,7 @@ _DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AP]M)?(?:Z|[+-]\d{2}:?\d{2})?"
 _MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
 # Of fewer rows, a count of them may well be a measurement.
-_COUNTED_ROWS = 20
+COUNTED_ROWS = 20
 _MOST_WORDS = 8
 
 
@@ -262,16 +262,20 @@ def without_values(raw: RawTable) -> set[str]:
 def row_numbers(raw: RawTable) -> dict[str, Refusal]:
     """Columns that count the rows, as identifiers do."""
     n_rows = len(raw.values)
-    if n_rows < _COUNTED_ROWS:
+    if n_rows < COUNTED_ROWS:
         return {}
     lowest, highest = raw.values.min(axis=0), raw.values.max(axis=0)
     with np.errstate(invalid="ignore"):
         spread = np.flatnonzero(highest - lowest == n_rows - 1)
     return {
-        raw.names[j]: Refusal(f"counts the rows from {lowest[j]:.0f} to {highest[j]:.0f}, as an identifier does")
+        raw.names[j]: counts_rows(lowest[j], highest[j])
         for j in spread
         if raw.names[j] not in raw.levels and (np.diff(np.sort(raw.values[:, j])) == 1.0).all()
     }
+
+
+def counts_rows(lowest: float, highest: float) -> Refusal:
+    return Refusal(f"counts the rows from {lowest:.0f} to {highest:.0f}, as an identifier does")
 
 
 def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:

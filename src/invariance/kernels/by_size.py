@@ -20,12 +20,14 @@ from . import (
     masks,
     orthogonal,
     reductions,
+    row_blocks,
     scatter,
     screen,
     subset_cholesky,
     subset_tree,
 )
 from .plain import moments, rows, subsets, sums, tree
+from .plain import row_blocks as plain_blocks
 from .residual_powers import residual_powers as powers_of_residuals
 
 # The largest number of columns, of groups, of subsets and of numbers in a table of rows of a small problem.
@@ -61,11 +63,19 @@ def _few_listed(n_features: int, listed: Any) -> bool:
     return n_features <= COLUMNS and len(listed) <= SUBSETS
 
 
+def _few_in_blocks(block: Any, starts: Any, *_: Any) -> bool:
+    return block.size <= NUMBERS >> 4 and len(starts) <= GROUPS
+
+
 centred_rows = _by_size(
     centring.centred_rows,
     moments.centred_rows,
     lambda X, y, rows, *_: rows.size * (X.shape[1] + 1) <= NUMBERS >> 4,
 )
+sort_groups = _by_size(row_blocks.sort_groups, plain_blocks.sort_groups, lambda codes, *_: codes.size <= NUMBERS >> 8)
+put = _by_size(row_blocks.put, plain_blocks.put, lambda values, *_: values.size <= NUMBERS >> 8)
+describe_groups = _by_size(row_blocks.describe_groups, plain_blocks.describe_groups, _few_in_blocks)
+centre_groups = _by_size(row_blocks.centre_groups, plain_blocks.centre_groups, _few_in_blocks)
 fill_pooled = _by_size(scatter.fill_pooled, moments.fill_pooled, lambda scatter, *_: scatter.size <= NUMBERS >> 4)
 fill_without_row = _by_size(scatter.fill_without_row, moments.fill_without_row, _few)
 

@@ -197,7 +197,7 @@ class Moments:
         """Moments of one data set that is in memory."""
         parts = (of_rows(data, data.rows(e)) for e in range(data.n_environments))
         columns = (*data.features.columns, data.outcome_name)
-        moments = _assembled(columns, data.features.n_columns, data.environments, parts)
+        moments = assembled(columns, data.features.n_columns, data.environments, parts)
         return replace(
             moments,
             groups=data.features.groups,
@@ -216,9 +216,9 @@ class Moments:
             total = part if total is None else total.merge(part)
         if total is None:
             raise DataError("there are no rows: the source gave no chunk. Pass a table with data.")
-        return total._checked()
+        return total.checked()
 
-    def _checked(self) -> Moments:
+    def checked(self) -> Moments:
         """After the complaints that only all rows can justify; without the features that no row varies."""
         lowest, highest = self.minimum.min(axis=0), self.maximum.max(axis=0)
         check_spread(self.columns, lowest, highest)
@@ -265,7 +265,7 @@ class Moments:
         second = restored(other, columns).of_columns(columns)
         environments = tuple(dict.fromkeys(first.environments + second.environments))
         parts = (merged(first._part_of(label), second._part_of(label)) for label in environments)
-        both = _assembled(columns, first.outcome, environments, parts)
+        both = assembled(columns, first.outcome, environments, parts)
         dropped = Counter(self.dropped_rows) + Counter(other.dropped_rows)
         notes = tuple(dict.fromkeys(self.environment_notes + other.environment_notes))
         both = replace(both, groups=first.groups, encoding=encoding, constants=constants)
@@ -347,7 +347,7 @@ class Moments:
         )
 
 
-def _assembled(
+def assembled(
     columns: tuple[str, ...],
     outcome: int,
     environments: tuple[Hashable, ...],

@@ -1,0 +1,124 @@
+"""Rows that arrive column by column: sorted by group, centred in each of them, and multiplied."""
+
+import ctypes
+
+import numpy as np
+from numba import njit
+from numba.extending import get_cython_function_address
+
+# Sums in any order, so that the compiler adds several numbers at once; NaN and infinity stay what they are.
+_ANY_ORDER = {"reassoc", "nsz"}
+# Nothing is found in a group that holds NaN: its sum tells.
+_NO_NAN = {"nnan", "nsz"}
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sort_groups(codes, starts, places):
+    """Of rows with codes (n,) from 0 to G - 1: where each group begins when sorted (G + 1,), and each row's place."""
+    starts[:] = 0
+    for code in codes:
+        starts[code + 1] += 1
+    for g in range(starts.size - 1):
+        starts[g + 1] += starts[g]
+    free = starts[:-1].copy()
+    for i in range(codes.size):
+        places[i] = free[codes[i]]
+        free[codes[i]] += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def put(values, places, out):
+    """out[places] = values"""
+    for i in range(values.size):
+        out[places[i]] = values[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_ANY_ORDER)
+def _sum(values):
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_NO_NAN)
+def _range(values):
+    low, high = np.inf, -np.inf
+    for value in values:
+        low = min(low, value)
+        high = max(high, value)
+    return low, high
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def describe_groups(block, starts, centre, minimum, maximum):
+    """Of a block (d, n) sorted by group: means, lowest and highest values (G, d); those of an empty group are left as
+    they are. Returns whether all values are finite."""
+    finite = True
+    for g in range(starts.size - 1):
+        if starts[g] == starts[g + 1]:
+            continue
+        for j in range(block.shape[0]):
+            values = block[j, starts[g] : starts[g + 1]]
+            total = _sum(values)
+            minimum[g, j], maximum[g, j] = _range(values)
+            finite &= np.isfinite(total)
+            centre[g, j] = minimum[g, j] if minimum[g, j] == maximum[g, j] else total / values.size
+    return finite
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_ANY_ORDER)
+def _centre(values, centre, low, high):
+    total, at_low, at_high = 0.0, 0, 0
+    for i in range(values.size):
+        value = values[i]
+        at_low += value == low
+        at_high += value == high
+        deviation = value - centre
+        values[i] = deviation
+        total += deviation
+    return total, at_low, at_high
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def centre_groups(block, starts, centre, minimum, maximum, rest, at_ends):
+    """Less the centre of each group (G, d), in place. Fills rest (G, d), the mean of what is left, and at_ends
+    (G, 2, d), how many rows hold the lowest and the highest value exactly."""
+    for g in range(starts.size - 1):
+        size = starts[g + 1] - starts[g]
+        if size == 0:
+            continue
+        for j in range(block.shape[0]):
+            values = block[j, starts[g] : starts[g + 1]]
+            total, at_ends[g, 0, j], at_ends[g, 1, j] = _centre(values, centre[g, j], minimum[g, j], maximum[g, j])
+            rest[g, j] = total / size
+
+
+_SIGN, _INT, _REAL = ctypes.c_char_p, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_double)
+
+
+def _blas(name, *kinds):
+    """A BLAS routine, for calls that let other threads work meanwhile."""
+    address = get_cython_function_address("scipy.linalg.cython_blas", name)
+    return ctypes.CFUNCTYPE(None, *kinds)(address)
+
+
+_syrk = _blas("dsyrk", _SIGN, _SIGN, _INT, _INT, _REAL, ctypes.c_void_p, _INT, _REAL, ctypes.c_void_p, _INT)
+_syr = _blas("dsyr", _SIGN, _INT, _REAL, ctypes.c_void_p, _INT, ctypes.c_void_p, _INT)
+_UPPER, _TRANSPOSED = b"U", b"T"
+_ONE, _STEP = ctypes.c_double(1.0), ctypes.c_int(1)
+
+
+def add_products(block, start, stop, scatter):
+    """scatter (d, d) += block[:, start:stop] · its transpose, on and below the diagonal only; both in C order."""
+    d, n = block.shape
+    order, rows, lead = ctypes.c_int(d), ctypes.c_int(stop - start), ctypes.c_int(n)
+    first = ctypes.c_void_p(block.ctypes.data + start * block.itemsize)
+    products = ctypes.c_void_p(scatter.ctypes.data)
+    _syrk(_UPPER, _TRANSPOSED, order, rows, _ONE, first, lead, _ONE, products, order)
+
+
+def add_outer(weight, values, scatter):
+    """scatter (d, d) += weight · values (d,) · values', on and below the diagonal only."""
+    order, factor = ctypes.c_int(len(values)), ctypes.c_double(weight)
+    _syr(_UPPER, order, factor, values.ctypes.data, _STEP, scatter.ctypes.data, order)

@@ -1,0 +1,293 @@
+"""Moments of rows that arrive in Arrow record batches, wherever they come from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.arrays import Floats
+from ..data.checks import check_missing_argument, check_unique, encode_labels, nearest
+from ..data.choices import Choices
+from ..data.levels import Levels, as_text, joined
+from ..data.raw import Refusal
+from ..data.reading import parse_label
+from ..exceptions import DataError
+from ..kernels.by_size import centre_groups, describe_groups, put, sort_groups
+from ..sources.columns import (
+    LEVELS,
+    NOTHING,
+    NUMBERS,
+    TEXT_AS_NUMBERS,
+    as_codes,
+    as_numbers,
+    kind_of,
+    levels_of,
+    numbers_of_text,
+)
+from .parts import Part, merged
+from .running import Running, in_columns
+from .tally import Tally
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .moments import Moments
+
+# What a block of rows takes: large enough for products of matrices at their best, small enough for any machine.
+_BLOCK_BYTES = 1 << 25
+_FEWEST_ROWS = 256
+
+
+class Column(NamedTuple):
+    """A column of the moments: one of the table or, where `level` is given, whether a row has that level of it."""
+
+    name: str
+    level: str | None = None
+
+
+class MomentsAccumulator:
+    """Counts, means, ranges and products of columns in each environment, of rows that arrive in pieces.
+
+    columns : names of the features and of the outcome; environment : name of the column of labels
+    missing : "error" or "drop", as in `Moments.from_rows`; complaints are made at the end, once, by `moments`
+    categorical, numeric : as in `Moments.from_rows`; levels are found on the way
+    text_labels : whether labels are text that may stand for numbers, as in a csv file
+
+    Rows are kept until a block of them is full (32 MB), then only their moments are. Accumulators of different rows can
+    be merged, and sent elsewhere with pickle.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        environment: str,
+        *,
+        missing: str = "error",
+        categorical: Any = "auto",
+        numeric: Sequence[str] = (),
+        text_labels: bool = False,
+    ) -> None:
+        check_unique([*columns, environment], "columns and environment")
+        check_missing_argument(missing)
+        self.columns = tuple(columns)
+        self.environment = environment
+        self.missing = missing
+        self.text_labels = text_labels
+        self.choices = Choices.of(self.columns, categorical, numeric)
+        self.tally = Tally(len(self.columns))
+        self.refused: dict[str, Refusal] = {}
+        self.levels: dict[str, Levels] = {}
+        self._kinds: dict[str, str] = {}
+        self._wide: dict[Column, int] = {}
+        self._environments: dict[Hashable, int] = {}
+        self._running: dict[Hashable, Running] = {}
+        self._pending: list[tuple[list[Floats], NDArray[np.int64]]] = []
+        self._n_pending = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"MomentsAccumulator({self.tally.n_rows} rows, {len(self.columns)} columns, "
+            f"{len(self._environments)} environments)"
+        )
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> MomentsAccumulator:
+        """Count the rows of a batch, which has the columns and that of the environments; returns the accumulator."""
+        for piece in batch.to_batches() if hasattr(batch, "to_batches") else (batch,):
+            start = 0
+            while start < piece.num_rows:
+                size = min(piece.num_rows - start, self._rows_per_block - self._n_pending)
+                self._take(piece.slice(start, size))
+                start += size
+                if self._n_pending >= self._rows_per_block:
+                    self._settle()
+        return self
+
+    @property
+    def _rows_per_block(self) -> int:
+        return max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * max(len(self._wide), len(self.columns))))
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        codes = self._codes(self._column(batch, self.environment))
+        values = [self._values(self._column(batch, name), name) for name in self.columns]
+        self._pending.append((values, codes))
+        self._n_pending += batch.num_rows
+        self.tally.n_rows += batch.num_rows
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        names = batch.schema.names
+        if name not in names:
+            raise DataError(f"a batch of rows lacks the column {name!r}; {nearest(name, names)}")
+        return batch.column(names.index(name))
+
+    def _codes(self, labels: pa.Array) -> NDArray[np.int64]:
+        """(n,) positions among the environments, -1 where there is no label"""
+        codes, values = as_codes(labels)
+        if self.text_labels:
+            values = [parse_label(value) if isinstance(value, str) else value for value in values]
+        recoded, found = encode_labels(values)
+        places = [self._environments.setdefault(label, len(self._environments)) for label in found]
+        lookup = np.array([*places, -1], np.int64)[np.append(recoded, -1)]
+        return lookup[np.where(np.isnan(codes), len(values), codes).astype(np.intp)]
+
+    def _values(self, array: pa.Array, name: str) -> Floats:
+        kind = kind_of(array, name, name in self.choices.categorical, name in self.choices.numeric)
+        if isinstance(kind, Refusal):
+            self.refused.setdefault(name, kind)
+        if isinstance(kind, Refusal) or name in self.refused:
+            return np.zeros(len(array))
+        if kind == NOTHING:
+            return np.full(len(array), np.nan)
+        known = self._kinds.setdefault(name, kind)
+        if known != kind:
+            raise DataError(_changed(name, known))
+        if kind == LEVELS:
+            return self._level_codes(array, name)
+        if kind == NUMBERS:
+            self._wide.setdefault(Column(name), len(self._wide))
+            return as_numbers(array, name)
+        assert kind == TEXT_AS_NUMBERS
+        self._wide.setdefault(Column(name), len(self._wide))
+        return numbers_of_text(array, name)
+
+    def _level_codes(self, array: pa.Array, name: str) -> Floats:
+        """(n,) places of the columns of levels, NaN where missing"""
+        codes, values = as_codes(array)
+        found = levels_of(array, values)
+        self.levels[name] = joined(self.levels.get(name), found)
+        places = [
+            np.nan if value is None else self._wide.setdefault(Column(name, as_text(value)), len(self._wide))
+            for value in values
+        ]
+        return np.array([*places, np.nan])[np.where(np.isnan(codes), len(values), codes).astype(np.intp)]
+
+    def _settle(self) -> None:
+        """Turn the rows that wait into moments."""
+        if not self._n_pending:
+            return
+        codes = np.concatenate([codes for _, codes in self._pending])
+        block, starts = self._block(codes)
+        G = len(starts) - 2
+        centre, rest, minimum, maximum = np.zeros((4, G + 1, len(block)))
+        finite = describe_groups(block, starts, centre, minimum, maximum)
+        if not finite or starts[G] < starts[G + 1]:
+            kept = self.tally.screen(block, starts, tuple(self._environments))
+            block = np.ascontiguousarray(block[:, kept])
+            starts = np.concatenate([[0], np.cumsum(kept)])[starts]
+            finite = False
+        if tuple(self._wide) != tuple(map(Column, self.columns)):
+            block, finite = self._widened(block), False
+        if not finite:
+            centre, rest, minimum, maximum = np.zeros((4, G + 1, len(block)))
+            describe_groups(block, starts, centre, minimum, maximum)
+        at_ends = np.zeros((G + 1, 2, len(block)), np.int64)
+        centre_groups(block, starts, centre, minimum, maximum, rest, at_ends)
+        for g, label in enumerate(self._environments):
+            rows = slice(int(starts[g]), int(starts[g + 1]))
+            if rows.start < rows.stop:
+                running = self._of(label)
+                running.add(block, rows, centre[g], rest[g], minimum[g], maximum[g], at_ends[g])
+
+    def _block(self, codes: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+        """(r, n) the rows that wait, sorted by environment, those without a label last; where each begins"""
+        n, n_groups = len(codes), len(self._environments) + 1
+        starts, places = np.empty(n_groups + 1, np.int64), np.empty(n, np.int64)
+        sort_groups(np.where(codes < 0, n_groups - 1, codes), starts, places)
+        block = np.empty((len(self.columns), n))
+        begin = 0
+        for values, piece in self._pending:
+            for row, column in zip(block, values, strict=True):
+                put(column, places[begin : begin + len(piece)], row)
+            begin += len(piece)
+        self._pending, self._n_pending = [], 0
+        return block, starts
+
+    def _widened(self, block: Floats) -> Floats:
+        """(d, n) with a row for each level that was met; columns that never had a value are gone with their rows."""
+        rows = dict(zip(self.columns, block, strict=True))
+        wide = np.empty((len(self._wide), block.shape[1]))
+        for (name, level), place in self._wide.items():
+            wide[place] = rows[name] if level is None else rows[name] == place
+        return wide
+
+    def _of(self, label: Hashable) -> Running:
+        d = len(self._wide)
+        running = self._running.get(label)
+        if running is None:
+            running = Running(d)
+        elif len(running.centre) < d:
+            running = Running.of(in_columns(running.part(), np.arange(len(running.centre)), d))
+        self._running[label] = running
+        return running
+
+    def merge(self, other: MomentsAccumulator) -> MomentsAccumulator:
+        """One of the rows of both; neither is changed, so that a task that runs twice counts its rows once."""
+        self._check_alike(other)
+        self._settle()
+        other._settle()
+        both = copy.copy(self)
+        both.tally = self.tally.merged(other.tally)
+        both.refused = {**other.refused, **self.refused}
+        both.levels, both._kinds = dict(self.levels), {**other._kinds, **self._kinds}
+        for name, levels in other.levels.items():
+            both.levels[name] = joined(both.levels.get(name), levels)
+        both._wide = {column: place for place, column in enumerate({**self._wide, **other._wide})}
+        both._environments = {label: place for place, label in enumerate({**self._environments, **other._environments})}
+        ours, theirs = self._parts(both._wide), other._parts(both._wide)
+        labels = {**self._running, **other._running}
+        both._running = {label: Running.of(merged(ours.get(label), theirs.get(label))) for label in labels}
+        both._pending = []
+        return both
+
+    def _parts(self, columns: Mapping[Column, int]) -> dict[Hashable, Part]:
+        """In these columns, among which all of its own are."""
+        places = np.array([columns[column] for column in self._wide], np.intp)
+        found = {}
+        for label, running in self._running.items():
+            part = running.part()
+            found[label] = in_columns(part, places[: len(part.centre)], len(columns))
+        return found
+
+    def _check_alike(self, other: MomentsAccumulator) -> None:
+        for setting in ("columns", "environment", "missing", "choices", "text_labels"):
+            if getattr(self, setting) != getattr(other, setting):
+                raise DataError(f"cannot merge accumulators that differ in {setting}: make both with the same.")
+        for name, kind in other._kinds.items():
+            if self._kinds.get(name, kind) != kind:
+                raise DataError(_changed(name, self._kinds[name]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return self.__dict__
+
+    @property
+    def parts(self) -> dict[Hashable, Part]:
+        """{label: moments of its rows}, in the order in which the labels first came; columns as in `wide_columns`"""
+        self._settle()
+        parts = self._parts(self._wide)
+        return {label: parts[label] for label in self._environments if label in parts}
+
+    @property
+    def wide_columns(self) -> tuple[Column, ...]:
+        return tuple(self._wide)
+
+    def moments(self, outcome: str, groups: Any = None, is_text: bool = False) -> Moments:
+        """Of all rows that were added, after the complaints that only all rows can justify."""
+        from .finishing import finished
+
+        return finished(self, outcome, groups, is_text)
+
+
+def _changed(name: str, known: str) -> str:
+    if known == LEVELS:
+        return (
+            f"column {name!r} holds text, or categories, in some rows and numbers in others: store it in one way, or "
+            f"take its values as levels, categorical={[name]!r}."
+        )
+    return (
+        f"column {name!r} holds numbers, or true and false, in the first rows of the file, and other values later on: "
+        f"mend these, or take its values as levels, categorical={[name]!r}."
+    )

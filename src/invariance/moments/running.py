@@ -1,0 +1,95 @@
+"""The moments of an environment while its rows arrive, block by block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._tools.arrays import Floats, Integers
+from ..kernels.row_blocks import add_outer, add_products
+from .parts import Part
+from .two_sum import distance, moved, two_sum
+
+_EPSILON = float(np.finfo(float).eps)
+
+
+class Running:
+    """As `Part`, changed in place; of the scatter only what is on and below the diagonal."""
+
+    def __init__(self, d: int) -> None:
+        self.n_rows = 0
+        self.centre, self.rest, self.rounding = np.zeros((3, d))
+        self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
+        self.at_ends = np.zeros((2, d), np.int64)
+        self.scatter = np.zeros((d, d))
+
+    def add(
+        self,
+        block: Floats,
+        rows: slice,
+        centre: Floats,
+        rest: Floats,
+        minimum: Floats,
+        maximum: Floats,
+        at_ends: Integers,
+    ) -> None:
+        """Rows of a block (d, n), less their centre (d,), from which `rest` (d,) is left on average."""
+        n = rows.stop - rows.start
+        before = np.diagonal(self.scatter).copy()
+        add_products(block, rows.start, rows.stop, self.scatter)
+        add_outer(-float(n), rest, self.scatter)
+        self.rounding += _EPSILON * np.sqrt(n) * (np.diagonal(self.scatter) - before)
+        centre, rest = two_sum(centre, rest)
+        if self.n_rows == 0:
+            self.centre, self.rest = centre, rest
+        else:
+            low, high = np.minimum(self.minimum, minimum), np.maximum(self.maximum, maximum)
+            gap = np.where(low == high, 0.0, distance(centre, rest, self.centre, self.rest))
+            both = self.n_rows + n
+            share = self.n_rows * (n / both)
+            add_outer(share, gap, self.scatter)
+            self.centre, self.rest = moved(self.centre, self.rest, gap * (n / both))
+            self.rounding += _EPSILON * (4.0 * share * gap**2 + np.diagonal(self.scatter))
+        self._widen_ends(minimum, maximum, at_ends)
+        self.n_rows += n
+
+    def _widen_ends(self, minimum: Floats, maximum: Floats, at_ends: Integers) -> None:
+        low, high = np.minimum(self.minimum, minimum), np.maximum(self.maximum, maximum)
+        self.at_ends = np.where([self.minimum == low, self.maximum == high], self.at_ends, 0)
+        self.at_ends += np.where([minimum == low, maximum == high], at_ends, 0)
+        self.minimum, self.maximum = low, high
+
+    def part(self) -> Part:
+        scatter = np.tril(self.scatter)
+        scatter += np.tril(self.scatter, -1).T
+        return Part(
+            self.n_rows,
+            self.centre.copy(),
+            self.rest.copy(),
+            self.minimum.copy(),
+            self.maximum.copy(),
+            self.at_ends.copy(),
+            self.rounding.copy(),
+            scatter,
+        )
+
+    @classmethod
+    def of(cls, part: Part) -> Running:
+        """One that rows can be added to; the part stays as it is."""
+        running = cls(0)
+        running.n_rows = part.n_rows
+        for name in part._fields[1:]:
+            setattr(running, name, np.array(getattr(part, name)))
+        return running
+
+
+def in_columns(part: Part, places: Integers, d: int) -> Part:
+    """With its columns at these places among d; no row of it has anything but 0 in the others."""
+    wide = np.zeros((5, d))
+    for row, values in zip(wide, (part.centre, part.rest, part.minimum, part.maximum, part.rounding), strict=True):
+        row[places] = values
+    at_ends = np.full((2, d), part.n_rows, np.int64)
+    at_ends[:, places] = part.at_ends
+    scatter = np.zeros((d, d))
+    scatter[np.ix_(places, places)] = part.scatter
+    centre, rest, minimum, maximum, rounding = wide
+    return Part(part.n_rows, centre, rest, minimum, maximum, at_ends, rounding, scatter)
