@@ -25,8 +25,10 @@ def n_workers(n_jobs: int | None) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
-def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None) -> Iterator[Result]:
-    """map() over threads with a bounded number of results in flight; an interrupt cancels what has not begun."""
+def ordered_map(
+    function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None, ahead: int = 4
+) -> Iterator[Result]:
+    """map() over threads with at most `ahead` results in flight for each of them; an interrupt cancels what has not begun."""
     workers = n_workers(n_jobs)
     if workers == 1:
         yield from map(function, items)
@@ -36,7 +38,7 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], n_job
     try:
         for item in items:
             pending.append(pool.submit(function, item))
-            if len(pending) >= 4 * workers:
+            if len(pending) >= ahead * workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

@@ -160,11 +160,15 @@ def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tu
         return codes, levels
     codes, strange = recoded(codes, levels.texts, stated)
     if strange:
-        raise DataError(
-            f"column {name!r} has levels that categorical={{{name!r}: [...]}} does not list: {strange}. Add them to "
-            "that list, or leave those rows out."
-        )
+        raise DataError(not_listed(name, strange))
     return codes, Levels(stated, in_order=True, declared=True, written=levels.written)
+
+
+def not_listed(name: str, strange: str) -> str:
+    return (
+        f"column {name!r} has levels that categorical={{{name!r}: [...]}} does not list: {strange}. Add them to that "
+        "list, or leave those rows out."
+    )
 
 
 def _coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,8 +28,8 @@ from ..sources.columns import (
     levels_of,
     numbers_of_text,
 )
-from .parts import Part, merged
-from .running import Running, in_columns
+from .parts import Part
+from .running import Running
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -111,17 +111,15 @@ class MomentsAccumulator:
         return max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * max(len(self._wide), len(self.columns))))
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        codes = self._codes(self._column(batch, self.environment))
-        values = [self._values(self._column(batch, name), name) for name in self.columns]
+        place = {name: j for j, name in enumerate(batch.schema.names)}
+        lacking = next((name for name in (*self.columns, self.environment) if name not in place), None)
+        if lacking is not None:
+            raise DataError(f"a batch of rows lacks the column {lacking!r}; {nearest(lacking, list(place))}")
+        codes = self._codes(batch.column(place[self.environment]))
+        values = [self._values(batch.column(place[name]), name) for name in self.columns]
         self._pending.append((values, codes))
         self._n_pending += batch.num_rows
         self.tally.n_rows += batch.num_rows
-
-    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        names = batch.schema.names
-        if name not in names:
-            raise DataError(f"a batch of rows lacks the column {name!r}; {nearest(name, names)}")
-        return batch.column(names.index(name))
 
     def _codes(self, labels: pa.Array) -> NDArray[np.int64]:
         """(n,) positions among the environments, -1 where there is no label"""
@@ -164,8 +162,12 @@ class MomentsAccumulator:
         ]
         return np.array([*places, np.nan])[np.where(np.isnan(codes), len(values), codes).astype(np.intp)]
 
+    def settled(self) -> MomentsAccumulator:
+        """The accumulator, after it has turned all rows into moments."""
+        self._settle()
+        return self
+
     def _settle(self) -> None:
-        """Turn the rows that wait into moments."""
         if not self._n_pending:
             return
         codes = np.concatenate([codes for _, codes in self._pending])
@@ -215,41 +217,32 @@ class MomentsAccumulator:
 
     def _of(self, label: Hashable) -> Running:
         d = len(self._wide)
-        running = self._running.get(label)
-        if running is None:
-            running = Running(d)
-        elif len(running.centre) < d:
-            running = Running.of(in_columns(running.part(), np.arange(len(running.centre)), d))
+        known = self._running.get(label)
+        running = Running(d) if known is None else known.in_columns(np.arange(len(known.centre)), d)
         self._running[label] = running
         return running
 
     def merge(self, other: MomentsAccumulator) -> MomentsAccumulator:
         """One of the rows of both; neither is changed, so that a task that runs twice counts its rows once."""
+        self._settle()
+        return copy.deepcopy(self).absorb(other)
+
+    def absorb(self, other: MomentsAccumulator) -> MomentsAccumulator:
+        """As `merge`, in place: for whoever knows that it is done once."""
         self._check_alike(other)
         self._settle()
         other._settle()
-        both = copy.copy(self)
-        both.tally = self.tally.merged(other.tally)
-        both.refused = {**other.refused, **self.refused}
-        both.levels, both._kinds = dict(self.levels), {**other._kinds, **self._kinds}
+        self.tally = self.tally.merged(other.tally)
+        self.refused, self._kinds = {**other.refused, **self.refused}, {**other._kinds, **self._kinds}
         for name, levels in other.levels.items():
-            both.levels[name] = joined(both.levels.get(name), levels)
-        both._wide = {column: place for place, column in enumerate({**self._wide, **other._wide})}
-        both._environments = {label: place for place, label in enumerate({**self._environments, **other._environments})}
-        ours, theirs = self._parts(both._wide), other._parts(both._wide)
-        labels = {**self._running, **other._running}
-        both._running = {label: Running.of(merged(ours.get(label), theirs.get(label))) for label in labels}
-        both._pending = []
-        return both
-
-    def _parts(self, columns: Mapping[Column, int]) -> dict[Hashable, Part]:
-        """In these columns, among which all of its own are."""
-        places = np.array([columns[column] for column in self._wide], np.intp)
-        found = {}
-        for label, running in self._running.items():
-            part = running.part()
-            found[label] = in_columns(part, places[: len(part.centre)], len(columns))
-        return found
+            self.levels[name] = joined(self.levels.get(name), levels)
+        for label in other._environments:
+            self._environments.setdefault(label, len(self._environments))
+        places = [self._wide.setdefault(column, len(self._wide)) for column in other._wide]
+        for label, running in other._running.items():
+            own = np.array(places[: len(running.centre)], np.intp)
+            self._of(label).absorb(running.in_columns(own, len(self._wide)))
+        return self
 
     def _check_alike(self, other: MomentsAccumulator) -> None:
         for setting in ("columns", "environment", "missing", "choices", "text_labels"):
@@ -267,8 +260,7 @@ class MomentsAccumulator:
     def parts(self) -> dict[Hashable, Part]:
         """{label: moments of its rows}, in the order in which the labels first came; columns as in `wide_columns`"""
         self._settle()
-        parts = self._parts(self._wide)
-        return {label: parts[label] for label in self._environments if label in parts}
+        return {label: self._of(label).part() for label in self._environments if label in self._running}
 
     @property
     def wide_columns(self) -> tuple[Column, ...]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._tools.arrays import Integers
-from ..data.checks import check_scale, nearest
+from ..data.checks import check_scale, nearest, with_counts
 from ..data.choices import Choices
 from ..data.columns import ADVICE
 from ..data.encoding import Encoding, Learner
-from ..data.raw import COUNTED_ROWS, Refusal, counts_rows
+from ..data.raw import COUNTED_ROWS, Refusal, counts_rows, not_listed
 from ..data.terms import Dummies
 from ..exceptions import DataError
 from .moments import Moments, assembled
@@ -45,6 +45,7 @@ def finished(rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool)
         _row_numbers(parts, columns),
     )
     _check_outcome(rows, outcome)
+    _check_stated(choices, parts, columns)
     learner.check()
     words = [name for name in rows.levels if is_text]
     rows.tally.complain(rows.columns, rows.environment, rows.missing, words, tuple(parts))
@@ -75,6 +76,16 @@ def _check_outcome(rows: MomentsAccumulator, outcome: str) -> None:
     levels = rows.levels.get(outcome)
     if levels is not None:
         raise DataError(f"column {outcome!r} is not numeric (for example {levels.texts[0]!r}): {ADVICE['outcome']}.")
+
+
+def _check_stated(choices: Choices, parts: Mapping[Hashable, Part], columns: tuple[Column, ...]) -> None:
+    """Where the user lists the levels of a column, no others may occur."""
+    for name, stated in choices.levels.items():
+        places = {level: j for j, (column, level) in enumerate(columns) if column == name and level not in stated}
+        counts = [round(sum(p.n_rows * (p.centre[j] + p.rest[j]) for p in parts.values())) for j in places.values()]
+        strange = with_counts(list(places), counts)
+        if strange:
+            raise DataError(not_listed(name, strange))
 
 
 def _learnt(

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
+from .._tools.progress import ProgressMode
 from ..data.checks import (
     announce_constant,
     check_max_size,
@@ -217,6 +219,41 @@ class Moments:
         if total is None:
             raise DataError("there are no rows: the source gave no chunk. Pass a table with data.")
         return total.checked()
+
+    @classmethod
+    def from_rows(
+        cls,
+        rows: Any,
+        outcome: str,
+        environment: str,
+        features: Sequence[str] | None = None,
+        missing: str = "error",
+        n_jobs: int | None = None,
+        *,
+        exclude: Sequence[str] = (),
+        categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
+        numeric: Sequence[str] = (),
+        groups: Any = None,
+        progress: ProgressMode = "auto",
+        **file_options: Any,
+    ) -> Moments:
+        """Moments of rows that stay where they are; only a block of them is ever in memory.
+
+        ``rows`` is a path, a pattern such as ``"data/*.parquet"``, a folder (labels in its path, ``site=A``, are
+        columns) or a list of files; a pandas, polars or pyarrow table, a polars LazyFrame, a DuckDB relation, an ibis
+        table or a database's reader of record batches; any iterable of batches or tables; a Dask or a Spark data
+        frame. ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands`` say how files are written, as in
+        ``read_table``.
+
+        Names and values are checked as in ``MultiEnvironmentData.from_table``, and complained about once, when all
+        rows were read. Levels are found on the way, in natural order; ``categorical={"region": ["north", "south"]}``
+        lists them in another one. Files and row groups are read by ``n_jobs`` threads, with the same digits for any
+        number of them.
+        """
+        from .from_rows import from_rows
+
+        chosen = {"exclude": exclude, "categorical": categorical, "numeric": numeric, "groups": groups}
+        return from_rows(rows, outcome, environment, features, missing, n_jobs, progress, file_options, **chosen)
 
     def checked(self) -> Moments:
         """After the complaints that only all rows can justify; without the features that no row varies."""

@@ -38,25 +38,36 @@ class Running:
         add_products(block, rows.start, rows.stop, self.scatter)
         add_outer(-float(n), rest, self.scatter)
         self.rounding += _EPSILON * np.sqrt(n) * (np.diagonal(self.scatter) - before)
-        centre, rest = two_sum(centre, rest)
+        self._join(n, *two_sum(centre, rest), minimum, maximum, at_ends)
+
+    def absorb(self, other: Running) -> None:
+        """Rows of the same columns."""
+        self.scatter += other.scatter
+        self.rounding += other.rounding
+        self._join(other.n_rows, other.centre, other.rest, other.minimum, other.maximum, other.at_ends)
+
+    def _join(self, n: int, centre: Floats, rest: Floats, minimum: Floats, maximum: Floats, at_ends: Integers) -> None:
+        """Means and ranges of n more rows, whose own scatter is counted already."""
+        low, high = np.minimum(self.minimum, minimum), np.maximum(self.maximum, maximum)
         if self.n_rows == 0:
-            self.centre, self.rest = centre, rest
+            self.centre, self.rest = centre.copy(), rest.copy()
         else:
-            low, high = np.minimum(self.minimum, minimum), np.maximum(self.maximum, maximum)
             gap = np.where(low == high, 0.0, distance(centre, rest, self.centre, self.rest))
             both = self.n_rows + n
             share = self.n_rows * (n / both)
             add_outer(share, gap, self.scatter)
             self.centre, self.rest = moved(self.centre, self.rest, gap * (n / both))
             self.rounding += _EPSILON * (4.0 * share * gap**2 + np.diagonal(self.scatter))
-        self._widen_ends(minimum, maximum, at_ends)
-        self.n_rows += n
-
-    def _widen_ends(self, minimum: Floats, maximum: Floats, at_ends: Integers) -> None:
-        low, high = np.minimum(self.minimum, minimum), np.maximum(self.maximum, maximum)
         self.at_ends = np.where([self.minimum == low, self.maximum == high], self.at_ends, 0)
         self.at_ends += np.where([minimum == low, maximum == high], at_ends, 0)
         self.minimum, self.maximum = low, high
+        self.n_rows += n
+
+    def in_columns(self, places: Integers, d: int) -> Running:
+        """With its columns at these places among d; no row has anything but 0 in the others."""
+        if np.array_equal(places, np.arange(d)):
+            return self
+        return Running.of(in_columns(self.part(), places, d))
 
     def part(self) -> Part:
         scatter = np.tril(self.scatter)

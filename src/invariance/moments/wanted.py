@@ -1,0 +1,80 @@
+"""What is asked of rows that stay where they are, and how one piece of them answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..data.checks import check_missing_argument, resolve_columns
+from ..data.choices import Choices, excluding
+from .accumulator import MomentsAccumulator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .moments import Moments
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Names and settings, as in `Moments.from_rows`; is_text : whether values were words, as in a csv file."""
+
+    outcome: str
+    environment: str
+    features: tuple[str, ...]
+    missing: str = "error"
+    categorical: Any = "auto"
+    numeric: tuple[str, ...] = ()
+    groups: Any = None
+    is_text: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        available: Sequence[str],
+        where: str,
+        outcome: Any,
+        environment: Any,
+        features: Any = None,
+        missing: str = "error",
+        exclude: Sequence[str] = (),
+        categorical: Any = "auto",
+        numeric: Sequence[str] = (),
+        groups: Any = None,
+        is_text: bool = False,
+    ) -> Wanted:
+        """Checked against the columns that there are."""
+        check_missing_argument(missing)
+        outcome, environment, names = resolve_columns(available, outcome, environment, features, where)
+        names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])
+        Choices.of(names, categorical, numeric, groups)
+        return cls(outcome, environment, names, missing, categorical, tuple(numeric), groups, is_text)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.features, self.outcome)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return (*self.columns, self.environment)
+
+    def accumulator(self) -> MomentsAccumulator:
+        return MomentsAccumulator(
+            self.columns,
+            self.environment,
+            missing=self.missing,
+            categorical=self.categorical,
+            numeric=self.numeric,
+            text_labels=self.is_text,
+        )
+
+    def accumulated(self, batches: Iterable[pa.RecordBatch]) -> MomentsAccumulator:
+        rows = self.accumulator()
+        for batch in batches:
+            rows.add(batch)
+        return rows.settled()
+
+    def finished(self, rows: MomentsAccumulator) -> Moments:
+        return rows.moments(self.outcome, self.groups, self.is_text)
