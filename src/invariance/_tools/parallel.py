@@ -28,7 +28,7 @@ def n_workers(n_jobs: int | None) -> int:
 def ordered_map(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None, ahead: int = 4
 ) -> Iterator[Result]:
-    """map() over threads with at most `ahead` results in flight for each of them; an interrupt cancels what has not begun."""
+    """map() over threads, at most `ahead` results in flight for each; an interrupt cancels what has not begun."""
     workers = n_workers(n_jobs)
     if workers == 1:
         yield from map(function, items)
