@@ -57,7 +57,7 @@ def source_of(
         return PiecesSource(_reader(rows), "the stream", _of_piece)
     if isinstance(rows, Iterable) and not isinstance(rows, str | bytes) and not hasattr(rows, "__array__"):
         return PiecesSource(rows, "the iterable", _of_piece)
-    raise DataError(f"rows cannot be read from {_article(rows)}: {_CAN_BE_PASSED}")
+    raise _no_rows(rows)
 
 
 def _check_pyarrow() -> None:
@@ -106,7 +106,14 @@ def _of_piece(piece: Any, name: str) -> RowSource:
 def _reader(stream: Any) -> Any:
     import pyarrow as pa
 
-    return pa.RecordBatchReader.from_stream(stream)
+    try:
+        return pa.RecordBatchReader.from_stream(stream)
+    except pa.ArrowInvalid:  # a single column
+        raise _no_rows(stream) from None
+
+
+def _no_rows(rows: Any) -> DataError:
+    return DataError(f"rows cannot be read from {_article(rows)}: {_CAN_BE_PASSED}")
 
 
 def _article(value: Any) -> str:

@@ -56,7 +56,8 @@ class DuckDBSource(StreamSource):
         import duckdb
 
         chosen = self._relation.select(*map(duckdb.ColumnExpression, columns))
-        yield from chosen.fetch_record_batch(rows)
+        # Older versions know it by another name.
+        yield from getattr(chosen, "to_arrow_reader", chosen.fetch_record_batch)(rows)
 
 
 class IbisSource(StreamSource):

@@ -45,11 +45,12 @@ class PandasTask(RowTask):
 class ArrowSource(RowSource):
     def __init__(self, table: Any, name: str) -> None:
         self.name, self._table = name, table
+        empty = table.slice(0, 0)
+        self._schema = named_once((empty.to_arrow() if hasattr(empty, "to_arrow") else empty).schema, name)
 
-    @cached_property
+    @property
     def schema(self) -> pa.Schema:
-        empty = self._table.slice(0, 0)
-        return named_once((empty.to_arrow() if hasattr(empty, "to_arrow") else empty).schema, self.name)
+        return self._schema
 
     @property
     def n_rows(self) -> int:
@@ -103,8 +104,8 @@ def table_source(table: Any, name: str) -> RowSource | None:
         return ArrowSource(_of_mapping(table, name), name)
     if hasattr(table, "__arrow_c_array__") and not isinstance(table, pa.Array):
         return ArrowSource(pa.Table.from_batches([pa.record_batch(table)]), name)
-    is_polars = type(table).__module__.split(".")[0] == "polars" and hasattr(table, "to_arrow")
-    return ArrowSource(table, name) if isinstance(table, pa.Table) or (is_polars and table.ndim == 2) else None
+    library, kind = type(table).__module__.split(".")[0], type(table).__name__
+    return ArrowSource(table, name) if (library, kind) in (("polars", "DataFrame"), ("pyarrow", "Table")) else None
 
 
 def _of_mapping(columns: Mapping[Any, Any], name: str) -> pa.Table:

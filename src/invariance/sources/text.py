@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..data.checks import check_unique, warn
+from ..data.checks import check_unique, quoted, warn
+from ..data.columns import reads_as_number
 from ..data.reading import column_names, iter_columns
 from ..data.table_file import PARQUET
 from ..data.table_file import TEXT as TEXT_FILE
@@ -21,6 +22,8 @@ from .folders import Part
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+_MOST_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,11 @@ class TextPiece(FilePiece):
         if name in self.texts:
             return array if kind_of(array.type) == TEXT else array.cast(pa.string())
         if kind_of(array.type) == TEXT and array.null_count < len(array):
-            example = array.drop_null()[0].as_py()
+            found = [text for text in array.drop_null().unique().to_pylist() if not reads_as_number(text)]
             raise DataError(
-                f"column {name!r} holds numbers, or true and false, in the first rows, and text, such as {example!r}, "
-                f"in {self.file.name} later on: mend it, count the word as missing with na=[{example!r}], or take all "
-                f"values as levels, categorical=[{name!r}]."
+                f"column {name!r} holds numbers, or true and false, in the first rows, and text in {self.file.name} "
+                f"later on ({quoted(found, 4)}): mend it, count such words as missing with na={found[:_MOST_WORDS]!r}, "
+                f"or take all values as levels, categorical=[{name!r}]."
             )
         return array
 
