@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import DataError
@@ -54,7 +55,7 @@ def is_text(path: PathLike) -> bool:
 def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
     """The named columns of a file, in its order."""
     file = TableFile.of(path)
-    with _clear_errors(file):
+    with clear_errors(file):
         if file.kind == PARQUET:
             names = _parquet_names(file)
             check_unique(names, file.name)
@@ -78,7 +79,7 @@ def read_columns(
     import pandas as pd
 
     file = TableFile.of(path)
-    with _clear_errors(file), file.open() as stream:
+    with clear_errors(file), file.open() as stream:
         if file.kind == PARQUET:
             frame = _without(pd.read_parquet(stream, engine="pyarrow", columns=list(columns)), file.na)
         elif file.kind == EXCEL:
@@ -105,7 +106,7 @@ def iter_columns(
         batches = _text_batches(file, _text_options(file, labels, as_text), rows_per_chunk)
     with closing(batches):
         while True:
-            with _clear_errors(file):  # around each step only: it must not be active while the caller works
+            with clear_errors(file):  # around each step only: it must not be active while the caller works
                 frame = next(batches, None)
             if frame is None:
                 return
@@ -187,14 +188,40 @@ def _pieces(frame: pd.DataFrame, rows: int) -> Generator[pd.DataFrame, None, Non
         yield frame[start : start + rows]
 
 
+class _ParserWarningsRaised:
+    """While anybody reads. The filters are those of all threads: the first to come sets them, the last to go puts back
+    what was there."""
+
+    def __init__(self) -> None:
+        self._lock, self._readers = Lock(), 0
+
+    def __enter__(self) -> None:
+        import pandas as pd
+
+        with self._lock:
+            self._readers += 1
+            if self._readers == 1:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            self._readers -= 1
+            if not self._readers:
+                self._filters.__exit__(None, None, None)
+
+
+_parser_warnings_raised = _ParserWarningsRaised()
+
+
 @contextmanager
-def _clear_errors(file: TableFile) -> Iterator[None]:
+def clear_errors(file: TableFile) -> Iterator[None]:
     """Turn what the parsers raise into DataErrors that name the file."""
     import pandas as pd
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
+        with _parser_warnings_raised if file.kind == TEXT else nullcontext():
             yield
     except DataError:
         raise
@@ -268,7 +295,7 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
     """Options of read_csv; no ``usecols``, with which it would cut rows that are too long without a word."""
     import pandas as pd
 
-    with _clear_errors(file):
+    with clear_errors(file):
         header = _header(file)
     names = [name or f"unnamed column {position}" for position, name in enumerate(header)]
     options: dict[str, Any] = {

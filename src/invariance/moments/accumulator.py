@@ -17,7 +17,7 @@ from ..data.raw import Refusal
 from ..data.reading import parse_label
 from ..exceptions import DataError
 from ..kernels.by_size import centre_groups, describe_groups, put, sort_groups
-from ..sources.columns import (
+from .arrow_columns import (
     LEVELS,
     NOTHING,
     NUMBERS,

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+TASK_BYTES = 64 << 20  # of the rows of a task, as float64
+_BATCH_CELLS = 1 << 21
+_BATCH_ROWS = 1 << 16
+
+
+def rows_per_batch(n_columns: int) -> int:
+    """16 MB as float64, and no more rows than pay."""
+    return max(1, min(_BATCH_ROWS, _BATCH_CELLS // max(1, n_columns)))
+
+
+def rows_per_task(n_columns: int) -> int:
+    return max(1, TASK_BYTES // (8 * max(1, n_columns)))
 
 
 class RowTask(ABC):
@@ -19,7 +32,9 @@ class RowTask(ABC):
 
 
 class RowSource(ABC):
-    """name : what messages call it; is_text : whether its values are words, of which some count as missing
+    """name : what messages call it
+    is_text : whether its values are words, of which some count as missing
+    rereadable : whether the rows can be read a second time
 
     The tasks, in their order, have all rows. Neither they nor the order depend on who will read them: so results are
     the same, to the last bit, for any number of workers.
@@ -27,8 +42,7 @@ class RowSource(ABC):
 
     name: str
     is_text: bool = False
-    # Whether the rows can be read a second time.
-    rereadable: ClassVar[bool] = True
+    rereadable: bool = True
 
     @property
     @abstractmethod

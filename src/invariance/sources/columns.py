@@ -1,132 +1,155 @@
-"""Arrow columns as a model needs them: numbers, or positions in a list of levels; and what cannot be used."""
+"""Columns of record batches: what they hold, whether pieces agree, and those that come from elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._tools.arrays import Floats
-from ..data.columns import reads_as_number
-from ..data.levels import Levels, as_text, in_natural_order
-from ..data.raw import Refusal
+from ..data.checks import check_unique, quoted
 from ..exceptions import DataError
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
-# Whole numbers up to this have a float64 of their own.
-LARGEST_WHOLE = 2**53
-NUMBERS, LEVELS, TEXT_AS_NUMBERS, NOTHING = "numbers", "levels", "text as numbers", "nothing"
+TEXT = "text"
 
 
-def kind_of(array: pa.Array, name: str, categorical: bool, numeric: bool) -> str | Refusal:
-    """How a column is read, or why it cannot be; NOTHING where all of its values are missing."""
-    from pyarrow import types
+def kind_of(kind: pa.DataType) -> str | None:
+    """What a column holds, in words; None where it has no values. Columns of the same kind may differ in type."""
+    import pyarrow.types as types
 
-    kind = _stored(array).type
-    plain = kind.value_type if types.is_dictionary(kind) else kind
-    if len(array) == array.null_count:
-        return NOTHING
-    if numeric:
-        return TEXT_AS_NUMBERS
-    if categorical and _hashable(plain):
-        return LEVELS
-    if types.is_dictionary(kind) or _is_text(kind):
-        return LEVELS
-    if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind):
-        return NUMBERS
-    example = f"dtype {kind}, for example {_first(array)!r}"
-    if types.is_temporal(kind):
-        return Refusal(f"is not numeric ({example}) but holds dates or times", categorical=True)
-    return Refusal(f"is not numeric ({example})")
+    if types.is_dictionary(kind):
+        return kind_of(kind.value_type)
+    if types.is_null(kind):
+        return None
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "numbers"
+    if types.is_boolean(kind):
+        return "true and false"
+    return TEXT if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) else str(kind)
 
 
-def as_numbers(array: pa.Array, name: str) -> Floats:
-    """(n,) with NaN where a value is missing; whole numbers that float64 cannot tell apart raise."""
+def without_index(schema: pa.Schema) -> list[str]:
+    """Names of the columns, without the row index that pandas may have stored along."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
+
+
+def named_once(schema: pa.Schema, where: str) -> pa.Schema:
+    """Of the columns that are no row index."""
     import pyarrow as pa
-    from pyarrow import types
 
-    array = _stored(array)
-    if types.is_null(array.type):
-        return np.full(len(array), np.nan)
-    if types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if types.is_boolean(array.type):
-        array = array.cast(pa.uint8())
-    if not types.is_float64(array.type):
-        try:
-            array = array.cast(pa.float64())
-        except pa.ArrowInvalid:
-            raise DataError(
-                f"column {name!r} holds whole numbers beyond 2**53 = {LARGEST_WHOLE} (for example "
-                f"{_largest(array)}), which double precision cannot tell apart: leave it out, or subtract a number "
-                "from it where it is stored."
-            ) from None
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+    names = without_index(schema)
+    check_unique(names, where)
+    return pa.schema([schema.field(name) for name in names])
 
 
-def as_codes(array: pa.Array) -> tuple[Floats, list[Any]]:
-    """Positions (n,), NaN where missing, in a list of different values."""
-    from pyarrow import types
+class Agreement:
+    """What the pieces of a source must agree on: the names of their columns, in any order, and the kind of each."""
 
-    array = _stored(array)
-    if not types.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    codes = array.indices.to_numpy(zero_copy_only=False)
-    return np.asarray(codes, dtype=np.float64), array.dictionary.to_pylist()
+    def __init__(self, schema: pa.Schema, where: str) -> None:
+        self._first = schema
+        self._fields = {field.name: field for field in schema}
+        self._seen_in = dict.fromkeys(self._fields, where)
+        self._where = where
 
+    @property
+    def schema(self) -> pa.Schema:
+        import pyarrow as pa
 
-def numbers_of_text(array: pa.Array, name: str) -> Floats:
-    """(n,) of a column that may hold numbers as text."""
-    codes, values = as_codes(array)
-    used = values if None in values else [*values, None]
-    wrong = next((value for value in used if value is not None and not reads_as_number(value)), None)
-    if wrong is not None:
-        raise DataError(f"column {name!r} is in numeric=, but {wrong!r} is not a number: mend it first.")
-    lookup = np.array([np.nan if value is None else float(value) for value in used])
-    return lookup[np.where(np.isnan(codes), used.index(None), codes).astype(np.intp)]
+        return pa.schema(list(self._fields.values()))
 
-
-def levels_of(array: pa.Array, values: list[Any]) -> Levels:
-    """The levels that a piece of a column has; its different values are given."""
-    from pyarrow import types
-
-    texts: dict[str, frozenset[str]] = {}
-    for value in values:
-        if value is not None:
-            text = as_text(value)
-            texts[text] = texts.get(text, frozenset()) | ({value} if isinstance(value, str) else frozenset())
-    kind = _stored(array).type
-    declared = types.is_dictionary(kind)
-    in_order = declared and kind.ordered
-    ordered = tuple(texts if in_order else in_natural_order(texts))
-    return Levels(ordered, in_order, declared, {text: ways for text, ways in texts.items() if ways})
+    def check(self, schema: pa.Schema, where: str) -> None:
+        if schema.equals(self._first):
+            return
+        check_names(schema.names, self._first.names, where, self._where)
+        for field in schema:
+            known, kind = kind_of(self._fields[field.name].type), kind_of(field.type)
+            if known is None and kind is not None:
+                self._fields[field.name], self._seen_in[field.name] = field, where
+            elif kind not in (None, known):
+                raise DataError(
+                    f"column {field.name!r} holds {kind} in {where}, and {known} in {self._seen_in[field.name]}: "
+                    "write it in the same type everywhere, or leave it out everywhere."
+                )
 
 
-def _stored(array: pa.Array) -> pa.Array:
-    """Of a type that a library defines, what it is made of."""
-    return getattr(array, "storage", array)
+def check_names(names: Sequence[str], first: Sequence[str], where: str, first_where: str) -> None:
+    lacking = [name for name in first if name not in set(names)]
+    others = [name for name in names if name not in set(first)]
+    if lacking or others:
+        found = f"has no column {quoted(lacking)}" if lacking else f"has a column {quoted(others)}"
+        other = ", and one called " + quoted(others) if lacking and others else ""
+        raise DataError(
+            f"{where} {found}{other}, unlike {first_where}: all pieces need the same columns; mend this one, or pass "
+            "only those that belong together."
+        )
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-
-
-def _hashable(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return not types.is_nested(kind)
+def in_pieces(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Of at most so many rows, and none that has no rows."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
-def _first(array: pa.Array) -> Any:
-    return next(value.as_py() for value in array if value.is_valid)
+def constant(value: Any, kind: pa.DataType, n_rows: int) -> pa.Array:
+    """One value in all rows; text as codes of a single word."""
+    import pyarrow as pa
+
+    if value is None:
+        return pa.nulls(n_rows, kind)
+    if not pa.types.is_dictionary(kind):
+        return pa.repeat(pa.scalar(value, kind), n_rows)
+    codes = pa.array(np.zeros(n_rows, np.int32))
+    return pa.DictionaryArray.from_arrays(codes, pa.array([value], kind.value_type))
 
 
-def _largest(array: pa.Array) -> Any:
-    import pyarrow.compute as pc
+def labels(column: pd.Series) -> pa.DictionaryArray:
+    """Labels, each of its own type: 1, 2.5 and "a" may stand in one column."""
+    import pandas as pd
+    import pyarrow as pa
 
-    ends = pc.min_max(array).as_py()
-    return max(ends.values(), key=abs)
+    codes, found = pd.factorize(column)
+    values = [value.item() if isinstance(value, np.generic) else value for value in found]
+    kinds = list(dict.fromkeys(map(type, values)))
+    if len(kinds) <= 1:
+        distinct = pa.array(values, from_pandas=True)
+    else:
+        members = [[value for value in values if type(value) is kind] for kind in kinds]
+        places = [kinds.index(type(value)) for value in values]
+        counters = [count() for _ in kinds]
+        offsets = [next(counters[place]) for place in places]
+        distinct = pa.UnionArray.from_dense(
+            pa.array(places, pa.int8()), pa.array(offsets, pa.int32()), list(map(pa.array, members))
+        )
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=codes < 0), distinct)
+
+
+def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
+    """A column of pandas; a missing value is null."""
+    import pyarrow as pa
+
+    try:
+        array = pa.array(column, from_pandas=True)
+    except (pa.ArrowException, OverflowError):
+        example = next((value for value in column.dropna() if isinstance(value, str)), column.dropna().iloc[0])
+        raise DataError(
+            f"column {name!r} of {where} holds values of several types, or of one that cannot be used (for example "
+            f"{example!r}): mend it, or leave it out with exclude=[{name!r}]."
+        ) from None
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def type_of(column: pd.Series, where: str) -> pa.DataType:
+    """As far as its values show it; that of text where they are of several types."""
+    import pyarrow as pa
+
+    try:
+        array = of_series(column, str(column.name), where)
+    except DataError:
+        return pa.string()
+    return array.type if array.null_count < len(array) else pa.null()

@@ -1,0 +1,132 @@
+"""Arrow columns as a model needs them: numbers, or positions in a list of levels; and what cannot be used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._tools.arrays import Floats
+from ..data.columns import reads_as_number
+from ..data.levels import Levels, as_text, in_natural_order
+from ..data.raw import Refusal
+from ..exceptions import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Whole numbers up to this have a float64 of their own.
+LARGEST_WHOLE = 2**53
+NUMBERS, LEVELS, TEXT_AS_NUMBERS, NOTHING = "numbers", "levels", "text as numbers", "nothing"
+
+
+def kind_of(array: pa.Array, name: str, categorical: bool, numeric: bool) -> str | Refusal:
+    """How a column is read, or why it cannot be; NOTHING where all of its values are missing."""
+    from pyarrow import types
+
+    kind = _stored(array).type
+    plain = kind.value_type if types.is_dictionary(kind) else kind
+    if len(array) == array.null_count:
+        return NOTHING
+    if numeric:
+        return TEXT_AS_NUMBERS
+    if categorical and _hashable(plain):
+        return LEVELS
+    if types.is_dictionary(kind) or _is_text(kind):
+        return LEVELS
+    if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+        return NUMBERS
+    example = f"dtype {kind}, for example {_first(array)!r}"
+    if types.is_temporal(kind):
+        return Refusal(f"is not numeric ({example}) but holds dates or times", categorical=True)
+    return Refusal(f"is not numeric ({example})")
+
+
+def as_numbers(array: pa.Array, name: str) -> Floats:
+    """(n,) with NaN where a value is missing; whole numbers that float64 cannot tell apart raise."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    array = _stored(array)
+    if types.is_null(array.type):
+        return np.full(len(array), np.nan)
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    if not types.is_float64(array.type):
+        try:
+            array = array.cast(pa.float64())
+        except pa.ArrowInvalid:
+            raise DataError(
+                f"column {name!r} holds whole numbers beyond 2**53 = {LARGEST_WHOLE} (for example "
+                f"{_largest(array)}), which double precision cannot tell apart: leave it out, or subtract a number "
+                "from it where it is stored."
+            ) from None
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def as_codes(array: pa.Array) -> tuple[Floats, list[Any]]:
+    """Positions (n,), NaN where missing, in a list of different values."""
+    from pyarrow import types
+
+    array = _stored(array)
+    if not types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    codes = array.indices.to_numpy(zero_copy_only=False)
+    return np.asarray(codes, dtype=np.float64), array.dictionary.to_pylist()
+
+
+def numbers_of_text(array: pa.Array, name: str) -> Floats:
+    """(n,) of a column that may hold numbers as text."""
+    codes, values = as_codes(array)
+    used = values if None in values else [*values, None]
+    wrong = next((value for value in used if value is not None and not reads_as_number(value)), None)
+    if wrong is not None:
+        raise DataError(f"column {name!r} is in numeric=, but {wrong!r} is not a number: mend it first.")
+    lookup = np.array([np.nan if value is None else float(value) for value in used])
+    return lookup[np.where(np.isnan(codes), used.index(None), codes).astype(np.intp)]
+
+
+def levels_of(array: pa.Array, values: list[Any]) -> Levels:
+    """The levels that a piece of a column has; its different values are given."""
+    from pyarrow import types
+
+    texts: dict[str, frozenset[str]] = {}
+    for value in values:
+        if value is not None:
+            text = as_text(value)
+            texts[text] = texts.get(text, frozenset()) | ({value} if isinstance(value, str) else frozenset())
+    kind = _stored(array).type
+    declared = types.is_dictionary(kind)
+    in_order = declared and kind.ordered
+    ordered = tuple(texts if in_order else in_natural_order(texts))
+    return Levels(ordered, in_order, declared, {text: ways for text, ways in texts.items() if ways})
+
+
+def _stored(array: pa.Array) -> pa.Array:
+    """Of a type that a library defines, what it is made of."""
+    return getattr(array, "storage", array)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def _hashable(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return not types.is_nested(kind)
+
+
+def _first(array: pa.Array) -> Any:
+    return next(value.as_py() for value in array if value.is_valid)
+
+
+def _largest(array: pa.Array) -> Any:
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(array).as_py()
+    return max(ends.values(), key=abs)

@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from invariance.exceptions import DataError
+from invariance.sources import base, parquet
+from invariance.sources.opening import source_of
+from source_rows import batches_of, rows_of
+
+ROWS = [(1.5, "a"), (2.5, "b"), (3.5, "a")]
+TABLE = pa.table({"x": [1.5, 2.5, 3.5], "site": ["a", "b", "a"]})
+
+
+def write(path: Path, table: pa.Table = TABLE, row_group_size: int | None = None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=row_group_size)
+    elif path.suffix == ".xlsx":
+        table.to_pandas().to_excel(path, index=False)
+    else:
+        table.to_pandas().to_csv(path, index=False, sep="\t" if ".tsv" in path.name else ",")
+    return path
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".xlsx"])
+def test_every_kind_of_file(tmp_path: Path, ending: str) -> None:
+    path = write(tmp_path / f"table{ending}")
+    assert rows_of(path, ["x"]) == rows_of(str(path), ["x"]) == rows_of([path], ["x"]) == ROWS
+    source = source_of(path)
+    assert source.name == path.name
+    assert source.schema.names == ["x", "site"]
+    assert source.n_bytes == path.stat().st_size
+    assert source.is_text == (ending != ".parquet")
+    assert source.rereadable
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".xlsx"])
+def test_files_of_a_folder_in_natural_order(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in (10, 2, 1):
+        write(tmp_path / "data" / f"part-{n}{ending}", pa.table({"x": [float(n)], "site": ["a"]}))
+    wanted = [(1.0, "a"), (2.0, "a"), (10.0, "a")]
+    monkeypatch.chdir(tmp_path)
+    for rows in ("data", Path("data"), f"data/*{ending}", "**/part-*", "d*"):
+        assert rows_of(rows, ["x"]) == wanted
+    backwards = [f"data/part-{n}{ending}" for n in (10, 2, 1)]
+    assert rows_of(backwards, ["x"]) == wanted[::-1]
+
+
+def test_tasks_travel_to_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for ending in (".csv", ".parquet"):
+        write(tmp_path / ending[1:] / "site=4" / f"a{ending}", TABLE.drop("site"))
+    monkeypatch.chdir(tmp_path)
+    sent = [pickle.dumps(task) for kind in ("csv", "parquet") for task in source_of(kind).tasks("site", ["x"])]
+    monkeypatch.chdir("/")
+    for task in map(pickle.loads, sent):
+        (batch,) = task.batches(["site", "x"])
+        assert batch.to_pydict() == {"site": [4, 4, 4], "x": [1.5, 2.5, 3.5]}
+
+
+def test_a_pattern_may_be_the_name_of_a_file(tmp_path: Path) -> None:
+    assert rows_of(write(tmp_path / "a[1].csv"), ["x"]) == ROWS
+
+
+def test_what_hides_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet")
+    for name in ("_SUCCESS", ".a.parquet.crc", "_temporary/b.parquet", ".git/c.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("nothing")
+    for rows in (tmp_path, f"{tmp_path}/*", f"{tmp_path}/**"):
+        assert rows_of(rows, ["x"]) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("labels", "values", "kind"),
+    [
+        (["1", "2"], [1, 2], pa.int64()),
+        (["1", "0.5"], [1.0, 0.5], pa.float64()),
+        (["01", "02"], ["01", "02"], None),
+        (["1", "b"], ["1", "b"], None),
+        (["12345678901234567", "2"], ["12345678901234567", "2"], None),
+        (["new%20york", "a=b"], ["new york", "a=b"], None),
+        (["__HIVE_DEFAULT_PARTITION__", "7"], [None, 7], pa.int64()),
+        (["__HIVE_DEFAULT_PARTITION__", "b"], [None, "b"], None),
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_labels_in_paths(tmp_path: Path, labels: list[str], values: list[object], kind: object, ending: str) -> None:
+    one = pa.table({"x": [1.0, 2.0]})
+    paths = [write(tmp_path / "data" / f"site={label}" / "year=2020" / f"a{ending}", one) for label in labels]
+    wanted = [(x, value) for value in values for x in (1.0, 2.0)]
+    for rows in (tmp_path / "data", f"{tmp_path}/data/*/*/*{ending}", paths, [path.parents[1] for path in paths]):
+        found = rows_of(rows, ["x"])
+        assert sorted(found, key=repr) == sorted(wanted, key=repr)
+        assert {type(label) for _, label in found} == set(map(type, values))
+    schema = source_of(tmp_path / "data").schema
+    assert schema.names == ["x", "site", "year"]
+    assert schema.field("site").type == (kind or pa.dictionary(pa.int32(), pa.string()))
+    assert {row[0] for row in rows_of(tmp_path / "data", ["year", "x"])} == {2020}
+
+
+def test_words_for_missing_values_are_labels_of_nothing(tmp_path: Path) -> None:
+    for label in ("unknown", "b"):
+        write(tmp_path / f"site={label}" / "a.parquet", pa.table({"x": [1.0]}))
+    assert rows_of(tmp_path, ["x"], na=["unknown"]) == [(1.0, "b"), (1.0, None)]
+
+
+def test_labels_above_what_is_named_are_none(tmp_path: Path) -> None:
+    write(tmp_path / "run=3" / "data" / "a.csv")
+    write(tmp_path / "run=3" / "data" / "b.csv")
+    for rows in ("data", "data/*.csv", "data/a.csv"):
+        assert source_of(tmp_path / "run=3" / rows).schema.names == ["x", "site"]
+
+
+def test_a_label_that_is_a_column_too(tmp_path: Path) -> None:
+    for ending in (".csv", ".parquet"):
+        write(tmp_path / ending[1:] / "site=a" / f"a{ending}")
+        with pytest.raises(DataError, match="'site'"):
+            rows_of(tmp_path / ending[1:], ["x"])
+
+
+@pytest.mark.parametrize("other", ["b", "kind=1/b", "site=a/site=b/b"])
+def test_labels_must_be_those_of_all(tmp_path: Path, other: str) -> None:
+    write(tmp_path / "site=a" / "a.csv", TABLE.drop("site"))
+    write(tmp_path / f"{other}.csv", TABLE.drop("site"))
+    with pytest.raises(DataError, match=rf"label '(site|kind)'.*|{other}\.csv has two labels 'site'"):
+        source_of(tmp_path)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".xlsx"])
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"x": [1.0]}, r"b/2\.\w+ has no column 'site', unlike a/1\."),
+        ({"x": [1.0], "site": ["a"], "z": [2.0]}, r"b/2\.\w+ has a column 'z', unlike a/1\."),
+        ({"x": [1.0], "Site": ["a"]}, r"b/2\.\w+ has no column 'site', and one called 'Site', unlike a/1\."),
+        ({"x": ["one"], "site": ["a"]}, r"'x' holds .*numbers.* b/2|'x' holds text in b/2\.\w+, and numbers in a/1"),
+    ],
+)
+def test_other_columns_or_types_are_refused(tmp_path: Path, ending: str, second: dict, message: str) -> None:
+    write(tmp_path / "a" / f"1{ending}")
+    write(tmp_path / "b" / f"2{ending}", pa.table(second))
+    with pytest.raises(DataError, match=message):
+        rows_of(tmp_path, ["x"])
+
+
+def test_numbers_of_several_types_and_orders_belong_together(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", pa.table({"x": pa.nulls(1), "site": ["a"]}))
+    write(tmp_path / "2.parquet", pa.table({"site": pa.array(["a"]).dictionary_encode(), "x": [2**60 + 1]}))
+    write(tmp_path / "3.parquet", pa.table({"x": [0.5], "site": pa.array(["b"], pa.large_string())}))
+    assert rows_of(tmp_path, ["x"]) == [(None, "a"), (2**60 + 1, "a"), (0.5, "b")]
+    assert source_of(tmp_path).schema.field("x").type == pa.int64()
+    write(tmp_path / "4.parquet", pa.table({"x": ["?"], "site": ["b"]}))
+    with pytest.raises(DataError, match=r"'x' holds text in 4\.parquet, and numbers in 2\.parquet"):
+        rows_of(tmp_path, ["x"])
+
+
+def test_kinds_are_not_mixed(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    write(tmp_path / "a.csv.gz")
+    with pytest.raises(DataError, match=r"several kinds: 'a\.csv', 'a\.csv\.gz'") as told:
+        source_of(tmp_path)
+    assert rows_of(str(told.value).split("such as '")[1].split("'")[0], ["x"]) == ROWS
+
+
+def test_what_is_no_table_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet")
+    (tmp_path / "notes.txt").write_text("x\n")
+    with pytest.raises(DataError, match=r"no tables: 'notes\.txt'") as told:
+        source_of(tmp_path)
+    assert rows_of(str(told.value).split("such as '")[1].split("'")[0], ["x"]) == ROWS
+    with pytest.raises(DataError, match=r"'notes\.txt'"):
+        source_of(tmp_path / "notes.txt")
+
+
+def test_other_endings_with_a_stated_separator(tmp_path: Path) -> None:
+    (tmp_path / "a.dat").write_text("x;site\n1.5;a\n")
+    (tmp_path / "b.dat").write_text("x;site\n2.5;b\n")
+    assert rows_of(tmp_path, ["x"], sep=";") == ROWS[:2]
+
+
+@pytest.mark.parametrize("rows", ["", "*.csv", "a.csv", "none/*/*.parquet"])
+def test_nothing_to_read(tmp_path: Path, rows: str) -> None:
+    with pytest.raises(DataError, match="Check the path and the working directory"):
+        source_of(f"{tmp_path}/{rows}")
+
+
+def test_no_file_counts_twice(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv")
+    (tmp_path / "b.csv").symlink_to(path)
+    for rows in ([path, path], [tmp_path / "b.csv", path], tmp_path):
+        with pytest.raises(DataError, match="twice"):
+            source_of(rows)
+    assert len(rows_of([path, write(tmp_path / "c.csv")], ["x"])) == 6
+
+
+def test_folders_that_cannot_be_listed_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a.csv")
+    write(tmp_path / "closed" / "b.csv")
+    scan = os.scandir
+
+    def refuse(place: str) -> object:
+        if str(place).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(place))
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match=r"closed' cannot be read: Permission denied"):
+        source_of(tmp_path)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv.gz", ".xlsx"])
+def test_a_broken_file_names_itself(tmp_path: Path, ending: str) -> None:
+    write(tmp_path / f"1{ending}")
+    (tmp_path / f"2{ending}").write_bytes(b"PAR1 and nothing else" if ending == ".parquet" else gzip.compress(b"")[:-4])
+    with pytest.raises(DataError, match=rf"^2{ending}"):
+        rows_of(tmp_path, ["x"])
+
+
+def test_broken_pages_name_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", pa.table({"x": [float(n) for n in range(10_000)], "site": ["a"] * 10_000}))
+    content = bytearray(path.read_bytes())
+    content[4:2_000] = b"\xff" * 1_996
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"^a\.parquet cannot be read"):
+        rows_of(path, ["x"])
+
+
+# ---------------------------------------------------------------- parquet
+
+
+def test_the_row_index_of_pandas_is_no_column(tmp_path: Path) -> None:
+    TABLE.to_pandas().set_index(pd.Index([7, 8, 9], name="patient")).to_parquet(tmp_path / "a.parquet")
+    assert source_of(tmp_path / "a.parquet").schema.names == ["x", "site"]
+
+
+def test_a_name_that_occurs_twice(tmp_path: Path) -> None:
+    twice = pa.Table.from_arrays([pa.array([1.0])] * 2, names=["x", "x"])
+    with pytest.raises(DataError, match=r"duplicate column names in a\.parquet: 'x'"):
+        rows_of(write(tmp_path / "a.parquet", twice), ["x"])
+
+
+def test_environments_come_as_codes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", TABLE.append_column("n", pa.array([1, 2, 3])))
+    (batch,) = batches_of(source_of(path), ["x", "n"], "site")
+    assert pa.types.is_dictionary(batch.schema.field("site").type)
+    assert batch.schema.field("n").type == pa.int64()
+    (batch,) = batches_of(source_of(path), ["x"], "n")
+    assert batch.schema.field("n").type == pa.int64()
+
+
+def test_small_files_share_tasks_and_large_groups_come_in_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "TASK_BYTES", 8 * 2 * 100)  # of two columns
+    monkeypatch.setattr(base, "_BATCH_ROWS", 30)
+
+    def table(n: int, start: int = 0) -> pa.Table:
+        return pa.table({"x": [float(k) for k in range(start, start + n)], "site": ["a"] * n})
+
+    sizes = [40, 60, 1, 250, 99, 0, 1, 100]
+    for n, size in enumerate(sizes):
+        write(tmp_path / f"{n}.parquet", table(size, sum(sizes[:n])))
+    source = source_of(tmp_path)
+    tasks = source.tasks("site", ["x"])
+    found = [[batch.num_rows for batch in task.batches(["x", "site"])] for task in tasks]
+    assert [sum(each) for each in found] == [100, 1, 250, 100, 100]
+    assert max(map(max, found)) == 30
+    assert [row[0] for row in rows_of(source, ["x"])] == list(range(sum(sizes)))
+    groups = source_of(write(tmp_path / "groups" / "a.parquet", table(330), row_group_size=33)).tasks("site", ["x"])
+    assert [len(task.pieces[0].groups) for task in groups] == [3, 3, 3, 1]
+
+
+def test_footers_are_read_once_while_they_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(3):
+        write(tmp_path / f"{n}.parquet")
+    given = []
+    opened = pq.ParquetFile.__init__
+
+    def noted(self: pq.ParquetFile, *args: object, **options: object) -> None:
+        given.append(options.get("metadata") is not None)
+        opened(self, *args, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "__init__", noted)
+    assert rows_of(tmp_path, ["x"]) == ROWS * 3
+    assert given == [False] * 3 + [True] * 3
+    monkeypatch.setattr(parquet, "_KEPT_FOOTERS", 0)
+    assert rows_of(tmp_path, ["x"]) == ROWS * 3
+    assert given[6:] == [False] * 6
+
+
+def test_names_with_points_are_names(tmp_path: Path) -> None:
+    table = pa.table({"x": [1.0], "x.y": [2.0], "site": ["a"]})
+    path = write(tmp_path / "a.parquet", table)
+    assert rows_of(path, ["x"]) == [(1.0, "a")]
+    assert rows_of(path, ["x.y", "x"]) == [(2.0, 1.0, "a")]
+
+
+def test_stated_words_for_missing_values(tmp_path: Path) -> None:
+    table = pa.table(
+        {"x": [-999, 2**60 + 1, None], "t": ["?", "b", "-999"], "f": [True, False, True], "site": ["a", "?", "b"]}
+    )
+    path = write(tmp_path / "a.parquet", table)
+    wanted = [(None, None, True, "a"), (2**60 + 1, "b", False, None), (None, None, True, "b")]
+    assert rows_of(path, ["x", "t", "f"], na=["?", "-999"]) == wanted
+
+
+def test_numbers_that_parquet_has_as_text(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", pa.table({"x": ["1.234,5", "2,5"], "site": ["01", "1"]}))
+    assert rows_of(path, ["x"], thousands=".") == [(1234.5, "01"), (2.5, "1")]
+    assert rows_of(path, ["x"]) == [("1.234,5", "01"), ("2,5", "1")]

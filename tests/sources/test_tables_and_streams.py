@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from invariance.exceptions import DataError, SettingError
+from invariance.sources import base
+from invariance.sources.opening import source_of
+from source_rows import batches_of, rows_of
+
+COLUMNS = {
+    "unused": [0, 0, 0, 0],
+    "site": ["a", "b", "a", None],
+    "x": [1.5, None, -2.0, 4.0],
+    "n": [1, 2, 3, 2**60 + 1],
+}
+ROWS = [(1.5, 1, "a"), (None, 2, "b"), (-2.0, 3, "a"), (4.0, 2**60 + 1, None)]
+TABLE = pa.table(COLUMNS)
+
+
+class Stream:
+    """What an ADBC reader and others look like."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self.reader = reader
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.reader.__arrow_c_stream__(requested_schema)
+
+
+class Pages:
+    """Read anew by each loop."""
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        return iter([TABLE[:1], TABLE[1:]])
+
+
+REREADABLE = {
+    "pyarrow": lambda: TABLE,
+    "a record batch": lambda: TABLE.to_batches()[0],
+    "pandas": lambda: pd.DataFrame(COLUMNS),
+    "pandas, objects": lambda: pd.DataFrame(COLUMNS, dtype=object),
+    "pandas of arrow": lambda: TABLE.to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas, categories": lambda: pd.DataFrame(COLUMNS).astype({"site": "category"}),
+    "polars": lambda: pl.DataFrame(COLUMNS),
+    "polars, categories": lambda: pl.DataFrame(COLUMNS).with_columns(pl.col("site").cast(pl.Categorical)),
+    "narwhals": lambda: nw.from_native(pl.DataFrame(COLUMNS)),
+    "a lazy frame": lambda: pl.LazyFrame(COLUMNS),
+    "a mapping": lambda: COLUMNS,
+    "a list of batches": lambda: [TABLE.slice(0, 1).to_batches()[0], TABLE.slice(1).to_batches()[0]],
+    "a list of frames": lambda: [pd.DataFrame(COLUMNS)[:1], pd.DataFrame(COLUMNS)[1:]],
+    "a tuple of all sorts": lambda: (pl.DataFrame(COLUMNS)[:1], pd.DataFrame(COLUMNS)[1:3], TABLE[3:]),
+    "pages": Pages,
+}
+READ_ONCE = {
+    "a reader": lambda: TABLE.to_reader(2),
+    "a stream": lambda: Stream(TABLE.to_reader(3)),
+    "batches": lambda: iter(TABLE.to_batches(max_chunksize=3)),
+    "tables": lambda: (TABLE[n : n + 1] for n in range(4)),
+    "frames": lambda: (piece for piece in (pl.DataFrame(COLUMNS)[:2], pl.DataFrame(COLUMNS)[2:])),
+    "mappings": lambda: ({name: values[n:][:2] for name, values in COLUMNS.items()} for n in (0, 2)),
+    "streams": lambda: (Stream(TABLE[n : n + 2].to_reader()) for n in (0, 2)),
+}
+
+
+@pytest.fixture(params=[1, 3, 1 << 16])
+def batch_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(base, "_BATCH_ROWS", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("kind", REREADABLE)
+def test_what_can_be_read_again(kind: str, batch_rows: int) -> None:
+    source = source_of(REREADABLE[kind]())
+    assert source.rereadable
+    assert not source.is_text
+    assert source.schema.names == list(COLUMNS)
+    assert rows_of(source, ["x", "n"]) == rows_of(source, ["x", "n"]) == ROWS
+    assert all(batch.num_rows <= batch_rows for batch in batches_of(source, ["x", "n"], "site"))
+
+
+@pytest.mark.parametrize("kind", READ_ONCE)
+def test_what_can_be_read_once(kind: str, batch_rows: int) -> None:
+    source = source_of(READ_ONCE[kind]())
+    assert not source.rereadable
+    assert source.schema.names == list(COLUMNS)
+    batches = batches_of(source, ["x", "n"], "site")
+    assert [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)] == ROWS
+    assert all(batch.num_rows <= batch_rows for batch in batches)
+    with pytest.raises(DataError, match="only once"):
+        batches_of(source, ["x", "n"], "site")
+
+
+def test_whole_numbers_stay_whole() -> None:
+    for kind in ("pyarrow", "pandas", "polars", "a lazy frame", "a mapping"):
+        for batch in batches_of(source_of(REREADABLE[kind]()), ["n"], "site"):
+            assert batch.schema.field("n").type == pa.int64()
+
+
+def test_tables_in_memory_make_several_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "TASK_BYTES", 8 * 3 * 3)
+    for kind in ("pyarrow", "pandas", "polars"):
+        source = source_of(REREADABLE[kind]())
+        assert len(source.tasks("site", ["x", "n"])) == 2
+        assert rows_of(source, ["x", "n"]) == ROWS
+        assert source.n_rows == 4
+        assert source.n_bytes > 0
+
+
+def test_a_lazy_frame_computes_only_what_is_asked_for() -> None:
+    def fail(values: Any) -> Any:
+        raise AssertionError(values)
+
+    lazy = pl.LazyFrame({"^x.*$": [1.0], "x": [2.0], "*": [3.0], "site": ["a"]})
+    lazy = lazy.with_columns(bad=pl.col("x").map_batches(fail, return_dtype=pl.Float64))
+    assert rows_of(lazy, ["*", "^x.*$"]) == [(3.0, 1.0, "a")]
+
+
+def test_an_older_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(pl.LazyFrame, "collect_batches")
+    with pytest.raises(DataError, match=r"call \.collect\(\) on it first"):
+        source_of(pl.LazyFrame(COLUMNS))
+    assert rows_of(pl.LazyFrame(COLUMNS).collect(), ["x", "n"]) == ROWS
+
+
+def test_an_index_is_no_column_and_names_become_text() -> None:
+    frame = pd.DataFrame({1: [1.0], "site": ["a"]}, index=pd.Index([7], name="patient"))
+    assert source_of(frame).schema.names == ["1", "site"]
+    assert source_of(Stream(pa.RecordBatchReader.from_stream(frame))).schema.names == ["1", "site"]
+    assert rows_of(frame, ["1"]) == [(1.0, "a")]
+
+
+@pytest.mark.parametrize("make", [lambda t: t, lambda t: t.to_pandas(), lambda t: t.to_reader(), lambda t: [t]])
+def test_names_that_occur_twice(make: Any) -> None:
+    twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0]), pa.array(["a"])], names=["x", "x", "site"])
+    with pytest.raises(DataError, match="duplicate column names in .*: 'x'"):
+        rows_of(make(twice), ["x"])
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"x": [1.0]}, r"piece 2 of the iterable has no column 'site', unlike piece 1"),
+        ({"x": [1.0], "site": ["a"], "z": [1]}, r"piece 2 of the iterable has a column 'z'"),
+        ({"x": ["1"], "site": ["a"]}, r"'x' holds text in piece 2 of the iterable, and numbers in piece 1"),
+        ({"x": [[1.0]], "site": ["a"]}, r"'x' holds list<.*> in piece 2"),
+        ([1.0, 2.0], r"piece 2 of the iterable is a list, not a record batch"),
+        ({"x": 1.0, "site": "a"}, r"piece 2 of the iterable is a mapping that is no table"),
+    ],
+)
+def test_pieces_must_agree(second: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        rows_of([{"x": [1.0], "site": ["a"]}, second], ["x"])
+
+
+def test_pieces_may_differ_in_order_and_in_the_type_of_numbers() -> None:
+    pieces = [
+        {"x": [None], "site": ["a"]},
+        {"site": ["b"], "x": [1]},
+        {"x": [2.5], "site": pa.array([None], pa.string())},
+    ]
+    assert rows_of(pieces, ["x"]) == [(None, "a"), (1, "b"), (2.5, None)]
+
+
+@pytest.mark.parametrize(
+    "rows", [None, 3, b"a.csv", np.zeros((2, 2)), pd.Series([1.0]), pl.Series([1.0]), pa.array([1])]
+)
+def test_what_cannot_be_recognised(rows: Any) -> None:
+    with pytest.raises(DataError, match=r"pass a path, a pattern such as 'data/\*\.parquet', a folder"):
+        rows_of(rows, ["x"])
+
+
+@pytest.mark.parametrize("rows", [[], iter(())])
+def test_nothing_to_iterate_over(rows: Any) -> None:
+    with pytest.raises(DataError, match="empty"):
+        rows_of(rows, ["x"])
+
+
+def test_how_files_are_written_says_nothing_of_tables() -> None:
+    for form in ({"na": ["-999"]}, {"sep": ";"}, {"thousands": ","}):
+        with pytest.raises(SettingError, match=rf"{next(iter(form))}=.* is for files, which a Table is not"):
+            source_of(TABLE, **form)
+
+
+def test_values_of_several_types_name_the_column() -> None:
+    frame = pd.DataFrame({"x": [1.0, "?"], "z": [1.0, 2.0], "site": ["a", "b"]})
+    assert rows_of(frame, ["z"]) == [(1.0, "a"), (2.0, "b")]
+    with pytest.raises(DataError, match=r"column 'x' of the table .*'\?'.*exclude=\['x'\]"):
+        rows_of(frame, ["x"])
+
+
+def test_an_empty_table_has_no_rows() -> None:
+    for table in (TABLE[:0], pd.DataFrame(COLUMNS)[:0], pl.DataFrame(COLUMNS)[:0], TABLE[:0].to_reader()):
+        source = source_of(table)
+        assert source.schema.names == list(COLUMNS)
+        assert rows_of(source, ["x", "n"]) == []
+
+
+# ---------------------------------------------------------------- databases
+
+
+def test_a_relation_of_duckdb(batch_rows: int) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.connect().from_arrow(TABLE.rename_columns(["un used", "site", 'x "1"', "n"]))
+    source = source_of(relation)
+    assert source.rereadable
+    assert source.schema.names == ["un used", "site", 'x "1"', "n"]
+    assert rows_of(source, ['x "1"', "n"]) == rows_of(source, ['x "1"', "n"]) == ROWS
+    assert all(batch.num_rows <= batch_rows for batch in batches_of(source, ["n"], "site"))
+
+
+def test_an_answer_of_duckdb_is_read_once() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    answer = duckdb.connect().sql("select 1.5::double as x, 'a' as site").to_arrow_reader()
+    source = source_of(answer)
+    assert not source.rereadable
+    assert rows_of(source, ["x"]) == [(1.5, "a")]
+
+
+def test_a_table_of_ibis(batch_rows: int) -> None:
+    ibis = pytest.importorskip("ibis", reason="needs ibis-framework[polars]")
+    table = ibis.polars.connect({"patients": pl.DataFrame(COLUMNS)}).table("patients")
+    source = source_of(table.filter(table.unused == 0))
+    assert source.rereadable
+    assert source.schema.names == list(COLUMNS)
+    assert rows_of(source, ["x", "n"]) == rows_of(source, ["x", "n"]) == ROWS
