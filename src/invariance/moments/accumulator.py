@@ -14,7 +14,6 @@ from ..data.checks import check_missing_argument, check_unique, encode_labels, n
 from ..data.choices import Choices
 from ..data.levels import Levels, as_text, joined
 from ..data.raw import Refusal
-from ..data.reading import parse_label
 from ..exceptions import DataError
 from ..kernels.by_size import centre_groups, describe_groups, put, sort_groups
 from .arrow_columns import (
@@ -55,7 +54,6 @@ class MomentsAccumulator:
     columns : names of the features and of the outcome; environment : name of the column of labels
     missing : "error" or "drop", as in `Moments.from_rows`; complaints are made at the end, once, by `moments`
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
-    text_labels : whether labels are text that may stand for numbers, as in a csv file
 
     Rows are kept until a block of them is full (32 MB), then only their moments are. Accumulators of different rows can
     be merged, and sent elsewhere with pickle.
@@ -69,14 +67,12 @@ class MomentsAccumulator:
         missing: str = "error",
         categorical: Any = "auto",
         numeric: Sequence[str] = (),
-        text_labels: bool = False,
     ) -> None:
         check_unique([*columns, environment], "columns and environment")
         check_missing_argument(missing)
         self.columns = tuple(columns)
         self.environment = environment
         self.missing = missing
-        self.text_labels = text_labels
         self.choices = Choices.of(self.columns, categorical, numeric)
         self.tally = Tally(len(self.columns))
         self.refused: dict[str, Refusal] = {}
@@ -124,8 +120,6 @@ class MomentsAccumulator:
     def _codes(self, labels: pa.Array) -> NDArray[np.int64]:
         """(n,) positions among the environments, -1 where there is no label"""
         codes, values = as_codes(labels)
-        if self.text_labels:
-            values = [parse_label(value) if isinstance(value, str) else value for value in values]
         recoded, found = encode_labels(values)
         places = [self._environments.setdefault(label, len(self._environments)) for label in found]
         lookup = np.array([*places, -1], np.int64)[np.append(recoded, -1)]
@@ -245,7 +239,7 @@ class MomentsAccumulator:
         return self
 
     def _check_alike(self, other: MomentsAccumulator) -> None:
-        for setting in ("columns", "environment", "missing", "choices", "text_labels"):
+        for setting in ("columns", "environment", "missing", "choices"):
             if getattr(self, setting) != getattr(other, setting):
                 raise DataError(f"cannot merge accumulators that differ in {setting}: make both with the same.")
         for name, kind in other._kinds.items():

@@ -32,7 +32,9 @@ def from_rows(
 ) -> Moments:
     """See `Moments.from_rows`."""
     workers = n_workers(n_jobs)
-    source = source_of(rows, **file_options)
+    categorical = choices["categorical"]
+    words = () if isinstance(categorical, str) else tuple(map(str, categorical))
+    source = source_of(rows, words=words, warn_unnamed=features is None, **file_options)
     wanted = Wanted.of(
         source.schema.names, source.name, outcome, environment, features, missing, is_text=source.is_text, **choices
     )

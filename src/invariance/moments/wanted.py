@@ -67,7 +67,6 @@ class Wanted:
             missing=self.missing,
             categorical=self.categorical,
             numeric=self.numeric,
-            text_labels=self.is_text,
         )
 
     def accumulated(self, batches: Iterable[pa.RecordBatch]) -> MomentsAccumulator:
