@@ -31,7 +31,8 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from .choosing import choosing
 from .merging import joined_columns, joined_encoding, restored
-from .parts import Part, adding, fill_pool, merged, of_rows
+from .parts import Part, fill_pool, merged, of_rows
+from .presence import present
 from .removing import without_row
 from .two_sum import gaps_between
 
@@ -159,24 +160,7 @@ class Moments:
         The dummies of a category add up to a constant where the level that they are compared with does not occur. Of 0
         and 1 second moments can tell; of other columns only the rows can, which decide for whole subsets.
         """
-        if not self.features.grouped or not self.scatter.size:
-            return self.varies
-        present = self.varies.copy()
-        starts = self.features.starts
-        for j in np.flatnonzero(self.features.widths > 1):
-            columns = self.feature_columns[starts[j] : starts[j + 1]]
-            if not self._zero_or_one(columns):
-                continue
-            for g in range(self.n_environments + 1):
-                present[g, columns] &= adding(self.scatter[g][np.ix_(columns, columns)], present[g, columns])
-        return present
-
-    def _zero_or_one(self, columns: NDArray[np.intp]) -> bool:
-        """Whether the columns hold 0 and 1 only: then, and between 0 and 1 only then, they vary as much as such do."""
-        means, squares = self.means[:, columns], np.einsum("gjj->gj", self.scatter[:-1])[:, columns]
-        inside = (self.minimum[:, columns] >= 0.0) & (self.maximum[:, columns] <= 1.0)
-        most = self.counts[:, None] * means * (1.0 - means)
-        return bool(inside.all() and np.allclose(squares, most, rtol=1e-9, atol=1e-9))
+        return present(self)
 
     @cached_property
     def largest_size(self) -> int:

@@ -17,8 +17,6 @@ _EPSILON = float(np.finfo(float).eps)
 # smallest pivot that second moments may decide by.
 _RESOLVED = 2e-11
 _ROWS_PER_BLOCK = 65_536
-# Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
-_DEPENDENT = 1e-12
 
 
 class Part(NamedTuple):
@@ -119,14 +117,3 @@ def filled_pool(counts: Integers, centre: Floats, rest: Floats, local: Floats) -
     scatter = np.concatenate([local, np.empty((1, *local.shape[1:]))])
     fill_pool(counts, centre, rest, scatter)
     return scatter
-
-
-def adding(scatter: Floats, varying: Mask) -> Mask:
-    """(m,) the varying columns that are no combination of those before them"""
-    adding = np.zeros(len(scatter), dtype=bool)
-    left = scatter.copy()
-    for c in np.flatnonzero(varying):
-        if left[c, c] > _DEPENDENT * scatter[c, c]:
-            adding[c] = True
-            left -= np.outer(left[:, c], left[c]) / left[c, c]
-    return adding
