@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,7 +27,7 @@ TABLE = pa.table({name: [row[j] for row in ROWS] for j, name in enumerate(NAMES)
 
 def pieces(cuts: Cuts) -> list[pa.Table]:
     edges = [0, *sorted(cuts), N]
-    return [TABLE[start:stop] for start, stop in zip(edges, edges[1:], strict=False)]
+    return [TABLE[start:stop] for start, stop in pairwise(edges)]
 
 
 def parquet_files(folder: Path, cuts: Cuts, group: int) -> Any:
