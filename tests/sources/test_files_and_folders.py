@@ -310,16 +310,18 @@ def test_small_files_share_tasks_and_large_groups_come_in_batches(
 def test_footers_are_read_once_while_they_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(3):
         write(tmp_path / f"{n}.parquet")
-    given = []
+    given, streamed = [], []
     opened = pq.ParquetFile.__init__
 
     def noted(self: pq.ParquetFile, *args: object, **options: object) -> None:
         given.append(options.get("metadata") is not None)
+        streamed.append(options.get("pre_buffer") is False and options.get("buffer_size", 0) > 0)
         opened(self, *args, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "__init__", noted)
     assert rows_of(tmp_path, ["x"]) == ROWS * 3
     assert given == [False] * 3 + [True] * 3
+    assert all(streamed[3:])  # otherwise whole column chunks of a row group are in memory
     monkeypatch.setattr(parquet, "_KEPT_FOOTERS", 0)
     assert rows_of(tmp_path, ["x"]) == ROWS * 3
     assert given[6:] == [False] * 6
