@@ -266,7 +266,7 @@ def test_broken_pages_name_the_file(tmp_path: Path) -> None:
 
 
 def test_the_row_index_of_pandas_is_no_column(tmp_path: Path) -> None:
-    TABLE.to_pandas().set_index(pd.Index([7, 8, 9], name="patient")).to_parquet(tmp_path / "a.parquet")
+    TABLE.to_pandas().set_index(pd.Index([9, 7, 8], name="patient")).to_parquet(tmp_path / "a.parquet")
     assert source_of(tmp_path / "a.parquet").schema.names == ["x", "site"]
 
 
