@@ -711,6 +711,11 @@ FROM_THE_SOURCE = (
 
 # Advice in words, or about an argument's form: nothing to be typed as it stands. Beginnings or parts of the messages.
 IN_WORDS = (
+    # tests/sources
+    "in the first rows, and text in {} later on",
+    "holds values of several types, or of one that cannot be used",
+    "is no path on this machine: pass a reader of its rows, such as",
+    "in batches: update it, or call .collect() on it first",
     # tests/faces/test_cli_files.py, tests/jobs/test_hospitals.py
     "say with read_table(path, sep={}) what separates cells",
     "for example read_table(path, sheet={})",

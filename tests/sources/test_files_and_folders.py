@@ -3,13 +3,16 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
+from invariance.data.table_file import TableFile
 from invariance.exceptions import DataError
 from invariance.sources import base, parquet
 from invariance.sources.opening import source_of
@@ -63,6 +66,32 @@ def test_tasks_travel_to_other_folders(tmp_path: Path, monkeypatch: pytest.Monke
     for task in map(pickle.loads, sent):
         (batch,) = task.batches(["site", "x"])
         assert batch.to_pydict() == {"site": [4, 4, 4], "x": [1.5, 2.5, 3.5]}
+
+
+def test_a_file_with_its_form_may_be_a_folder(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("x;site\n?;a\n")
+    assert rows_of(TableFile.of(tmp_path, sep=";", na=["?"]), ["x"]) == [(None, "a")] * 2
+
+
+def test_addresses_are_read_by_others(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="no path on this machine") as told:
+        source_of(f"file://{tmp_path}")
+    remedy = str(told.value).split("such as ")[1].rstrip(".")
+    assert rows_of(eval(remedy, {"pyarrow": pa}), ["x"]) == ROWS
+
+
+def test_labels_alone(tmp_path: Path) -> None:
+    for ending in (".csv", ".parquet"):
+        write(tmp_path / ending[1:] / "site=a" / f"a{ending}", TABLE.drop("site"))
+        assert rows_of(tmp_path / ending[1:], []) == [("a",)] * 3
+
+
+def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(DataError, match=r"pip install 'invariance\[parquet\]'"):
+        source_of(tmp_path)
 
 
 def test_a_pattern_may_be_the_name_of_a_file(tmp_path: Path) -> None:
@@ -237,7 +266,7 @@ def test_broken_pages_name_the_file(tmp_path: Path) -> None:
 
 
 def test_the_row_index_of_pandas_is_no_column(tmp_path: Path) -> None:
-    TABLE.to_pandas().set_index(pd.Index([7, 8, 9], name="patient")).to_parquet(tmp_path / "a.parquet")
+    TABLE.to_pandas().set_index(pd.Index([9, 7, 8], name="patient")).to_parquet(tmp_path / "a.parquet")
     assert source_of(tmp_path / "a.parquet").schema.names == ["x", "site"]
 
 
@@ -281,16 +310,18 @@ def test_small_files_share_tasks_and_large_groups_come_in_batches(
 def test_footers_are_read_once_while_they_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(3):
         write(tmp_path / f"{n}.parquet")
-    given = []
+    given, streamed = [], []
     opened = pq.ParquetFile.__init__
 
     def noted(self: pq.ParquetFile, *args: object, **options: object) -> None:
         given.append(options.get("metadata") is not None)
+        streamed.append(options.get("pre_buffer") is False and options.get("buffer_size", 0) > 0)
         opened(self, *args, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "__init__", noted)
     assert rows_of(tmp_path, ["x"]) == ROWS * 3
     assert given == [False] * 3 + [True] * 3
+    assert all(streamed[3:])  # otherwise whole column chunks of a row group are in memory
     monkeypatch.setattr(parquet, "_KEPT_FOOTERS", 0)
     assert rows_of(tmp_path, ["x"]) == ROWS * 3
     assert given[6:] == [False] * 6

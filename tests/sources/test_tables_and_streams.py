@@ -140,7 +140,7 @@ def test_an_index_is_no_column_and_names_become_text() -> None:
 @pytest.mark.parametrize("make", [lambda t: t, lambda t: t.to_pandas(), lambda t: t.to_reader(), lambda t: [t]])
 def test_names_that_occur_twice(make: Any) -> None:
     twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0]), pa.array(["a"])], names=["x", "x", "site"])
-    with pytest.raises(DataError, match="duplicate column names in .*: 'x'"):
+    with pytest.raises(DataError, match=r"duplicate column names in .*: 'x'"):
         rows_of(make(twice), ["x"])
 
 

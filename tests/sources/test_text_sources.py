@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from invariance.data import read_chunks
+from invariance.data.reading import clear_errors
 from invariance.data.table_file import TableFile
 from invariance.exceptions import DataError, DataWarning
 from invariance.sources import base
@@ -142,3 +143,22 @@ def test_rows_that_are_too_long_are_refused_by_every_thread(tmp_path: Path) -> N
     with ThreadPoolExecutor(8) as pool:
         assert all(f"{n}.csv cannot be parsed" in said for n, said in enumerate(pool.map(read, range(8))))
     assert warnings.filters == before
+
+
+def test_the_last_reader_puts_the_filters_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x,site\n1,a\n")
+    before = list(warnings.filters)
+    first, second = clear_errors(TableFile.of(path)), clear_errors(TableFile.of(path))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert warnings.filters != before
+    second.__exit__(None, None, None)
+    assert warnings.filters == before
+
+
+def test_a_missing_label_is_null(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x,site\n1,a\n2,\n3,7\n4,NA\n")
+    assert rows_of(path, ["x"]) == [(1, "a"), (2, None), (3, 7), (4, None)]

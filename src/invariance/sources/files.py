@@ -29,14 +29,17 @@ class FilePiece(ABC):
 
 @dataclass(frozen=True)
 class FilesTask(RowTask):
+    """counted : a column of the files, whose rows are counted where only labels are asked for"""
+
     pieces: tuple[FilePiece, ...]
+    counted: str
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         for piece in self.pieces:
             labels = piece.file.labels
-            for batch in piece.read([name for name in columns if name not in labels]):
+            for batch in piece.read([name for name in columns if name not in labels] or [self.counted]):
                 arrays = [
                     constant(*labels[name], batch.num_rows) if name in labels else batch.column(name)
                     for name in columns
@@ -70,7 +73,7 @@ def _field(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind)
 
 
-def grouped(pieces: Sequence[FilePiece], sizes: Sequence[int], size: int) -> list[FilesTask]:
+def grouped(pieces: Sequence[FilePiece], sizes: Sequence[int], size: int, counted: str) -> list[FilesTask]:
     """Consecutive pieces as tasks of at most this size, or of one piece: each small file would be a task otherwise."""
     tasks: list[list[FilePiece]] = []
     room = -1
@@ -80,4 +83,4 @@ def grouped(pieces: Sequence[FilePiece], sizes: Sequence[int], size: int) -> lis
             room = size
         tasks[-1].append(piece)
         room -= own
-    return [FilesTask(tuple(each)) for each in tasks]
+    return [FilesTask(tuple(each), counted) for each in tasks]

@@ -52,7 +52,9 @@ def parts_of(paths: PathLike | Sequence[PathLike], **form: Any) -> list[Part]:
     """The files, in the order of the list, those of a folder or pattern in natural order; with labels that stand in
     their paths below the folder that they share. form: how the files are written, as in TableFile.of."""
     if isinstance(paths, TableFile):
-        return [Part(**{each.name: getattr(paths, each.name) for each in fields(TableFile)})]
+        form = {each.name: getattr(paths, each.name) for each in fields(TableFile) if each.name != "path"}
+        if paths.content is not None:
+            return [Part(paths.path, **form)]
     found = [_files(path, **form) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     base = os.path.commonpath([folder for folder, _ in found])
     parts = [part for _, files in found for part in files]
@@ -65,6 +67,11 @@ def parts_of(paths: PathLike | Sequence[PathLike], **form: Any) -> list[Part]:
 
 def _files(path: PathLike, **form: Any) -> tuple[Path, list[Part]]:
     """The folder in which labels begin, and the files."""
+    if "://" in os.fspath(path):
+        raise DataError(
+            f"{os.fspath(path)!r} is no path on this machine: pass a reader of its rows, such as "
+            f"pyarrow.dataset.dataset({os.fspath(path)!r}).scanner().to_reader()."
+        )
     place = Path(os.path.abspath(os.path.expanduser(path)))
     if place.is_dir():
         base, files = place, sorted(_walk(place), key=_natural)

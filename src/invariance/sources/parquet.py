@@ -103,7 +103,7 @@ class ParquetSource(FileSource):
             for groups, rows in _runs(footer.rows, TASK_BYTES // max(1, width)):
                 pieces.append(ParquetPiece(file, groups, coded, footer.metadata))
                 sizes.append(rows * width)
-        return grouped(pieces, sizes, TASK_BYTES)
+        return grouped(pieces, sizes, TASK_BYTES, self.schema.names[0])
 
 
 def _read_footer(file: Part) -> tuple[pq.FileMetaData, pa.Schema]:

@@ -52,8 +52,8 @@ class TextPiece(FilePiece):
             found = [text for text in array.drop_null().unique().to_pylist() if not reads_as_number(text)]
             raise DataError(
                 f"column {name!r} holds numbers, or true and false, in the first rows, and text in {self.file.name} "
-                f"later on ({quoted(found, 4)}): mend it, count such words as missing with na={found[:_MOST_WORDS]!r}, "
-                f"or take all values as levels, categorical=[{name!r}]."
+                f"later on ({quoted(found, 4)}): mend it, count such words as missing with "
+                f"read_table(path, na={found[:_MOST_WORDS]!r}), or take all values as levels, categorical=[{name!r}]."
             )
         return array
 
@@ -100,7 +100,7 @@ class TextSource(FileSource):
         texts = self._texts([name for name in columns if name != environment and name in self._names])
         pieces = [TextPiece(file, environment, texts, self._rows) for file in self.files]
         sizes = [file.n_bytes for file in self.files]
-        return grouped(pieces, sizes, TASK_BYTES)
+        return grouped(pieces, sizes, TASK_BYTES, self._names[0])
 
     def _texts(self, columns: Sequence[str]) -> frozenset[str]:
         """Columns whose first value is no number. They are read as text in all files, as in one."""
