@@ -7,7 +7,7 @@ The upper triangle of a symmetric matrix is kept by blocks of eight columns, one
 import numpy as np
 from numba import njit
 
-from .lanes import LANES, less, load, scaled, store
+from .lanes import LANES, less, load, scaled, send_for, store
 from .tiles import less_outer, load_tile, scaled_tile, solved_tile, store_tile
 
 
@@ -44,19 +44,45 @@ def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def factor_tile(triangle, scale, reciprocals, a, b, tolerance):
-    """Tile (a, b) of the Cholesky factor of the triangle times scale on both sides, in place of the triangle's.
+def _send_for_pairs(source, starts, shifts, b, first, last):
+    for q in range(first, last):
+        send_for(source, starts[LANES * b + q % LANES] + shifts[q // LANES])
 
-    Tiles above it and those of block a come first. A column of scale 0 counts as one that nothing depends on, with a
-    diagonal of 1. reciprocals: those of the factor's diagonal. Returns whether all pivots reach the tolerance.
-    """
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _eliminated(triangle, scale, a, b, source, starts, shifts, sent, each):
+    """Tile (a, b), scaled, less what the rows above it explain."""
     left, right, row = block_start(a), block_start(b), LANES * a
-    place = right + LANES * row
-    tile = scaled_tile(load_tile(triangle, place), load(scale, LANES * b), scale, row)
-    for m in range(0, LANES * row, LANES):
-        tile = less_outer(tile, triangle, left + m, load(triangle, right + m))
-    if a == b:
-        store_tile(triangle, place, tile)
-        return _factor_diagonal(triangle, scale, reciprocals, b, tolerance)
-    store_tile(triangle, place, solved_tile(tile, triangle, left + LANES * row, reciprocals, row))
+    tile = scaled_tile(load_tile(triangle, right + LANES * row), load(scale, LANES * b), scale, row)
+    for above in range(a):
+        first = sent + above * each
+        for q in range(first, first + each):
+            send_for(source, starts[LANES * (b + 1) + (q & 7)] + shifts[q >> 3])
+        for m in range(LANES * LANES * above, LANES * LANES * (above + 1), LANES):
+            tile = less_outer(tile, triangle, left + m, load(triangle, right + m))
+    return tile
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def factor_block(triangles, scale, reciprocals, b, tolerance, source, starts, shifts):
+    n_groups = triangles.shape[0]
+    right = block_start(b)
+    lines, steps = LANES * shifts.size, n_groups * (b * (b + 1) // 2)
+    each = lines // max(steps, 1) + 1 if lines > 0 and steps > 0 else 0
+    sent = 0
+    for a in range(b):
+        for g in range(n_groups):
+            triangle = triangles[g]
+            now = max(min(each, (lines - sent) // a), 0) if a > 0 else 0
+            tile = _eliminated(triangle, scale[g], a, b, source, starts, shifts, sent, now)
+            sent += a * now
+            tile = solved_tile(tile, triangle, block_start(a) + LANES * LANES * a, reciprocals[g], LANES * a)
+            store_tile(triangle, right + LANES * LANES * a, tile)
+    for g in range(n_groups):
+        now = max(min(each, (lines - sent) // b), 0) if b > 0 else 0
+        tile = _eliminated(triangles[g], scale[g], b, b, source, starts, shifts, sent, now)
+        sent += b * now
+        store_tile(triangles[g], right + LANES * LANES * b, tile)
+        if not _factor_diagonal(triangles[g], scale[g], reciprocals[g], b, tolerance):
+            return False
     return True

@@ -100,8 +100,8 @@ def send_for(typing_context, array, index):
         place = builder.bitcast(place_of(context, builder, signature.args[0], *arguments), _BYTE.as_pointer())
         takes = ir.FunctionType(ir.VoidType(), [place.type, _INDEX, _INDEX, _INDEX])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [place.type], takes)
-        to_read, keep, data = (ir.Constant(_INDEX, code) for code in (0, 3, 1))
-        builder.call(prefetch, [place, to_read, keep, data])
+        to_read, in_second_cache, data = (ir.Constant(_INDEX, code) for code in (0, 2, 1))
+        builder.call(prefetch, [place, to_read, in_second_cache, data])
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from .blocked_cholesky import block_start, factor_tile, n_blocks
+from .blocked_cholesky import block_start, factor_block, n_blocks
 from .copying import copy_into
 from .gram_rows import PairedMoments, gram_entry
 from .lanes import LANES, less, load, picked, send_for, store, total
@@ -66,17 +66,13 @@ def decided_as_large(scoring, members, work):
         for i in range(LANES * blocks):
             work.scale[g, i] = scoring.inverse_scale[g, work.order[i]] if i <= k else 0.0
     locate(scoring.scatter, work, LANES * blocks)
+    source = source_of(scoring.scatter, work)
+    send_first(source, work.starts, work.shifts, 2)
     for b in range(blocks):
         gather(scoring.scatter, work, b)
-        step, steps = 0, n_groups * (b + 1)
-        for a in range(b + 1):
-            for g in range(n_groups):
-                if b + 1 < blocks:
-                    rows = LANES * (b + 2)
-                    send(scoring.scatter, work, b + 1, rows * step // steps, rows * (step + 1) // steps)
-                step += 1
-                if not factor_tile(work.triangles[g], work.scale[g], work.reciprocals[g], a, b, _CLEAR * scoring.tolerance):
-                    return False
+        rows = LANES * (b + 2) if b + 1 < blocks and source.size > 0 else 0
+        if not factor_block(work.triangles, work.scale, work.reciprocals, b, _CLEAR * scoring.tolerance, source, work.starts, work.shifts[:rows]):
+            return False
     for g in range(n_groups):
         work.shares[g] = 1.0 / (work.reciprocals[g, k] * work.reciprocals[g, k])
     return True
@@ -86,8 +82,17 @@ def locate(scatter, work, n):
     raise NotImplementedError("only for compiled code")
 
 
-def send(scatter, work, b, first, last):
+def source_of(scatter, work):
     raise NotImplementedError("only for compiled code")
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def send_first(source, starts, shifts, blocks):
+    if source.size > 0:
+        for b in range(blocks):
+            for i in range(LANES * (b + 1)):
+                for c in range(LANES):
+                    send_for(source, starts[LANES * b + c] + shifts[i])
 
 
 def gather(scatter, work, b):
@@ -109,9 +114,9 @@ def _locate(scatter, work, n):
     return _locate_pairs if _is_paired(scatter) else lambda scatter, work, n: None
 
 
-@overload(send)
-def _send(scatter, work, b, first, last):
-    return _send_pairs if _is_paired(scatter) else lambda scatter, work, b, first, last: None
+@overload(source_of)
+def _source_of(scatter, work):
+    return (lambda scatter, work: scatter.local) if _is_paired(scatter) else lambda scatter, work: work.gaps[:0]
 
 
 def _entries(scatter, work, b):
@@ -130,13 +135,6 @@ def _locate_pairs(scatter, work, n):
         work.shifts[i] = n_environments * column
         for e in range(n_environments):
             work.gaps[e, i] = scatter.gaps[e, column]
-
-
-def _send_pairs(scatter, work, b, first, last):
-    for i in range(first, last):
-        shift = work.shifts[i]
-        for c in range(LANES):
-            send_for(scatter.local, work.starts[LANES * b + c] + shift)
 
 
 def _paired(scatter, work, b):
