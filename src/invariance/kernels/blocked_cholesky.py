@@ -4,11 +4,22 @@ The upper triangle of a symmetric matrix is kept by blocks of eight columns, one
 0 … 8b+7, row by row, from `block_start(b)` on.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from .lanes import LANES, less, load, scaled, send_for, store
 from .tiles import less_outer, load_tile, scaled_tile, solved_tile, store_tile
+
+
+class Ahead(NamedTuple):
+    """Entries of an array that the next block is made of: source[starts[c] + shifts[i]], flat, of its columns c < 8 and
+    its rows i. Memory is far away: they are sent for, a few at a time, while this block is factorised."""
+
+    source: np.ndarray
+    starts: np.ndarray
+    shifts: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -43,46 +54,40 @@ def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _send_for_pairs(source, starts, shifts, b, first, last):
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _sent(ahead, first, last):
+    """Sends for entries first … last - 1 of those ahead, as far as there are so many. Returns how many have been."""
+    source, starts, shifts = ahead
+    last = min(last, LANES * shifts.size)
     for q in range(first, last):
-        send_for(source, starts[LANES * b + q % LANES] + shifts[q // LANES])
+        send_for(source, starts[q % LANES] + shifts[q // LANES])
+    return last
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _eliminated(triangle, scale, a, b, source, starts, shifts, sent, each):
-    """Tile (a, b), scaled, less what the rows above it explain."""
-    left, right, row = block_start(a), block_start(b), LANES * a
-    tile = scaled_tile(load_tile(triangle, right + LANES * row), load(scale, LANES * b), scale, row)
-    for above in range(a):
-        first = sent + above * each
-        for q in range(first, first + each):
-            send_for(source, starts[LANES * (b + 1) + (q & 7)] + shifts[q >> 3])
-        for m in range(LANES * LANES * above, LANES * LANES * (above + 1), LANES):
-            tile = less_outer(tile, triangle, left + m, load(triangle, right + m))
-    return tile
+def factor_block(triangles, scale, reciprocals, b, tolerance, ahead):
+    """Block b of the Cholesky factors of triangles (G, t) times scale (G, n) on both sides, in their place.
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def factor_block(triangles, scale, reciprocals, b, tolerance, source, starts, shifts):
-    n_groups = triangles.shape[0]
-    right = block_start(b)
-    lines, steps = LANES * shifts.size, n_groups * (b * (b + 1) // 2)
-    each = lines // max(steps, 1) + 1 if lines > 0 and steps > 0 else 0
-    sent = 0
-    for a in range(b):
+    Blocks before it come first. A column of scale 0 counts as one that nothing depends on, with a diagonal of 1.
+    Returns whether all pivots reach the tolerance. reciprocals (G, n): those of the factors' diagonals. Groups take
+    turns: the processor begins with the next while it waits for a tile.
+    """
+    n_groups, right = triangles.shape[0], block_start(b)
+    tiles_above = n_groups * (b * (b + 1) // 2)
+    each, sent = LANES * ahead.shifts.size // max(tiles_above, 1) + 1, 0
+    for a in range(b + 1):
+        left, row, place = block_start(a), LANES * a, right + LANES * LANES * a
         for g in range(n_groups):
             triangle = triangles[g]
-            now = max(min(each, (lines - sent) // a), 0) if a > 0 else 0
-            tile = _eliminated(triangle, scale[g], a, b, source, starts, shifts, sent, now)
-            sent += a * now
-            tile = solved_tile(tile, triangle, block_start(a) + LANES * LANES * a, reciprocals[g], LANES * a)
-            store_tile(triangle, right + LANES * LANES * a, tile)
-    for g in range(n_groups):
-        now = max(min(each, (lines - sent) // b), 0) if b > 0 else 0
-        tile = _eliminated(triangles[g], scale[g], b, b, source, starts, shifts, sent, now)
-        sent += b * now
-        store_tile(triangles[g], right + LANES * LANES * b, tile)
-        if not _factor_diagonal(triangles[g], scale[g], reciprocals[g], b, tolerance):
-            return False
+            tile = scaled_tile(load_tile(triangle, place), load(scale[g], LANES * b), scale[g], row)
+            for rows in range(0, LANES * row, LANES * LANES):
+                sent = _sent(ahead, sent, sent + each)
+                for m in range(rows, rows + LANES * LANES, LANES):
+                    tile = less_outer(tile, triangle, left + m, load(triangle, right + m))
+            if a < b:
+                tile = solved_tile(tile, triangle, left + LANES * row, reciprocals[g], row)
+            store_tile(triangle, place, tile)
+            if a == b and not _factor_diagonal(triangle, scale[g], reciprocals[g], b, tolerance):
+                return False
+    _sent(ahead, sent, LANES * ahead.shifts.size)
     return True

@@ -6,10 +6,10 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from .blocked_cholesky import block_start, factor_block, n_blocks
+from .blocked_cholesky import Ahead, block_start, factor_block, n_blocks
 from .copying import copy_into
 from .gram_rows import PairedMoments, gram_entry
-from .lanes import LANES, less, load, picked, send_for, store, total
+from .lanes import LANES, less, load, picked, store, total
 
 # From so many members on. Smaller subsets are swept: their log Λ is the same to the last bit wherever it is computed.
 LARGE = 48
@@ -65,38 +65,26 @@ def decided_as_large(scoring, members, work):
             return False
         for i in range(LANES * blocks):
             work.scale[g, i] = scoring.inverse_scale[g, work.order[i]] if i <= k else 0.0
-    locate(scoring.scatter, work, LANES * blocks)
-    source = source_of(scoring.scatter, work)
-    send_first(source, work.starts, work.shifts, 2)
+    source, tolerance = prepare(scoring.scatter, work, LANES * blocks), _CLEAR * scoring.tolerance
     for b in range(blocks):
         gather(scoring.scatter, work, b)
         rows = LANES * (b + 2) if b + 1 < blocks and source.size > 0 else 0
-        if not factor_block(work.triangles, work.scale, work.reciprocals, b, _CLEAR * scoring.tolerance, source, work.starts, work.shifts[:rows]):
+        ahead = Ahead(source, work.starts[LANES * (b + 1) : LANES * (b + 2)], work.shifts[:rows])
+        if not factor_block(work.triangles, work.scale, work.reciprocals, b, tolerance, ahead):
             return False
     for g in range(n_groups):
         work.shares[g] = 1.0 / (work.reciprocals[g, k] * work.reciprocals[g, k])
     return True
 
 
-def locate(scatter, work, n):
+def prepare(scatter, work, n):
+    """What `gather` has to know of the first n columns of the order. Returns the array that is read here and there;
+    an empty one where nothing need be sent for."""
     raise NotImplementedError("only for compiled code")
-
-
-def source_of(scatter, work):
-    raise NotImplementedError("only for compiled code")
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def send_first(source, starts, shifts, blocks):
-    if source.size > 0:
-        for b in range(blocks):
-            for i in range(LANES * (b + 1)):
-                for c in range(LANES):
-                    send_for(source, starts[LANES * b + c] + shifts[i])
 
 
 def gather(scatter, work, b):
-    """triangles (G, t): second moments of the columns `order` (8b,) in each group."""
+    """Block b of the triangles: second moments of the columns in order, in each group."""
     raise NotImplementedError("only for compiled code")
 
 
@@ -104,22 +92,17 @@ def _is_paired(scatter):
     return isinstance(scatter, types.BaseNamedTuple) and scatter.instance_class is PairedMoments
 
 
+@overload(prepare)
+def _prepare(scatter, work, n):
+    return _prepare_pairs if _is_paired(scatter) else lambda scatter, work, n: work.gaps[:0]
+
+
 @overload(gather)
 def _gather(scatter, work, b):
-    return _paired if _is_paired(scatter) else _entries
+    return _gather_pairs if _is_paired(scatter) else _gather_entries
 
 
-@overload(locate)
-def _locate(scatter, work, n):
-    return _locate_pairs if _is_paired(scatter) else lambda scatter, work, n: None
-
-
-@overload(source_of)
-def _source_of(scatter, work):
-    return (lambda scatter, work: scatter.local) if _is_paired(scatter) else lambda scatter, work: work.gaps[:0]
-
-
-def _entries(scatter, work, b):
+def _gather_entries(scatter, work, b):
     order, triangles, at = work.order, work.triangles, block_start(b)
     for i in range(LANES * (b + 1)):
         for g in range(triangles.shape[0]):
@@ -127,7 +110,7 @@ def _entries(scatter, work, b):
                 triangles[g, at + LANES * i + c] = gram_entry(scatter, g, order[i], order[LANES * b + c])
 
 
-def _locate_pairs(scatter, work, n):
+def _prepare_pairs(scatter, work, n):
     n_environments, d = scatter.gaps.shape
     for i in range(n):
         column = work.order[i]
@@ -135,9 +118,10 @@ def _locate_pairs(scatter, work, n):
         work.shifts[i] = n_environments * column
         for e in range(n_environments):
             work.gaps[e, i] = scatter.gaps[e, column]
+    return scatter.local
 
 
-def _paired(scatter, work, b):
+def _gather_pairs(scatter, work, b):
     local, gaps, triangles, n_environments = scatter.local, work.gaps, work.triangles, work.gaps.shape[0]
     first, at, width, across = LANES * b, block_start(b), triangles.shape[1], work.gaps.shape[1]
     for i in range(LANES * (b + 1)):
