@@ -14,8 +14,7 @@ from .tiles import less_outer, load_tile, scaled_tile, solved_tile, store_tile
 
 
 class Ahead(NamedTuple):
-    """Entries of an array that the next block is made of: source[starts[c] + shifts[i]], flat, of its columns c < 8 and
-    its rows i. Memory is far away: they are sent for, a few at a time, while this block is factorised."""
+    """Entries of the next block: source[starts[c] + shifts[i]], flat, in its column c < 8 and row i."""
 
     source: np.ndarray
     starts: np.ndarray
@@ -54,34 +53,29 @@ def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _sent(ahead, first, last):
-    """Sends for entries first … last - 1 of those ahead, as far as there are so many. Returns how many have been."""
-    source, starts, shifts = ahead
-    last = min(last, LANES * shifts.size)
-    for q in range(first, last):
-        send_for(source, starts[q % LANES] + shifts[q // LANES])
-    return last
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def factor_block(triangles, scale, reciprocals, b, tolerance, ahead):
     """Block b of the Cholesky factors of triangles (G, t) times scale (G, n) on both sides, in their place.
 
     Blocks before it come first. A column of scale 0 counts as one that nothing depends on, with a diagonal of 1.
     Returns whether all pivots reach the tolerance. reciprocals (G, n): those of the factors' diagonals. Groups take
-    turns: the processor begins with the next while it waits for a tile.
+    turns: the processor begins with the next while it waits for a tile. Entries of the block ahead are sent for along
+    the way: when it is read, they are near.
     """
     n_groups, right = triangles.shape[0], block_start(b)
-    tiles_above = n_groups * (b * (b + 1) // 2)
-    each, sent = LANES * ahead.shifts.size // max(tiles_above, 1) + 1, 0
+    source, starts, shifts = ahead
+    n_ahead, sent = LANES * shifts.size, 0
+    each = n_ahead // max(n_groups * (b * (b + 1) // 2), 1) + 1
     for a in range(b + 1):
         left, row, place = block_start(a), LANES * a, right + LANES * LANES * a
         for g in range(n_groups):
             triangle = triangles[g]
             tile = scaled_tile(load_tile(triangle, place), load(scale[g], LANES * b), scale[g], row)
             for rows in range(0, LANES * row, LANES * LANES):
-                sent = _sent(ahead, sent, sent + each)
+                until = min(sent + each, n_ahead)
+                for q in range(sent, until):
+                    send_for(source, starts[q % LANES] + shifts[q // LANES])
+                sent = until
                 for m in range(rows, rows + LANES * LANES, LANES):
                     tile = less_outer(tile, triangle, left + m, load(triangle, right + m))
             if a < b:
@@ -89,5 +83,4 @@ def factor_block(triangles, scale, reciprocals, b, tolerance, ahead):
             store_tile(triangle, place, tile)
             if a == b and not _factor_diagonal(triangle, scale[g], reciprocals[g], b, tolerance):
                 return False
-    _sent(ahead, sent, LANES * ahead.shifts.size)
     return True

@@ -94,7 +94,10 @@ def picked(typing_context, array, places, first, shift):
 
 @intrinsic
 def send_for(typing_context, array, index):
-    """Bring array[index] of a contiguous array, flat, near the processor, without waiting for it."""
+    """Bring array[index] of a contiguous array, flat, near the processor, without waiting for it.
+
+    Into the second cache: what fills the first one keeps other numbers waiting that are on their way there.
+    """
 
     def generate(context, builder, signature, arguments):
         place = builder.bitcast(place_of(context, builder, signature.args[0], *arguments), _BYTE.as_pointer())

@@ -89,48 +89,71 @@ def gather(scatter, work, b):
 
 
 def _is_paired(scatter):
-    return isinstance(scatter, types.BaseNamedTuple) and scatter.instance_class is PairedMoments
+    if not isinstance(scatter, types.BaseNamedTuple) or scatter.instance_class is not PairedMoments:
+        return False
+    return scatter.types[0].layout == "C"
+
+
+def _is_dense(scatter):
+    return isinstance(scatter, types.Array) and scatter.layout == "C"
 
 
 @overload(prepare)
 def _prepare(scatter, work, n):
-    return _prepare_pairs if _is_paired(scatter) else lambda scatter, work, n: work.gaps[:0]
+    if _is_paired(scatter):
+        return _prepare_pairs
+    return _prepare_dense if _is_dense(scatter) else lambda scatter, work, n: work.gaps[:0]
 
 
 @overload(gather)
 def _gather(scatter, work, b):
-    return _gather_pairs if _is_paired(scatter) else _gather_entries
-
-
-def _gather_entries(scatter, work, b):
-    order, triangles, at = work.order, work.triangles, block_start(b)
-    for i in range(LANES * (b + 1)):
-        for g in range(triangles.shape[0]):
-            for c in range(LANES):
-                triangles[g, at + LANES * i + c] = gram_entry(scatter, g, order[i], order[LANES * b + c])
+    if _is_paired(scatter):
+        return _gather_pairs
+    return _gather_dense if _is_dense(scatter) else _gather_entries
 
 
 def _prepare_pairs(scatter, work, n):
     n_environments, d = scatter.gaps.shape
     for i in range(n):
         column = work.order[i]
-        work.starts[i] = n_environments * d * column
-        work.shifts[i] = n_environments * column
+        work.starts[i], work.shifts[i] = n_environments * d * column, n_environments * column
         for e in range(n_environments):
             work.gaps[e, i] = scatter.gaps[e, column]
     return scatter.local
 
 
 def _gather_pairs(scatter, work, b):
-    local, gaps, triangles, n_environments = scatter.local, work.gaps, work.triangles, work.gaps.shape[0]
-    first, at, width, across = LANES * b, block_start(b), triangles.shape[1], work.gaps.shape[1]
+    gaps, triangles, n_environments = work.gaps, work.triangles, work.gaps.shape[0]
+    first, at, width, across = LANES * b, block_start(b), triangles.shape[1], gaps.shape[1]
     for i in range(LANES * (b + 1)):
-        shift = work.shifts[i]
-        pool = picked(local, work.starts, first, shift)
+        pool = picked(scatter.local, work.starts, first, work.shifts[i])
         store(triangles, at + LANES * i, pool)
         pool = less(pool, -gaps[0, i], load(gaps, first))
         for e in range(1, n_environments):
-            entries = picked(local, work.starts, first, shift + e)
+            entries = picked(scatter.local, work.starts, first, work.shifts[i] + e)
             store(triangles, e * width + at + LANES * i, entries)
             pool = total(less(pool, -gaps[e, i], load(gaps, e * across + first)), entries)
         store(triangles, n_environments * width + at + LANES * i, pool)
+
+
+def _prepare_dense(scatter, work, n):
+    for i in range(n):
+        work.starts[i], work.shifts[i] = scatter.shape[2] * work.order[i], work.order[i]
+    return work.gaps[:0]
+
+
+def _gather_dense(scatter, work, b):
+    width = work.triangles.shape[1]
+    for g in range(scatter.shape[0]):
+        group = scatter.shape[1] * scatter.shape[2] * g
+        for i in range(LANES * (b + 1)):
+            entries = picked(scatter, work.starts, LANES * b, group + work.shifts[i])
+            store(work.triangles, g * width + block_start(b) + LANES * i, entries)
+
+
+def _gather_entries(scatter, work, b):
+    for g in range(work.triangles.shape[0]):
+        for i in range(LANES * (b + 1)):
+            for c in range(LANES):
+                entry = gram_entry(scatter, g, work.order[i], work.order[LANES * b + c])
+                work.triangles[g, block_start(b) + LANES * i + c] = entry
