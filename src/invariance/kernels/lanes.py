@@ -47,6 +47,11 @@ def load_lanes(context, builder, array_type, array, start):
     return builder.load(builder.bitcast(place, _VECTOR.as_pointer()), align=8)
 
 
+def store_lanes(context, builder, array_type, array, start, lanes):
+    place = place_of(context, builder, array_type, array, start)
+    builder.store(lanes, builder.bitcast(place, _VECTOR.as_pointer()), align=8)
+
+
 def without_product(builder, lanes, factor, others):
     """lanes − factor · others, one rounding where the processor can"""
     removed = builder.fmul(everywhere(builder, factor), others, flags=_CONTRACT)
@@ -68,8 +73,7 @@ def store(typing_context, array, start, lanes):
     """array[start : start + 8] = lanes"""
 
     def generate(context, builder, signature, arguments):
-        place = place_of(context, builder, signature.args[0], *arguments[:2])
-        builder.store(arguments[2], builder.bitcast(place, _VECTOR.as_pointer()), align=8)
+        store_lanes(context, builder, signature.args[0], *arguments)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, lanes), generate
@@ -118,12 +122,6 @@ def scaled(typing_context, lanes, factor):
         return builder.fmul(arguments[0], everywhere(builder, arguments[1]))
 
     return lanes(lanes, types.float64), generate
-
-
-@intrinsic
-def product(typing_context, lanes, others):
-    """lanes · others, one by one"""
-    return lanes(lanes, others), lambda context, builder, signature, arguments: builder.fmul(*arguments)
 
 
 @intrinsic

@@ -4,7 +4,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .lanes import LANES, Lanes, everywhere, load_lanes, place_of, without_product
+from .lanes import LANES, Lanes, everywhere, load_lanes, place_of, store_lanes, without_product
 
 _TILE = types.UniTuple(Lanes(), LANES)
 
@@ -50,8 +50,7 @@ def store_tile(typing_context, array, start, tile):
     def generate(context, builder, signature, arguments):
         array, start, tile = arguments
         for i, row in enumerate(_rows(builder, tile)):
-            place = place_of(context, builder, signature.args[0], array, _shifted(builder, start, LANES * i))
-            builder.store(row, builder.bitcast(place, row.type.as_pointer()), align=8)
+            store_lanes(context, builder, signature.args[0], array, _shifted(builder, start, LANES * i), row)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, tile), generate
