@@ -12,7 +12,7 @@ from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.inference.target import Target
 from invariance.inference.variational import ascent
 from invariance.inference.variational.ascent import FreeSpace
-from invariance.kernels.blocked_cholesky import block_start, factor, n_blocks
+from invariance.kernels.blocked_cholesky import Ahead, block_start, factor_block, n_blocks
 from invariance.kernels.gram_rows import PairedMoments
 from invariance.kernels.large_subsets import LARGE, decided_as_large, large_subset
 from invariance.kernels.subset_cholesky import score_subsets, subset_fits, subset_log_ratio
@@ -72,6 +72,13 @@ def upper(triangle: np.ndarray, n: int) -> np.ndarray:
     return np.triu(result)[:n, :n]
 
 
+def factor(triangles: np.ndarray, scale: np.ndarray, reciprocals: np.ndarray, tolerance: float = TOLERANCE) -> bool:
+    """Of triangles (G, t), in place."""
+    nothing = Ahead(np.empty(0), np.empty(8, np.int64), np.empty(0, np.int64))
+    blocks = range(scale.shape[1] // 8)
+    return all(factor_block(triangles, scale, reciprocals, b, tolerance, nothing) for b in blocks)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 90), st.integers(0, 1000), st.booleans())
 def test_the_factor_is_the_one_of_the_scaled_matrix(n: int, seed: int, absent: bool) -> None:
@@ -84,10 +91,13 @@ def test_the_factor_is_the_one_of_the_scaled_matrix(n: int, seed: int, absent: b
         scale[rng.integers(n)] = 0.0
     expected = gram * scale[:n, None] * scale[:n]
     np.fill_diagonal(expected, 1.0)
-    triangle, reciprocals = as_triangle(gram), np.empty(len(scale))
-    assert factor(triangle, scale, reciprocals, n_blocks(n), TOLERANCE)
-    np.testing.assert_allclose(upper(triangle, n), np.linalg.cholesky(expected).T, atol=1e-11)
-    np.testing.assert_allclose(reciprocals[:n], 1.0 / np.diag(upper(triangle, n)), rtol=1e-12)
+    triangles, scales = np.stack([as_triangle(gram), as_triangle(np.eye(n))]), np.stack([scale, np.ones(len(scale))])
+    scales[1, n:] = 0.0
+    reciprocals = np.empty(scales.shape)
+    assert factor(triangles, scales, reciprocals)
+    np.testing.assert_allclose(upper(triangles[0], n), np.linalg.cholesky(expected).T, atol=1e-11)
+    np.testing.assert_allclose(reciprocals[0, :n], 1.0 / np.diag(upper(triangles[0], n)), rtol=1e-12)
+    np.testing.assert_array_equal(upper(triangles[1], n), np.eye(n))
 
 
 @pytest.mark.parametrize("place", [3, 8, 61, 70])
@@ -95,10 +105,17 @@ def test_a_small_pivot_is_found_wherever_it_stands(place: int) -> None:
     rows = np.random.default_rng(0).normal(size=(200, 71))
     rows[:, place] = rows[:, :3].sum(axis=1)
     gram = np.corrcoef(rows.T)
-    scale = np.append(np.ones(71), 0.0)
-    assert not factor(as_triangle(gram), scale, np.empty(72), 9, TOLERANCE)
-    assert factor(as_triangle(gram + 1e-6 * np.eye(71)), scale, np.empty(72), 9, TOLERANCE)
-    assert not factor(as_triangle(gram + 1e-6 * np.eye(71)), scale, np.empty(72), 9, 1e-4)
+    scale, work = np.tile(np.append(np.ones(71), 0.0), (2, 1)), np.empty((2, 72))
+    small, identity = 1e-6 * np.eye(71), as_triangle(np.eye(71))
+    for group in (0, 1):
+
+        def triangles(matrix: np.ndarray, last: int = group) -> np.ndarray:
+            both = as_triangle(matrix), identity
+            return np.stack(both[::-1] if last else both)
+
+        assert not factor(triangles(gram), scale, work)
+        assert factor(triangles(gram + small), scale, work)
+        assert not factor(triangles(gram + small), scale, work, 1e-4)
 
 
 @settings(max_examples=25, deadline=None)

@@ -4,10 +4,21 @@ The upper triangle of a symmetric matrix is kept by blocks of eight columns, one
 0 … 8b+7, row by row, from `block_start(b)` on.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from .lanes import LANES, less, load, product, scaled, store
+from .lanes import LANES, less, load, scaled, send_for, store
+from .tiles import less_outer, load_tile, scaled_tile, solved_tile, store_tile
+
+
+class Ahead(NamedTuple):
+    """Entries of the next block: source[starts[c] + shifts[i]], flat, in its column c < 8 and row i."""
+
+    source: np.ndarray
+    starts: np.ndarray
+    shifts: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -19,52 +30,6 @@ def n_blocks(n):
 def block_start(b):
     """Where block b begins; what b blocks take."""
     return LANES * LANES * (b * (b + 1) // 2)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _eliminate(triangle, scale, a, b):
-    """Tile (a, b), scaled, less what the rows above it explain."""
-    left, right = block_start(a), block_start(b)
-    tile, row = right + LANES * LANES * a, LANES * a
-    across = load(scale, LANES * b)
-    c0 = scaled(product(load(triangle, tile), across), scale[row])
-    c1 = scaled(product(load(triangle, tile + 8), across), scale[row + 1])
-    c2 = scaled(product(load(triangle, tile + 16), across), scale[row + 2])
-    c3 = scaled(product(load(triangle, tile + 24), across), scale[row + 3])
-    c4 = scaled(product(load(triangle, tile + 32), across), scale[row + 4])
-    c5 = scaled(product(load(triangle, tile + 40), across), scale[row + 5])
-    c6 = scaled(product(load(triangle, tile + 48), across), scale[row + 6])
-    c7 = scaled(product(load(triangle, tile + 56), across), scale[row + 7])
-    for m in range(0, LANES * row, LANES):
-        above = load(triangle, right + m)
-        at = left + m
-        c0 = less(c0, triangle[at], above)
-        c1 = less(c1, triangle[at + 1], above)
-        c2 = less(c2, triangle[at + 2], above)
-        c3 = less(c3, triangle[at + 3], above)
-        c4 = less(c4, triangle[at + 4], above)
-        c5 = less(c5, triangle[at + 5], above)
-        c6 = less(c6, triangle[at + 6], above)
-        c7 = less(c7, triangle[at + 7], above)
-    store(triangle, tile, c0)
-    store(triangle, tile + 8, c1)
-    store(triangle, tile + 16, c2)
-    store(triangle, tile + 24, c3)
-    store(triangle, tile + 32, c4)
-    store(triangle, tile + 40, c5)
-    store(triangle, tile + 48, c6)
-    store(triangle, tile + 56, c7)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _solve(triangle, reciprocals, a, b):
-    """Tile (a, b) becomes rows of the factor, by those of the diagonal tile (a, a) and the reciprocals of its roots."""
-    tile, diagonal = block_start(b) + LANES * LANES * a, block_start(a) + LANES * LANES * a
-    for i in range(LANES):
-        row = load(triangle, tile + LANES * i)
-        for m in range(i):
-            row = less(row, triangle[diagonal + LANES * m + i], load(triangle, tile + LANES * m))
-        store(triangle, tile + LANES * i, scaled(row, reciprocals[LANES * a + i]))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -89,17 +54,33 @@ def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def factor(triangle, scale, reciprocals, blocks, tolerance):
-    """The Cholesky factor of `blocks` blocks of the triangle times scale (8·blocks,) on both sides, in place.
+def factor_block(triangles, scale, reciprocals, b, tolerance, ahead):
+    """Block b of the Cholesky factors of triangles (G, t) times scale (G, n) on both sides, in their place.
 
-    A column of scale 0 counts as one that nothing depends on, with a diagonal of 1. Returns whether all pivots reach
-    the tolerance. reciprocals (8·blocks,): work space, for those of the factor's diagonal.
+    Blocks before it come first. A column of scale 0 counts as one that nothing depends on, with a diagonal of 1.
+    Returns whether all pivots reach the tolerance. reciprocals (G, n): those of the factors' diagonals. Groups take
+    turns: the processor begins with the next while it waits for a tile. Entries of the block ahead are sent for along
+    the way: when it is read, they are near.
     """
-    for b in range(blocks):
-        for a in range(b):
-            _eliminate(triangle, scale, a, b)
-            _solve(triangle, reciprocals, a, b)
-        _eliminate(triangle, scale, b, b)
-        if not _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
-            return False
+    n_groups, right = triangles.shape[0], block_start(b)
+    source, starts, shifts = ahead
+    n_ahead, sent = LANES * shifts.size, 0
+    each = n_ahead // max(n_groups * (b * (b + 1) // 2), 1) + 1
+    for a in range(b + 1):
+        left, row, place = block_start(a), LANES * a, right + LANES * LANES * a
+        for g in range(n_groups):
+            triangle = triangles[g]
+            tile = scaled_tile(load_tile(triangle, place), load(scale[g], LANES * b), scale[g], row)
+            for rows in range(0, LANES * row, LANES * LANES):
+                until = min(sent + each, n_ahead)
+                for q in range(sent, until):
+                    send_for(source, starts[q % LANES] + shifts[q // LANES])
+                sent = until
+                for m in range(rows, rows + LANES * LANES, LANES):
+                    tile = less_outer(tile, triangle, left + m, load(triangle, right + m))
+            if a < b:
+                tile = solved_tile(tile, triangle, left + LANES * row, reciprocals[g], row)
+            store_tile(triangle, place, tile)
+            if a == b and not _factor_diagonal(triangle, scale[g], reciprocals[g], b, tolerance):
+                return False
     return True
