@@ -5,6 +5,7 @@ from numba import njit
 
 from .evaluation import evaluate
 from .rows import PIECEWISE_EXPONENTIAL
+from .uncounted import UNCOUNTED
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
 DEPENDENT = 1e-12
@@ -132,7 +133,7 @@ def _missed(promise, before, tolerance):
     return promise * np.sqrt(promise / before)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
 def maximise(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
     """Climb from theta, slopes of the first k of members and what else there is, n in all, until what another step
     promises, which is added, is certain to `tolerance`.
