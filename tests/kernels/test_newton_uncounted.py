@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numba.core.options import DefaultOptions
@@ -13,7 +15,7 @@ from invariance.kernels.newton.piecewise import _largest, evaluate_piecewise
 
 @pytest.mark.skipif(not hasattr(DefaultOptions, "_nrt"), reason="this numba always counts references")
 @pytest.mark.parametrize("kernel", [evaluate, evaluate_piecewise, maximise], ids=lambda kernel: kernel.__name__)
-def test_references_are_not_counted(kernel) -> None:
+def test_references_are_not_counted(kernel: Any) -> None:
     assert kernel.targetoptions["_nrt"] is False
 
 
