@@ -8,6 +8,7 @@ from .exponential import exponential
 from .negative_binomial import add_dispersion, negative_binomial_terms
 from .piecewise import evaluate_piecewise
 from .rows import BLOCK, LOGISTIC, NEGATIVE_BINOMIAL, PIECEWISE_EXPONENTIAL, POISSON
+from .uncounted import UNCOUNTED
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
@@ -44,7 +45,7 @@ def poisson_terms(outcome, weight, first, n, eta, residual, curvature):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
 def evaluate(rows, first_environment, stop_environment, members, k, theta, n_parameters, curved, work):
     """Log-likelihood of the rows of these environments; fills score, by_environment and, if `curved`, the lower
     triangle of hessian, minus the second derivatives.

@@ -5,6 +5,7 @@ from numba import njit
 
 from .evaluation import evaluate
 from .rows import PIECEWISE_EXPONENTIAL
+from .uncounted import UNCOUNTED
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
 DEPENDENT = 1e-12
@@ -18,6 +19,8 @@ _FAR = 0.5
 _MOST_HALVINGS = 40
 # What a step promises, times the tolerance, up to where the step before may tell how certain that is.
 _NEARLY_DONE = 4.0
+# Share of a log-likelihood that rounding may hide: where a step promises less, Newton's is the last.
+_ROUNDING = 1e-13
 # A fit that cannot go on although more than this is left to gain, in nats, has failed.
 _LEFT = 1e-2
 # Where the second derivatives at a dispersion have it that none costs less than this, none is tried: there may be two
@@ -132,7 +135,7 @@ def _missed(promise, before, tolerance):
     return promise * np.sqrt(promise / before)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
 def maximise(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
     """Climb from theta, slopes of the first k of members and what else there is, n in all, until what another step
     promises, which is added, is certain to `tolerance`.
@@ -154,14 +157,16 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
         if fresh:
             rank = invert(work.hessian, k, n, inverse)
         promise = _step_within(theta, inverse, work.score, k, n, limit, step)
-        if not _missed(promise, before, tolerance) > tolerance and (fresh or promise >= 0.0):
+        hidden = promise <= _ROUNDING * abs(now)
+        done = not _missed(promise, before, tolerance) > tolerance
+        if (done or (fresh and hidden)) and (fresh or promise >= 0.0):
             if _left_out(inverse, work.score, work.hessian, k) > left or np.isnan(now + promise):
                 return np.nan, rank
             if promise > 0.0:
                 now += promise
                 _move(theta, theta, 1.0, step, k, n, limit)
             return now, rank
-        if not fresh and promise > _SLOW * before:
+        if not fresh and (hidden or promise > _SLOW * before):
             fresh = True
             now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
             continue
