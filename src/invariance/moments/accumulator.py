@@ -260,11 +260,13 @@ class MomentsAccumulator:
     def wide_columns(self) -> tuple[Column, ...]:
         return tuple(self._wide)
 
-    def moments(self, outcome: str, groups: Any = None, is_text: bool = False) -> Moments:
-        """Of all rows that were added, after the complaints that only all rows can justify."""
+    def moments(self, outcome: str, groups: Any = None, is_text: bool = False, partial: bool = False) -> Moments:
+        """Of all rows that were added, after the complaints that only all rows can justify. `partial` leaves those that
+        other rows may settle to `Moments.checked`."""
         from .finishing import finished
 
-        return finished(self, outcome, groups, is_text)
+        moments = finished(self, outcome, groups, is_text)
+        return moments if partial else moments.checked()
 
 
 def _changed(name: str, known: str) -> str:

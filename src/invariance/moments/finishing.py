@@ -28,7 +28,7 @@ _ROUNDING = 1e-9
 
 
 def finished(rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool) -> Moments:
-    """See `MomentsAccumulator.moments`."""
+    """Before the complaints of `Moments.checked`; see `MomentsAccumulator.moments`."""
     if outcome not in rows.columns:
         raise DataError(f"outcome column {outcome!r} is not among the columns; {nearest(outcome, rows.columns)}")
     features = tuple(name for name in rows.columns if name != outcome)
@@ -57,8 +57,7 @@ def finished(rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool)
     laid_out = (in_columns(_chosen(part, places), places[places >= 0], d) for part in parts.values())
     moments = assembled(names, names.index(outcome), tuple(parts), laid_out)
     grouped = {} if encoding is None else dict(encoding.features.groups)
-    moments = replace(moments, groups=grouped, encoding=encoding, dropped_rows=dict(rows.tally.dropped))
-    return moments.checked()
+    return replace(moments, groups=grouped, encoding=encoding, dropped_rows=dict(rows.tally.dropped))
 
 
 def _refuse_splines(choices: Choices) -> None:
