@@ -255,7 +255,7 @@ class Moments:
         """The moments of which `to_arrow` made the table; those of several tables are put together by `merge`."""
         return from_arrow(table)
 
-    def checked(self) -> Moments:
+    def checked(self, environment_name: str | None = None) -> Moments:
         """After the complaints that only all rows can justify; without the features that no row varies."""
         lowest, highest = self.minimum.min(axis=0), self.maximum.max(axis=0)
         check_spread(self.columns, lowest, highest)
@@ -265,6 +265,7 @@ class Moments:
             self.minimum[:, self.outcome],
             self.maximum[:, self.outcome],
             outcome_name=self.outcome_name,
+            environment_name=environment_name,
         )
         return self.dropping(lowest == highest)
 
