@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from invariance.moments.moments import Moments
 def cut(table: pa.Table, cuts: Iterable[int]) -> list[pa.Table]:
     """Pieces that begin at these rows"""
     ends = [0, *sorted({row % (table.num_rows + 1) for row in cuts}), table.num_rows]
-    return [table.slice(begin, end - begin) for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+    return [table.slice(begin, end - begin) for begin, end in pairwise(ends)]
 
 
 def added(pieces: Iterable[pa.Table], columns: Sequence[str], **settings: Any) -> MomentsAccumulator:

@@ -39,7 +39,7 @@ def finished(rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool)
     learner.tell(
         rows.tally.n_rows,
         {name: levels for name, levels in rows.levels.items() if name in features},
-        {name: [level for column, level in columns if column == name and level] for name in rows.levels},
+        {name: [level for column, level in columns if column == name and level is not None] for name in rows.levels},
         _learnt(parts, columns, features),
         {name: refusal for name, refusal in rows.refused.items() if name in features},
         {name for name, n in zip(rows.columns, rows.tally.missing, strict=True) if n == rows.tally.n_rows > 0},
