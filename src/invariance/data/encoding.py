@@ -222,14 +222,16 @@ class Learner:
         self,
         n_rows: int,
         levels: Mapping[str, Levels],
+        seen: Mapping[str, Collection[str]],
         learnt: Mapping[str, Mapping[str, set[Hashable]]],
         refused: Mapping[str, Refusal],
         empty: Collection[str],
         row_numbers: Mapping[str, Refusal],
     ) -> None:
-        """Instead of `look` and `learn`: what others found in n_rows rows, of which those of `learnt` are fitted."""
+        """Instead of `look` and `learn`: what others found in n_rows rows, which have the levels that were `seen`, and
+        of which those of `learnt` are fitted."""
         self._n_rows, self._looked = n_rows, dict(levels)
-        self._seen = {name: set(found.texts) for name, found in levels.items()}
+        self._seen = {name: set(found) for name, found in seen.items()}
         self._learnt = {name: dict(found) for name, found in learnt.items()}
         self._refused, self._empty = dict(refused), set(empty).intersection(self._columns)
         self._row_numbers = {name: doubt for name, doubt in row_numbers.items() if name in self._columns}

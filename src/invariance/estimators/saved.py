@@ -12,7 +12,7 @@ import numpy as np
 from .._tools.layout import format_subset
 from ..data.checks import quoted, warn
 from ..data.encoding import Encoding
-from ..data.terms import Dummies, Numbers, SplineBasis, Term
+from ..data.plain import encoding_from_plain
 from ..exceptions import DataError, MissingFileError, NotInvariantWarning, SettingError
 from ..posterior.evidence import SubsetEvidence
 from ..posterior.posterior import Posterior
@@ -232,24 +232,10 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _layout(content: dict[str, Any]) -> Layout:
-    encoding = content["encoding"]
     return Layout(
         tuple(content["table"]),
         tuple(content["columns"]),
         np.array(content["feature_at"], dtype=np.intp),
         np.array(content["column_at"], dtype=np.intp),
-        None if encoding is None else _encoding(encoding),
+        encoding_from_plain(content["encoding"]),
     )
-
-
-def _encoding(content: dict[str, Any]) -> Encoding:
-    members = tuple((name, tuple(map(_term, terms))) for name, terms in content["members"])
-    return Encoding(tuple(content["columns"]), members, frozenset(content["read_as_numbers"]))
-
-
-def _term(content: dict[str, Any]) -> Term:
-    if "levels" in content:
-        return Dummies(content["column"], tuple(content["levels"]), frozenset(content["absent"]))
-    if "knots" in content:
-        return SplineBasis(content["column"], tuple(map(float, content["knots"])))
-    return Numbers(content["column"])

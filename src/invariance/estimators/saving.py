@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._tools.files import write_text
 from .._version import __version__
-from ..data.encoding import Encoding
-from ..data.terms import Dummies, Numbers, SplineBasis, Term
+from ..data.plain import encoding_to_plain
 from ..exceptions import OutputError
 from ..prediction.building import PREDICT_WITH
 from ..prediction.fingerprint import fingerprint
@@ -104,23 +103,5 @@ def _layout(layout: Layout) -> dict[str, Any]:
         "columns": list(layout.columns),
         "feature_at": layout.feature_at.tolist(),
         "column_at": layout.column_at.tolist(),
-        "encoding": None if layout.encoding is None else _encoding(layout.encoding),
+        "encoding": encoding_to_plain(layout.encoding),
     }
-
-
-def _encoding(encoding: Encoding) -> dict[str, Any]:
-    return {
-        "columns": list(encoding.columns),
-        "members": [[name, [_term(term) for term in terms]] for name, terms in encoding.members],
-        "read_as_numbers": sorted(encoding.read_as_numbers),
-    }
-
-
-def _term(term: Term) -> dict[str, Any]:
-    match term:
-        case Numbers(column):
-            return {"column": column}
-        case Dummies(column, levels, absent):
-            return {"column": column, "levels": list(levels), "absent": sorted(absent)}
-        case SplineBasis(column, knots):
-            return {"column": column, "knots": [number(knot) for knot in knots]}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats
+from .._tools.memory import free_bytes
 from ..data.checks import check_missing_argument, check_unique, encode_labels, nearest
 from ..data.choices import Choices
 from ..data.levels import Levels, as_text, joined
-from ..data.raw import Refusal
+from ..data.raw import Refusal, doubtful, refuse
 from ..exceptions import DataError
 from ..kernels.by_size import centre_groups, describe_groups, put, sort_groups
 from .arrow_columns import (
@@ -39,6 +40,14 @@ if TYPE_CHECKING:
 # What a block of rows takes: large enough for products of matrices at their best, small enough for any machine.
 _BLOCK_BYTES = 1 << 25
 _FEWEST_ROWS = 256
+# Text with more different values, which nobody calls levels, is a list of names.
+_MOST_LEVELS = 1000
+# Second moments of which it is worth asking whether they fit into memory
+_MANY_NUMBERS = 1 << 26
+
+
+# Values (n,) of each column, and the positions (n,) of the rows' environments
+Piece = tuple[list[Floats], NDArray[np.int64]]
 
 
 class Column(NamedTuple):
@@ -81,7 +90,7 @@ class MomentsAccumulator:
         self._wide: dict[Column, int] = {}
         self._environments: dict[Hashable, int] = {}
         self._running: dict[Hashable, Running] = {}
-        self._pending: list[tuple[list[Floats], NDArray[np.int64]]] = []
+        self._pending: list[Piece] = []
         self._n_pending = 0
 
     def __repr__(self) -> str:
@@ -122,8 +131,7 @@ class MomentsAccumulator:
         codes, values = as_codes(labels)
         recoded, found = encode_labels(values)
         places = [self._environments.setdefault(label, len(self._environments)) for label in found]
-        lookup = np.array([*places, -1], np.int64)[np.append(recoded, -1)]
-        return lookup[np.where(np.isnan(codes), len(values), codes).astype(np.intp)]
+        return np.array([*places, -1], np.int64)[np.append(recoded, -1)][codes]
 
     def _values(self, array: pa.Array, name: str) -> Floats:
         kind = kind_of(array, name, name in self.choices.categorical, name in self.choices.numeric)
@@ -148,13 +156,21 @@ class MomentsAccumulator:
     def _level_codes(self, array: pa.Array, name: str) -> Floats:
         """(n,) places of the columns of levels, NaN where missing"""
         codes, values = as_codes(array)
-        found = levels_of(array, values)
-        self.levels[name] = joined(self.levels.get(name), found)
-        places = [
-            np.nan if value is None else self._wide.setdefault(Column(name, as_text(value)), len(self._wide))
-            for value in values
-        ]
-        return np.array([*places, np.nan])[np.where(np.isnan(codes), len(values), codes).astype(np.intp)]
+        self.levels[name] = joined(self.levels.get(name), levels_of(array, values))
+        columns = [Column(name, as_text(value)) for value in values]
+        self._check_few(name, columns)
+        places = [self._wide.setdefault(column, len(self._wide)) for column in columns]
+        return np.array([*places, np.nan])[codes]
+
+    def _check_few(self, name: str, found: Iterable[Column]) -> None:
+        """Raise where a column is a list of names: products of all of its levels would fill any memory."""
+        if name in self.choices.categorical:
+            return
+        n_levels = len({column for column in (*self._wide, *found) if column.name == name})
+        if n_levels > _MOST_LEVELS:
+            levels = self.levels[name]
+            more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
+            refuse({**self.refused, name: doubtful(levels, more_rows, ".astype") or _many(levels)}, in_table=True)
 
     def settled(self) -> MomentsAccumulator:
         """The accumulator, after it has turned all rows into moments."""
@@ -162,16 +178,18 @@ class MomentsAccumulator:
         return self
 
     def _settle(self) -> None:
-        if not self._n_pending:
-            return
-        codes = np.concatenate([codes for _, codes in self._pending])
-        block, starts = self._block(codes)
+        pending, self._pending, self._n_pending = self._pending, [], 0
+        for pieces in _in_blocks(pending, self._rows_per_block):
+            self._settle_block(pieces)
+
+    def _settle_block(self, pieces: list[Piece]) -> None:
+        block, starts, sorted_rows = self._block(pieces)
         G = len(starts) - 2
         centre, rest, minimum, maximum = np.zeros((4, G + 1, len(block)))
         finite = describe_groups(block, starts, centre, minimum, maximum)
         if not finite or starts[G] < starts[G + 1]:
             kept = self.tally.screen(block, starts, tuple(self._environments))
-            block = np.ascontiguousarray(block[:, kept])
+            block, sorted_rows = np.ascontiguousarray(block[:, kept]), sorted_rows[kept]
             starts = np.concatenate([[0], np.cumsum(kept)])[starts]
             finite = False
         if tuple(self._wide) != tuple(map(Column, self.columns)):
@@ -181,25 +199,38 @@ class MomentsAccumulator:
             describe_groups(block, starts, centre, minimum, maximum)
         at_ends = np.zeros((G + 1, 2, len(block)), np.int64)
         centre_groups(block, starts, centre, minimum, maximum, rest, at_ends)
-        for g, label in enumerate(self._environments):
+        present = np.flatnonzero(starts[:G] < starts[1 : G + 1])
+        self._check_memory(len(present))
+        labels = tuple(self._environments)
+        # In the order of their first rows, as the environments of a table are.
+        for g in present[np.argsort(sorted_rows[starts[present]])].tolist():
             rows = slice(int(starts[g]), int(starts[g + 1]))
-            if rows.start < rows.stop:
-                running = self._of(label)
-                running.add(block, rows, centre[g], rest[g], minimum[g], maximum[g], at_ends[g])
+            running = self._of(labels[g])
+            running.add(block, rows, centre[g], rest[g], minimum[g], maximum[g], at_ends[g])
 
-    def _block(self, codes: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
-        """(r, n) the rows that wait, sorted by environment, those without a label last; where each begins"""
+    def _check_memory(self, n_more: int) -> None:
+        n, d = len(self._running) + n_more, len(self._wide)
+        free = free_bytes() if n * d * d > _MANY_NUMBERS else None
+        if free is not None and 8 * n_more * d * d > free:
+            raise DataError(
+                f"environment column {self.environment!r} has {n} labels or more, and the second moments of {d} "
+                "columns in each of them do not fit into memory: choose a column with fewer labels, or fewer features."
+            )
+
+    def _block(self, pieces: list[Piece]) -> tuple[Floats, NDArray[np.int64], NDArray[np.intp]]:
+        """(r, n) rows sorted by environment, those without a label last; where each begins; (n,) which row each was"""
+        codes = np.concatenate([codes for _, codes in pieces])
         n, n_groups = len(codes), len(self._environments) + 1
         starts, places = np.empty(n_groups + 1, np.int64), np.empty(n, np.int64)
         sort_groups(np.where(codes < 0, n_groups - 1, codes), starts, places)
-        block = np.empty((len(self.columns), n))
+        block, sorted_rows = np.empty((len(self.columns), n)), np.empty(n, np.intp)
+        sorted_rows[places] = np.arange(n)
         begin = 0
-        for values, piece in self._pending:
+        for values, piece in pieces:
             for row, column in zip(block, values, strict=True):
                 put(column, places[begin : begin + len(piece)], row)
             begin += len(piece)
-        self._pending, self._n_pending = [], 0
-        return block, starts
+        return block, starts, sorted_rows
 
     def _widened(self, block: Floats) -> Floats:
         """(d, n) with a row for each level that was met; columns that never had a value are gone with their rows."""
@@ -230,6 +261,7 @@ class MomentsAccumulator:
         self.refused, self._kinds = {**other.refused, **self.refused}, {**other._kinds, **self._kinds}
         for name, levels in other.levels.items():
             self.levels[name] = joined(self.levels.get(name), levels)
+            self._check_few(name, other._wide)
         for label in other._environments:
             self._environments.setdefault(label, len(self._environments))
         places = [self._wide.setdefault(column, len(self._wide)) for column in other._wide]
@@ -252,19 +284,37 @@ class MomentsAccumulator:
 
     @property
     def parts(self) -> dict[Hashable, Part]:
-        """{label: moments of its rows}, in the order in which the labels first came; columns as in `wide_columns`"""
+        """{label: moments of its rows}, in the order of their first rows; columns as in `wide_columns`"""
         self._settle()
-        return {label: self._of(label).part() for label in self._environments if label in self._running}
+        return {label: self._of(label).part() for label in self._running}
 
     @property
     def wide_columns(self) -> tuple[Column, ...]:
         return tuple(self._wide)
 
-    def moments(self, outcome: str, groups: Any = None, is_text: bool = False) -> Moments:
-        """Of all rows that were added, after the complaints that only all rows can justify."""
+    def moments(self, outcome: str, groups: Any = None, is_text: bool = False, partial: bool = False) -> Moments:
+        """Of all rows that were added, after the complaints that only all rows can justify. `partial` leaves those that
+        other rows may settle to `Moments.checked`."""
         from .finishing import finished
 
-        return finished(self, outcome, groups, is_text)
+        moments = finished(self, outcome, groups, is_text)
+        return moments if partial else moments.checked(self.environment)
+
+
+def _in_blocks(pieces: list[Piece], rows: int) -> Iterator[list[Piece]]:
+    """All of them where they have as many rows, or fewer; else blocks of so many rows, as levels on the way demand."""
+    if sum(len(codes) for _, codes in pieces) <= rows:
+        yield from [pieces] if pieces else []
+        return
+    for values, codes in pieces:
+        for start in range(0, len(codes), rows):
+            chosen = slice(start, start + rows)
+            yield [([column[chosen] for column in values], codes[chosen])]
+
+
+def _many(levels: Levels) -> Refusal:
+    shown = f"is not numeric but has more than {_MOST_LEVELS} different values (for example {levels.texts[0]!r})"
+    return Refusal(shown, categorical=True)
 
 
 def _changed(name: str, known: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._tools.arrays import Floats
 from ..data.columns import reads_as_number
 from ..data.levels import Levels, as_text, in_natural_order
-from ..data.raw import Refusal
+from ..data.raw import Refusal, refuse
 from ..exceptions import DataError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def kind_of(array: pa.Array, name: str, categorical: bool, numeric: bool) -> str
     example = f"dtype {kind}, for example {_first(array)!r}"
     if types.is_temporal(kind):
         return Refusal(f"is not numeric ({example}) but holds dates or times", categorical=True)
-    return Refusal(f"is not numeric ({example})")
+    return Refusal(f"is not numeric ({example})", categorical=_hashable(plain))
 
 
 def as_numbers(array: pa.Array, name: str) -> Floats:
@@ -66,26 +67,34 @@ def as_numbers(array: pa.Array, name: str) -> Floats:
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def as_codes(array: pa.Array) -> tuple[Floats, list[Any]]:
-    """Positions (n,), NaN where missing, in a list of different values."""
+def as_codes(array: pa.Array) -> tuple[NDArray[np.intp], list[Any]]:
+    """Positions (n,), -1 where missing, in a list of the different values that occur."""
+    import pyarrow as pa
     from pyarrow import types
 
     array = _stored(array)
     if not types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    codes = array.indices.to_numpy(zero_copy_only=False)
-    return np.asarray(codes, dtype=np.float64), array.dictionary.to_pylist()
+    codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.flatnonzero(np.bincount(codes + 1, minlength=len(array.dictionary) + 1)[1:])
+    values = array.dictionary.take(pa.array(used)).to_pylist()
+    present = [value is not None and value == value for value in values]  # NaN is no value
+    lookup = np.full(len(array.dictionary) + 1, -1, np.intp)
+    lookup[used[present]] = np.arange(sum(present))
+    return lookup[codes], [value for value, there in zip(values, present, strict=True) if there]
 
 
 def numbers_of_text(array: pa.Array, name: str) -> Floats:
     """(n,) of a column that may hold numbers as text."""
+    from pyarrow import types
+
+    if not types.is_dictionary(_stored(array).type) and not _is_text(_stored(array).type):
+        return as_numbers(array, name)
     codes, values = as_codes(array)
-    used = values if None in values else [*values, None]
-    wrong = next((value for value in used if value is not None and not reads_as_number(value)), None)
+    wrong = next((value for value in values if not reads_as_number(value)), None)
     if wrong is not None:
-        raise DataError(f"column {name!r} is in numeric=, but {wrong!r} is not a number: mend it first.")
-    lookup = np.array([np.nan if value is None else float(value) for value in used])
-    return lookup[np.where(np.isnan(codes), used.index(None), codes).astype(np.intp)]
+        refuse({name: Refusal(f"is in numeric=, but {wrong!r} is not a number", claimed=True)}, in_table=True)
+    return np.array([*map(float, values), np.nan])[codes]
 
 
 def levels_of(array: pa.Array, values: list[Any]) -> Levels:
@@ -94,14 +103,15 @@ def levels_of(array: pa.Array, values: list[Any]) -> Levels:
 
     texts: dict[str, frozenset[str]] = {}
     for value in values:
-        if value is not None:
-            text = as_text(value)
-            texts[text] = texts.get(text, frozenset()) | ({value} if isinstance(value, str) else frozenset())
-    kind = _stored(array).type
-    declared = types.is_dictionary(kind)
-    in_order = declared and kind.ordered
-    ordered = tuple(texts if in_order else in_natural_order(texts))
-    return Levels(ordered, in_order, declared, {text: ways for text, ways in texts.items() if ways})
+        text = as_text(value)
+        texts[text] = texts.get(text, frozenset()) | ({value} if isinstance(value, str) else frozenset())
+    array = _stored(array)
+    declared = types.is_dictionary(array.type)
+    written = {text: ways for text, ways in texts.items() if ways}
+    if declared and array.type.ordered:
+        listed = dict.fromkeys(as_text(value) for value in array.dictionary.to_pylist() if value is not None)
+        return Levels(tuple(listed), True, declared, written)
+    return Levels(tuple(in_natural_order(texts)), False, declared, written)
 
 
 def _stored(array: pa.Array) -> pa.Array:

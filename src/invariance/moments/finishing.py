@@ -28,7 +28,7 @@ _ROUNDING = 1e-9
 
 
 def finished(rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool) -> Moments:
-    """See `MomentsAccumulator.moments`."""
+    """Before the complaints of `Moments.checked`; see `MomentsAccumulator.moments`."""
     if outcome not in rows.columns:
         raise DataError(f"outcome column {outcome!r} is not among the columns; {nearest(outcome, rows.columns)}")
     features = tuple(name for name in rows.columns if name != outcome)
@@ -39,6 +39,7 @@ def finished(rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool)
     learner.tell(
         rows.tally.n_rows,
         {name: levels for name, levels in rows.levels.items() if name in features},
+        {name: [level for column, level in columns if column == name and level is not None] for name in rows.levels},
         _learnt(parts, columns, features),
         {name: refusal for name, refusal in rows.refused.items() if name in features},
         {name for name, n in zip(rows.columns, rows.tally.missing, strict=True) if n == rows.tally.n_rows > 0},
@@ -57,8 +58,7 @@ def finished(rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool)
     laid_out = (in_columns(_chosen(part, places), places[places >= 0], d) for part in parts.values())
     moments = assembled(names, names.index(outcome), tuple(parts), laid_out)
     grouped = {} if encoding is None else dict(encoding.features.groups)
-    moments = replace(moments, groups=grouped, encoding=encoding, dropped_rows=dict(rows.tally.dropped))
-    return moments.checked()
+    return replace(moments, groups=grouped, encoding=encoding, dropped_rows=dict(rows.tally.dropped))
 
 
 def _refuse_splines(choices: Choices) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,6 @@ from ..data.checks import (
     check_whole,
     largest_size,
     losses,
-    nearest,
     rows_text,
     with_counts,
 )
@@ -29,12 +28,17 @@ from ..data.encoding import Encoding
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
+from .arrow import from_arrow, to_arrow
 from .choosing import choosing
 from .merging import joined_columns, joined_encoding, restored
+from .other_outcome import with_outcome
 from .parts import Part, fill_pool, merged, of_rows
 from .presence import present
 from .removing import without_row
 from .two_sum import gaps_between
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +222,7 @@ class Moments:
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
+        partial: bool = False,
         progress: ProgressMode = "auto",
         **file_options: Any,
     ) -> Moments:
@@ -232,14 +237,25 @@ class Moments:
         Names and values are checked as in ``MultiEnvironmentData.from_table``, and complained about once, when all
         rows were read. Levels are found on the way, in natural order; ``categorical={"region": ["north", "south"]}``
         lists them in another one. Files and row groups are read by ``n_jobs`` threads, with the same digits for any
-        number of them.
+        number of them. ``partial``: the rows are a part of all, as those of one site are; what only all rows can tell
+        is left to ``checked``, after a ``merge`` of the parts.
         """
         from .from_rows import from_rows
 
         chosen = {"exclude": exclude, "categorical": categorical, "numeric": numeric, "groups": groups}
+        chosen["partial"] = partial
         return from_rows(rows, outcome, environment, features, missing, n_jobs, progress, file_options, **chosen)
 
-    def checked(self) -> Moments:
+    def to_arrow(self) -> pa.Table:
+        """One row per environment, to store or send as Parquet or Arrow IPC; `from_arrow` reads the same digits."""
+        return to_arrow(self)
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Moments:
+        """The moments of which `to_arrow` made the table; those of several tables are put together by `merge`."""
+        return from_arrow(table)
+
+    def checked(self, environment_name: str | None = None) -> Moments:
         """After the complaints that only all rows can justify; without the features that no row varies."""
         lowest, highest = self.minimum.min(axis=0), self.maximum.max(axis=0)
         check_spread(self.columns, lowest, highest)
@@ -249,6 +265,7 @@ class Moments:
             self.minimum[:, self.outcome],
             self.maximum[:, self.outcome],
             outcome_name=self.outcome_name,
+            environment_name=environment_name,
         )
         return self.dropping(lowest == highest)
 
@@ -306,21 +323,7 @@ class Moments:
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
-        owners = {column: feature for feature, members in self.groups.items() for column in members}
-        if name not in self.columns or name in {**owners, **self.groups}:
-            wrong = f"column {name!r} is not in the data"
-            if name in self.groups:
-                wrong = f"the feature {name!r} is made of several columns and cannot be the outcome"
-            elif name in owners:
-                wrong = f"column {name!r} is part of the feature {owners[name]!r} and cannot be the outcome"
-            possible = [column for column in self.columns if column not in owners]
-            raise DataError(f"{wrong}; {nearest(name, possible)}")
-        encoding = self.encoding
-        if encoding is not None and name != self.outcome_name:
-            encoding = encoding.with_outcome(name, self.outcome_name)
-        turned = replace(self, outcome=self.columns.index(name), encoding=encoding)
-        turned.check_outcome()
-        return turned
+        return with_outcome(self, name)
 
     def check_outcome(self) -> None:
         """Raise when the outcome is constant inside an environment, where no model can be fitted."""

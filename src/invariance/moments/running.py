@@ -10,6 +10,8 @@ from .parts import Part
 from .two_sum import distance, moved, two_sum
 
 _EPSILON = float(np.finfo(float).eps)
+# Numbers that are too large to square are complained about at the end.
+_silently = np.errstate(over="ignore", invalid="ignore")
 
 
 class Running:
@@ -22,6 +24,7 @@ class Running:
         self.at_ends = np.zeros((2, d), np.int64)
         self.scatter = np.zeros((d, d))
 
+    @_silently
     def add(
         self,
         block: Floats,
@@ -40,6 +43,7 @@ class Running:
         self.rounding += _EPSILON * np.sqrt(n) * (np.diagonal(self.scatter) - before)
         self._join(n, *two_sum(centre, rest), minimum, maximum, at_ends)
 
+    @_silently
     def absorb(self, other: Running) -> None:
         """Rows of the same columns."""
         self.scatter += other.scatter

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Names and settings, as in `Moments.from_rows`; is_text : whether values were words, as in a csv file."""
+    """Names and settings, as in `Moments.from_rows`; is_text : whether values were words, as in a csv file;
+    partial : whether there are other rows elsewhere."""
 
     outcome: str
     environment: str
@@ -28,6 +29,7 @@ class Wanted:
     numeric: tuple[str, ...] = ()
     groups: Any = None
     is_text: bool = False
+    partial: bool = False
 
     @classmethod
     def of(
@@ -43,13 +45,14 @@ class Wanted:
         numeric: Sequence[str] = (),
         groups: Any = None,
         is_text: bool = False,
+        partial: bool = False,
     ) -> Wanted:
         """Checked against the columns that there are."""
         check_missing_argument(missing)
         outcome, environment, names = resolve_columns(available, outcome, environment, features, where)
         names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])
         Choices.of(names, categorical, numeric, groups)
-        return cls(outcome, environment, names, missing, categorical, tuple(numeric), groups, is_text)
+        return cls(outcome, environment, names, missing, categorical, tuple(numeric), groups, is_text, partial)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -76,4 +79,4 @@ class Wanted:
         return rows.settled()
 
     def finished(self, rows: MomentsAccumulator) -> Moments:
-        return rows.moments(self.outcome, self.groups, self.is_text)
+        return rows.moments(self.outcome, self.groups, self.is_text, self.partial)

@@ -130,9 +130,12 @@ def labels(column: pd.Series) -> pa.DictionaryArray:
 
 
 def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
-    """A column of pandas; a missing value is null."""
+    """A column of pandas; a missing value is null. Categories keep their order, as in tables that are read at once."""
+    import pandas as pd
     import pyarrow as pa
 
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.cat.as_ordered()
     try:
         array = pa.array(column, from_pandas=True)
     except (pa.ArrowException, OverflowError):

@@ -1,0 +1,202 @@
+"""Moments as an Arrow table, one row per environment: stored, shipped and read back to the last bit."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from .._tools.arrays import Floats
+from .._version import __version__
+from ..data.plain import encoding_from_plain, encoding_to_plain, label_from_plain, label_to_plain
+from ..exceptions import DataError
+from .parts import filled_pool
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .moments import Moments
+
+FORMAT = "invariance.moments/1"
+_KEY = b"invariance"
+_OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
+_OF_ROWS = ("at_ends", "rounding")  # which moments that were not computed from rows lack
+_FIELDS = ("label", "count", *_OF_COLUMNS, *_OF_ROWS, "scatter")
+_WRITE_AGAIN = "Write moments.to_arrow() again, with pyarrow.parquet.write_table or as an Arrow IPC file."
+
+
+def to_arrow(moments: Moments) -> pa.Table:
+    """See `Moments.to_arrow`."""
+    pa = _pyarrow()
+    labels = [json.dumps(label_to_plain(label), allow_nan=False) for label in moments.environments]
+    below = np.tril_indices(len(moments.columns))
+    arrays = {name: getattr(moments, name) for name in (*_OF_COLUMNS, *_OF_ROWS)}
+    arrays["scatter"] = moments.scatter[:-1, *below]
+    lists = {name: _lists(values, len(labels)) for name, values in arrays.items()}
+    columns = {"label": pa.array(labels, pa.string()), "count": pa.array(moments.counts, pa.int64()), **lists}
+    told = json.dumps(_described(moments), allow_nan=False).encode()
+    return pa.table({name: columns[name] for name in _FIELDS}).replace_schema_metadata({_KEY: told})
+
+
+def _described(moments: Moments) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "n_environments": moments.n_environments,
+        "columns": list(moments.columns),
+        "outcome": moments.outcome_name,
+        "groups": {name: list(members) for name, members in moments.groups.items()},
+        "encoding": encoding_to_plain(moments.encoding),
+        "constants": dict(moments.constants),
+        "dropped_rows": [[label_to_plain(label), int(n)] for label, n in moments.dropped_rows.items()],
+        "environment_notes": list(moments.environment_notes),
+    }
+
+
+def _lists(values: Any, n: int) -> Any:
+    """A list for each of n environments, or null"""
+    import pyarrow as pa
+
+    if values is None:
+        return pa.nulls(n, pa.large_list(pa.float64()))
+    flat = np.ascontiguousarray(values).reshape(n, -1)
+    starts = np.arange(n + 1, dtype=np.int64) * flat.shape[1]
+    return pa.LargeListArray.from_arrays(pa.array(starts), pa.array(flat.ravel()))
+
+
+def from_arrow(table: Any) -> Moments:
+    """See `Moments.from_arrow`."""
+    pa = _pyarrow()
+    if not isinstance(table, pa.Table):
+        raise DataError(
+            f"moments cannot be read from a {type(table).__name__}: pass the pyarrow.Table that Moments.to_arrow gave, "
+            "for example as pyarrow.parquet.read_table(path) reads it."
+        )
+    told = _told(table)
+    try:
+        return _read(table, told)
+    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"the table of moments is damaged: {_words(error)}. {_WRITE_AGAIN}") from error
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _told(table: pa.Table) -> dict[str, Any]:
+    """What was written beside the rows; raise where these are no moments that this version reads."""
+    text = (table.schema.metadata or {}).get(_KEY)
+    if text is None:
+        lacking = [name for name in _FIELDS if name not in table.column_names]
+        if lacking:
+            raise DataError(
+                f"the table has no moments: it has no column {lacking[0]!r}. Pass a table that Moments.to_arrow gave; "
+                "moments of rows are computed with Moments.from_rows."
+            )
+        raise DataError(
+            "the table of moments has lost its metadata, which name the columns; pandas and most databases drop them. "
+            f"{_WRITE_AGAIN}"
+        )
+    try:
+        told = json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
+        raise DataError(f"the metadata of the table of moments are damaged: {error}. {_WRITE_AGAIN}") from error
+    found = told.get("format") if isinstance(told, dict) else None
+    if found != FORMAT:
+        by = told.get("version", "another version") if isinstance(told, dict) else "another version"
+        raise DataError(
+            f"the table has the format {found!r} of invariance {by}, and invariance {__version__} reads {FORMAT!r}: "
+            "install that one."
+        )
+    return dict(told)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}, which strict JSON has no word for")
+
+
+def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
+    from .moments import Moments
+
+    environments = tuple(label_from_plain(json.loads(text)) for text in table["label"].to_pylist())
+    _check_complete(environments, int(told["n_environments"]))
+    columns = tuple(map(str, told["columns"]))
+    E, d = len(environments), len(columns)
+    counts = table["count"].to_numpy().astype(np.int64)
+    centre, rest, minimum, maximum = (_numbers(table, name, d) for name in _OF_COLUMNS)
+    from_rows = all(table[name].null_count < E for name in _OF_ROWS)
+    moments = Moments(
+        columns=columns,
+        outcome=columns.index(told["outcome"]),
+        environments=environments,
+        counts=counts,
+        centre=centre,
+        rest=rest,
+        minimum=minimum,
+        maximum=maximum,
+        at_ends=_numbers(table, "at_ends", 2 * d).astype(np.int64).reshape(E, 2, d) if from_rows else None,
+        rounding=_numbers(table, "rounding", d) if from_rows else None,
+        scatter=filled_pool(counts, centre, rest, _symmetric(table, d)),
+        groups={name: tuple(members) for name, members in told["groups"].items()},
+        encoding=encoding_from_plain(told["encoding"]),
+        constants={name: float(value) for name, value in told["constants"].items()},
+        dropped_rows={label_from_plain(label): int(n) for label, n in told["dropped_rows"]},
+        environment_notes=tuple(told["environment_notes"]),
+    )
+    _check_possible(moments)
+    return moments
+
+
+def _check_complete(environments: tuple[Hashable, ...], n: int) -> None:
+    if len(environments) == len(set(environments)) == n:
+        return
+    found = f"{len(environments)} rows for {n} environments"
+    twice = [label for label, times in Counter(environments).items() if times > 1]
+    if twice:
+        found = f"several rows of environment {twice[0]!r}"
+    raise DataError(
+        f"the table of moments has {found}: such tables are neither cut nor joined. Read each as it was written; "
+        "Moments.from_arrow(first).merge(Moments.from_arrow(second)) joins two, Moments.choosing leaves some "
+        "environments."
+    )
+
+
+def _numbers(table: pa.Table, name: str, width: int) -> Any:
+    """(E, width) of a column of lists"""
+    import pyarrow.compute as pc
+
+    column = table[name].combine_chunks()
+    if column.null_count or set(pc.list_value_length(column).to_pylist()) != {width}:
+        raise ValueError(f"{name} should have {width} numbers in each row")
+    return column.flatten().to_numpy().reshape(-1, width).copy()
+
+
+def _symmetric(table: pa.Table, d: int) -> Floats:
+    """(E, d, d) from what is on and below the diagonal"""
+    below = _numbers(table, "scatter", d * (d + 1) // 2)
+    rows, columns = np.tril_indices(d)
+    full = np.empty((len(below), d, d))
+    full[:, rows, columns] = full[:, columns, rows] = below
+    return full
+
+
+def _check_possible(moments: Moments) -> None:
+    arrays = moments.centre, moments.rest, moments.minimum, moments.maximum, moments.scatter
+    if not all(np.isfinite(values).all() for values in arrays):
+        raise ValueError("a number is not finite")
+    squares = np.diagonal(moments.scatter, axis1=1, axis2=2)
+    if (moments.counts < 1).any() or (moments.minimum > moments.maximum).any() or (squares < 0.0).any():
+        raise ValueError("no rows can have such moments")
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise DataError("moments are stored with pyarrow: pip install 'invariance[parquet]'.") from error
+    return pyarrow

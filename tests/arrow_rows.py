@@ -1,0 +1,51 @@
+"""Rows in record batches, cut anywhere, and what their moments must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from invariance.moments.accumulator import MomentsAccumulator
+from invariance.moments.moments import Moments
+
+
+def cut(table: pa.Table, cuts: Iterable[int]) -> list[pa.Table]:
+    """Pieces that begin at these rows"""
+    ends = [0, *sorted({row % (table.num_rows + 1) for row in cuts}), table.num_rows]
+    return [table.slice(begin, end - begin) for begin, end in pairwise(ends)]
+
+
+def added(pieces: Iterable[pa.Table], columns: Sequence[str], **settings: Any) -> MomentsAccumulator:
+    """Of tables with the environments in `site`"""
+    rows = MomentsAccumulator(columns, "site", **settings)
+    for piece in pieces:
+        for batch in piece.to_batches():
+            rows.add(batch)
+    return rows
+
+
+def assert_alike(first: Moments, second: Moments, rtol: float = 1e-10) -> None:
+    """Counts and ranges the same; sums up to rounding"""
+    assert first.columns == second.columns
+    assert first.environments == second.environments
+    for name in ("outcome", "groups", "encoding", "constants", "dropped_rows", "environment_notes"):
+        assert getattr(first, name) == getattr(second, name)
+    for name in ("counts", "minimum", "maximum", "at_ends"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
+    np.testing.assert_allclose(first.means, second.means, rtol=1e-15, atol=1e-15)
+    size = np.sqrt(np.diagonal(first.scatter, axis1=1, axis2=2))
+    assert (np.abs(first.scatter - second.scatter) <= rtol * size[:, :, None] * size[:, None, :]).all()
+
+
+def exact_scatter(X: np.ndarray) -> np.ndarray:
+    """Centred products (d, d) of rows (n, d), rounded once"""
+    rows = [[Fraction(value) for value in row] for row in X.tolist()]
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    centred = [[value - mean for value, mean in zip(row, means, strict=True)] for row in rows]
+    columns = list(zip(*centred, strict=True))
+    return np.array([[float(sum(a * b for a, b in zip(u, v, strict=True))) for v in columns] for u in columns])

@@ -1,0 +1,298 @@
+"""Rows that arrive in any pieces have the same moments."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arrow_rows import added, assert_alike, cut
+from invariance import DataError, DataWarning
+from invariance.moments import accumulator
+from invariance.moments.accumulator import MomentsAccumulator
+from invariance.moments.moments import Moments
+
+COLUMNS = ["x", "n", "ward", "flag", "y"]
+
+
+def rows(n: int = 120) -> pa.Table:
+    rng = np.random.default_rng(0)
+    return pa.table(
+        {
+            "x": rng.normal(size=n) + 1e6,
+            "n": rng.integers(-3, 4, n),
+            "ward": rng.choice(["day", "night", "late"], n),
+            "flag": rng.random(n) < 0.3,
+            "y": rng.normal(size=n).astype(np.float32),
+            "site": rng.choice(["a", "b", "c"], n),
+        }
+    )
+
+
+def with_gaps(table: pa.Table) -> pa.Table:
+    """Missing in every column, and two environments of which the first rows do not count"""
+    rng, columns = np.random.default_rng(1), {}
+    for name in table.column_names:
+        gone = rng.random(table.num_rows) < 0.05
+        gone[0] |= name == "x"
+        columns[name] = pa.array(table[name].to_pylist(), table.schema.field(name).type, mask=gone)
+    return pa.table(columns)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accumulator, "_BLOCK_BYTES", 5 * 8 * 13)
+    monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 1)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Moments:
+    return added([rows()], COLUMNS).moments("y")
+
+
+@pytest.fixture(scope="module")
+def whole_with_gaps() -> Moments:
+    with pytest.warns(DataWarning, match="dropped"):
+        return added([with_gaps(rows())], COLUMNS, missing="drop").moments("y")
+
+
+CUTS = st.lists(st.integers(0, 120), max_size=12)
+BLOCKS = st.sampled_from([1, 7, 40, 1 << 20])
+
+
+def in_tasks(table: pa.Table, tasks: list[int], cuts: list[int], **settings: Any) -> MomentsAccumulator:
+    total = added([], COLUMNS, **settings)
+    for task in cut(table, tasks):
+        total.absorb(added(cut(task, cuts), COLUMNS, **settings))
+    return total
+
+
+@given(cuts=CUTS, tasks=CUTS, block_rows=BLOCKS)
+@settings(max_examples=12, deadline=None)
+def test_any_partition(whole: Moments, cuts: list[int], tasks: list[int], block_rows: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accumulator, "_BLOCK_BYTES", 1)
+        patch.setattr(accumulator, "_FEWEST_ROWS", block_rows)
+        assert_alike(in_tasks(rows(), tasks, cuts).moments("y"), whole)
+
+
+@given(cuts=CUTS, tasks=CUTS, block_rows=BLOCKS)
+@settings(max_examples=12, deadline=None)
+@pytest.mark.filterwarnings("ignore:dropped")
+def test_any_partition_of_rows_with_gaps(
+    whole_with_gaps: Moments, cuts: list[int], tasks: list[int], block_rows: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accumulator, "_BLOCK_BYTES", 1)
+        patch.setattr(accumulator, "_FEWEST_ROWS", block_rows)
+        assert_alike(in_tasks(with_gaps(rows()), tasks, cuts, missing="drop").moments("y"), whole_with_gaps)
+
+
+@given(cuts=CUTS)
+@settings(max_examples=10, deadline=None)
+def test_any_partition_is_complained_about_alike(cuts: list[int]) -> None:
+    table = with_gaps(rows())
+    said = []
+    for pieces in ([table], cut(table, cuts)):
+        with pytest.raises(DataError) as caught:
+            added(pieces, COLUMNS).moments("y")
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_merging_changes_neither() -> None:
+    first, second = (added([piece], COLUMNS) for piece in cut(rows(), [50]))
+    before = [pickle.dumps(rows) for rows in (first, second)]
+    both = first.merge(second)
+    expected = both.moments("y")
+    assert [pickle.dumps(rows) for rows in (first, second)] == before
+    both.add(rows().to_batches()[0])
+    assert [pickle.dumps(rows) for rows in (first, second)] == before
+    again = pickle.loads(before[0]).merge(pickle.loads(before[1])).moments("y")
+    assert again.scatter.tobytes() == expected.scatter.tobytes()
+    twice = first.merge(first).moments("y")
+    np.testing.assert_array_equal(twice.counts, 2 * first.moments("y").counts)
+
+
+def test_rows_can_be_added_after_moments_were_asked_for(whole: Moments) -> None:
+    early, late = cut(rows(), [60])
+    some = added([early], COLUMNS)
+    some.moments("y")
+    assert repr(some) == "MomentsAccumulator(60 rows, 5 columns, 3 environments)"
+    for batch in late.to_batches():
+        some.add(batch)
+    assert_alike(some.moments("y"), whole)
+
+
+def test_what_comes_late(small_blocks: None) -> None:
+    """A column of nulls at first, a new level and a new environment."""
+    table = rows()
+    early, late = table.slice(0, 60), table.slice(60)
+    early = early.set_column(2, "ward", pa.array(["day", "night"] * 30))
+    early = early.set_column(5, "site", pa.array(["a", "b"] * 30))
+    gone = early.set_column(0, "x", pa.nulls(60)).slice(0, 20)
+    with pytest.warns(DataWarning, match=r"dropped 20 of 140 rows .* 10 of environment 'a', 10 of environment 'b'"):
+        found = added([gone, early, late], COLUMNS, missing="drop").moments("y")
+    plain = added([pa.concat_tables([early, late])], COLUMNS).moments("y")
+    assert found.dropped_rows == {"a": 10, "b": 10}
+    assert_alike(found, replace(plain, dropped_rows=found.dropped_rows))
+    assert found.environments == ("a", "b", "c")
+    assert found.groups == {"ward": ("ward=late", "ward=night")}
+
+
+def test_levels_make_blocks_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The widest block that is ever made has the bytes of a block."""
+    monkeypatch.setattr(accumulator, "_BLOCK_BYTES", 8 * 3 * 300)
+    monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 1)
+    sizes = []
+    widened = MomentsAccumulator._widened
+
+    def seen(self: Any, block: np.ndarray) -> np.ndarray:
+        wide = widened(self, block)
+        sizes.append(wide.nbytes)
+        return wide
+
+    monkeypatch.setattr(MomentsAccumulator, "_widened", seen)
+    rng = np.random.default_rng(0)
+    n = 600
+    table = pa.table(
+        {"z": [f"l{k:02}" for k in range(60)] * 10, "y": rng.normal(size=n), "site": ["a"] * 300 + ["b"] * 300}
+    )
+    added([table], ["z", "y"]).moments("y")
+    assert max(sizes) <= 8 * 3 * 300
+    assert len(sizes) > 5
+
+
+def test_environments_come_in_the_order_of_their_first_rows_that_count() -> None:
+    labels = pa.DictionaryArray.from_arrays(pa.array([1, 2, 0] * 6), pa.array(["c", "a", "b", "never"]))
+    table = pa.table({"x": np.arange(18) ** 2.0, "y": np.arange(18) ** 3.0, "site": labels})
+    assert added([table], ["x", "y"]).moments("y").environments == ("a", "b", "c")
+    holes = table.set_column(0, "x", pa.array([None, *(np.arange(1, 18) ** 2.0)]))
+    for pieces in ([holes], cut(holes, [1]), cut(holes, [1, 2, 3, 4])):
+        with pytest.warns(DataWarning, match="dropped 1 of 18 rows"):
+            found = added(pieces, ["x", "y"], missing="drop").moments("y")
+        assert found.environments == ("b", "c", "a")
+
+
+def test_types_that_change() -> None:
+    table = rows()
+    text = table.set_column(1, "n", table["n"].cast(pa.string()))
+    with pytest.raises(DataError, match=r"column 'n' holds numbers, .* other values later on: .*categorical="):
+        added([table, text], COLUMNS)
+    with pytest.raises(DataError, match="column 'n' holds text, or categories, in some rows and numbers in others"):
+        added([text, table], COLUMNS)
+    with pytest.raises(DataError, match="column 'n' holds"):
+        added([text], COLUMNS).merge(added([table], COLUMNS))
+    assert_alike(
+        added([table, text], COLUMNS, categorical=["n"]).moments("y"),
+        added([table, table], COLUMNS, categorical=["n"]).moments("y"),
+    )
+    as_numbers = added([table, text], COLUMNS, numeric=["n"]).moments("y")
+    np.testing.assert_array_equal(as_numbers.counts, added([table, table], COLUMNS).moments("y").counts)
+    assert as_numbers.columns[1] == "n"
+    wider = table.set_column(1, "n", table["n"].cast(pa.float64()))
+    narrow = table.set_column(1, "n", table["n"].cast(pa.int8()))
+    assert_alike(
+        added([table, wider, narrow], COLUMNS).moments("y"), added([table, table, table], COLUMNS).moments("y")
+    )
+
+
+def test_settings_that_differ() -> None:
+    one = added([rows()], COLUMNS)
+    for other in (
+        added([rows()], COLUMNS[1:]),
+        added([rows()], COLUMNS, missing="drop"),
+        added([rows()], COLUMNS, categorical=["n"]),
+        MomentsAccumulator(COLUMNS, "place"),
+    ):
+        with pytest.raises(DataError, match="cannot merge accumulators that differ in "):
+            one.merge(other)
+
+
+def test_a_batch_without_a_column() -> None:
+    with pytest.raises(DataError, match="a batch of rows lacks the column 'n'; "):
+        added([rows().drop_columns(["n"])], COLUMNS)
+    with pytest.raises(DataError, match="a batch of rows lacks the column 'site'"):
+        added([rows().drop_columns(["site"])], COLUMNS)
+
+
+def test_no_rows() -> None:
+    for pieces in ([], [rows().slice(0, 0)]):
+        with pytest.raises(DataError, match="no rows"):
+            added(pieces, COLUMNS).moments("y")
+
+
+def test_one_environment_is_a_part() -> None:
+    table = rows()
+    alone = table.filter(pa.compute.equal(table["site"], "a"))
+    others = table.filter(pa.compute.not_equal(table["site"], "a"))
+    with pytest.raises(DataError, match=r"environment column 'site': all .* have the same label 'a'"):
+        added([alone], COLUMNS).moments("y")
+    parts = [added([piece], COLUMNS).moments("y", partial=True) for piece in (alone, others)]
+    assert_alike(parts[0].merge(parts[1]).checked(), added([alone, others], COLUMNS).moments("y"))
+
+
+def test_thousands_of_environments() -> None:
+    rng = np.random.default_rng(0)
+    n, E = 12_000, 3000
+    sites = rng.permutation(np.repeat(np.arange(E), 4))
+    x, y = rng.normal(size=(2, n))
+    found = added(cut(pa.table({"x": x, "y": y, "site": sites}), range(0, n, 5000)), ["x", "y"]).moments("y")
+    assert sorted(found.environments) == list(range(E))
+    assert (found.counts == 4).all()
+    assert list(found.environments) == list(dict.fromkeys(sites.tolist()))
+    e = found.environments.index(17)
+    np.testing.assert_allclose(found.scatter[e], 4 * np.cov(x[sites == 17], y[sites == 17], ddof=0), rtol=1e-12)
+    np.testing.assert_allclose(found.scatter[-1], n * np.cov(x, y, ddof=0), rtol=1e-12)
+
+
+def test_moments_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accumulator, "_MANY_NUMBERS", 100)
+    monkeypatch.setattr(accumulator, "free_bytes", lambda: 3 * 8 * 36 - 1)
+    with pytest.raises(DataError, match="column 'site' has 3 labels or more, and the second moments of 7 columns"):
+        added([rows()], COLUMNS).moments("y")
+    monkeypatch.setattr(accumulator, "free_bytes", lambda: None)
+    added([rows()], COLUMNS).moments("y")
+
+
+def names_of(n: int) -> pa.Table:
+    rng = np.random.default_rng(0)
+    names = [f"p{k:05}" for k in range(n)]
+    return pa.table({"id": names, "x": rng.normal(size=n), "y": rng.normal(size=n), "site": ["a", "b"] * (n // 2)})
+
+
+def test_a_list_of_names_is_refused_before_it_fills_the_memory() -> None:
+    expected = r"column 'id' is not numeric but has more than 1000 different values \(for example 'p0"
+    with pytest.raises(DataError, match=expected) as caught:
+        added([names_of(1002)], ["id", "x", "y"])
+    assert "exclude=['id'], or take values as levels with categorical=['id']" in str(caught.value)
+    halves = cut(names_of(1002), [501])
+    with pytest.raises(DataError, match=expected):
+        added(halves, ["id", "x", "y"])
+    with pytest.raises(DataError, match=expected):
+        added(halves[:1], ["id", "x", "y"]).merge(added(halves[1:], ["id", "x", "y"]))
+    assert len(added([names_of(1000)] * 2, ["id", "x", "y"]).wide_columns) == 1002
+    assert len(added([names_of(1002)], ["id", "x", "y"], categorical=["id"]).wide_columns) == 1004
+
+
+def test_many_numbers_in_text_are_called_that() -> None:
+    table = names_of(1200).set_column(0, "id", pa.array([f"{k}.5" for k in range(1200)]))
+    with pytest.raises(DataError, match=r"column 'id' holds numbers stored as text .* numeric=\['id'\]"):
+        added([table], ["id", "x", "y"])
+    assert added([table], ["id", "x", "y"], numeric=["id"]).wide_columns[0].level is None
+
+
+def test_blocks_follow_each_other(small_blocks: None) -> None:
+    """Their rows are those of the batches, in order: no row is lost or taken twice."""
+    table = pa.table({"x": np.arange(100.0) ** 2, "y": np.sqrt(np.arange(100.0)), "site": ["a", "b"] * 50})
+    found = added(cut(table, range(0, 100, 9)), ["x", "y"]).moments("y")
+    assert found.counts.tolist() == [50, 50]
+    assert found.maximum.tolist() == [[98.0**2, np.sqrt(98.0)], [99.0**2, np.sqrt(99.0)]]
+    assert all(low < high for low, high in pairwise(found.means[:, 0]))

@@ -1,0 +1,258 @@
+"""Moments of rows that stay where they are: as those of the same table in memory, and with the same complaints."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from arrow_rows import assert_alike
+from invariance import DataError, Moments, MultiEnvironmentData, SettingError
+from invariance.moments import accumulator
+from invariance.sources import base
+
+N = 60
+RNG = np.random.default_rng(0)
+PLAIN: dict[str, Any] = {
+    "x": RNG.normal(size=N) + 1e5,
+    "z": RNG.normal(size=N),
+    "y": RNG.normal(size=N),
+    "site": ["a", "b", "c"] * (N // 3),
+}
+NORMAL = RNG.normal(size=N).tolist()
+COUNTS = [3, 1, 2, 2, 0] * 12
+WARDS = ["day", "night", "late", "late"] * 15
+SOME_WARDS = ["day", None, "late", "night", "night", "day"] * 10
+DATES = [dt.date(2020, 1, 1), dt.date(2021, 1, 1), dt.date(2020, 1, 1), dt.date(2020, 1, 1)] * 15
+
+# (name, columns that replace others, settings)
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("numbers", {}, {}),
+    ("single precision", {"z": pa.array(NORMAL, pa.float32())}, {}),
+    ("half precision", {"z": pa.array(np.array(NORMAL, np.float16))}, {}),
+    ("small whole numbers", {"z": pa.array(COUNTS, pa.uint8())}, {}),
+    ("whole numbers up to 2**53", {"z": [2**53 - n * n for n in range(N)]}, {}),
+    ("decimals", {"z": [Decimal(f"{value:.3f}") for value in NORMAL]}, {}),
+    ("truth values", {"z": [True, False, False, True] * 15}, {}),
+    ("truth values with gaps", {"z": [True, None, False, True] * 15}, {"missing": "drop"}),
+    ("an outcome of truth values", {"y": [True, False, False, True] * 15}, {}),
+    ("text", {"z": WARDS}, {}),
+    ("text that tells environments", {"z": ["u", "v", "w"] * 20}, {}),
+    ("text with gaps", {"z": SOME_WARDS}, {}),
+    ("text without the rows with gaps", {"z": SOME_WARDS}, {"missing": "drop"}),
+    ("text of which one level is left", {"z": ["only", None, None, None] * 15}, {"missing": "drop"}),
+    ("text that is a list of names", {"z": [f"p{n}" for n in range(N)]}, {}),
+    ("text of dates", {"z": [str(date) for date in DATES]}, {}),
+    ("text of numbers with a unit", {"z": ["1 mg", "2 mg", "30 mg"] * 20}, {}),
+    ("two ways to write a level", {"z": ["1", "1.0", "2", "3"] * 15}, {"categorical": ["z"]}),
+    ("categories", {"z": pa.array(WARDS).dictionary_encode()}, {}),
+    ("categories that are numbers", {"z": pa.array(COUNTS).dictionary_encode()}, {}),
+    ("levels listed", {"z": WARDS}, {"categorical": {"z": ["night", "never", "late", "day"]}}),
+    (
+        "levels listed, the first of which nobody has",
+        {"z": WARDS},
+        {"categorical": {"z": ["x", "late", "day", "night"]}},
+    ),
+    ("levels that are not listed", {"z": WARDS}, {"categorical": {"z": ["night", "late"]}}),
+    ("numbers as levels", {"z": COUNTS}, {"categorical": ["z"]}),
+    ("numbers as levels, listed", {"z": COUNTS}, {"categorical": {"z": [3, 2, 1, 0]}}),
+    ("numbers with gaps as levels", {"z": [1.5, None, np.nan, 2.0] * 15}, {"categorical": ["z"], "missing": "drop"}),
+    ("truth values as levels", {"z": [True, False, False, True] * 15}, {"categorical": ["z"]}),
+    ("dates as levels", {"z": DATES}, {"categorical": ["z"]}),
+    ("text as numbers", {"z": ["1", "2.5", " 3", "1e3"] * 15}, {"numeric": ["z"]}),
+    ("text as numbers with gaps", {"z": ["1", None, "3", "1e3"] * 15}, {"numeric": ["z"], "missing": "drop"}),
+    ("text as numbers that it is not", {"z": ["1", "2.5", "x", "1e3"] * 15}, {"numeric": ["z"]}),
+    ("numbers as numbers", {"z": NORMAL}, {"numeric": ["z"]}),
+    ("bytes as levels", {"z": [b"u", b"v", b"v", b"u"] * 15}, {"categorical": ["z"]}),
+    ("a missing number", {"z": [np.nan, None, *NORMAL[2:]]}, {}),
+    ("without rows with a missing number", {"z": [np.nan, None, *NORMAL[2:]]}, {"missing": "drop"}),
+    ("an environment of which no row is left", {"z": [None, 1.5, 2.5] * 19 + [None, 1.0, 1.0]}, {"missing": "drop"}),
+    ("no row is left", {"x": [None, 1.5] * 30, "z": [1.5, None] * 30}, {"missing": "drop"}),
+    ("infinite", {"z": [np.inf, np.nan, -np.inf, *NORMAL[3:]]}, {}),
+    ("infinite, and rows dropped", {"z": [np.inf, np.nan, *NORMAL[2:]]}, {"missing": "drop"}),
+    ("a row number", {"z": list(range(N))}, {}),
+    ("a row number from the end", {"z": [float(n) for n in range(N, 0, -1)]}, {}),
+    ("a row number beside a list of names", {"x": list(range(N)), "z": [f"p{n}" for n in range(N)]}, {}),
+    ("a column without values", {"z": [None] * N}, {}),
+    ("a column of numbers without values", {"z": pa.nulls(N, pa.float64())}, {"missing": "drop"}),
+    ("a column of text without values", {"z": pa.nulls(N, pa.string())}, {}),
+    ("a constant", {"z": [0.1] * N}, {}),
+    ("a constant level", {"z": ["day"] * N}, {}),
+    ("a constant in the rows that are left", {"z": [1.0] * 59 + [2.0], "x": [*NORMAL[1:], None]}, {"missing": "drop"}),
+    ("all features constant", {"z": [0.1] * N, "x": [7] * N}, {}),
+    ("a constant outcome", {"y": [1.0] * N}, {}),
+    ("an outcome that is constant in an environment", {"y": [1.0, 2.0, 3.0] * 20}, {}),
+    ("an outcome with gaps", {"y": [None, *NORMAL[1:]]}, {}),
+    ("an outcome without values", {"y": [None] * N}, {}),
+    ("rows without labels", {"site": ["a", None, "b"] * 20}, {}),
+    ("rows without labels dropped", {"site": [None, "a", "b"] * 20}, {"missing": "drop"}),
+    (
+        "gaps in labels and numbers",
+        {"site": [None, "a", "b"] * 20, "z": [None, None, *NORMAL[2:]]},
+        {"missing": "drop"},
+    ),
+    ("no labels at all", {"site": pa.nulls(N, pa.string())}, {"missing": "drop"}),
+    ("one environment", {"site": ["a"] * N}, {}),
+    ("a small environment", {"site": ["a", "b"] * 29 + ["c", "c"]}, {}),
+    ("environments that look alike", {"site": ["a", "a "] * 30}, {}),
+    ("numbers for environments", {"site": [1, 3, 2] * 20}, {}),
+    ("numbers with gaps for environments", {"site": [1.5, np.nan, 2.0] * 20}, {"missing": "drop"}),
+    ("truth values for environments", {"site": [True, False] * 30}, {}),
+    ("dates for environments", {"site": DATES}, {}),
+    ("categories for environments", {"site": pa.array(WARDS).dictionary_encode()}, {}),
+    ("groups", {}, {"groups": {"both": ["z", "x"]}}),
+    ("groups of levels and numbers", {"z": WARDS}, {"groups": {"both": ["x", "z"]}}),
+    ("too large to square", {"z": [1e200, *NORMAL[1:]]}, {}),
+    ("sums beyond the largest number", {"z": [1.7e308, 1.7e308, *NORMAL[2:]]}, {}),
+    ("chosen features", {"z": [[1.0]] * N}, {"features": ["x"]}),
+    ("excluded features", {"z": [[1.0]] * N}, {"exclude": ["z"]}),
+    ("no such feature", {}, {"features": ["xx"]}),
+    ("no such setting", {}, {"missing": "dropp"}),
+    ("a feature in two settings", {}, {"categorical": ["z"], "numeric": ["z"]}),
+    ("no rows", {"x": [], "z": [], "y": [], "site": []}, {}),
+]
+
+
+def outcome_of(compute: Callable[[], Moments]) -> tuple[Moments | str, list[str]]:
+    """The moments, or what was raised; and what was said."""
+    found: Moments | str
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            found = compute()
+        except (DataError, SettingError) as error:
+            found = f"{type(error).__name__}: {error}"
+    return found, [f"{type(warning.message).__name__}: {warning.message}" for warning in said]
+
+
+def in_memory(table: Any, **settings: Any) -> Moments:
+    return Moments.from_data(MultiEnvironmentData.from_table(table, "y", "site", **settings))
+
+
+@pytest.fixture(params=[1 << 25, 1], ids=["one block", "small blocks"])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accumulator, "_BLOCK_BYTES", request.param)
+    if request.param == 1:
+        monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 11)
+        monkeypatch.setattr(base, "_BATCH_ROWS", 7)
+        monkeypatch.setattr(base, "TASK_BYTES", 8 * 4 * 25)
+
+
+@pytest.mark.parametrize(("columns", "settings"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_as_in_memory(columns: dict[str, Any], settings: dict[str, Any], blocks: None) -> None:
+    table = pa.table({**PLAIN, **columns})
+    expected, expected_said = outcome_of(lambda: in_memory(table, **settings))
+    found, said = outcome_of(lambda: Moments.from_rows(table, "y", "site", n_jobs=2, **settings))
+    assert said == expected_said
+    if isinstance(expected, str) or isinstance(found, str):
+        assert found == expected
+    else:
+        assert_alike(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("z", "reason"),
+    [
+        (DATES, "is not numeric (dtype date32[day], for example datetime.date(2020, 1, 1)) but holds dates or times"),
+        ([[1.0]] * N, "is not numeric (dtype list<"),
+        ([b"u"] * N, "is not numeric (dtype binary, for example b'u'). Leave it out with exclude=['z'], or take"),
+        ([2**53 + n for n in range(N)], "holds whole numbers beyond 2**53 = 9007199254740992 (for example 9007199"),
+        (["1", "2.5", "3"] * 20, "holds numbers stored as text (for example '1')"),
+    ],
+)
+def test_columns_that_cannot_be_used(z: list[Any], reason: str, blocks: None) -> None:
+    found, _ = outcome_of(lambda: Moments.from_rows(pa.table({**PLAIN, "z": z}), "y", "site"))
+    assert isinstance(found, str)
+    assert f"column 'z' {reason}" in found
+
+
+def test_large_whole_numbers_raise_in_numeric_columns_too() -> None:
+    with pytest.raises(DataError, match=r"column 'z' holds whole numbers beyond 2\*\*53"):
+        Moments.from_rows(pa.table({**PLAIN, "z": [2**53 + n for n in range(N)]}), "y", "site", numeric=["z"])
+
+
+def test_an_outcome_of_words_is_refused() -> None:
+    with pytest.raises(
+        DataError, match=r"column 'y' is not numeric \(for example 'day'\): the outcome must be numeric"
+    ):
+        Moments.from_rows(pa.table({**PLAIN, "y": WARDS}), "y", "site")
+    with pytest.raises(DataError, match=r"column 'y' is not numeric .*: the outcome must be numeric"):
+        Moments.from_rows(pa.table({**PLAIN, "y": DATES}), "y", "site")
+
+
+LEVELS = ["night", "never", "day", "late"]
+ORDERED = {
+    "pandas": lambda: pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=LEVELS)}),
+    "pandas, ordered": lambda: pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=LEVELS, ordered=True)}),
+    "polars": lambda: pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Enum(LEVELS))}),
+    "polars, by letters": lambda: pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Categorical)}),
+}
+
+
+@pytest.mark.parametrize("kind", ORDERED)
+def test_the_order_of_levels_is_that_of_their_type(kind: str, blocks: None) -> None:
+    table = ORDERED[kind]()
+    found = Moments.from_rows(table, "y", "site")
+    assert found.encoding is not None
+    assert found.encoding.of_levels["z"].levels[0] == ("day" if "letters" in kind else "night")
+    assert_alike(found, in_memory(table))
+
+
+def test_levels_that_nobody_has_do_not_count() -> None:
+    """Of 500 that a type lists, three occur in 60 rows."""
+    listed = [*LEVELS[:1], *(f"unused {k}" for k in range(500)), *LEVELS[2:]]
+    for table in (
+        pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=listed)}),
+        pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Enum(listed))}),
+        pa.table({**PLAIN, "z": pa.DictionaryArray.from_arrays(pa.array([501, 0, 502, 502] * 15), pa.array(listed))}),
+    ):
+        found = Moments.from_rows(table, "y", "site")
+        assert_alike(found, in_memory(table))
+        assert found.n_features == 2
+
+
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_bits_do_not_depend_on_the_number_of_jobs(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "TASK_BYTES", 8 * 4 * 500)
+    rng = np.random.default_rng(0)
+    n = 4000
+    table = pa.table(
+        {
+            "x": rng.normal(size=n) + 1e7,
+            "ward": rng.choice(WARDS[:3], n),
+            "y": rng.normal(size=n),
+            "site": rng.choice(["a", "b", "c"], n),
+        }
+    )
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=300)
+    for rows in (table, tmp_path / "rows.parquet"):
+        one, *others = (Moments.from_rows(rows, "y", "site", missing=missing, n_jobs=jobs) for jobs in (1, 2, 3))
+        for other in others:
+            for name in ("counts", "centre", "rest", "minimum", "maximum", "at_ends", "rounding", "scatter"):
+                assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+
+
+def test_partial_moments_state_their_levels() -> None:
+    """Sites that lack levels agree all the same, where these are listed."""
+    listed = {"z": ["day", "late", "night"]}
+    table = pd.DataFrame({**PLAIN, "z": (["day", "night", "night"] * 10 + ["late"] * 30)})
+    parts = [
+        Moments.from_rows(rows, "y", "site", categorical=listed, partial=True) for rows in (table[:30], table[30:])
+    ]
+    together = parts[0].merge(parts[1]).checked()
+    assert_alike(together, Moments.from_rows(table, "y", "site", categorical=listed))
+    found = [Moments.from_rows(rows, "y", "site", partial=True) for rows in (table[:30], table[30:])]
+    with pytest.raises(DataError, match=r"categorical=\{'z': \['day', 'night', 'late'\]\}"):
+        found[0].merge(found[1])

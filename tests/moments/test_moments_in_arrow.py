@@ -1,0 +1,228 @@
+"""Moments that are stored and shipped as Arrow tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Callable, Hashable
+from dataclasses import fields, replace
+from decimal import Decimal
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from invariance import BIP, DataError, DataWarning, Moments, MultiEnvironmentData, spline
+from invariance.datasets import make_example
+
+
+def through_parquet(table: pa.Table, folder: Path) -> pa.Table:
+    pq.write_table(table, folder / "moments.parquet")
+    return pq.read_table(folder / "moments.parquet")
+
+
+def through_ipc(table: pa.Table, folder: Path) -> pa.Table:
+    with pa.ipc.new_file(folder / "moments.arrow", table.schema) as file:
+        file.write_table(table, max_chunksize=1)
+    with pa.ipc.open_file(folder / "moments.arrow") as file:
+        return file.read_all()
+
+
+TRIPS: list[Callable[[pa.Table, Path], pa.Table]] = [lambda table, _: table, through_parquet, through_ipc]
+
+
+def messy() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 90
+    frame = pd.DataFrame(
+        rng.normal(size=(n, 3)) * [1.0, 1e-9, 1e9] + [1e9, 0.0, -1e3], columns=["far", "small", "wide"]
+    )
+    frame["ward"] = rng.choice(["day", "night", "ünder"], n)
+    frame["always"] = 0.1
+    frame["y"] = frame["wide"] / 1e9 + rng.normal(size=n)
+    frame["site"] = np.repeat(["a", "b", "c"], n // 3)
+    frame.loc[[3, 40], "small"] = np.nan
+    frame.loc[[5], "site"] = None
+    return frame
+
+
+def moments_of_messy(groups: Any = None) -> Moments:
+    with pytest.warns(DataWarning):
+        data = MultiEnvironmentData.from_table(messy(), "y", "site", missing="drop", groups=groups)
+    return Moments.from_data(data)
+
+
+def assert_same(first: Moments, second: Moments) -> None:
+    for field in fields(Moments):
+        one, other = getattr(first, field.name), getattr(second, field.name)
+        if isinstance(one, np.ndarray):
+            assert one.dtype == other.dtype
+            assert one.shape == other.shape
+            assert one.tobytes() == other.tobytes(), field.name
+        else:
+            assert one == other, field.name
+    assert list(map(type, first.environments)) == list(map(type, second.environments))
+
+
+@pytest.mark.parametrize("trip", TRIPS)
+def test_every_bit_comes_back(trip: Callable[[pa.Table, Path], pa.Table], tmp_path: Path) -> None:
+    moments = moments_of_messy()
+    assert moments.encoding is not None
+    assert moments.constants
+    assert None in moments.dropped_rows
+    back = Moments.from_arrow(trip(moments.to_arrow(), tmp_path))
+    assert_same(moments, back)
+    assert back.losses == moments.losses
+    assert back.notes == moments.notes
+
+
+def test_splines_and_groups_come_back() -> None:
+    moments = moments_of_messy({"both": ["far", "small"], "wide": spline("wide", knots=4)})
+    assert_same(moments, Moments.from_arrow(moments.to_arrow()))
+
+
+def test_notes_about_environments_come_back() -> None:
+    moments = replace(moments_of_messy(), environment_notes=("left out: 'd' (2 rows).",))
+    assert_same(moments, Moments.from_arrow(moments.to_arrow()))
+
+
+def test_one_row_per_environment_that_a_person_can_read() -> None:
+    moments = Moments.from_data(make_example())
+    table = moments.to_arrow()
+    assert table.num_rows == 4
+    assert table["label"].to_pylist() == ['"north"', '"south"', '"east"', '"west"']
+    assert table["count"].to_pylist() == moments.counts.tolist()
+    d = len(moments.columns)
+    assert len(table["scatter"][0]) == d * (d + 1) // 2
+    told = json.loads(table.schema.metadata[b"invariance"])
+    assert told["format"] == "invariance.moments/1"
+    assert told["columns"] == list(moments.columns)
+
+
+def test_moments_that_were_not_computed_from_rows() -> None:
+    moments = replace(Moments.from_data(make_example()), at_ends=None, rounding=None)
+    assert_same(moments, Moments.from_arrow(moments.to_arrow()))
+
+
+LABELS: list[list[Hashable]] = [
+    ["a", 1, 2.5, False],
+    [1.0, "1.0 ", "true", None],
+    [float("inf"), "inf", -3, 2**70],
+    [dt.date(2020, 2, 29), dt.datetime(2020, 2, 29, 1, 2, 3, 4), pd.Timestamp("2020-02-28 00:00:00.000000001"), "2020"],
+    [Decimal("1.10"), dt.time(1, 2), dt.timedelta(days=-1, microseconds=1), ("a", (1, dt.date(2020, 1, 1)))],
+    [dt.datetime(2020, 1, 1, tzinfo=dt.UTC), np.int64(7), np.float64(0.1), '"a"\n{}'],
+]
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("trip", TRIPS[:2])
+def test_labels_keep_their_types(labels: list[Hashable], trip: Any, tmp_path: Path) -> None:
+    moments = replace(Moments.from_data(make_example()), environments=tuple(labels))
+    back = Moments.from_arrow(trip(moments.to_arrow(), tmp_path))
+    assert back.environments == tuple(labels)
+    plain = [type(label.item()) if isinstance(label, np.generic) else type(label) for label in labels]
+    assert [type(label) for label in back.environments] == plain
+
+
+def test_a_label_that_cannot_be_stored() -> None:
+    moments = replace(Moments.from_data(make_example()), environments=("a", "b", "c", frozenset("d")))
+    with pytest.raises(DataError, match=r"the label frozenset\({'d'}\) .* type frozenset, which cannot be stored: use"):
+        moments.to_arrow()
+
+
+def test_sites_are_merged_after_the_trip(tmp_path: Path) -> None:
+    table = make_example().to_frame()
+    parts = []
+    for hospital, rows in table.groupby("hospital", sort=False):
+        part = Moments.from_rows(rows, "blood_pressure", "hospital", partial=True)
+        parts.append(Moments.from_arrow(through_parquet(part.to_arrow(), tmp_path)))
+        assert parts[-1].environments == (hospital,)
+    together = reduce(Moments.merge, parts).checked()
+    assert_same(together, Moments.from_rows(table, "blood_pressure", "hospital"))
+    assert BIP(progress=False).fit_moments(together).selected_features_ == ("age", "exercise", "smoking")
+
+
+def test_tables_are_not_put_together_as_such() -> None:
+    table = Moments.from_data(make_example()).to_arrow()
+    with pytest.raises(DataError, match=r"several rows of environment 'north': .*from_arrow\(first\)\.merge\("):
+        Moments.from_arrow(pa.concat_tables([table, table]))
+    with pytest.raises(DataError, match=r"has 3 rows for 4 environments: .* Moments.choosing"):
+        Moments.from_arrow(table.slice(1))
+    with pytest.raises(DataError, match="has 0 rows for 4 environments"):
+        Moments.from_arrow(table.slice(4))
+    other = table.set_column(0, "label", pa.array(list("1234")))
+    with pytest.raises(DataError, match=r"has 8 rows for 4 environments"):
+        Moments.from_arrow(pa.concat_tables([table, other]))
+
+
+def test_other_tables_are_refused() -> None:
+    frame = make_example().to_frame()
+    with pytest.raises(DataError, match=r"cannot be read from a DataFrame: pass the pyarrow.Table that .*to_arrow"):
+        Moments.from_arrow(frame)
+    with pytest.raises(DataError, match=r"no moments: it has no column 'label'.*Moments.from_rows"):
+        Moments.from_arrow(pa.table(frame))
+    table = Moments.from_data(make_example()).to_arrow()
+    with pytest.raises(DataError, match=r"lost its metadata, .* Write moments\.to_arrow\(\) again"):
+        Moments.from_arrow(table.replace_schema_metadata(None))
+
+
+def retold(table: pa.Table, **changes: Any) -> pa.Table:
+    told = {**json.loads(table.schema.metadata[b"invariance"]), **changes}
+    return table.replace_schema_metadata({"invariance": json.dumps(told)})
+
+
+def test_other_versions_are_refused() -> None:
+    table = Moments.from_data(make_example()).to_arrow()
+    with pytest.raises(DataError, match=r"'invariance.moments/2' of invariance 9.1, .* install that one"):
+        Moments.from_arrow(retold(table, format="invariance.moments/2", version="9.1"))
+    with pytest.raises(DataError, match="format None"):
+        Moments.from_arrow(table.replace_schema_metadata({"invariance": "[]"}))
+    with pytest.raises(DataError, match=r"metadata .* damaged: it holds NaN"):
+        Moments.from_arrow(table.replace_schema_metadata({"invariance": "NaN"}))
+
+
+def changed(table: pa.Table, name: str, row: list[Any]) -> pa.Table:
+    values = table[name].to_pylist()
+    kind = table.schema.field(name).type
+    place = table.column_names.index(name)
+    return table.set_column(place, name, pa.array([row, *values[1:]], kind))
+
+
+def test_damage_is_found() -> None:
+    table = Moments.from_data(make_example()).to_arrow()
+    d = len(table["centre"][0])
+    for name, row, found in [
+        ("centre", [0.0] * (d - 1), f"centre should have {d} numbers"),
+        ("rest", [float("nan")] * d, "not finite"),
+        ("scatter", None, "scatter should have"),
+        ("maximum", [-1e9] * d, "no rows can have"),
+        ("scatter", [-1.0] * len(table["scatter"][0]), "no rows can have"),
+    ]:
+        with pytest.raises(DataError, match=f"the table of moments is damaged: .*{found}"):
+            Moments.from_arrow(changed(table, name, row))
+    with pytest.raises(DataError, match=r"is damaged: .*at_ends"):
+        Moments.from_arrow(table.drop_columns(["at_ends"]))
+    with pytest.raises(DataError, match="is damaged"):
+        Moments.from_arrow(retold(table, outcome="nothing"))
+    with pytest.raises(DataError, match="is damaged"):
+        Moments.from_arrow(table.set_column(0, "label", pa.array(["[1]", "2", "3", "4"])))
+
+
+def test_many_environments_and_no_features_to_speak_of() -> None:
+    rng = np.random.default_rng(1)
+    moments = Moments.from_data(
+        MultiEnvironmentData.from_arrays(rng.normal(size=(9000, 1)), rng.normal(size=9000), np.repeat(range(3000), 3))
+    )
+    assert_same(moments, Moments.from_arrow(moments.to_arrow()))
+
+
+def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(DataError, match=r"invariance\[parquet\]"):
+        Moments.from_data(make_example()).to_arrow()

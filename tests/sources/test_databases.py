@@ -1,0 +1,200 @@
+"""Queries of real databases: the rows are streamed, and the moments are those of the same table in memory."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import postgres_server
+from arrow_rows import assert_alike
+from invariance import DataError, DataWarning, Moments
+from invariance.sources import base
+from invariance.sources.opening import source_of
+
+N = 500
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_BATCH_ROWS", 64)
+
+
+@pytest.fixture(scope="module")
+def patients() -> pa.Table:
+    rng = np.random.default_rng(0)
+    age, pulse = rng.normal(50, 9, N), rng.normal(70, 5, N)
+    site = rng.choice(["north", "süd", "east"], N)
+    return pa.table(
+        {
+            "age": age,
+            "pulse": pulse.astype(np.float32),
+            "visits": rng.integers(0, 9, N),
+            "smoker": rng.random(N) < 0.4,
+            "ward": rng.choice(["day", "night"], N),
+            "blood pressure": 0.5 * age + rng.normal(size=N),
+            "site": site,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def expected(patients: pa.Table) -> Moments:
+    return Moments.from_rows(patients, "blood pressure", "site")
+
+
+def of(rows: Any, **settings: Any) -> Moments:
+    return Moments.from_rows(rows, "blood pressure", "site", **settings)
+
+
+# ---------------------------------------------------------------- sqlite
+
+
+def test_sqlite_through_chunks_of_pandas(patients: pa.Table, expected: Moments) -> None:
+    database = sqlite3.connect(":memory:")
+    patients.to_pandas().to_sql("patients", database, index=False)
+    found = of(pd.read_sql("SELECT * FROM patients", database, chunksize=99))
+    database.close()
+    assert_alike(found, expected)
+
+
+# ---------------------------------------------------------------- DuckDB
+
+
+@pytest.fixture
+def duck() -> Iterator[Any]:
+    duckdb = pytest.importorskip("duckdb", reason="needs duckdb")
+    with duckdb.connect() as connection:
+        yield connection
+
+
+def test_a_query_of_a_file(duck: Any, patients: pa.Table, expected: Moments, tmp_path: Path) -> None:
+    pq.write_table(patients, tmp_path / "patients.parquet", row_group_size=100)
+    relation = duck.sql(f"SELECT * FROM '{tmp_path / 'patients.parquet'}'")
+    assert_alike(of(relation), expected)
+    assert_alike(of(relation), expected)  # a relation is computed anew each time
+    old = duck.sql(f"SELECT * FROM '{tmp_path / 'patients.parquet'}' WHERE age > 50")
+    rows = patients.filter(pa.compute.greater(patients["age"], 50))
+    assert_alike(of(old), of(rows))
+
+
+def test_types_of_duckdb(duck: Any, patients: pa.Table) -> None:
+    duck.register("patients", patients)
+    relation = duck.sql(
+        'SELECT age::DECIMAL(9, 3) AS age, visits::HUGEINT AS visits, "blood pressure", smoker, '
+        "ward::ENUM('night', 'day') AS ward, site FROM patients"
+    )
+    found = of(relation)
+    assert found.columns == ("age", "visits", "smoker", "ward=night", "blood pressure")
+    rounded = np.round(patients["age"].to_numpy(), 3)
+    assert found.maximum[:, 0].max() == pytest.approx(rounded.max())
+    with pytest.raises(DataError, match=r"column 'visits' holds whole numbers beyond 2\*\*53"):
+        of(duck.sql('SELECT visits + 9007199254740993 AS visits, "blood pressure", site FROM patients'))
+
+
+def test_nulls_of_duckdb(duck: Any, patients: pa.Table) -> None:
+    duck.register("patients", patients)
+    relation = duck.sql('SELECT nullif(visits, 3) AS visits, age, "blood pressure", site FROM patients')
+    gone = patients["visits"].to_pylist().count(3)
+    with pytest.raises(DataError, match=rf"missing values \(NaN\) in 'visits' \({gone} rows\); in environment"):
+        of(relation)
+    with pytest.warns(DataWarning, match=f"dropped {gone} of {N} rows"):
+        assert of(relation, missing="drop").n_rows == N - gone
+
+
+# ---------------------------------------------------------------- ibis
+
+
+def test_an_expression_of_ibis(patients: pa.Table, expected: Moments) -> None:
+    ibis = pytest.importorskip("ibis", reason="needs ibis-framework[duckdb]")
+    connection = ibis.duckdb.connect()
+    table = connection.create_table("patients", patients)
+    assert_alike(of(table), expected)
+
+
+# ---------------------------------------------------------------- PostgreSQL
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    pytest.importorskip("adbc_driver_postgresql", reason="needs adbc-driver-postgresql")
+    programs = postgres_server.programs()
+    if programs is None:
+        pytest.skip("needs PostgreSQL, and leave to start it")
+    with postgres_server.running(programs) as address:
+        yield address
+
+
+@pytest.fixture
+def cursor(server: str, patients: pa.Table) -> Iterator[Any]:
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(server) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest("patients", patients, mode="replace")
+        yield cursor
+
+
+def test_a_query_of_postgresql(cursor: Any, expected: Moments) -> None:
+    cursor.execute("SELECT * FROM patients")
+    assert_alike(of(cursor.fetch_record_batch()), expected)
+
+
+def test_an_answer_of_postgresql_is_read_once(cursor: Any) -> None:
+    cursor.execute("SELECT * FROM patients")
+    source = source_of(cursor.fetch_record_batch())
+    assert not source.rereadable
+    assert source.schema.names == ["age", "pulse", "visits", "smoker", "ward", "blood pressure", "site"]
+
+
+def test_rows_are_chosen_by_the_database(cursor: Any, patients: pa.Table) -> None:
+    cursor.execute('SELECT age, "blood pressure", site FROM patients WHERE smoker AND site <> $1', ("east",))
+    found = of(cursor.fetch_record_batch())
+    chosen = pa.compute.and_(patients["smoker"], pa.compute.not_equal(patients["site"], "east"))
+    assert_alike(found, of(patients.filter(chosen), features=["age"]))
+
+
+def test_types_of_postgresql(cursor: Any, patients: pa.Table) -> None:
+    """A numeric comes as text, of any number of digits: the message says what to do, and that works."""
+    query = 'SELECT round(age::numeric, 3) AS age, pulse, "blood pressure", site FROM patients'
+    cursor.execute(query)
+    with pytest.raises(DataError, match=r"column 'age' .*numeric=\['age'\]"):
+        of(cursor.fetch_record_batch())
+    cursor.execute(query)
+    found = of(cursor.fetch_record_batch(), numeric=["age"])
+    rounded = np.round(patients["age"].to_numpy(), 3)
+    assert found.maximum[:, 0].max() == pytest.approx(rounded.max())
+    cursor.execute("SELECT date '2020-01-01' + visits::int AS seen, age, \"blood pressure\", site FROM patients")
+    with pytest.raises(DataError, match=r"column 'seen' is not numeric .* holds dates or times"):
+        of(cursor.fetch_record_batch())
+
+
+def test_nulls_of_postgresql(cursor: Any, patients: pa.Table) -> None:
+    cursor.execute('SELECT nullif(visits, 3) AS visits, age, "blood pressure", site FROM patients')
+    gone = patients["visits"].to_pylist().count(3)
+    with pytest.warns(DataWarning, match=f"dropped {gone} of {N} rows"):
+        assert of(cursor.fetch_record_batch(), missing="drop").n_rows == N - gone
+
+
+def test_no_rows_of_postgresql(cursor: Any) -> None:
+    cursor.execute("SELECT * FROM patients WHERE age < 0")
+    with pytest.raises(DataError, match="no rows"):
+        of(cursor.fetch_record_batch())
+
+
+def test_an_error_on_the_way_is_not_taken_for_the_end(cursor: Any) -> None:
+    """Half of the rows would give moments that look right."""
+    from adbc_driver_manager import Error
+
+    cursor.execute(
+        'SELECT 1.0 / (n - 150000)::float8 AS x, n::float8 AS "blood pressure", n % 2 AS site '
+        "FROM generate_series(1, 200000) n"
+    )
+    with pytest.raises((Error, OSError, pa.ArrowException), match="division by zero"):
+        of(cursor.fetch_record_batch())
