@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from invariance.kernels import by_size, row_blocks
-from invariance.kernels.row_blocks import add_outer, add_products
+from invariance.kernels.plain import row_blocks as plain
+from invariance.kernels.row_blocks import add_products
 
 GROUPS = [
     np.array([2, 0, 2, 2, 4, 0, 4]),
@@ -80,12 +81,22 @@ def test_infinities_of_both_signs_do_not_cancel() -> None:
 @pytest.mark.parametrize("d", [1, 2, 7])
 def test_products_go_below_the_diagonal(d: int) -> None:
     rng = np.random.default_rng(3)
-    block, scatter, values = rng.normal(size=(d, 50)), rng.normal(size=(d, d)), rng.normal(size=d)
+    block, scatter = rng.normal(size=(d, 50)), rng.normal(size=(d, d))
     lower, above = np.tril_indices(d), np.triu_indices(d, 1)
     rows = block[:, 11:31]
-    expected = scatter + rows @ rows.T - 2.5 * np.outer(values, values)
+    expected = scatter + rows @ rows.T - 2.5 * block[:, 3:5] @ block[:, 3:5].T
     found = scatter.copy()
     add_products(block, 11, 31, found)
-    add_outer(-2.5, values, found)
+    add_products(block, 3, 5, found, -2.5)
     np.testing.assert_allclose(found[lower], expected[lower], rtol=1e-13, atol=1e-13)
     np.testing.assert_array_equal(found[above], scatter[above])
+
+
+@pytest.mark.parametrize("d", [1, 2, 31, 32, 33, 100])
+def test_what_is_below_the_diagonal_is_mirrored(d: int) -> None:
+    scatter = np.random.default_rng(d).normal(size=(d, d))
+    expected = np.tril(scatter) + np.tril(scatter, -1).T
+    for module in (row_blocks, plain):
+        found = scatter.copy()
+        module.mirror(found)
+        np.testing.assert_array_equal(found, expected)

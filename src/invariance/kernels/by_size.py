@@ -75,6 +75,7 @@ centred_rows = _by_size(
 sort_groups = _by_size(row_blocks.sort_groups, plain_blocks.sort_groups, lambda codes, *_: codes.size <= NUMBERS >> 8)
 put = _by_size(row_blocks.put, plain_blocks.put, lambda values, *_: values.size <= NUMBERS >> 8)
 describe_groups = _by_size(row_blocks.describe_groups, plain_blocks.describe_groups, _few_in_blocks)
+mirror = _by_size(row_blocks.mirror, plain_blocks.mirror, lambda scatter: len(scatter) <= 4 * COLUMNS)
 centre_groups = _by_size(row_blocks.centre_groups, plain_blocks.centre_groups, _few_in_blocks)
 fill_pooled = _by_size(scatter.fill_pooled, moments.fill_pooled, lambda scatter, *_: scatter.size <= NUMBERS >> 4)
 fill_without_row = _by_size(scatter.fill_without_row, moments.fill_without_row, _few)

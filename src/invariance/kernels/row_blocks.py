@@ -104,21 +104,25 @@ def _blas(name, *kinds):
 
 
 _syrk = _blas("dsyrk", _SIGN, _SIGN, _INT, _INT, _REAL, ctypes.c_void_p, _INT, _REAL, ctypes.c_void_p, _INT)
-_syr = _blas("dsyr", _SIGN, _INT, _REAL, ctypes.c_void_p, _INT, ctypes.c_void_p, _INT)
 _UPPER, _TRANSPOSED = b"U", b"T"
-_ONE, _STEP = ctypes.c_double(1.0), ctypes.c_int(1)
+_ONE = ctypes.c_double(1.0)
 
 
-def add_products(block, start, stop, scatter):
-    """scatter (d, d) += block[:, start:stop] · its transpose, on and below the diagonal only; both in C order."""
+def add_products(block, start, stop, scatter, weight=1.0):
+    """scatter (d, d) += weight · block[:, start:stop] · its transpose, on and below the diagonal; both in C order."""
     d, n = block.shape
     order, rows, lead = ctypes.c_int(d), ctypes.c_int(stop - start), ctypes.c_int(n)
     first = ctypes.c_void_p(block.ctypes.data + start * block.itemsize)
     products = ctypes.c_void_p(scatter.ctypes.data)
-    _syrk(_UPPER, _TRANSPOSED, order, rows, _ONE, first, lead, _ONE, products, order)
+    _syrk(_UPPER, _TRANSPOSED, order, rows, ctypes.c_double(weight), first, lead, _ONE, products, order)
 
 
-def add_outer(weight, values, scatter):
-    """scatter (d, d) += weight · values (d,) · values', on and below the diagonal only."""
-    order, factor = ctypes.c_int(len(values)), ctypes.c_double(weight)
-    _syr(_UPPER, order, factor, values.ctypes.data, _STEP, scatter.ctypes.data, order)
+@njit(cache=True, nogil=True, error_model="numpy")
+def mirror(scatter):
+    """Above the diagonal of scatter (d, d) what is below it, tile by tile."""
+    d = scatter.shape[0]
+    for top in range(0, d, 32):
+        for left in range(0, top + 1, 32):
+            for i in range(top, min(top + 32, d)):
+                for j in range(left, min(left + 32, i)):
+                    scatter[j, i] = scatter[i, j]

@@ -55,7 +55,7 @@ def finished(rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool)
     learner.warn()
     encoding = learner.encoding((outcome, rows.environment))
     names, places, d = _places(columns, features, outcome, encoding)
-    laid_out = (in_columns(_chosen(part, places), places[places >= 0], d) for part in parts.values())
+    laid_out = (_in_places(part, places, d) for part in parts.values())
     moments = assembled(names, names.index(outcome), tuple(parts), laid_out)
     grouped = {} if encoding is None else dict(encoding.features.groups)
     return replace(moments, groups=grouped, encoding=encoding, dropped_rows=dict(rows.tally.dropped))
@@ -140,9 +140,12 @@ def _level_columns(encoding: Encoding) -> Iterator[tuple[tuple[str, str], str]]:
         yield from (((column, level), name) for level, name in zip(compared, term.names, strict=True))
 
 
-def _chosen(part: Part, places: Integers) -> Part:
+def _in_places(part: Part, places: Integers, d: int) -> Part:
+    """Its columns at these places among d, without those at -1."""
+    if np.array_equal(places, np.arange(d)):
+        return part
     kept = np.flatnonzero(places >= 0)
-    return Part(
+    chosen = Part(
         part.n_rows,
         part.centre[kept],
         part.rest[kept],
@@ -152,3 +155,4 @@ def _chosen(part: Part, places: Integers) -> Part:
         part.rounding[kept],
         part.scatter[np.ix_(kept, kept)],
     )
+    return in_columns(chosen, places[kept], d)

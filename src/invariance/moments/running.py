@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .._tools.arrays import Floats, Integers
-from ..kernels.row_blocks import add_outer, add_products
+from ..kernels.by_size import mirror
+from ..kernels.row_blocks import add_products
 from .parts import Part
 from .two_sum import distance, moved, two_sum
 
 _EPSILON = float(np.finfo(float).eps)
+# Corrections of the scatter that wait for each other: one look at it serves them all.
+_MOST_WAITING = 32
 # Numbers that are too large to square are complained about at the end.
 _silently = np.errstate(over="ignore", invalid="ignore")
 
@@ -23,6 +26,7 @@ class Running:
         self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
         self.at_ends = np.zeros((2, d), np.int64)
         self.scatter = np.zeros((d, d))
+        self._waiting: tuple[list[Floats], list[Floats]] = [], []  # to be added, to be subtracted
 
     @_silently
     def add(
@@ -39,13 +43,25 @@ class Running:
         n = rows.stop - rows.start
         before = np.diagonal(self.scatter).copy()
         add_products(block, rows.start, rows.stop, self.scatter)
-        add_outer(-float(n), rest, self.scatter)
+        self._waiting[1].append(np.sqrt(n) * rest)
         self.rounding += _EPSILON * np.sqrt(n) * (np.diagonal(self.scatter) - before)
         self._join(n, *two_sum(centre, rest), minimum, maximum, at_ends)
+        if len(self._waiting[1]) >= _MOST_WAITING:
+            self._settle()
+
+    @_silently
+    def _settle(self) -> None:
+        added, subtracted = self._waiting
+        for vectors, sign in ((added, 1.0), (subtracted, -1.0)):
+            if vectors:
+                add_products(np.stack(vectors, axis=1), 0, len(vectors), self.scatter, sign)
+        self.rounding += len(added) * _EPSILON * np.diagonal(self.scatter)
+        self._waiting = [], []
 
     @_silently
     def absorb(self, other: Running) -> None:
         """Rows of the same columns."""
+        other._settle()
         self.scatter += other.scatter
         self.rounding += other.rounding
         self._join(other.n_rows, other.centre, other.rest, other.minimum, other.maximum, other.at_ends)
@@ -59,9 +75,9 @@ class Running:
             gap = np.where(low == high, 0.0, distance(centre, rest, self.centre, self.rest))
             both = self.n_rows + n
             share = self.n_rows * (n / both)
-            add_outer(share, gap, self.scatter)
+            self._waiting[0].append(np.sqrt(share) * gap)
             self.centre, self.rest = moved(self.centre, self.rest, gap * (n / both))
-            self.rounding += _EPSILON * (4.0 * share * gap**2 + np.diagonal(self.scatter))
+            self.rounding += 4.0 * _EPSILON * share * gap**2
         self.at_ends = np.where([self.minimum == low, self.maximum == high], self.at_ends, 0)
         self.at_ends += np.where([minimum == low, maximum == high], at_ends, 0)
         self.minimum, self.maximum = low, high
@@ -74,18 +90,11 @@ class Running:
         return Running.of(in_columns(self.part(), places, d))
 
     def part(self) -> Part:
-        scatter = np.tril(self.scatter)
-        scatter += np.tril(self.scatter, -1).T
-        return Part(
-            self.n_rows,
-            self.centre.copy(),
-            self.rest.copy(),
-            self.minimum.copy(),
-            self.maximum.copy(),
-            self.at_ends.copy(),
-            self.rounding.copy(),
-            scatter,
-        )
+        """What there is so far; it shares its arrays, which more rows would change."""
+        self._settle()
+        mirror(self.scatter)
+        vectors = self.centre, self.rest, self.minimum, self.maximum
+        return Part(self.n_rows, *vectors, self.at_ends, self.rounding, self.scatter)
 
     @classmethod
     def of(cls, part: Part) -> Running:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..data.columns import reads_as_number
 from ..data.reading import clear_errors
-from .base import TASK_BYTES, RowTask, rows_per_batch
+from .base import RowTask, rows_per_batch, rows_per_task
 from .columns import TEXT, Agreement, kind_of, named_once
 from .files import FilePiece, FileSource, grouped
 from .folders import Part
@@ -95,15 +95,15 @@ class ParquetSource(FileSource):
         return sum(sum(footer.rows) for footer in self._read[1])
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        width = 8 * len({*columns, environment} - self.files[0].labels.keys())
+        most = rows_per_task(len({*columns, environment} - self.files[0].labels.keys()))
         stored = environment not in self.files[0].labels
         coded = environment if stored and kind_of(self.schema.field(environment).type) == TEXT else None
         pieces, sizes = [], []
         for file, footer in zip(self.files, self._read[1], strict=True):
-            for groups, rows in _runs(footer.rows, TASK_BYTES // max(1, width)):
+            for groups, rows in _runs(footer.rows, most):
                 pieces.append(ParquetPiece(file, groups, coded, footer.metadata))
-                sizes.append(rows * width)
-        return grouped(pieces, sizes, TASK_BYTES, self.schema.names[0])
+                sizes.append(rows)
+        return grouped(pieces, sizes, most, self.schema.names[0])
 
 
 def _read_footer(file: Part) -> tuple[pq.FileMetaData, pa.Schema]:

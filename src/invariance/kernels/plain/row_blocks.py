@@ -43,6 +43,11 @@ def centre_groups(
         rest[g] = values.mean(axis=1)
 
 
+def mirror(scatter: Floats) -> None:
+    above = np.triu_indices(len(scatter), 1)
+    scatter[above] = scatter.T[above]
+
+
 def _groups(starts: Integers) -> list[tuple[int, slice]]:
     bounds = starts.tolist()
     return [(g, slice(low, high)) for g, (low, high) in enumerate(pairwise(bounds)) if low < high]
