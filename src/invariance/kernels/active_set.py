@@ -201,7 +201,7 @@ def _load_group(scoring, state, g, included):
     rows, active = state.rows[g], state.active[g]
     remaining, covariance = state.remaining[g], state.covariance[g]
     d = scale.size
-    k = 0
+    k = np.int64(0)
     for j in range(d):
         if included[j] and scale[j] > 0.0:
             active[k] = j

@@ -57,7 +57,7 @@ def members_of(included):
     return members[:k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_ratio_of(scoring, included):
     """log Λ of the columns where `included` (d,) holds; NaN where undecidable."""
     return subset_log_ratio(scoring, members_of(included))
@@ -123,7 +123,7 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
     """
     d = included.size
     other_change, other_chance = np.empty(d), np.empty(d)
-    size = 0
+    size = np.int64(0)
     for j in range(d):
         size += included[j]
     flip_scores(scoring, state, change)
@@ -303,7 +303,7 @@ def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, i
     u = rng.random()
     if b == 0 or b > rule.largest:
         return log_ratio
-    present = 0
+    present = np.int64(0)
     for i in range(b):
         if included[block[i]]:
             present |= 1 << i
@@ -311,7 +311,7 @@ def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, i
     log_weights = block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior)
     if log_ratios[present] != log_ratios[present] or not normalised(log_weights, weights):
         return log_ratio
-    top = 0
+    top = np.int64(0)
     highest = -np.inf
     for s in range(1 << b):
         if log_ratios[s] + log_prior[s] > highest:

@@ -32,7 +32,7 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
                 covariance += gram_row(scoring.scatter, g, start)
             partners &= (covariance * scale * scale[start]) ** 2 <= closest
         members[s, 0] = start
-        sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], 0)
+        sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], np.int64(0))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")

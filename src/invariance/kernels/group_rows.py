@@ -96,7 +96,7 @@ def _residual_columns(rows, g, fixed, others):
     """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
     n = rows.stops[g] - rows.starts[g]
     basis = np.empty((fixed.size, n))
-    rank = 0
+    rank = np.int64(0)
     for column in fixed:
         v = basis[rank]
         if not unit_column(rows, g, column, v):

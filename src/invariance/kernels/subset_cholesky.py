@@ -125,7 +125,7 @@ def _penalised(scoring, penalty, members, matrices):
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_subsets(scoring, penalty, starts, members, out):
     """out[s] = score_members of subset s, whose columns are members[starts[s]:starts[s+1]]."""
-    largest = 0
+    largest = np.int64(0)
     for s in range(starts.size - 1):
         largest = max(largest, starts[s + 1] - starts[s])
     work = subset_work(scoring.weights.size, largest)
@@ -152,7 +152,7 @@ def _rank(scoring, g, members, matrix):
 def subset_fits(scoring, starts, members, shares, ranks):
     """shares[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g, NaN if undecidable;
     ranks[s, g] = their rank there."""
-    largest = 0
+    largest = np.int64(0)
     for s in range(starts.size - 1):
         largest = max(largest, starts[s + 1] - starts[s])
     work = subset_work(scoring.weights.size, largest)
