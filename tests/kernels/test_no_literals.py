@@ -1,6 +1,6 @@
 """No kernel is called with a number that numba sees as a literal: it would be compiled once more for every such value.
 
-Nested kernels multiply that: five of them took a logistic model from 40 to 90 seconds of compiling.
+Nested kernels multiply that: a logistic model took three times as long to compile.
 """
 
 from __future__ import annotations
