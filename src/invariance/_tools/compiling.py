@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,6 +13,33 @@ COMPILING = "compiling, once after an installation"
 
 def compilation_watched(tell: Callable[[bool], None]) -> AbstractContextManager[Any]:
     """Inside the block: tell(True) whenever numba begins to compile, tell(False) when it is through."""
+    from numba.core import event
+
+    return event.install_listener("numba:compile", _watch(tell))
+
+
+def hold_off_collections() -> None:
+    """From here on: Python looks for no garbage while numba compiles.
+
+    Every look goes through all that numba has made so far, a tenth of the time in all.
+    """
+    from numba.core import event
+
+    held_off = False
+
+    def tell(begun: bool) -> None:
+        nonlocal held_off
+        if begun and gc.isenabled():
+            gc.disable()
+            held_off = True
+        elif not begun and held_off:
+            gc.enable()
+            held_off = False
+
+    event.register("numba:compile", _watch(tell))
+
+
+def _watch(tell: Callable[[bool], None]) -> Any:
     from numba.core import event
 
     class Watch(event.Listener):
@@ -33,4 +61,4 @@ def compilation_watched(tell: Callable[[bool], None]) -> AbstractContextManager[
             if turned:
                 tell(bool(told_at))
 
-    return event.install_listener("numba:compile", Watch())
+    return Watch()

@@ -20,6 +20,7 @@ from .group_rows import (
     unit_column,
 )
 from .orthogonal import DEPENDENT, dot
+from .typed import ZERO
 
 _STRIP = 256
 
@@ -201,7 +202,7 @@ def _load_group(scoring, state, g, included):
     rows, active = state.rows[g], state.active[g]
     remaining, covariance = state.remaining[g], state.covariance[g]
     d = scale.size
-    k = 0
+    k = ZERO
     for j in range(d):
         if included[j] and scale[j] > 0.0:
             active[k] = j

@@ -14,6 +14,7 @@ from .group_rows import share_from_rows
 from .pursuit import FORWARD, inverse_scale_of, pursuit
 from .subset_cholesky import subset_log_ratio
 from .subset_tree import sweep_in_place
+from .typed import ZERO
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -32,7 +33,7 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
                 covariance += gram_row(scoring.scatter, g, start)
             partners &= (covariance * scale * scale[start]) ** 2 <= closest
         members[s, 0] = start
-        sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], 0)
+        sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], ZERO)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -44,13 +45,17 @@ def synergy(scoring, first, last, clique):
     first..last-1 added up; where these cannot tell what a column adds, the rows of the pool, if they are at hand.
     """
     k = clique.size
-    columns = np.append(clique, scoring.outcome)
+    columns = np.empty(k + 1, np.int64)
+    copy_into(columns[:k], clique)
+    columns[k] = scoring.outcome
     matrix = np.zeros((k + 1, k + 1))
     for i in range(k + 1):
         for j in range(i, k + 1):
             for g in range(first, last):
                 matrix[i, j] += gram_entry(scoring.scatter, g, columns[i], columns[j])
-    scale = 1.0 / np.sqrt(np.diag(matrix))
+    scale = np.empty(k + 1)
+    for i in range(k + 1):
+        scale[i] = 1.0 / np.sqrt(matrix[i, i])
     for i in range(k + 1):
         for j in range(i, k + 1):
             matrix[i, j] *= scale[i] * scale[j]
@@ -80,9 +85,19 @@ def add_synergies(scoring, first, last, members, sizes, synergies, joint, determ
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def free_block(prior, clique):
-    """The free columns of `clique`, ascending."""
-    return np.sort(clique[prior.free[clique]])
+def free_block(prior, clique, most):
+    """The first free columns of `clique`, up to `most`, ascending. They are few: np.sort would compile for a second."""
+    block = np.empty(clique.size, np.int64)
+    n = 0
+    for column in clique:
+        if prior.free[column] and n < most:
+            place = n
+            while place > 0 and block[place - 1] > column:
+                block[place] = block[place - 1]
+                place -= 1
+            block[place] = column
+            n += 1
+    return block[:n]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -118,7 +133,8 @@ def scan_cliques(scoring, prior, included, members, sizes, values):
     """values (s,) = best log p(z)Λ(z) when the columns of a clique may change and others stay as in `included` (d,)."""
     found = np.empty(included.size, np.bool_)
     for s in range(sizes.size):
-        values[s] = best_in_block(scoring, prior, included, free_block(prior, members[s, : sizes[s]]), found)
+        block = free_block(prior, members[s, : sizes[s]], sizes[s])
+        values[s] = best_in_block(scoring, prior, included, block, found)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -127,7 +143,6 @@ def undecidable_cliques(scoring, prior, members, sizes, largest, wanted):
     found = np.zeros(sizes.size, np.bool_)
     for s in range(sizes.size):
         if wanted[s]:
-            clique = members[s, : sizes[s]]
-            value = subset_log_ratio(scoring, np.sort(clique[prior.free[clique]][:largest]))
+            value = subset_log_ratio(scoring, free_block(prior, members[s, : sizes[s]], largest))
             found[s] = value != value
     return found

@@ -10,6 +10,7 @@ from numba import njit
 from .copying import copy_into
 from .elementary import add_weighted_log
 from .subset_tree import reciprocal_pivot, settle, sweep_in_place, widest_feature
+from .typed import ZERO
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -157,7 +158,7 @@ def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, 
             _include(root, stack[0], absent, tolerance, starts, widest, prefix[m], grows)
             root = stack[0]
     else:
-        first = 0
+        first = ZERO
         stack[0] = grams
     out[0] = offset
     for g in range(n_groups):

@@ -15,6 +15,7 @@ from .feasible_least_squares import (
     start_with_constant,
     supported,
 )
+from .typed import ZERO
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -48,7 +49,7 @@ def score_lists(moments, starts, members, ratios, gains, squares, leverages):
     path = np.empty(largest, np.int64)
     start_with_constant(moments, fits)
     for s in range(starts.size - 1):
-        k = _append_all(moments, fits, path, 0, members[starts[s] : starts[s + 1]])
+        k = _append_all(moments, fits, path, ZERO, members[starts[s] : starts[s + 1]])
         ratios[s], gains[s] = score_subset(moments, fits, k, ENOUGH, work)
         squares[s], leverages[s] = np.nan, np.nan
         if ratios[s] == ratios[s]:
@@ -72,7 +73,7 @@ def fit_from_moments(moments, members):
     k, n_environments = members.size, moments.counts.size
     fits, work = local_fits(n_environments, k), pooled_work(n_environments, k)
     start_with_constant(moments, fits)
-    _append_all(moments, fits, np.empty(k, np.int64), 0, members)
+    _append_all(moments, fits, np.empty(k, np.int64), ZERO, members)
     ratio, _ = score_subset(moments, fits, k, EXACTLY, work)
     if ratio != ratio:
         work.beta[:] = np.nan
@@ -91,7 +92,7 @@ def walk_extensions(moments, fixed, columns, starts, first, stop, most, sizes, m
     fits, work = local_fits(moments.counts.size, room), pooled_work(moments.counts.size, room)
     path, chosen = np.empty(room, np.int64), np.empty(most + 1, np.int64)
     start_with_constant(moments, fits)
-    k = _append_all(moments, fits, path, 0, fixed)
+    k = _append_all(moments, fits, path, ZERO, fixed)
     row, depth, j = 0, 0, first
     members[:] = -1
     while True:

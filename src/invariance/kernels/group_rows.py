@@ -12,6 +12,7 @@ from numba import njit
 from .copying import copy_into
 from .orthogonal import DEPENDENT, dot
 from .subset_tree import tree_starts
+from .typed import ZERO
 
 # Share of a unit vector's squares of which rounding is no part worth naming.
 _MUCH = 0.25
@@ -96,7 +97,7 @@ def _residual_columns(rows, g, fixed, others):
     """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
     n = rows.stops[g] - rows.starts[g]
     basis = np.empty((fixed.size, n))
-    rank = 0
+    rank = ZERO
     for column in fixed:
         v = basis[rank]
         if not unit_column(rows, g, column, v):

@@ -9,6 +9,7 @@ from .gram_rows import gram_entry
 from .group_rows import rank_from_rows, rows_at_hand, share_from_rows
 from .large_subsets import LargeSubset, decided_as_large, large_subset
 from .subset_tree import settled, sweep_in_place
+from .typed import ZERO
 
 
 class SubsetWork(NamedTuple):
@@ -125,7 +126,7 @@ def _penalised(scoring, penalty, members, matrices):
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_subsets(scoring, penalty, starts, members, out):
     """out[s] = score_members of subset s, whose columns are members[starts[s]:starts[s+1]]."""
-    largest = 0
+    largest = ZERO
     for s in range(starts.size - 1):
         largest = max(largest, starts[s + 1] - starts[s])
     work = subset_work(scoring.weights.size, largest)
@@ -152,7 +153,7 @@ def _rank(scoring, g, members, matrix):
 def subset_fits(scoring, starts, members, shares, ranks):
     """shares[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g, NaN if undecidable;
     ranks[s, g] = their rank there."""
-    largest = 0
+    largest = ZERO
     for s in range(starts.size - 1):
         largest = max(largest, starts[s + 1] - starts[s])
     work = subset_work(scoring.weights.size, largest)

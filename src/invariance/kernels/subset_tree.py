@@ -15,6 +15,7 @@ from numba import njit
 
 from .copying import copy_into
 from .elementary import add_weighted_log
+from .typed import ZERO
 
 # Matrices are reduced one by one while each has more than so many times as many columns as there are matrices.
 _COLUMNS_PER_MATRIX = 4
@@ -233,7 +234,7 @@ def reduce_to_low(gram, absent, tolerance, high, reduced, absent_low):
     for i in range(order.size):
         for k in range(i, order.size):
             matrix[i, k] = gram[order[i], order[k]]
-    sweep_feature(matrix, 0, m, absent[order], tolerance)
+    sweep_feature(matrix, ZERO, m, absent[order], tolerance)
     for i in range(c + 1):
         copy_into(reduced[i], matrix[m + i, m:])
         absent_low[i] = absent[order[m + i]]

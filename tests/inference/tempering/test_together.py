@@ -103,7 +103,7 @@ def test_the_best_in_a_block_equals_enumeration() -> None:
     bound = prior.bind(data.feature_names)
     included = np.array([1, 0, 1, 0, 0, 1, 0, 1, 0], bool)
     clique = np.array([6, 1, 4, 5, 0])
-    block = free_block(target.prior, clique)
+    block = free_block(target.prior, clique, clique.size)
     assert block.tolist() == [0, 1, 4, 6]
     masks = []
     for values in itertools.product([False, True], repeat=4):

@@ -126,7 +126,8 @@ class Cliques:
             values = np.empty(len(self.sizes))
             scan_cliques(scoring, target.prior, base, self.members, self.sizes, values)
             top, found = int(np.argmax(values)), np.empty_like(base)
-            best_in_block(scoring, target.prior, base, free_block(target.prior, self._members(top)), found)
+            members = self._members(top)
+            best_in_block(scoring, target.prior, base, free_block(target.prior, members, len(members)), found)
             return found
 
         return max(self._climb(target, list(ordered_map(scanned, [included, target.start], jobs))), key=_value)

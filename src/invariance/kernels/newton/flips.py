@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from ..copying import copy_into
+from ..typed import NO, YES, ZERO
 from .evaluation import evaluate
 from .maximise import DEPENDENT, invert, score_fits
 from .walk import begin, columns_of
@@ -32,7 +33,7 @@ def _half_quadratic(matrix, vector, n, scale):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _lost(theta, inverse, first, width, matrix, vector, scale):
     """What a fit loses when the parameters first:first + width become 0; those that depend on others are 0 already."""
-    n = 0
+    n = ZERO
     for a in range(first, first + width):
         if inverse[a, a] > 0.0:
             m = 0
@@ -95,7 +96,7 @@ def flip_gains(rows, chosen, starts, always, thetas, inverses, extra, work, gain
             place += width
     j = 0
     while j < f:
-        stop, more = j, 0
+        stop, more = j, ZERO
         while stop < f and (more == 0 or chosen[stop] or more + starts[stop + 1] - starts[stop] <= _TOGETHER):
             if not chosen[stop]:
                 for c in range(starts[stop], starts[stop + 1]):
@@ -106,9 +107,9 @@ def flip_gains(rows, chosen, starts, always, thetas, inverses, extra, work, gain
             copy_into(theta[:k], thetas[g])
             theta[k : k + more] = 0.0
             copy_into(theta[k + more : n + more], thetas[g, k:])
-            first_environment, stop_environment = (g, g + 1) if g < pool else (0, pool)
-            evaluate(rows, first_environment, stop_environment, members, k + more, theta, n + more, True, work)
-            first = 0
+            first_environment, stop_environment = (g, g + 1) if g < pool else (ZERO, pool)
+            evaluate(rows, first_environment, stop_environment, members, k + more, theta, n + more, YES, work)
+            first = ZERO
             for i in range(j, stop):
                 if not chosen[i]:
                     width = starts[i + 1] - starts[i]
@@ -128,10 +129,10 @@ def guess_flips(rows, masks, starts, always, beginning, tolerance, work, log_rat
         k = columns_of(masks[s], starts, always, members)
         begin(beginning, always.size, k, thetas)
         log_ratio[s], pooled[s] = score_fits(
-            rows, members, k, thetas, k + extra, inverses, False, tolerance, ranks[s], work
+            rows, members, k, thetas, k + extra, inverses, NO, tolerance, ranks[s], work
         )
         for g in range(n_groups):
-            first, stop = (g, g + 1) if g < n_groups - 1 else (0, g)
-            evaluate(rows, first, stop, members, k, thetas[g], k + extra, True, work)
+            first, stop = (g, g + 1) if g < n_groups - 1 else (ZERO, g)
+            evaluate(rows, first, stop, members, k, thetas[g], k + extra, YES, work)
             invert(work.hessian, k, k + extra, inverses[g])
         flip_gains(rows, masks[s], starts, always, thetas, inverses, extra, work, gains[s])

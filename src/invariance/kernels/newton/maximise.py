@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from ..copying import copy_into
+from ..typed import NO, YES, ZERO
 from .evaluation import evaluate
 from .rows import PIECEWISE_EXPONENTIAL
 from .uncounted import UNCOUNTED
@@ -152,7 +154,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
     now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
     for _ in range(_MOST_STEPS):
         if not fresh and _others_held(inverse, work.score, k, n):
-            fresh = True
+            fresh = YES
             now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
         if fresh:
             rank = invert(work.hessian, k, n, inverse)
@@ -167,7 +169,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
                 _move(theta, theta, 1.0, step, k, n, limit)
             return now, rank
         if not fresh and (hidden or promise > _SLOW * before):
-            fresh = True
+            fresh = YES
             now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
             continue
         before = promise
@@ -185,16 +187,16 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
             # Rounding hides what is left to gain, unless the steps were another fit's.
             for a in range(n):
                 theta[a] = origin[a]
-            now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, True, work)
+            now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, YES, work)
             if fresh:
                 return now if promise < left else np.nan, invert(work.hessian, k, n, inverse)
-            fresh = True
+            fresh = YES
             continue
         now, fresh = value, far
     return now if promise < left else np.nan, rank
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def fit_group(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
     """As `maximise`; where the dispersion is nearly 0, the higher of two maxima, one of them from 0."""
     group = first_environment, stop_environment
@@ -203,11 +205,13 @@ def fit_group(rows, first_environment, stop_environment, members, k, theta, n, i
         return value, rank
     other, other_inverse = theta[:n].copy(), np.empty((n, n))
     other[k] = 0.0
-    higher, other_rank = maximise(rows, group[0], group[1], members, k, other, n, other_inverse, False, tolerance, work)
+    higher, other_rank = maximise(rows, group[0], group[1], members, k, other, n, other_inverse, NO, tolerance, work)
     if higher > value:
-        theta[:n], inverse[:n, :n] = other, other_inverse
+        copy_into(theta[:n], other)
+        for a in range(n):
+            copy_into(inverse[a, :n], other_inverse[a])
         return higher, other_rank
-    evaluate(rows, group[0], group[1], members, k, theta, n, False, work)
+    evaluate(rows, group[0], group[1], members, k, theta, n, NO, work)
     return value, rank
 
 
@@ -260,10 +264,10 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     # The local fits go by the hazards that the pooled one ends with, whose error is about the root of what it leaves.
     most_left = tolerance**1.6 if timed else tolerance
     pooled, ranks[pool] = fit_group(
-        rows, 0, pool, members, k, thetas[pool], n, inverses[pool], inherited, most_left, work
+        rows, ZERO, pool, members, k, thetas[pool], n, inverses[pool], inherited, most_left, work
     )
     if timed:
-        pooled = evaluate(rows, 0, pool, members, k, thetas[pool], n, False, work)
+        pooled = evaluate(rows, ZERO, pool, members, k, thetas[pool], n, NO, work)
     for e in range(pool):
         work.reached[e] = work.by_environment[e]
     local = 0.0
@@ -271,7 +275,7 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
         own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], inherited, tolerance, work)
         if not own >= work.reached[e]:
             _as_own(rows, e, members, k, thetas[pool], n, thetas[e])
-            own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], False, tolerance, work)
+            own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], NO, tolerance, work)
             if own < work.reached[e]:
                 own = work.reached[e]
         local += own

@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from ..copying import copy_into
+from ..typed import NO, ZERO
 from .maximise import score_fits, without_parameter
 
 _FEW_FOLLOW = 3
@@ -47,7 +48,7 @@ def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_rat
         k = columns_of(masks[s], starts, always, members)
         begin(beginning, always.size, k, thetas[s])
         log_ratio[s], pooled[s] = score_fits(
-            rows, members, k, thetas[s], k + extra, inverses, False, tolerance, ranks[s], work
+            rows, members, k, thetas[s], k + extra, inverses, NO, tolerance, ranks[s], work
         )
 
 
@@ -73,7 +74,7 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
     codes, following = np.empty(n_low + 1, np.int64), np.zeros(n_low + 1, np.int64)
     codes[0] = (1 << n_low) - 1
     log_ratio[codes[0]], pooled[codes[0]] = score_fits(
-        rows, members[0], sizes[0], thetas[0], most, inverses[0], False, tolerance, ranks[codes[0]], work
+        rows, members[0], sizes[0], thetas[0], most, inverses[0], NO, tolerance, ranks[codes[0]], work
     )
     # The feature that the subset at each depth lacks last: it may lack any before that.
     lacking = np.empty(n_low + 1, np.int64)
@@ -88,7 +89,7 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
         child = depth + 1
         codes[child], lacking[child], following[child] = codes[depth] ^ (1 << j), j, 0
         k = sizes[depth]
-        place = 0
+        place = ZERO
         while members[depth, place] != starts[j] or place < always.size:
             place += 1
         width = starts[j + 1] - starts[j]
@@ -114,6 +115,6 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
         if np.isnan(log_ratio[code]):
             begin(beginning, always.size, k, thetas[child])
             log_ratio[code], pooled[code] = score_fits(
-                rows, members[child], k, thetas[child], k + extra, inverses[child], False, tolerance, ranks[code], work
+                rows, members[child], k, thetas[child], k + extra, inverses[child], NO, tolerance, ranks[code], work
             )
         depth = child
