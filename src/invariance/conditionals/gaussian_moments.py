@@ -265,12 +265,13 @@ class GaussianFromMoments(GaussianModel):
         return Scoring(moments.scatter, scale, moments.outcome, weights, offset, PIVOT_TOLERANCE, no_rows(moments))
 
     @cached_property
-    def _always_independent(self) -> bool:
+    def decides_all(self) -> bool:
+        """Whether second moments decide every subset."""
         return always_decidable(self.moments, self._from_moments.inverse_scale, PIVOT_TOLERANCE)
 
     @cached_property
     def _rows(self) -> GroupRows:
-        if not self.has_rows or self._always_independent:
+        if not self.has_rows or self.decides_all:
             return no_rows(self.moments)
         return group_rows(self.data, self.moments)
 

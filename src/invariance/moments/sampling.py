@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers
+from ..data.features import Features
+from ..data.multi_environment import MultiEnvironmentData
+
+if TYPE_CHECKING:
+    from .moments import Moments
 
 _SEED = 20_261_116
 # Of so many rows quantiles are known well enough for a picture; so many numbers are kept in all.
@@ -28,6 +35,26 @@ class SampledRows:
         new[kept] = np.arange(len(kept))
         left = new[self.places]
         return SampledRows(self.columns, left[left >= 0], self.values[left >= 0])
+
+
+def sampled_data(moments: Moments, columns: Collection[str]) -> MultiEnvironmentData | None:
+    """The rows of the sample, with these columns of features; None where they were not sampled."""
+    sample = None if moments.second is None else moments.second.sample
+    if sample is None or not {*columns, moments.outcome_name} <= set(sample.columns):
+        return None
+    names = tuple(name for name in sample.columns if name in columns)
+    groups = {name: tuple(c for c in members if c in columns) for name, members in moments.groups.items()}
+    features = Features.of(names, {name: members for name, members in groups.items() if members})
+    return MultiEnvironmentData(
+        X=np.ascontiguousarray(sample.values[:, [sample.columns.index(name) for name in names]]),
+        y=sample.values[:, sample.columns.index(moments.outcome_name)].copy(),
+        environment_index=sample.places,
+        feature_names=features.names,
+        environments=moments.environments,
+        outcome_name=moments.outcome_name,
+        grouping=features,
+        encoding=moments.encoding,
+    )
 
 
 def rows_to_keep(n_environments: int, k: int) -> int:
