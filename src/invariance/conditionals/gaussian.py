@@ -122,8 +122,8 @@ class GaussianModel(BoundConditional):
         """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
-        """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows, or sums
-        of their fourth powers."""
+        """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows, or
+        sums of fourth powers."""
         if self.data is None and self.fourths is None:
             return np.zeros(len(masks))
         chosen = self.features.expand(masks)

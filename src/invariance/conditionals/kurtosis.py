@@ -61,7 +61,7 @@ def kurtosis_from_fourths(
         return excess
     kept = np.append(np.flatnonzero(known), len(used))
     products, chosen = within[np.ix_(kept, kept)], masks[np.ix_(told, known)]
-    # All environments side by side: columns of their coordinates leave the same residuals as the rows, less their means.
+    # The coordinates of all environments together leave the same residuals as the rows less their means.
     columns = fourths.coordinates[:, :, places].reshape(-1, len(places)).T
     starts, members = as_lists(chosen & (np.diagonal(products)[:-1] > 0.0))
 

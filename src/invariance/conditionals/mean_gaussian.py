@@ -35,7 +35,7 @@ from .tolerance import Tolerance
 
 _UNEVEN = (
     "the noise of some environments is so much smaller than that of others that second moments cannot resolve what all "
-    "have in common: build LinearGaussian from the data, not from its moments"
+    "have in common: build LinearGaussian from the data, or let fit_moments(moments, rows=...) read the rows again"
 )
 
 

@@ -39,7 +39,8 @@ def group_rows(data: MultiEnvironmentData | None, moments: Moments) -> GroupRows
     """Of the rows or, without them, of the factors that a second look at them left in the moments."""
     if data is not None:
         return compressed_rows(data, moments)
-    assert moments.second is not None and moments.second.roots is not None
+    assert moments.second is not None
+    assert moments.second.roots is not None
     return _rows_of_roots(moments, moments.second.roots)
 
 

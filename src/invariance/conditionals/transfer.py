@@ -10,7 +10,6 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..moments.least_squares import least_squares, least_squares_of_root
 from ..moments.moments import Moments
 from ..moments.roots import root_of
-from ..moments.two_sum import distance
 from ..moments.two_sum import distance, gaps_between
 from .pivots import PIVOT_TOLERANCE
 
@@ -38,22 +37,14 @@ def left_out_errors_from_rows(data: MultiEnvironmentData, chosen: Mask) -> Float
 def left_out_errors_from_roots(moments: Moments, roots: Floats, chosen: Mask) -> Floats:
     """The same from factors (E, m, d) of the rows."""
     used = np.append(moments.feature_columns[chosen], moments.outcome)
-    places, errors = np.arange(moments.n_environments), np.empty(moments.n_environments)
-    for e in places:
-        others = np.delete(places, e)
+    errors, gaps = np.empty(moments.n_environments), _OtherEnvironments.of(moments, used).gaps
+    for e in range(moments.n_environments):
+        others = np.delete(np.arange(moments.n_environments), e)
         fit = least_squares_of_root(root_of(moments, roots, others, used), np.zeros(len(used)))
         weights = np.append(-fit.coefficients, 1.0)
         own = root_of(moments, roots, [e], used) @ weights
-        errors[e] = own @ own + moments.counts[e] * (_gap(moments, e, others, used) @ weights) ** 2
+        errors[e] = own @ own + moments.counts[e] * (gaps[e] @ weights) ** 2
     return errors
-
-
-def _gap(moments: Moments, e: int, others: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
-    """(k,) how far the means of an environment are from those of all rows of others"""
-    from_first = [
-        distance(moments.centre[at], moments.rest[at], moments.centre[e], moments.rest[e])[columns] for at in others
-    ]
-    return -(moments.counts[others] @ np.array(from_first)) / moments.counts[others].sum()
 
 
 class _OtherEnvironments:

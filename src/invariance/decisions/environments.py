@@ -67,7 +67,9 @@ class SubsetTests:
         data, roots = self._model.rows, None if self._moments.second is None else self._moments.second.roots
         if data is None:
             places = np.arange(self._moments.n_environments)
-            return None if roots is None else fits_of_roots(self._moments, roots, list(map(np.flatnonzero, split(places))))
+            return (
+                None if roots is None else fits_of_roots(self._moments, roots, list(map(np.flatnonzero, split(places))))
+            )
         groups = [np.flatnonzero(rows) for rows in split(data.environment_index)]
         return fits_of_rows(data.X[:, data.features.expand(self._mask)], data.y, groups)
 

@@ -52,8 +52,8 @@ class FourthMoments:
         return FourthMoments(self.columns, self.counts[kept], self.coordinates[kept], self.products[kept])
 
     def power_sums(self, weights: Floats) -> tuple[Floats, Floats]:
-        """(S,) sums over all rows of the squares and of the fourth powers of Σ_j weights[s, j] · (column j less its mean
-        in the environment), weights (S, k)"""
+        """(S,) sums over all rows of squares and of fourth powers of Σ_j weights[s, j] · column j, each less its mean in
+        the environment; weights (S, k)"""
         squares, fourths = np.zeros((2, len(weights)))
         for first in range(0, len(weights), _SUBSETS):
             part = slice(first, first + _SUBSETS)
@@ -65,8 +65,8 @@ class FourthMoments:
         return squares, fourths
 
     def largest_share(self, transform: Floats) -> float:
-        """The largest of Σ r⁴ / (Σ r²)² up to a bound, r = Zb, Z = columns · transform (k, m) orthonormal over all rows:
-        r_i² ≤ h_i ‖b‖², h_i = ‖z_i‖², and Σ r_i⁴ ≤ ‖b‖² · b'(Σ h_i z_i z_i')b."""
+        """What Σ r⁴ / (Σ r²)² is at most, r = Zb for any b, where Z = columns · transform (k, m) is orthonormal over
+        all rows: the largest eigenvalue of Σ h_i z_i z_i', h_i = ‖z_i‖²."""
         m = transform.shape[1]
         weighted = np.zeros((m, m))
         for coordinates, products in zip(self.coordinates, self.products, strict=True):

@@ -67,9 +67,7 @@ class Rereading:
         self._check(counts)
         return total
 
-    def _look(
-        self, task: RowTask, collectors: Sequence[Collector]
-    ) -> tuple[Sequence[Collector], NDArray[np.int64]]:
+    def _look(self, task: RowTask, collectors: Sequence[Collector]) -> tuple[Sequence[Collector], NDArray[np.int64]]:
         counts = np.zeros(self.moments.n_environments, np.int64)
         for places, values in self._blocks(task):
             counts += np.bincount(places, minlength=len(counts))
@@ -107,7 +105,9 @@ class Rereading:
     @cached_property
     def _known(self) -> tuple[dict[Hashable, int], dict[str, int]]:
         environments = self.moments.environments
-        return {label: e for e, label in enumerate(environments)}, {str(label): e for e, label in enumerate(environments)}
+        return {label: e for e, label in enumerate(environments)}, {
+            str(label): e for e, label in enumerate(environments)
+        }
 
     def _values(self, table: pa.Table) -> Floats:
         """(n, m) of the columns `_looked_at`"""
@@ -141,7 +141,9 @@ class Rereading:
         if whole is None:
             return None
         members = [
-            (feature, terms) for feature, terms in whole.members if looked_at & {n for term in terms for n in term.names}
+            (feature, terms)
+            for feature, terms in whole.members
+            if looked_at & {n for term in terms for n in term.names}
         ]
         used = {term.column for _, terms in members for term in terms}
         return replace(whole, columns=tuple(name for name in whole.columns if name in used), members=tuple(members))

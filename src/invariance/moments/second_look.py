@@ -102,7 +102,8 @@ class Rows:
 
         reading = Rereading(moments, self._source, self._environment, names)
         fourth, sample, *roots = reading.collect(start, self._n_jobs)
-        assert isinstance(fourth, FourthSum) and isinstance(sample, SampleSum)
+        assert isinstance(fourth, FourthSum)
+        assert isinstance(sample, SampleSum)
         fourths = FourthMoments(names, moments.counts, coordinates, fourth.products)
         self._check(fourths, moments)
         second = replace(known, fourths=fourths, sample=sample.sample(names), n_readings=known.n_readings + 1)
@@ -130,13 +131,13 @@ class Rows:
             expected = np.zeros_like(found)
             expected[0, 0], expected[1:, 1:] = moments.counts[e], moments.scatter[e][np.ix_(at, at)]
             scale = np.sqrt(np.diagonal(expected))
-            wrong = (np.abs(found - expected) > _SAME * scale[:, None] * scale).any(axis=0)[1:]
+            wrong = np.any(np.abs(found - expected) > _SAME * np.outer(scale, scale), axis=0)[1:]
             if wrong.any():
                 names = [name for name, flag in zip(fourths.columns, wrong, strict=True) if flag]
                 raise DataError(
                     f"{self._source.name} is not what the moments were computed from: in environment "
-                    f"{quoted([label])} other values are in {quoted(names)}. Pass the same rows, or compute the moments "
-                    "again."
+                    f"{quoted([label])} other values are in {quoted(names)}. Pass the same rows, or compute the "
+                    "moments again."
                 )
 
 
