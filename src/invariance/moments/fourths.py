@@ -52,8 +52,8 @@ class FourthMoments:
         return FourthMoments(self.columns, self.counts[kept], self.coordinates[kept], self.products[kept])
 
     def power_sums(self, weights: Floats) -> tuple[Floats, Floats]:
-        """(S,) sums over all rows of squares and of fourth powers of Σ_j weights[s, j] · column j, each less its mean in
-        the environment; weights (S, k)"""
+        """(S,) sums over all rows of squares and of fourth powers of Σ_j weights[s, j] · column j, each less its mean
+        in the environment; weights (S, k)"""
         squares, fourths = np.zeros((2, len(weights)))
         for first in range(0, len(weights), _SUBSETS):
             part = slice(first, first + _SUBSETS)

@@ -23,7 +23,7 @@ _MOST_ROWS, _MOST_NUMBERS, _FEWEST_ROWS = 10_000, 16_000_000, 100
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """columns : k names; places (n,) : environments; values (n, k) : rows, in the order in which they were read"""
+    """columns : k names; places (n,) : environments; values (n, k) : rows, those of an environment as they were read"""
 
     columns: tuple[str, ...]
     places: NDArray[np.intp]
