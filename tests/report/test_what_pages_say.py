@@ -38,9 +38,9 @@ def page(tmp_path: Path) -> Callable[[BIP], Page]:
 
 def test_a_standard_error_is_that_of_a_mean() -> None:
     values = np.array([1.0, 2.0, 4.0, 9.0])
-    data = MultiEnvironmentData.from_arrays(np.arange(4.0)[:, None], values, environments=["a"] * 4)
-    (error,) = Residuals.of_rows(values, np.zeros(4), data).standard_errors
-    assert error == pytest.approx(values.std(ddof=1) / 2.0)
+    data = MultiEnvironmentData.from_arrays(np.arange(8.0)[:, None], np.tile(values, 2), ["a"] * 4 + ["b"] * 4)
+    found = Residuals.of_rows(data.y, np.zeros(8), data)
+    assert found.standard_errors.tolist() == pytest.approx([values.std(ddof=1) / 2.0] * 2)
 
 
 def test_moments_tell_the_means_and_spreads_of_their_rows(page: Callable[[BIP], Page]) -> None:
