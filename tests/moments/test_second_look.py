@@ -20,8 +20,10 @@ from invariance.conditionals.screen import _heaviest, largest_excess_kurtosis
 from invariance.decisions.residual_check import residual_check
 from invariance.exceptions import DataError, SettingError, WrongTypeError
 from invariance.moments import second_look
+from invariance.moments.roots import RootSum
 from invariance.moments.sampling import SampleSum, sampled_data
 from invariance.moments.second_look import Rows
+from invariance.report.residuals import Residuals, residuals_of_sample
 
 NAMES = ["u", "v", "w", "x", "z"]
 SUBSETS = np.array(list(product([False, True], repeat=len(NAMES))))
@@ -62,8 +64,8 @@ def test_kurtosis_of_every_subset_is_that_of_the_rows(resolve: bool) -> None:
 
 def test_kurtosis_of_columns_far_from_zero() -> None:
     frame = table()
-    far = frame.assign(**{name: frame[name] + 1e8 for name in (*NAMES, "y")})
-    near = far.assign(**{name: far[name] - 1e8 for name in (*NAMES, "y")})
+    far = frame.assign(**{name: frame[name] + 1e11 for name in (*NAMES, "y")})
+    near = far.assign(**{name: far[name] - 1e11 for name in (*NAMES, "y")})
     expected = GaussianFromMoments(data_of(near)).excess_kurtosis(SUBSETS)
     np.testing.assert_allclose(GaussianFromMoments(looked_at(far, False)).excess_kurtosis(SUBSETS), expected, rtol=1e-9)
 
@@ -252,6 +254,34 @@ def test_a_sample_is_of_every_environment_and_in_order() -> None:
     own = sample.values[sample.places == 0, 0]
     assert (np.diff(own) > 0.0).all()
     assert {int(value) // 1_000 for value in own} == {0, 1, 2}
+
+
+def test_factors_of_rows_that_come_in_pieces() -> None:
+    X = np.random.default_rng(1).normal(size=(6_000, 4))
+    first, later = RootSum(2, 4), RootSum(2, 4)
+    for start in range(0, 6_000, 300):
+        (first if start < 3_000 else later).add(1, X[start : start + 300], X[start : start + 300])
+    first.merge(later)
+    none, root = first.roots
+    assert not none.any()
+    np.testing.assert_allclose(root.T @ root, X.T @ X, rtol=1e-12, atol=1e-9)
+
+
+def test_a_small_sample_draws_quantiles_and_all_rows_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_look, "rows_to_keep", lambda n_environments, k: 50)
+    frame = table()
+    data, moments = data_of(frame), looked_at(frame, False)
+    fit = GaussianFromMoments(data).fit(SUBSETS[24])
+    whole = Residuals.of_rows(data.y, fit.predict(data.X[:, :2]), data)
+    sampled = residuals_of_sample(moments, fit)
+    assert sampled is not None
+    assert [len(left) for left in sampled.each] == [50] * 4
+    assert (whole.largest_sample, sampled.largest_sample) == (None, 50)
+    assert sampled.counts.tolist() == whole.counts.tolist()
+    np.testing.assert_allclose(sampled.means, whole.means, rtol=1e-8)
+    np.testing.assert_allclose(sampled.spread, whole.spread, rtol=1e-10)
+    np.testing.assert_allclose(sampled.standard_errors, whole.standard_errors, rtol=1e-10)
+    assert residuals_of_sample(Moments.from_data(data), fit) is None
 
 
 def test_moments_that_changed_forget_what_was_seen() -> None:

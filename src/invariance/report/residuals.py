@@ -93,7 +93,7 @@ def residuals_of(subject: Subject) -> Residuals | None:
     data, decision = subject.rows, subject.decision
     fit = decision.findings.target.model.fit(decision.mask, local=False)
     if isinstance(subject.data, Moments):
-        return _of_sample(subject.data, fit)
+        return residuals_of_sample(subject.data, fit)
     assert data is not None
     columns = columns_of(data, fit.columns)
     if isinstance(fit, PiecewiseExponentialFit):
@@ -102,7 +102,7 @@ def residuals_of(subject: Subject) -> Residuals | None:
     return Residuals.of_rows(data.y, as_observed(fit.predict(columns), data), data)
 
 
-def _of_sample(moments: Moments, fit: Fit) -> Residuals | None:
+def residuals_of_sample(moments: Moments, fit: Fit) -> Residuals | None:
     """Means and deviations are those of all rows."""
     data = sampled_data(moments, fit.columns)
     if data is None:
