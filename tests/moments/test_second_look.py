@@ -244,8 +244,8 @@ def test_what_cannot_be_read_is_refused() -> None:
 def test_a_sample_is_of_every_environment_and_in_order() -> None:
     parts = [SampleSum(task, 2, 1, most=50) for task in range(4)]
     for task, part in enumerate(parts[:3]):
-        for e in range(2):
-            values = 1_000.0 * task + np.arange(400.0)[:, None]
+        for start, e in product(range(0, 400, 40), range(2)):
+            values = 1_000.0 * task + np.arange(start, start + 40.0)[:, None]
             part.add(e, values, values)
     for part in parts[:3]:
         parts[3].merge(part)
@@ -254,6 +254,7 @@ def test_a_sample_is_of_every_environment_and_in_order() -> None:
     own = sample.values[sample.places == 0, 0]
     assert (np.diff(own) > 0.0).all()
     assert {int(value) // 1_000 for value in own} == {0, 1, 2}
+    assert 12 <= np.sum(own % 1_000 >= 200) <= 38
 
 
 def test_factors_of_rows_that_come_in_pieces() -> None:

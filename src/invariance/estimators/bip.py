@@ -161,7 +161,8 @@ class BIP(IntervalRegressor):
         rows : what the moments were computed from, to be read again for what they do not tell: how heavy the tails of
             residuals are, subsets whose columns nearly depend on each other, what is left of rows in pictures and
             intervals. One reading where moments decide every subset, else two. `environment` names the column of the
-            labels. Of more than 24 columns, tails are looked at in subsets of those that lead without them.
+            labels. Of more than 24 columns (fewer where environments are very many), tails are looked at in subsets
+            of those that lead without them; the summary names the others.
 
         `predict` finds columns by name: those of the table that the moments were computed from or, if that is not
         known, columns_.

@@ -22,8 +22,9 @@ from .roots import unit_columns
 if TYPE_CHECKING:
     from .moments import Moments
 
+# Their sums take the fourth power of the number of columns, in time for each row and in memory.
 MOST_COLUMNS = 25
-_MOST_BYTES = 64_000_000
+_MOST_BYTES = 32_000_000
 # Rows whose products are formed together, and subsets whose forms are.
 _ROWS, _SUBSETS = 1024, 256
 

@@ -17,7 +17,8 @@ from .two_sum import gaps_between
 if TYPE_CHECKING:
     from .moments import Moments
 
-_FEWEST_ROWS = 1024
+# Rows of an environment that are factored together, at least.
+_FEWEST_ROWS = 256
 
 
 class RootSum:

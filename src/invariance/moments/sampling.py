@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SEED = 20_261_116
 # Of so many rows quantiles are known well enough for a picture; so many numbers are kept in all.
-_MOST_ROWS, _MOST_NUMBERS, _FEWEST_ROWS = 10_000, 16_000_000, 100
+_MOST_ROWS, _MOST_NUMBERS, _FEWEST_ROWS = 10_000, 4_000_000, 100
 
 
 @dataclass(frozen=True, eq=False)
