@@ -21,7 +21,7 @@ from invariance.decisions.residual_check import residual_check
 from invariance.exceptions import DataError, SettingError, WrongTypeError
 from invariance.moments import second_look
 from invariance.moments.roots import RootSum
-from invariance.moments.sampling import SampleSum, sampled_data
+from invariance.moments.sampling import SampledRows, SampleSum, sampled_data
 from invariance.moments.second_look import Rows
 from invariance.report.residuals import Residuals, residuals_of_sample
 
@@ -241,20 +241,30 @@ def test_what_cannot_be_read_is_refused() -> None:
         BIP(environment="site").fit_moments(Moments.from_data(data_of(table(collinear=True))), rows=once)
 
 
-def test_a_sample_is_of_every_environment_and_in_order() -> None:
-    parts = [SampleSum(task, 2, 1, most=50) for task in range(4)]
-    for task, part in enumerate(parts[:3]):
+def _sample() -> SampledRows:
+    """50 rows of each of two environments: of 3 tasks, that have 400 of each"""
+    *parts, whole = [SampleSum(task, 2, 1, most=50) for task in range(4)]
+    for task, part in enumerate(parts):
         for start, e in product(range(0, 400, 40), range(2)):
             values = 1_000.0 * task + np.arange(start, start + 40.0)[:, None]
             part.add(e, values, values)
-    for part in parts[:3]:
-        parts[3].merge(part)
-    sample = parts[3].sample(("a",))
+        whole.merge(part)
+    return whole.sample(("a",))
+
+
+def test_a_sample_is_of_every_environment_and_in_order() -> None:
+    sample = _sample()
     assert np.bincount(sample.places).tolist() == [50, 50]
     own = sample.values[sample.places == 0, 0]
     assert (np.diff(own) > 0.0).all()
     assert {int(value) // 1_000 for value in own} == {0, 1, 2}
     assert 12 <= np.sum(own % 1_000 >= 200) <= 38
+
+
+def test_a_sample_is_always_the_same_and_another_one_of_each_task() -> None:
+    values = _sample().values
+    assert np.array_equal(values, _sample().values)
+    assert len(np.unique(values[:, 0] % 1_000)) > 75
 
 
 def test_factors_of_rows_that_come_in_pieces() -> None:
