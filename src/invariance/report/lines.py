@@ -107,7 +107,7 @@ def _reading(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fitting(subject: Subject) -> str:
     if isinstance(subject.data, Moments):
-        return ".fit_moments(moments)"
+        return ".fit_moments(moments)" if subject.data.second is None else ".fit_moments(moments, rows=rows)"
     if subject.by_name:
         return ".fit_data(data)"
     beside = [f"{role}={role}" for role in subject.data.beside]
