@@ -10,8 +10,9 @@ import numpy as np
 
 from .._tools.arrays import Floats, Integers
 from ..data.checks import quoted
-from ..exceptions import DataError, WrongTypeError
+from ..exceptions import DataError
 from ..sources.base import RowSource
+from ..sources.opening import source_of
 from .fourths import FourthMoments, FourthSum, most_columns, orthonormal
 from .rereading import Collector, Rereading
 from .roots import RootSum
@@ -144,8 +145,10 @@ class Rows:
 
 
 def as_source(rows: Any) -> RowSource:
-    if isinstance(rows, RowSource):
-        return rows
-    raise WrongTypeError(
-        f"rows= needs rows that can be read, not {type(rows).__name__}: pass what the moments were computed from."
-    )
+    source = rows if isinstance(rows, RowSource) else source_of(rows)
+    if not source.rereadable:
+        raise DataError(
+            f"rows= may be read twice, and {source.name} gives its rows once: pass the file, folder, table or query "
+            "that it comes from."
+        )
+    return source
