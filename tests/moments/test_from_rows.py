@@ -146,6 +146,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 11)
         monkeypatch.setattr(base, "_BATCH_ROWS", 7)
         monkeypatch.setattr(base, "TASK_BYTES", 8 * 4 * 25)
+        monkeypatch.setattr(base, "TASK_ROWS_PER_COLUMN", 0)
 
 
 @pytest.mark.parametrize(("columns", "settings"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
@@ -226,6 +227,7 @@ def test_bits_do_not_depend_on_the_number_of_jobs(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "TASK_BYTES", 8 * 4 * 500)
+    monkeypatch.setattr(base, "TASK_ROWS_PER_COLUMN", 0)
     rng = np.random.default_rng(0)
     n = 4000
     table = pa.table(

@@ -288,7 +288,8 @@ def test_environments_come_as_codes(tmp_path: Path) -> None:
 def test_small_files_share_tasks_and_large_groups_come_in_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "TASK_BYTES", 8 * 2 * 100)  # of two columns
+    monkeypatch.setattr(base, "TASK_BYTES", 8 * 2 * 100)  # of two columns
+    monkeypatch.setattr(base, "TASK_ROWS_PER_COLUMN", 0)
     monkeypatch.setattr(base, "_BATCH_ROWS", 30)
 
     def table(n: int, start: int = 0) -> pa.Table:

@@ -106,6 +106,7 @@ def test_whole_numbers_stay_whole() -> None:
 
 def test_tables_in_memory_make_several_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "TASK_BYTES", 8 * 3 * 3)
+    monkeypatch.setattr(base, "TASK_ROWS_PER_COLUMN", 0)
     for kind in ("pyarrow", "pandas", "polars"):
         source = source_of(REREADABLE[kind]())
         assert len(source.tasks("site", ["x", "n"])) == 2

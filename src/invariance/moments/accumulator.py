@@ -24,6 +24,7 @@ from .arrow_columns import (
     TEXT_AS_NUMBERS,
     as_codes,
     as_numbers,
+    is_plain,
     kind_of,
     levels_of,
     numbers_of_text,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from .moments import Moments
 
 # What a block of rows takes: large enough for products of matrices at their best, small enough for any machine.
-_BLOCK_BYTES = 1 << 25
+_BLOCK_BYTES = 1 << 24
 _FEWEST_ROWS = 256
 # Text with more different values, which nobody calls levels, is a list of names.
 _MOST_LEVELS = 1000
@@ -121,7 +122,8 @@ class MomentsAccumulator:
         if lacking is not None:
             raise DataError(f"a batch of rows lacks the column {lacking!r}; {nearest(lacking, list(place))}")
         codes = self._codes(batch.column(place[self.environment]))
-        values = [self._values(batch.column(place[name]), name) for name in self.columns]
+        arrays = batch.columns
+        values = [self._values(arrays[place[name]], name) for name in self.columns]
         self._pending.append((values, codes))
         self._n_pending += batch.num_rows
         self.tally.n_rows += batch.num_rows
@@ -134,6 +136,8 @@ class MomentsAccumulator:
         return np.array([*places, -1], np.int64)[np.append(recoded, -1)][codes]
 
     def _values(self, array: pa.Array, name: str) -> Floats:
+        if self._kinds.get(name) == NUMBERS and is_plain(array):
+            return np.asarray(array.to_numpy())
         kind = kind_of(array, name, name in self.choices.categorical, name in self.choices.numeric)
         if isinstance(kind, Refusal):
             self.refused.setdefault(name, kind)

@@ -43,6 +43,13 @@ def kind_of(array: pa.Array, name: str, categorical: bool, numeric: bool) -> str
     return Refusal(f"is not numeric ({example})", categorical=_hashable(plain))
 
 
+def is_plain(array: pa.Array) -> bool:
+    """Whether a column is float64 without a missing value, as most are."""
+    from pyarrow import lib
+
+    return bool(array.type.id == lib.Type_DOUBLE and array.null_count == 0)
+
+
 def as_numbers(array: pa.Array, name: str) -> Floats:
     """(n,) with NaN where a value is missing; whole numbers that float64 cannot tell apart raise."""
     import pyarrow as pa

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._tools.arrays import Floats, Integers
@@ -82,6 +84,10 @@ class Running:
         self.at_ends += np.where([minimum == low, maximum == high], at_ends, 0)
         self.minimum, self.maximum = low, high
         self.n_rows += n
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return self.__dict__
 
     def in_columns(self, places: Integers, d: int) -> Running:
         """With its columns at these places among d; no row has anything but 0 in the others."""

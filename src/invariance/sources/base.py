@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 TASK_BYTES = 64 << 20  # of the rows of a task, as float64
 # For each column: products of all columns are a task's result, and must not cost as much as its rows.
-_TASK_ROWS_PER_COLUMN = 32
+TASK_ROWS_PER_COLUMN = 32
 _BATCH_CELLS = 1 << 21
 _BATCH_ROWS = 1 << 16
 
@@ -22,7 +22,7 @@ def rows_per_batch(n_columns: int) -> int:
 
 
 def rows_per_task(n_columns: int) -> int:
-    return max(TASK_BYTES // (8 * max(1, n_columns)), _TASK_ROWS_PER_COLUMN * n_columns, 1)
+    return max(TASK_BYTES // (8 * max(1, n_columns)), TASK_ROWS_PER_COLUMN * n_columns, 1)
 
 
 class RowTask(ABC):

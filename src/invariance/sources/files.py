@@ -40,9 +40,9 @@ class FilesTask(RowTask):
         for piece in self.pieces:
             labels = piece.file.labels
             for batch in piece.read([name for name in columns if name not in labels] or [self.counted]):
+                stored = dict(zip(batch.schema.names, batch.columns, strict=True))
                 arrays = [
-                    constant(*labels[name], batch.num_rows) if name in labels else batch.column(name)
-                    for name in columns
+                    constant(*labels[name], batch.num_rows) if name in labels else stored[name] for name in columns
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
