@@ -218,6 +218,7 @@ class Moments:
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
+        dask: Any = None,
         progress: ProgressMode = "auto",
         **file_options: Any,
     ) -> Moments:
@@ -231,13 +232,13 @@ class Moments:
 
         Names and values are checked as in ``MultiEnvironmentData.from_table``, and complained about once, when all
         rows were read. Levels are found on the way, in natural order; ``categorical={"region": ["north", "south"]}``
-        lists them in another one. Files and row groups are read by ``n_jobs`` threads, with the same digits for any
-        number of them.
+        lists them in another one. Files and row groups are read by ``n_jobs`` threads or by the workers of a Dask
+        cluster, ``dask="tcp://10.0.0.1:8786"`` or a ``Client``, with the same digits whoever reads what.
         """
         from .from_rows import from_rows
 
         chosen = {"exclude": exclude, "categorical": categorical, "numeric": numeric, "groups": groups}
-        return from_rows(rows, outcome, environment, features, missing, n_jobs, progress, file_options, **chosen)
+        return from_rows(rows, outcome, environment, features, missing, n_jobs, dask, progress, file_options, **chosen)
 
     def checked(self) -> Moments:
         """After the complaints that only all rows can justify; without the features that no row varies."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Mask
 from ..kernels.row_blocks import add_outer, add_products
 from .parts import Part
 from .two_sum import distance, moved, two_sum
@@ -83,6 +85,16 @@ class Running:
             scatter,
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Half of the scatter says all."""
+        return {**self.__dict__, "scatter": self.scatter[_on_and_below(len(self.centre))]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        d = len(self.centre)
+        self.scatter = np.zeros((d, d))
+        self.scatter[_on_and_below(d)] = state["scatter"]
+
     @classmethod
     def of(cls, part: Part) -> Running:
         """One that rows can be added to; the part stays as it is."""
@@ -91,6 +103,10 @@ class Running:
         for name in part._fields[1:]:
             setattr(running, name, np.array(getattr(part, name)))
         return running
+
+
+def _on_and_below(d: int) -> Mask:
+    return np.tri(d, dtype=bool)
 
 
 def in_columns(part: Part, places: Integers, d: int) -> Part:
