@@ -6,6 +6,7 @@ Spark repeats what a lost worker had done. Nothing is counted twice: tasks read,
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -45,12 +46,14 @@ def of_spark(frame: Any, wanted: Wanted, progress: ProgressMode) -> MomentsAccum
     # Spark wants functions, and sends those that are made here by value.
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         check_version("a Spark worker", __version__, here, EngineError)
-        yield from _of_partition(wanted, batches)
+        yield from _of_partition(wanted, (batch.rename_columns(wanted.read) for batch in batches))
 
     def merge(table: pa.Table) -> pa.Table:
         return _of_pieces(wanted, table)
 
-    pieces = frame.select(*map(_column, wanted.read)).mapInArrow(read, _COLUMNS)
+    # Numbered: Spark takes a dot in the name of a column for a part of it.
+    numbered = [_column(name).alias(str(place)) for place, name in enumerate(wanted.read)]
+    pieces = frame.select(*numbered).mapInArrow(read, _COLUMNS)
     for divisor in (_MERGED_AT_ONCE, _MERGED_AT_ONCE, None):
         pieces = _grouped(pieces, divisor).applyInArrow(merge, _COLUMNS)
     with ProgressBar(f"Reading {FRAME}", 1, progress):
@@ -71,11 +74,12 @@ def _clear_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if "No module named 'invariance" not in str(error):
+        lacking = re.search(r"No module named '(\w+)", str(error))
+        if lacking is None:
             raise
         raise EngineError(
-            f"the Python workers of Spark have no invariance: install version {__version__} in the Python that "
-            "PYSPARK_PYTHON names on every machine."
+            f"the Python workers of Spark have no module {lacking[1]!r}: install invariance {__version__}, and what it "
+            "needs, on every machine, in the Python that PYSPARK_PYTHON names."
         ) from error
 
 
