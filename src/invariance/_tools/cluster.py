@@ -38,7 +38,7 @@ def connected(dask: Any, error: type[InvarianceError], then: str) -> Iterator[An
     except ImportError:
         raise error("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
     if not isinstance(dask, str | Client):
-        raise error(f"dask={dask!r} is no address and no Client: give one, such as dask='tcp://10.0.0.1:8786'.")
+        raise error(f"dask={dask!r} is no Client, and no address: give one, or the address that a scheduler prints.")
     if isinstance(dask, str):
         _await_answer(dask, error)
         own = Client(dask, timeout=_CONNECTION_SECONDS, set_as_default=False)

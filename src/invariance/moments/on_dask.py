@@ -63,7 +63,9 @@ def of_frame(frame: Any, wanted: Wanted, n_jobs: int | None, dask: Any, progress
     if dask is None:
         leaves = [delayed(_of_frame, pure=False)(shared, each) for each in partitions]
         with one_thread():
-            return rooted(leaves, delayed(merged, pure=False)).compute(scheduler="threads", num_workers=n_workers(n_jobs))
+            return rooted(leaves, delayed(merged, pure=False)).compute(
+                scheduler="threads", num_workers=n_workers(n_jobs)
+            )
     with connected(dask, EngineError, _AGAIN) as client:
         await_workers(client, EngineError)
         leaves = [delayed(_on_worker(_of_frame), pure=False)(shared, each) for each in partitions]
