@@ -126,3 +126,17 @@ def test_workers_without_the_package() -> None:
     with pytest.raises(EngineError, match=r"no module 'invariance': install invariance .* PYSPARK_PYTHON"):  # noqa: SIM117
         with on_spark._clear_errors():
             raise RuntimeError(told)
+
+
+def test_pieces_are_merged_in_the_order_of_the_rows() -> None:
+    """In whatever order Spark brings them: labels, levels and last digits depend on it."""
+    import pyarrow as pa
+
+    from invariance.moments.wanted import Wanted
+
+    wanted = Wanted("y", "site", ("a", "b.c", "kind"))
+    parts = [wanted.accumulated([pa.RecordBatch.from_pandas(table()[n * 100 :][:100])]) for n in range(9)]
+    rows = pa.Table.from_batches([on_spark._row("", n, part) for n, part in enumerate(parts)])
+    rows = rows.append_column("group", pa.array([0] * 9))
+    results = [on_spark._of_pieces(wanted, each)["moments"] for each in (rows, rows.take(range(8, -1, -1)))]
+    assert results[0].equals(results[1])
