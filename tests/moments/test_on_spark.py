@@ -22,6 +22,7 @@ pytest.importorskip("pyarrow")
 
 from invariance.moments import on_spark
 
+IN_A_SESSION = pytest.mark.slow  # which takes half a minute to begin, and seconds for each question
 SOURCE = Path(__file__).parents[2] / "src"
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("Spark needs Java", allow_module_level=True)
@@ -66,6 +67,7 @@ def assert_close(there: Moments, here: Moments) -> None:
     np.testing.assert_allclose(there.scatter[[*order, -1]], here.scatter, rtol=1e-10, atol=scale)
 
 
+@IN_A_SESSION
 def test_the_same_numbers_and_complaints_as_here(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a tree of several heights; partitions come in an order of their own, and so do environments."""
     frame = table()
@@ -95,6 +97,7 @@ def kills_once(mark: Path) -> Any:
     return killing
 
 
+@IN_A_SESSION
 def test_a_python_worker_dies(spark: Any, tmp_path: Path) -> None:
     frame = table()
     rows = on(spark, frame, tmp_path)
@@ -106,13 +109,14 @@ def test_a_python_worker_dies(spark: Any, tmp_path: Path) -> None:
     assert_close(there, Moments.from_rows(frame, "y", "site", features=["a", "kind"]))
 
 
-@pytest.mark.slow
+@IN_A_SESSION
 def test_what_is_wrong_with_rows_is_said_as_here(spark: Any, tmp_path: Path) -> None:
     frame = table().assign(kind=2**60 + np.arange(3000))
     with pytest.raises(DataError, match=r"column 'kind' holds whole numbers beyond 2\*\*53"):
         Moments.from_rows(on(spark, frame, tmp_path), "y", "site")
 
 
+@IN_A_SESSION
 def test_what_does_not_go_together(spark: Any) -> None:
     rows = spark.createDataFrame([("north", 1.0, 2.0)], "site string, a double, y double")
     with pytest.raises(SettingError, match="dask= is not for the Spark data frame: leave it out"):
@@ -138,5 +142,9 @@ def test_pieces_are_merged_in_the_order_of_the_rows() -> None:
     parts = [wanted.accumulated([pa.RecordBatch.from_pandas(table()[n * 100 :][:100])]) for n in range(9)]
     rows = pa.Table.from_batches([on_spark._row("", n, part) for n, part in enumerate(parts)])
     rows = rows.append_column("group", pa.array([0] * 9))
-    results = [on_spark._of_pieces(wanted, each)["moments"] for each in (rows, rows.take(range(8, -1, -1)))]
-    assert results[0].equals(results[1])
+    merged = [on_spark._of_pieces(wanted, each)["moments"] for each in (rows, rows.take(list(range(8, -1, -1))))]
+    here, there = (on_spark._opened(each[0].as_py()) for each in merged)
+    assert here.wide_columns == there.wide_columns
+    assert list(here.parts) == list(there.parts)
+    for label, part in here.parts.items():
+        np.testing.assert_array_equal(part.scatter, there.parts[label].scatter)
