@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import pkgutil
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice
 from typing import Any
 
@@ -22,21 +22,33 @@ _MOST_LOSSES = 3
 
 def on_cluster(work: Work, tasks: Sequence[Any], address: str) -> Generator[Any, None, None]:
     """The results of all tasks in any order."""
+    with connected(address, work.error, _continued(work)) as client:
+        yield from _Cluster(client, work).results(tasks)
+
+
+@contextmanager
+def connected(dask: Any, error: type[InvarianceError], then: str) -> Iterator[Any]:
+    """The client that is given, or one of the scheduler at an address.
+
+    error, then : the class of complaints, and the sentence that they end with when the work is broken off
+    """
     try:
         from distributed import CancelledError, Client, KilledWorker
         from distributed.comm import CommClosedError
     except ImportError:
-        raise work.error("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
-    _await_answer(address, work.error)
-    with Client(address, timeout=_CONNECTION_SECONDS, set_as_default=False) as client:
+        raise error("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
+    if not isinstance(dask, str | Client):
+        raise error(f"dask={dask!r} is no Client, and no address: give one, or the address that a scheduler prints.")
+    if isinstance(dask, str):
+        _await_answer(dask, error)
+        own = Client(dask, timeout=_CONNECTION_SECONDS, set_as_default=False)
+    with own if isinstance(dask, str) else nullcontext(dask) as client:
         try:
-            yield from _Cluster(client, work).results(tasks)
-        except KilledWorker as error:
-            raise _died_again_and_again(work) from error
-        except (CancelledError, CommClosedError) as error:
-            raise work.error(
-                f"the connection to the Dask scheduler was lost. {work.kept}: run it again to continue."
-            ) from error
+            yield client
+        except KilledWorker as killed:
+            raise _died_again_and_again(error, then) from killed
+        except (CancelledError, CommClosedError) as lost:
+            raise error(f"the connection to the Dask scheduler was lost. {then}") from lost
 
 
 class _Cluster:
@@ -69,7 +81,7 @@ class _Cluster:
                 if error.reason == "scheduler-connection-lost":
                     raise
                 if losses == _MOST_LOSSES:
-                    raise _died_again_and_again(self.work) from error
+                    raise _died_again_and_again(self.work.error, _continued(self.work)) from error
                 self._forget_what_is_lost()
                 self._send(task, losses + 1)
                 continue
@@ -85,7 +97,7 @@ class _Cluster:
 
     def _send(self, task: Any, losses: int = 0) -> None:
         arguments = self.work.function, self._shared_there(), task, __version__, self.work.error
-        future = self.client.submit(_on_worker, *arguments, pure=False)
+        future = self.client.submit(on_worker, *arguments, pure=False)
         self.sent[future.key] = task, losses
         self.completed.add(future)
 
@@ -94,9 +106,8 @@ class _Cluster:
         losses = 0
         while self.shared is None:
             if losses > _MOST_LOSSES:
-                raise _died_again_and_again(self.work)
-            self._await_worker()
-            self._check_versions()
+                raise _died_again_and_again(self.work.error, _continued(self.work))
+            await_workers(self.client, self.work.error)
             with suppress(OSError, KeyError):  # of a worker that died while it was sent there
                 (self.shared,) = self.client.scatter([self.work.shared], hash=False)
                 self.copies = [self._copy_to(worker) for worker in self.client.nthreads()]
@@ -114,48 +125,53 @@ class _Cluster:
             if not any(holders.values()):
                 self.shared = None
 
-    def _await_worker(self) -> None:
-        """Some clusters have no worker before they have a task: one that can be done without this package."""
-        if not self.client.nthreads():
-            address = self.client.scheduler.address
-            warnings.warn(
-                f"the Dask cluster has no worker at present: waiting. Start one with `dask worker {address}`.",
-                ClusterWarning,
-                stacklevel=2,
-            )
-        self.client.submit(os.getpid, pure=False).result()
 
-    def _check_versions(self) -> None:
-        """Asked without this package: where it is missing Dask lets workers die of it, one after the other."""
-        asked = pkgutil.resolve_name, "invariance._version:__version__"
-        try:
-            scheduler = self.client.run_on_scheduler(*asked)
-        except ImportError as missing:
-            scheduler = missing
-        _check_version("the Dask scheduler", scheduler, __version__, self.work.error)
-        for address, there in self.client.run(*asked, on_error="return").items():
-            if not isinstance(there, OSError):  # of a worker that has just died
-                _check_version(f"the Dask worker {address}", there, __version__, self.work.error)
+def await_workers(client: Any, error: type[InvarianceError]) -> None:
+    """Some clusters have no worker before they have a task: one that can be done without this package."""
+    if not client.nthreads():
+        address = client.scheduler.address
+        warnings.warn(
+            f"the Dask cluster has no worker at present: waiting. Start one with `dask worker {address}`.",
+            ClusterWarning,
+            stacklevel=2,
+        )
+    client.submit(os.getpid, pure=False).result()
+    _check_versions(client, error)
 
 
-def _on_worker(
+def _check_versions(client: Any, error: type[InvarianceError]) -> None:
+    """Asked without this package: where it is missing Dask lets workers die of it, one after the other."""
+    asked = pkgutil.resolve_name, "invariance._version:__version__"
+    try:
+        scheduler = client.run_on_scheduler(*asked)
+    except ImportError as missing:
+        scheduler = missing
+    check_version("the Dask scheduler", scheduler, __version__, error)
+    for address, there in client.run(*asked, on_error="return").items():
+        if not isinstance(there, OSError):  # of a worker that has just died
+            check_version(f"the Dask worker {address}", there, __version__, error)
+
+
+def on_worker(
     function: Callable[[Any, Any], Any], shared: Any, task: Any, version: str, error: type[InvarianceError]
 ) -> Any:
-    _check_version("a Dask worker that came later", __version__, version, error)
+    check_version("a Dask worker that came later", __version__, version, error)
     hold_one_thread()
     return function(shared, task)
 
 
-def _check_version(place: str, there: str | Exception, here: str, error: type[InvarianceError]) -> None:
+def check_version(place: str, there: str | Exception, here: str, error: type[InvarianceError]) -> None:
     if there != here:
         found = f"invariance {there}" if isinstance(there, str) else f"no invariance ({there})"
         raise error(f"{place} has {found}, and version {here} gives out the work: install the same there.")
 
 
-def _died_again_and_again(work: Work) -> InvarianceError:
-    return work.error(
-        f"the Dask workers died again and again, perhaps for want of memory. {work.kept}: run it again to continue."
-    )
+def _continued(work: Work) -> str:
+    return f"{work.kept}: run it again to continue."
+
+
+def _died_again_and_again(error: type[InvarianceError], then: str) -> InvarianceError:
+    return error(f"the Dask workers died again and again, perhaps for want of memory. {then}")
 
 
 def _await_answer(address: str, error: type[InvarianceError]) -> None:

@@ -179,6 +179,8 @@ class MomentsAccumulator:
     def settled(self) -> MomentsAccumulator:
         """The accumulator, after it has turned all rows into moments."""
         self._settle()
+        for running in self._running.values():
+            running.settle()
         return self
 
     def _settle(self) -> None:
@@ -273,6 +275,18 @@ class MomentsAccumulator:
             own = np.array(places[: len(running.centre)], np.intp)
             self._of(label).absorb(running.in_columns(own, len(self._wide)))
         return self
+
+    def split(self) -> Iterator[tuple[Hashable | None, MomentsAccumulator]]:
+        """What is of no environment in particular, under None, then each environment: merged, they are this again."""
+        self._settle()
+        rest = copy.copy(self)
+        rest._running = {}
+        yield None, rest
+        for label, running in self._running.items():
+            one = MomentsAccumulator.__new__(MomentsAccumulator)
+            one.__dict__.update(self.__dict__, tally=Tally(len(self.columns)), refused={}, levels={}, _kinds={})
+            one._environments, one._running = {label: 0}, {label: running}
+            yield label, one
 
     def _check_alike(self, other: MomentsAccumulator) -> None:
         for setting in ("columns", "environment", "missing", "choices"):

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
 
 from .._tools.parallel import n_workers, ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.work import one_thread
+from ..exceptions import SettingError
 from ..sources.base import RowSource, RowTask
+from ..sources.files import FileSource
 from ..sources.opening import source_of
 from .accumulator import MomentsAccumulator
+from .on_dask import FRAME as DASK_FRAME
+from .on_dask import is_dask_frame, of_files, of_frame
+from .on_spark import FRAME as SPARK_FRAME
+from .on_spark import is_spark_frame, of_spark
+from .tree import folded
 from .wanted import Wanted
 
 if TYPE_CHECKING:
@@ -26,19 +36,40 @@ def from_rows(
     features: Any,
     missing: str,
     n_jobs: int | None,
+    dask: Any,
     progress: ProgressMode,
     file_options: dict[str, Any],
     **choices: Any,
 ) -> Moments:
     """See `Moments.from_rows`."""
     workers = n_workers(n_jobs)
+    if dask is not None and n_jobs is not None:
+        raise SettingError("n_jobs= is for this machine and dask= for a cluster: use one of them.")
+    asked = outcome, environment, features, missing
+    rows = nw.to_native(rows, pass_through=True)
+    if is_spark_frame(rows):
+        _refuse_options(SPARK_FRAME, dask=dask, **file_options)
+        wanted = Wanted.of(rows.columns, SPARK_FRAME, *asked, **choices)
+        return wanted.finished(of_spark(rows, wanted, progress))
+    if is_dask_frame(rows):
+        _refuse_options(DASK_FRAME, **file_options)
+        wanted = Wanted.of(list(map(str, rows.columns)), DASK_FRAME, *asked, **choices)
+        return wanted.finished(of_frame(rows, wanted, n_jobs, dask, progress))
     categorical = choices["categorical"]
     words = () if isinstance(categorical, str) else tuple(map(str, categorical))
     source = source_of(rows, words=words, warn_unnamed=features is None, **file_options)
-    wanted = Wanted.of(
-        source.schema.names, source.name, outcome, environment, features, missing, is_text=source.is_text, **choices
-    )
-    return wanted.finished(of_source(source, wanted, workers, progress))
+    wanted = Wanted.of(source.schema.names, source.name, *asked, is_text=source.is_text, **choices)
+    if dask is None:
+        return wanted.finished(of_source(source, wanted, workers, progress))
+    if not isinstance(source, FileSource):
+        raise SettingError(f"dask= is for files and Dask data frames, which {source.name} is not: leave it out.")
+    return wanted.finished(of_files(source, wanted, dask, progress))
+
+
+def _refuse_options(name: str, **options: Any) -> None:
+    for option, value in options.items():
+        if value is not None and value != ():
+            raise SettingError(f"{option}= is not for {name}: leave it out.")
 
 
 def of_source(source: RowSource, wanted: Wanted, n_jobs: int, progress: ProgressMode) -> MomentsAccumulator:
@@ -48,9 +79,10 @@ def of_source(source: RowSource, wanted: Wanted, n_jobs: int, progress: Progress
     def one(task: RowTask) -> MomentsAccumulator:
         return wanted.accumulated(task.batches(wanted.read))
 
-    total = wanted.accumulator()
-    with ProgressBar(f"Reading {source.name}", len(tasks), progress) as bar, one_thread():
+    def read() -> Iterator[MomentsAccumulator]:
         for rows in ordered_map(one, tasks, min(n_jobs, max(len(tasks), 1)), _AHEAD):
-            total.absorb(rows)
+            yield rows
             bar.advance()
-    return total
+
+    with ProgressBar(f"Reading {source.name}", len(tasks), progress) as bar, one_thread():
+        return folded(read(), wanted.accumulator())

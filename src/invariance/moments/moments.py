@@ -225,6 +225,7 @@ class Moments:
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
+        dask: Any = None,
         partial: bool = False,
         progress: ProgressMode = "auto",
         **file_options: Any,
@@ -239,15 +240,16 @@ class Moments:
 
         Names and values are checked as in ``MultiEnvironmentData.from_table``, and complained about once, when all
         rows were read. Levels are found on the way, in natural order; ``categorical={"region": ["north", "south"]}``
-        lists them in another one. Files and row groups are read by ``n_jobs`` threads, with the same digits for any
-        number of them. ``partial``: the rows are a part of all, as those of one site are; what only all rows can tell
-        is left to ``checked``, after a ``merge`` of the parts.
+        lists them in another one. Files and row groups are read by ``n_jobs`` threads or by the workers of a Dask
+        cluster, ``dask="tcp://10.0.0.1:8786"`` or a ``Client``, with the same digits whoever reads what. ``partial``:
+        the rows are a part of all, as those of one site are; what only all rows can tell is left to ``checked``, after
+        a ``merge`` of the parts.
         """
         from .from_rows import from_rows
 
         chosen = {"exclude": exclude, "categorical": categorical, "numeric": numeric, "groups": groups}
         chosen["partial"] = partial
-        return from_rows(rows, outcome, environment, features, missing, n_jobs, progress, file_options, **chosen)
+        return from_rows(rows, outcome, environment, features, missing, n_jobs, dask, progress, file_options, **chosen)
 
     def to_arrow(self) -> pa.Table:
         """One row per environment, to store or send as Parquet or Arrow IPC; `from_arrow` reads the same digits."""

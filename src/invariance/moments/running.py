@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Mask
 from ..kernels.by_size import mirror
 from ..kernels.row_blocks import add_products
 from .parts import Part
@@ -49,10 +49,10 @@ class Running:
         self.rounding += _EPSILON * np.sqrt(n) * (np.diagonal(self.scatter) - before)
         self._join(n, *two_sum(centre, rest), minimum, maximum, at_ends)
         if len(self._waiting[1]) >= _MOST_WAITING:
-            self._settle()
+            self.settle()
 
     @_silently
-    def _settle(self) -> None:
+    def settle(self) -> None:
         added, subtracted = self._waiting
         for vectors, sign in ((added, 1.0), (subtracted, -1.0)):
             if vectors:
@@ -62,11 +62,13 @@ class Running:
 
     @_silently
     def absorb(self, other: Running) -> None:
-        """Rows of the same columns."""
-        other._settle()
+        """Rows of the same columns. Nothing is left waiting: last digits do not depend on who is sent elsewhere when."""
+        other.settle()
+        self.settle()
         self.scatter += other.scatter
         self.rounding += other.rounding
         self._join(other.n_rows, other.centre, other.rest, other.minimum, other.maximum, other.at_ends)
+        self.settle()
 
     def _join(self, n: int, centre: Floats, rest: Floats, minimum: Floats, maximum: Floats, at_ends: Integers) -> None:
         """Means and ranges of n more rows, whose own scatter is counted already."""
@@ -85,10 +87,6 @@ class Running:
         self.minimum, self.maximum = low, high
         self.n_rows += n
 
-    def __getstate__(self) -> dict[str, Any]:
-        self._settle()
-        return self.__dict__
-
     def in_columns(self, places: Integers, d: int) -> Running:
         """With its columns at these places among d; no row has anything but 0 in the others."""
         if np.array_equal(places, np.arange(d)):
@@ -97,10 +95,21 @@ class Running:
 
     def part(self) -> Part:
         """What there is so far; it shares its arrays, which more rows would change."""
-        self._settle()
+        self.settle()
         mirror(self.scatter)
         vectors = self.centre, self.rest, self.minimum, self.maximum
         return Part(self.n_rows, *vectors, self.at_ends, self.rounding, self.scatter)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Half of the scatter says all."""
+        self.settle()
+        return {**self.__dict__, "scatter": self.scatter[_on_and_below(len(self.centre))]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        d = len(self.centre)
+        self.scatter = np.zeros((d, d))
+        self.scatter[_on_and_below(d)] = state["scatter"]
 
     @classmethod
     def of(cls, part: Part) -> Running:
@@ -110,6 +119,10 @@ class Running:
         for name in part._fields[1:]:
             setattr(running, name, np.array(getattr(part, name)))
         return running
+
+
+def _on_and_below(d: int) -> Mask:
+    return np.tri(d, dtype=bool)
 
 
 def in_columns(part: Part, places: Integers, d: int) -> Part:

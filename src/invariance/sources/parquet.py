@@ -40,6 +40,10 @@ class ParquetPiece(FilePiece):
     environment: str | None
     metadata: pq.FileMetaData | None = field(default=None, compare=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the footer of the whole file, which would travel with every piece of it."""
+        return {**self.__dict__, "metadata": None}
+
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         options: dict[str, Any] = {
             "row_groups": list(self.groups),

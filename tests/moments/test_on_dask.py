@@ -1,0 +1,203 @@
+"""Rows that the workers of a Dask cluster read: the same bits as here, whoever dies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("distributed")
+pa = pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq  # noqa: E402
+from distributed import Client  # noqa: E402
+
+from invariance import Moments  # noqa: E402
+from invariance.exceptions import DataError, DataWarning, EngineError, SettingError  # noqa: E402
+from invariance.moments import on_dask  # noqa: E402
+from invariance.sources.base import RowTask  # noqa: E402
+from invariance.sources.parquet import ParquetSource  # noqa: E402
+from local_cluster import Cluster, two_workers  # noqa: E402
+
+N_TASKS = 20
+
+
+@dataclass(frozen=True)
+class SlowTask(RowTask):
+    task: RowTask
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        time.sleep(0.05)
+        return self.task.batches(columns)
+
+
+def table(n: int = 2000) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    values = pd.DataFrame(rng.normal([1e6, 0.0, 0.0], size=(n, 3)), columns=["a", "b", "y"])
+    kinds = pd.Categorical(rng.choice(["low", "mid", "high"], n), ["low", "mid", "high"], ordered=True)
+    return values.assign(kind=kinds, site=rng.choice(["north", "south", "west"], n))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with two_workers(Path(__file__).parent) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster: Cluster) -> Iterator[Client]:
+    with Client(cluster.local, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("invariance.sources.parquet.TASK_BYTES", 1)
+    path = tmp_path / "rows.parquet"
+    frame = table()
+    pq.write_table(pa.Table.from_pandas(frame), path, row_group_size=len(frame) // N_TASKS)
+    return path
+
+
+def assert_same_bits(there: Moments, here: Moments) -> None:
+    assert (there.columns, there.environments) == (here.columns, here.environments)
+    for name in ("counts", "centre", "rest", "scatter", "minimum", "maximum", "at_ends", "rounding"):
+        np.testing.assert_array_equal(getattr(there, name), getattr(here, name), err_msg=name)
+
+
+def assert_close(there: Moments, here: Moments) -> None:
+    assert (there.columns, there.environments) == (here.columns, here.environments)
+    for name in ("counts", "minimum", "maximum"):
+        np.testing.assert_array_equal(getattr(there, name), getattr(here, name), err_msg=name)
+    np.testing.assert_allclose(there.means, here.means, rtol=1e-13)
+    np.testing.assert_allclose(there.scatter, here.scatter, rtol=1e-10, atol=1e-10 * np.abs(here.scatter).max())
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Client, int]]:
+    """(client, leaves) of each tree"""
+    trees: list[tuple[Client, int]] = []
+    original = on_dask._computed
+
+    def watched(client: Client, leaves: Sequence[Any], *asked: Any) -> Any:
+        trees.append((client, len(leaves)))
+        return original(client, leaves, *asked)
+
+    monkeypatch.setattr(on_dask, "_computed", watched)
+    return trees
+
+
+@pytest.mark.parametrize(("many", "leaves"), [(64, N_TASKS), (1, 3)], ids=["one task at once", "eight tasks at once"])
+def test_files_give_the_same_bits_as_here(
+    client: Client, file: Path, many: int, leaves: int, computed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_dask, "_MANY", many)
+    told: list[float] = []
+    there = Moments.from_rows(file, "y", "site", dask=client, progress=lambda fraction, _: told.append(fraction))
+    assert_same_bits(there, Moments.from_rows(file, "y", "site", n_jobs=2))
+    assert computed == [(client, leaves)]
+    assert told[-1] == 1.0
+
+
+def test_a_worker_dies_and_the_bits_stay_the_same(
+    cluster: Cluster, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Moments.from_rows(file, "y", "site")
+    original = ParquetSource.tasks
+    monkeypatch.setattr(ParquetSource, "tasks", lambda *asked: [SlowTask(task) for task in original(*asked)])
+    before, fractions = set(cluster.pids()), []
+
+    def kill_at_40_per_cent(fraction: float, _: str) -> None:
+        if fraction >= 0.4 and not any(earlier >= 0.4 for earlier in fractions):
+            cluster.kill(1)
+        fractions.append(fraction)
+
+    there = Moments.from_rows(file, "y", "site", dask=cluster.address, progress=kill_at_40_per_cent)
+    cluster.await_both()
+    assert len(before - set(cluster.pids())) == 1
+    assert_same_bits(there, here)
+
+
+def with_holes() -> pd.DataFrame:
+    frame = table()
+    frame.loc[::7, "a"] = np.nan
+    frame.loc[::11, "kind"] = None
+    frame.loc[:9, "site"] = None
+    return frame
+
+
+@pytest.mark.parametrize("where", ["cluster", "here"])
+def test_a_dask_data_frame(client: Client, where: str) -> None:
+    dd = pytest.importorskip("dask.dataframe")
+    frame = with_holes()
+    there: dict[str, Any] = {"dask": client} if where == "cluster" else {"n_jobs": 2}
+    with pytest.warns(DataWarning) as local:
+        expected = Moments.from_rows(frame, "y", "site", missing="drop")
+    with pytest.warns(DataWarning) as remote:
+        found = Moments.from_rows(dd.from_pandas(frame, npartitions=11), "y", "site", missing="drop", **there)
+    assert_close(found, expected)
+    assert [str(each.message) for each in remote] == [str(each.message) for each in local]
+    assert found.dropped_rows == expected.dropped_rows
+    assert found.feature_names == ("a", "b", "kind")
+
+
+def test_the_current_client_reads_a_dask_data_frame(cluster: Cluster, computed: list[Any]) -> None:
+    dd = pytest.importorskip("dask.dataframe")
+    rows = dd.from_pandas(table(), npartitions=3)
+    with Client(cluster.local) as current:
+        there = Moments.from_rows(rows, "y", "site")
+        assert computed == [(current, 3)]
+    assert_same_bits(there, Moments.from_rows(rows, "y", "site"))
+    assert len(computed) == 1
+
+
+def test_columns_of_a_dask_data_frame_may_be_numbered() -> None:
+    dd = pytest.importorskip("dask.dataframe")
+    frame = table().rename(columns={"a": 0})
+    found = Moments.from_rows(dd.from_pandas(frame, npartitions=2), "y", "site", features=["0", "b"])
+    assert found.feature_names == ("0", "b")
+
+
+def test_complaints_are_those_made_here(client: Client, tmp_path: Path) -> None:
+    for name, frame in (("holes", with_holes()), ("ids", table().assign(b=2**60 + np.arange(2000)))):
+        path = tmp_path / f"{name}.parquet"
+        frame.to_parquet(path)
+        with pytest.raises(DataError) as here:
+            Moments.from_rows(path, "y", "site")
+        with pytest.raises(DataError) as there:
+            Moments.from_rows(path, "y", "site", dask=client)
+        assert str(there.value) == str(here.value)
+
+
+def test_a_file_that_workers_do_not_find(client: Client, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = ParquetSource.tasks
+
+    def gone(*asked: Any) -> Any:
+        tasks = original(*asked)
+        file.unlink()
+        return tasks
+
+    monkeypatch.setattr(ParquetSource, "tasks", gone)
+    with pytest.raises(DataError, match=r"Dask worker does not find .*rows\.parquet.* run it without dask="):
+        Moments.from_rows(file, "y", "site", dask=client)
+
+
+def test_what_does_not_go_together(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("invariance._tools.cluster._CONNECTION_SECONDS", 1)
+    dd = pytest.importorskip("dask.dataframe")
+    with pytest.raises(SettingError, match="dask= is for files and Dask data frames, which the table is not"):
+        Moments.from_rows(table(), "y", "site", dask="tcp://127.0.0.1:1")
+    with pytest.raises(SettingError, match="n_jobs= is for this machine and dask= for a cluster"):
+        Moments.from_rows(file, "y", "site", n_jobs=2, dask="tcp://127.0.0.1:1")
+    with pytest.raises(SettingError, match="sep= is not for the Dask data frame: leave it out"):
+        Moments.from_rows(dd.from_pandas(table(), npartitions=1), "y", "site", sep=";")
+    with pytest.raises(EngineError, match="dask=2 is no Client, and no address"):
+        Moments.from_rows(file, "y", "site", dask=2)
+    with pytest.raises(EngineError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:1'"):
+        Moments.from_rows(file, "y", "site", dask="tcp://127.0.0.1:1")
