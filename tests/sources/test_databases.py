@@ -112,11 +112,13 @@ def test_nulls_of_duckdb(duck: Any, patients: pa.Table) -> None:
 # ---------------------------------------------------------------- ibis
 
 
-def test_an_expression_of_ibis(patients: pa.Table, expected: Moments) -> None:
+def test_an_expression_of_ibis(patients: pa.Table, expected: Moments, tmp_path: Path) -> None:
     ibis = pytest.importorskip("ibis", reason="needs ibis-framework[duckdb]")
-    connection = ibis.duckdb.connect()
-    table = connection.create_table("patients", patients)
+    pq.write_table(patients, tmp_path / "patients.parquet")
+    table = ibis.duckdb.connect().read_parquet(tmp_path / "patients.parquet")
     assert_alike(of(table), expected)
+    old = patients.filter(pa.compute.greater(patients["age"], 50))
+    assert_alike(of(table.filter(table.age > 50)), of(old))
 
 
 # ---------------------------------------------------------------- PostgreSQL
