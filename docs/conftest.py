@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +13,7 @@ import pytest
 
 TUNNEL = Path(__file__).resolve().parents[2] / "shared" / "data" / "light_tunnel" / "light_tunnel.csv.gz"
 WITH_TUNNEL = "tutorial.md"
+WITH_DUCKDB = "database.md"
 
 
 class Dataset:
@@ -41,6 +43,8 @@ def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
     for item in items:
         if item.path.name == WITH_TUNNEL and not TUNNEL.is_file():
             item.add_marker(pytest.mark.skip(reason="the light tunnel's data are not at hand"))
+        if item.path.name == WITH_DUCKDB and find_spec("duckdb") is None:
+            item.add_marker(pytest.mark.skip(reason="needs duckdb"))
 
 
 @pytest.fixture(autouse=True)

@@ -767,6 +767,10 @@ IN_WORDS = (
     "cannot read the prior {}",  # walked in a shell
     "in the first rows of the file, and other",  # tests/data/test_encoding.py
     "does not list: {}. Add them to that list",  # tests/data/test_levels.py
+    "in some rows and numbers in others: store it in one way",  # tests/moments/test_accumulator.py
+    "needs quantiles of all rows, which one look",  # tests/moments/test_from_rows.py
+    "moments cannot be read from a {}: pass the pyarrow.Table",  # tests/moments/test_moments_in_arrow.py
+    "such tables are neither cut nor joined",  # the same
     "knots must be a whole number",
     "a saved model predicts and cannot be fitted",
     "is a posterior, from which nothing is predicted",

@@ -100,3 +100,17 @@ def test_what_is_below_the_diagonal_is_mirrored(d: int) -> None:
         found = scatter.copy()
         module.mirror(found)
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kernels", [row_blocks, by_size])
+def test_what_the_rounding_of_a_mean_lost_is_kept(kernels: object) -> None:
+    block = np.random.default_rng(4).normal(size=(2, 90)) + 1e9
+    starts = np.array([0, 30, 90])
+    centre, rest, minimum, maximum = np.zeros((4, 2, 2))
+    given = block.astype(np.longdouble)
+    kernels.describe_groups(block, starts, centre, minimum, maximum)
+    kernels.centre_groups(block, starts, centre, minimum, maximum, rest, np.zeros((2, 2, 2), np.int64))
+    for g, rows in enumerate((slice(0, 30), slice(30, 90))):
+        lost = (given[:, rows] - centre[g][:, None]).mean(axis=1)
+        assert (np.abs(lost) > 1e-10).any()
+        np.testing.assert_allclose(rest[g], lost.astype(float), atol=1e-15)

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from arrow_rows import assert_alike
-from invariance import DataError, Moments, MultiEnvironmentData, SettingError
+from invariance import DataError, Moments, MultiEnvironmentData, SettingError, spline
+from invariance.data import read_chunks
 from invariance.moments import accumulator
 from invariance.sources import base
 
@@ -258,3 +259,13 @@ def test_partial_moments_state_their_levels() -> None:
     found = [Moments.from_rows(rows, "y", "site", partial=True) for rows in (table[:30], table[30:])]
     with pytest.raises(DataError, match=r"categorical=\{'z': \['day', 'night', 'late'\]\}"):
         found[0].merge(found[1])
+
+
+def test_splines_need_a_second_look(tmp_path: Path) -> None:
+    table = pd.DataFrame(PLAIN)
+    terms = [spline("x", knots=4)]
+    with pytest.raises(DataError, match=r"spline\('x'\) needs quantiles .* use Moments.from_chunks\(read_chunks\(file"):
+        Moments.from_rows(table, "y", "site", groups=terms)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    moments = Moments.from_chunks(read_chunks(tmp_path / "rows.csv", "y", "site", groups=terms))
+    assert moments.groups["x"] == ("x", "x~2", "x~3")

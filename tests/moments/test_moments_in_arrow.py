@@ -87,6 +87,16 @@ def test_splines_and_groups_come_back() -> None:
     assert_same(moments, Moments.from_arrow(moments.to_arrow()))
 
 
+def test_levels_that_no_row_has_come_back() -> None:
+    table = make_example().to_frame().assign(ward=["day", "night", "day"] * 200)
+    listed = {"ward": ["night", "late", "day"]}
+    with pytest.warns(DataWarning, match="ward=late"):
+        moments = Moments.from_rows(table, "blood_pressure", "hospital", categorical=listed)
+    assert moments.encoding is not None
+    assert moments.encoding.of_levels["ward"].absent == {"late"}
+    assert_same(moments, Moments.from_arrow(moments.to_arrow()))
+
+
 def test_notes_about_environments_come_back() -> None:
     moments = replace(moments_of_messy(), environment_notes=("left out: 'd' (2 rows).",))
     assert_same(moments, Moments.from_arrow(moments.to_arrow()))

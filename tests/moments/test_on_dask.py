@@ -58,7 +58,8 @@ def client(cluster: Cluster) -> Iterator[Client]:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("invariance.sources.parquet.TASK_BYTES", 1)
+    monkeypatch.setattr("invariance.sources.base.TASK_BYTES", 1)
+    monkeypatch.setattr("invariance.sources.base.TASK_ROWS_PER_COLUMN", 0)
     path = tmp_path / "rows.parquet"
     frame = table()
     pq.write_table(pa.Table.from_pandas(frame), path, row_group_size=len(frame) // N_TASKS)

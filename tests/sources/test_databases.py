@@ -109,16 +109,6 @@ def test_nulls_of_duckdb(duck: Any, patients: pa.Table) -> None:
         assert of(relation, missing="drop").n_rows == N - gone
 
 
-# ---------------------------------------------------------------- ibis
-
-
-def test_an_expression_of_ibis(patients: pa.Table, expected: Moments) -> None:
-    ibis = pytest.importorskip("ibis", reason="needs ibis-framework[duckdb]")
-    connection = ibis.duckdb.connect()
-    table = connection.create_table("patients", patients)
-    assert_alike(of(table), expected)
-
-
 # ---------------------------------------------------------------- PostgreSQL
 
 
@@ -198,3 +188,18 @@ def test_an_error_on_the_way_is_not_taken_for_the_end(cursor: Any) -> None:
     )
     with pytest.raises((Error, OSError, pa.ArrowException), match="division by zero"):
         of(cursor.fetch_record_batch())
+
+
+def test_the_page_about_databases(cursor: Any, server: str) -> None:
+    """What it shows of PostgreSQL, with the address of this server, and its columns under other names."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "database.md").read_text(encoding="utf-8")
+    (shown,) = (block for block in page.split("```")[1::2] if "adbc_driver_postgresql" in block)
+    renamed = 'age, site AS hospital, "blood pressure" AS blood_pressure, 2014 + visits AS year'
+    cursor.execute(f"CREATE TABLE renamed AS SELECT {renamed} FROM patients")
+    cursor.connection.commit()
+    code = shown.removeprefix("python").replace("postgresql://reader@db.example.org/study", server)
+    names: dict[str, Any] = {"Moments": Moments}
+    exec(code.replace("FROM patients", "FROM renamed"), names)
+    cursor.execute("SELECT * FROM patients WHERE visits >= 1")
+    expected = of(cursor.fetch_record_batch(), features=["age"])
+    np.testing.assert_allclose(names["moments"].scatter, expected.scatter, rtol=1e-12)

@@ -189,13 +189,14 @@ class MomentsAccumulator:
             self._settle_block(pieces)
 
     def _settle_block(self, pieces: list[Piece]) -> None:
-        block, starts, sorted_rows = self._block(pieces)
+        block, starts, places = self._block(pieces)
+        kept: Any = slice(None)
         G = len(starts) - 2
         centre, rest, minimum, maximum = np.zeros((4, G + 1, len(block)))
         finite = describe_groups(block, starts, centre, minimum, maximum)
         if not finite or starts[G] < starts[G + 1]:
             kept = self.tally.screen(block, starts, tuple(self._environments))
-            block, sorted_rows = np.ascontiguousarray(block[:, kept]), sorted_rows[kept]
+            block = np.ascontiguousarray(block[:, kept])
             starts = np.concatenate([[0], np.cumsum(kept)])[starts]
             finite = False
         if tuple(self._wide) != tuple(map(Column, self.columns)):
@@ -208,8 +209,12 @@ class MomentsAccumulator:
         present = np.flatnonzero(starts[:G] < starts[1 : G + 1])
         self._check_memory(len(present))
         labels = tuple(self._environments)
-        # In the order of their first rows, as the environments of a table are.
-        for g in present[np.argsort(sorted_rows[starts[present]])].tolist():
+        if sum(labels[g] not in self._running for g in present) > 1:
+            # In the order of their first rows, as the environments of a table are.
+            row_at = np.empty_like(places)
+            row_at[places] = np.arange(len(places))
+            present = present[np.argsort(row_at[kept][starts[present]])]
+        for g in present.tolist():
             rows = slice(int(starts[g]), int(starts[g + 1]))
             running = self._of(labels[g])
             running.add(block, rows, centre[g], rest[g], minimum[g], maximum[g], at_ends[g])
@@ -223,20 +228,19 @@ class MomentsAccumulator:
                 "columns in each of them do not fit into memory: choose a column with fewer labels, or fewer features."
             )
 
-    def _block(self, pieces: list[Piece]) -> tuple[Floats, NDArray[np.int64], NDArray[np.intp]]:
-        """(r, n) rows sorted by environment, those without a label last; where each begins; (n,) which row each was"""
+    def _block(self, pieces: list[Piece]) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
+        """(r, n) rows sorted by environment, those without a label last; where each begins; (n,) each row's place"""
         codes = np.concatenate([codes for _, codes in pieces])
         n, n_groups = len(codes), len(self._environments) + 1
         starts, places = np.empty(n_groups + 1, np.int64), np.empty(n, np.int64)
         sort_groups(np.where(codes < 0, n_groups - 1, codes), starts, places)
-        block, sorted_rows = np.empty((len(self.columns), n)), np.empty(n, np.intp)
-        sorted_rows[places] = np.arange(n)
+        block = np.empty((len(self.columns), n))
         begin = 0
         for values, piece in pieces:
             for row, column in zip(block, values, strict=True):
                 put(column, places[begin : begin + len(piece)], row)
             begin += len(piece)
-        return block, starts, sorted_rows
+        return block, starts, places
 
     def _widened(self, block: Floats) -> Floats:
         """(d, n) with a row for each level that was met; columns that never had a value are gone with their rows."""

@@ -62,7 +62,7 @@ class Running:
 
     @_silently
     def absorb(self, other: Running) -> None:
-        """Rows of the same columns. Nothing is left waiting: last digits do not depend on who is sent elsewhere when."""
+        """Rows of the same columns. Nothing is left waiting: last digits do not depend on when who is sent elsewhere."""
         other.settle()
         self.settle()
         self.scatter += other.scatter

@@ -145,10 +145,4 @@ class Rows:
 
 
 def as_source(rows: Any) -> RowSource:
-    source = rows if isinstance(rows, RowSource) else source_of(rows)
-    if not source.rereadable:
-        raise DataError(
-            f"rows= may be read twice, and {source.name} gives its rows once: pass the file, folder, table or query "
-            "that it comes from."
-        )
-    return source
+    return rows if isinstance(rows, RowSource) else source_of(rows)

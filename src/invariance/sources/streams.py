@@ -56,8 +56,9 @@ class DuckDBSource(StreamSource):
         import duckdb
 
         chosen = self._relation.select(*map(duckdb.ColumnExpression, columns))
-        # Older versions know it by another name.
-        yield from getattr(chosen, "to_arrow_reader", chosen.fetch_record_batch)(rows)
+        older_name = "fetch_record_batch"
+        read = chosen.to_arrow_reader if hasattr(chosen, "to_arrow_reader") else getattr(chosen, older_name)
+        yield from read(rows)
 
 
 class IbisSource(StreamSource):
