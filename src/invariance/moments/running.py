@@ -62,7 +62,7 @@ class Running:
 
     @_silently
     def absorb(self, other: Running) -> None:
-        """Rows of the same columns. Nothing is left waiting: last digits do not depend on when who is sent elsewhere."""
+        """Rows of the same columns. Nothing waits then: last digits do not depend on what is sent elsewhere when."""
         other.settle()
         self.settle()
         self.scatter += other.scatter
