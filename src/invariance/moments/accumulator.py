@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Integers
 from ..data.checks import check_missing_argument, check_unique, encode_labels, nearest
 from ..data.choices import Choices
 from ..data.levels import Levels, as_text, joined
@@ -30,6 +30,7 @@ from .arrow_columns import (
 from .parts import Part
 from .running import Running
 from .tally import Tally
+from .whole_numbers import WholeNumbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +55,7 @@ class MomentsAccumulator:
     columns : names of the features and of the outcome; environment : name of the column of labels
     missing : "error" or "drop", as in `Moments.from_rows`; complaints are made at the end, once, by `moments`
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
+    outcome : the column of which is kept, beside moments, which whole numbers it takes
 
     Rows are kept until a block of them is full (32 MB), then only their moments are. Accumulators of different rows can
     be merged, and sent elsewhere with pickle.
@@ -67,12 +69,14 @@ class MomentsAccumulator:
         missing: str = "error",
         categorical: Any = "auto",
         numeric: Sequence[str] = (),
+        outcome: str | None = None,
     ) -> None:
         check_unique([*columns, environment], "columns and environment")
         check_missing_argument(missing)
         self.columns = tuple(columns)
         self.environment = environment
         self.missing = missing
+        self.outcome = outcome
         self.choices = Choices.of(self.columns, categorical, numeric)
         self.tally = Tally(len(self.columns))
         self.refused: dict[str, Refusal] = {}
@@ -81,6 +85,7 @@ class MomentsAccumulator:
         self._wide: dict[Column, int] = {}
         self._environments: dict[Hashable, int] = {}
         self._running: dict[Hashable, Running] = {}
+        self._whole: dict[Hashable, WholeNumbers] = {}
         self._pending: list[tuple[list[Floats], NDArray[np.int64]]] = []
         self._n_pending = 0
 
@@ -179,6 +184,7 @@ class MomentsAccumulator:
         if not finite:
             centre, rest, minimum, maximum = np.zeros((4, G + 1, len(block)))
             describe_groups(block, starts, centre, minimum, maximum)
+        self._look_at_outcome(block, starts)
         at_ends = np.zeros((G + 1, 2, len(block)), np.int64)
         centre_groups(block, starts, centre, minimum, maximum, rest, at_ends)
         for g, label in enumerate(self._environments):
@@ -186,6 +192,12 @@ class MomentsAccumulator:
             if rows.start < rows.stop:
                 running = self._of(label)
                 running.add(block, rows, centre[g], rest[g], minimum[g], maximum[g], at_ends[g])
+
+    def _look_at_outcome(self, block: Floats, starts: NDArray[np.int64]) -> None:
+        place = None if self.outcome is None else self._wide.get(Column(self.outcome))
+        for g, label in enumerate(self._environments if place is not None else ()):
+            if starts[g] < starts[g + 1]:
+                self._whole.setdefault(label, WholeNumbers()).add(block[place, starts[g] : starts[g + 1]])
 
     def _block(self, codes: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
         """(r, n) the rows that wait, sorted by environment, those without a label last; where each begins"""
@@ -236,10 +248,41 @@ class MomentsAccumulator:
         for label, running in other._running.items():
             own = np.array(places[: len(running.centre)], np.intp)
             self._of(label).absorb(running.in_columns(own, len(self._wide)))
+        for label, numbers in other._whole.items():
+            self._whole.setdefault(label, WholeNumbers()).absorb(numbers)
         return self
 
+    def relabelled(self, new: Mapping[Hashable, Hashable]) -> MomentsAccumulator:
+        """One of the rows of these environments, {label: new label}; those with the same new one become one."""
+        self._settle()
+        chosen = copy.copy(self)
+        chosen._environments, chosen._running, chosen._whole = {}, {}, {}
+        for label in self._environments:
+            if label not in new:
+                continue
+            chosen._environments.setdefault(new[label], len(chosen._environments))
+            if label in self._running:
+                chosen._of(new[label]).absorb(self._of(label))
+            if label in self._whole:
+                chosen._whole.setdefault(new[label], WholeNumbers()).absorb(self._whole[label])
+        counts = dict(zip(self.environments, self.counts, strict=True))
+        n_rows = sum(n for label, n in counts.items() if label in new) + self.tally.unlabelled
+        chosen.tally = self.tally.relabelled(new, n_rows)
+        chosen.levels = {name: chosen._occurring(name, levels) for name, levels in self.levels.items()}
+        return chosen
+
+    def _occurring(self, name: str, levels: Levels) -> Levels:
+        """Those that some row has."""
+        runnings = [self._of(label) for label in self._running]
+        met = {
+            column.level
+            for column, place in self._wide.items()
+            if column.name == name and any(running.maximum[place] > 0.0 for running in runnings)
+        }
+        return levels._replace(texts=tuple(text for text in levels.texts if text in met))
+
     def _check_alike(self, other: MomentsAccumulator) -> None:
-        for setting in ("columns", "environment", "missing", "choices"):
+        for setting in ("columns", "environment", "missing", "choices", "outcome"):
             if getattr(self, setting) != getattr(other, setting):
                 raise DataError(f"cannot merge accumulators that differ in {setting}: make both with the same.")
         for name, kind in other._kinds.items():
@@ -249,6 +292,27 @@ class MomentsAccumulator:
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
         return self.__dict__
+
+    @property
+    def environments(self) -> tuple[Hashable, ...]:
+        """Labels in the order in which they first came, also of environments of which no row counts"""
+        return tuple(self._environments)
+
+    @property
+    def counts(self) -> Integers:
+        """(E,) rows of each, those that do not count among them"""
+        self._settle()
+        counted = {label: running.n_rows for label, running in self._running.items()}
+        return np.array([counted.get(label, 0) + self.tally.left_out[label] for label in self._environments], np.int64)
+
+    @property
+    def whole_numbers(self) -> WholeNumbers:
+        """Those that the outcome takes."""
+        self._settle()
+        total = WholeNumbers()
+        for numbers in self._whole.values():
+            total.absorb(numbers)
+        return total
 
     @property
     def parts(self) -> dict[Hashable, Part]:
@@ -262,9 +326,9 @@ class MomentsAccumulator:
 
     def moments(self, outcome: str, groups: Any = None, is_text: bool = False) -> Moments:
         """Of all rows that were added, after the complaints that only all rows can justify."""
-        from .finishing import finished
+        from .finishing import screened
 
-        return finished(self, outcome, groups, is_text)
+        return screened(self, outcome, groups, is_text).moments()
 
 
 def _changed(name: str, known: str) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..data.checks import (
     with_counts,
 )
 from ..data.encoding import Encoding
+from ..data.environment_choice import refuse_single
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
@@ -218,6 +220,9 @@ class Moments:
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
+        drop_environments: Sequence[Hashable] = (),
+        merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
+        min_rows: int = 0,
         progress: ProgressMode = "auto",
         **file_options: Any,
     ) -> Moments:
@@ -231,18 +236,21 @@ class Moments:
 
         Names and values are checked as in ``MultiEnvironmentData.from_table``, and complained about once, when all
         rows were read. Levels are found on the way, in natural order; ``categorical={"region": ["north", "south"]}``
-        lists them in another one. Files and row groups are read by ``n_jobs`` threads, with the same digits for any
+        lists them in another one. ``drop_environments``, ``merge_environments`` and ``min_rows`` choose environments
+        once all rows were read. Files and row groups are read by ``n_jobs`` threads, with the same digits for any
         number of them.
         """
         from .from_rows import from_rows
 
         chosen = {"exclude": exclude, "categorical": categorical, "numeric": numeric, "groups": groups}
+        chosen |= {"drop": drop_environments, "merge": merge_environments, "min_rows": min_rows}
         return from_rows(rows, outcome, environment, features, missing, n_jobs, progress, file_options, **chosen)
 
     def checked(self) -> Moments:
         """After the complaints that only all rows can justify; without the features that no row varies."""
         lowest, highest = self.minimum.min(axis=0), self.maximum.max(axis=0)
         check_spread(self.columns, lowest, highest)
+        refuse_single(self.environments, self.environment_notes)
         check_whole(
             self.environments,
             self.counts,
