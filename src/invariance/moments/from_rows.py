@@ -32,13 +32,21 @@ def from_rows(
 ) -> Moments:
     """See `Moments.from_rows`."""
     workers = n_workers(n_jobs)
+    source, wanted = opened(rows, outcome, environment, features, missing, file_options, **choices)
+    return wanted.finished(of_source(source, wanted, workers, progress))
+
+
+def opened(
+    rows: Any, outcome: str, environment: str, features: Any, missing: str, file_options: dict[str, Any], **choices: Any
+) -> tuple[RowSource, Wanted]:
+    """The rows, which are not read yet, and what is wanted of them."""
     categorical = choices["categorical"]
     words = () if isinstance(categorical, str) else tuple(map(str, categorical))
     source = source_of(rows, words=words, warn_unnamed=features is None, **file_options)
     wanted = Wanted.of(
         source.schema.names, source.name, outcome, environment, features, missing, is_text=source.is_text, **choices
     )
-    return wanted.finished(of_source(source, wanted, workers, progress))
+    return source, wanted
 
 
 def of_source(source: RowSource, wanted: Wanted, n_jobs: int, progress: ProgressMode) -> MomentsAccumulator:

@@ -22,6 +22,11 @@ NO_MATTER = ("progress",)
 # Whose state cannot be typed: a name stands for them.
 _GENERATORS = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | np.random.RandomState
 _LONGEST = 88
+# {what is fitted: what it is called, and what reads it}
+_READERS: dict[type, tuple[str, Any]] = {
+    MultiEnvironmentData: ("data", MultiEnvironmentData.from_table),
+    Moments: ("moments", Moments.from_rows),
+}
 _ALIKE = {"()", "[]", "{}"}, {"None", "UniformPrior()"}, {"None", "Tolerance()"}
 
 
@@ -90,14 +95,15 @@ def python_lines(subject: Subject) -> str:
     used = {subject.estimator: "invariance"} | dict(_imports(settings.values()))
     read = []
     if subject.source.table:
-        used |= {"MultiEnvironmentData": "invariance"} | dict(_imports(subject.source.table.values()))
+        name, reader = _READERS[type(subject.data)]
+        used |= {reader.__self__.__name__: "invariance"} | dict(_imports(subject.source.table.values()))
         remark = [f"# {subject.source.remark}"] if subject.source.remark else []
-        read = [*remark, f"data = {_call('MultiEnvironmentData.from_table', _reading(subject.source.table))}"]
+        read = [*remark, f"{name} = {_call(reader.__qualname__, _reading(subject.source.table, reader))}"]
     return "\n".join([*_import_lines(used), "", *read, *fitted, "print(model.summary())", ""])
 
 
-def _reading(given: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = inspect.signature(MultiEnvironmentData.from_table).parameters
+def _reading(given: Mapping[str, Any], reader: Any) -> dict[str, Any]:
+    parameters = inspect.signature(reader).parameters
     return {
         name: value
         for name, value in given.items()
