@@ -771,6 +771,9 @@ IN_WORDS = (
     "the saved regressor holds types",  # tests/estimators/test_saved.py
     "the model has a regressor of its own and no average: leave --average out",
     "fit_moments needs Moments",  # tests/data/test_features.py
+    "fit_moments(moments, rows=...) read",  # tests/moments/test_second_look.py
+    "rows= needs the name of the column that holds the environment labels",  # the same
+    "conditional='linear_gaussian' reads any number of them",  # tests/data/test_rows_that_fit.py
     "environments are compared by linear Gaussian fits",
     "--family {} is not known{} use one of",  # walked in a shell
     "; --family gaussian overrides",  # tests/faces/test_family_option.py

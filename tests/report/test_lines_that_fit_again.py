@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from invariance import BIP, LinearGaussian, Tolerance, spline
 from invariance.datasets import make_example
 from invariance.inference.tempering.engine import Tempering
+from invariance.moments.second_look import SecondLook
 from invariance.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
 from invariance.report.lines import python_lines, typed
 from invariance.report.subject import Source, Subject
@@ -97,7 +98,10 @@ def test_lines_of_data_and_of_moments() -> None:
     from invariance.moments import Moments
 
     assert _lines(BIP().fit_data(DATA)).splitlines()[-2] == "model = BIP().fit_data(data)"
-    assert ".fit_moments(moments)" in _lines(BIP().fit_moments(Moments.from_data(DATA)))
+    moments = Moments.from_data(DATA)
+    assert ".fit_moments(moments)" in _lines(BIP().fit_moments(moments))
+    looked_at = replace(moments, second=SecondLook(None))
+    assert ".fit_moments(moments, rows=rows)" in _lines(BIP().fit_moments(looked_at))
     labelled = DATA.to_frame()
     model = BIP(environment="hospital").fit(labelled.drop(columns="blood_pressure"), DATA.y)
     assert _lines(model).splitlines()[-2] == "model = BIP(environment='hospital').fit(X, y)"

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, Tolerance
+from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, MultiEnvironmentData, Tolerance
 from invariance.datasets import make_example
 from invariance.decisions.words import _found_in
 from invariance.moments import Moments
-from invariance.report.residuals import _standard_error
+from invariance.report.residuals import Residuals
 from invariance.report.subsets import _shown
 from report_reader import Page
 
@@ -38,7 +38,9 @@ def page(tmp_path: Path) -> Callable[[BIP], Page]:
 
 def test_a_standard_error_is_that_of_a_mean() -> None:
     values = np.array([1.0, 2.0, 4.0, 9.0])
-    assert _standard_error(values) == pytest.approx(values.std(ddof=1) / 2.0)
+    data = MultiEnvironmentData.from_arrays(np.arange(8.0)[:, None], np.tile(values, 2), ["a"] * 4 + ["b"] * 4)
+    found = Residuals.of_rows(data.y, np.zeros(8), data)
+    assert found.standard_errors.tolist() == pytest.approx([values.std(ddof=1) / 2.0] * 2)
 
 
 def test_moments_tell_the_means_and_spreads_of_their_rows(page: Callable[[BIP], Page]) -> None:

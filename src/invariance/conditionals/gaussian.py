@@ -15,15 +15,16 @@ from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.subsets import Subset, as_mask, as_masks
 from ..kernels.active_set import Scoring
+from ..moments.fourths import FourthMoments
 from ..moments.moments import Moments
 from .base import BoundConditional, Null
 from .description import Description
 from .invariance_test import InvarianceTest, Residuals, invariance_test
-from .kurtosis import excess_kurtosis
+from .kurtosis import excess_kurtosis, kurtosis_from_fourths
 from .random_effects import random_effects_risk
-from .standard_errors import StandardErrors, errors_from_moments, errors_from_rows
+from .standard_errors import StandardErrors, errors_from_moments, errors_from_roots, errors_from_rows
 from .tolerance import Tolerance
-from .transfer import left_out_errors, left_out_errors_from_rows
+from .transfer import left_out_errors, left_out_errors_from_roots, left_out_errors_from_rows
 
 
 class GaussianModel(BoundConditional):
@@ -61,8 +62,18 @@ class GaussianModel(BoundConditional):
 
     @property
     def has_rows(self) -> bool:
-        """Whether the rows are at hand, which decide what second moments cannot."""
-        return self.data is not None
+        """Whether the rows are at hand, or factors of them, which decide what second moments cannot."""
+        return self.data is not None or self.roots is not None
+
+    @property
+    def roots(self) -> Floats | None:
+        """(E, m, d) factors of the rows, where these were looked at beside the moments"""
+        return None if self.moments.second is None else self.moments.second.roots
+
+    @property
+    def fourths(self) -> FourthMoments | None:
+        """Sums of fourth powers, where the rows were looked at beside the moments"""
+        return None if self.moments.second is None else self.moments.second.fourths
 
     @property
     def largest_size(self) -> int:
@@ -111,13 +122,17 @@ class GaussianModel(BoundConditional):
         """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
-        """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows."""
-        if self.data is None:
+        """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows, or
+        sums of fourth powers."""
+        if self.data is None and self.fourths is None:
             return np.zeros(len(masks))
         chosen = self.features.expand(masks)
         used = np.flatnonzero(chosen.any(axis=0))
         columns = np.append(self.moments.feature_columns[used], self.moments.outcome)
         within = self.moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
+        if self.data is None:
+            assert self.fourths is not None
+            return kurtosis_from_fourths(self.moments, self.fourths, used, within, chosen[:, used])
         return excess_kurtosis(self.data, used, within, chosen[:, used], self.n_jobs)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
@@ -132,9 +147,11 @@ class GaussianModel(BoundConditional):
         total = self.moments.scatter[-1][self.moments.outcome, self.moments.outcome]
         columns = self.features.expand(chosen)
         errors = left_out_errors(self.moments, columns)
-        if self.data is not None:
-            for s in np.flatnonzero(np.isnan(errors).any(axis=1)):
+        for s in np.flatnonzero(np.isnan(errors).any(axis=1)):
+            if self.data is not None:
                 errors[s] = left_out_errors_from_rows(self.data, columns[s])
+            elif self.roots is not None:
+                errors[s] = left_out_errors_from_roots(self.moments, self.roots, columns[s])
         return 1.0 - errors.sum(axis=1) / total
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
@@ -144,9 +161,11 @@ class GaussianModel(BoundConditional):
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         columns = self.features.expand(as_mask(subset, self.feature_names))
-        if self.data is None:
-            return errors_from_moments(self.moments, columns)
-        return errors_from_rows(self.data, columns)
+        if self.data is not None:
+            return errors_from_rows(self.data, columns)
+        if self.roots is not None:
+            return errors_from_roots(self.moments, self.roots, columns)
+        return errors_from_moments(self.moments, columns)
 
     def ranks(self, masks: Mask) -> Integers:
         """(S, E + 1) ranks of the fits in each environment and in the pool.

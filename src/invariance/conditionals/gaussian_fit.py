@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..moments.least_squares import least_squares
+from ..moments.least_squares import least_squares, least_squares_of_root
 from ..moments.moments import Moments
+from ..moments.roots import roots_of_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,21 @@ def fit_from_rows(data: MultiEnvironmentData, mask: Mask, local: bool = True) ->
     slopes[constant] = np.nan
     intercepts = np.array([fit.intercept for fit in fits])
     return LinearFit(features.columns, pooled.coefficients, pooled.intercept, slopes, intercepts)
+
+
+def fit_from_roots(moments: Moments, roots: Floats, mask: Mask) -> LinearFit:
+    """The subset (p,) from factors (E, m, d) of the rows."""
+    features = moments.features.chosen(mask)
+    columns = moments.feature_columns[moments.features.expand(mask)]
+    used = np.append(columns, moments.outcome)
+    means = np.vstack([moments.means, moments.pooled_mean])[:, used]
+    fits = [
+        least_squares_of_root(root, mean)
+        for root, mean in zip(roots_of_groups(moments, roots, used), means, strict=True)
+    ]
+    slopes, intercepts = np.array([fit.coefficients for fit in fits]), np.array([fit.intercept for fit in fits])
+    slopes[:-1][~moments.varies[:-1, columns]] = np.nan
+    return LinearFit(features.columns, slopes[-1], float(intercepts[-1]), slopes[:-1], intercepts[:-1])
 
 
 def fit_from_moments(moments: Moments, mask: Mask) -> LinearFit:

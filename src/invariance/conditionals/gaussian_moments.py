@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -22,12 +22,12 @@ from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from .base import Prediction, Weigh
 from .gaussian import GaussianModel, group_weights, inverse_scales
-from .gaussian_fit import LinearFit, fit_from_moments, fit_from_rows
+from .gaussian_fit import LinearFit, fit_from_moments, fit_from_roots, fit_from_rows
 from .gaussian_walk import GaussianWalk
 from .invariance_test import Residuals
 from .pieces import in_pieces
 from .pivots import PIVOT_TOLERANCE
-from .row_groups import always_decidable, compressed_rows, no_rows
+from .row_groups import always_decidable, group_rows, no_rows, unit_groups
 from .screen import GaussianScreen, Limits
 from .support import Unsupported, find_causes, reasons_of, too_few_rows
 from .tolerance import Tolerance
@@ -97,6 +97,8 @@ class GaussianFromMoments(GaussianModel):
         mask = as_mask(subset, self.feature_names)
         if self.data is not None:
             return fit_from_rows(self.data, mask, local)
+        if self.roots is not None:
+            return fit_from_roots(self.moments, self.roots, mask)
         return fit_from_moments(self.moments, mask)
 
     @property
@@ -157,7 +159,7 @@ class GaussianFromMoments(GaussianModel):
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by orthogonalising the centred, scaled rows: decides what second moments cannot."""
-        if self.data is None:
+        if not self.has_rows:
             return None
         chosen = self.features.expand(as_masks(masks, self.n_features))
         used = np.flatnonzero(chosen.any(axis=0))
@@ -166,10 +168,7 @@ class GaussianFromMoments(GaussianModel):
         total = np.full(len(chosen), self._from_moments.offset)
         unsupported = np.zeros(len(chosen), dtype=bool)
         residual, rank = np.empty(len(chosen)), np.empty(len(chosen), np.int64)
-        columns = np.column_stack([self.data.X[:, used], self.data.y])
-        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
-        for g, rows in enumerate([*groups, np.arange(self.data.n_rows)]):
-            unit, _, _ = unit_rows(columns[rows])
+        for g, unit in enumerate(self._unit_groups(used)):
             relative_residuals(unit, starts, members, DEPENDENT, residual, rank)
             unfit = (counts[g] < rank + 2) | (residual < DEPENDENT)
             total += self._from_moments.weights[g] * np.log(np.where(unfit, 1.0, residual))
@@ -178,6 +177,20 @@ class GaussianFromMoments(GaussianModel):
         settle(total, self._from_moments.weights)
         total[np.isnan(total)] = -np.inf
         return total
+
+    def _unit_groups(self, used: Integers) -> Iterator[Floats]:
+        """Columns `used` (k,) of the features and the outcome, centred and of unit length (k + 1, n), in every
+        environment and the pool"""
+        if self.data is None:
+            assert self.roots is not None
+            yield from unit_groups(
+                self.moments, self.roots, np.append(self.moments.feature_columns[used], self.moments.outcome)
+            )
+            return
+        columns = np.column_stack([self.data.X[:, used], self.data.y])
+        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
+        for rows in [*groups, np.arange(self.data.n_rows)]:
+            yield unit_rows(columns[rows])[0]
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
         """Which of the subsets are outside the support, and why."""
@@ -252,14 +265,15 @@ class GaussianFromMoments(GaussianModel):
         return Scoring(moments.scatter, scale, moments.outcome, weights, offset, PIVOT_TOLERANCE, no_rows(moments))
 
     @cached_property
-    def _always_independent(self) -> bool:
+    def decides_all(self) -> bool:
+        """Whether second moments decide every subset."""
         return always_decidable(self.moments, self._from_moments.inverse_scale, PIVOT_TOLERANCE)
 
     @cached_property
     def _rows(self) -> GroupRows:
-        if self.data is None or self._always_independent:
+        if not self.has_rows or self.decides_all:
             return no_rows(self.moments)
-        return compressed_rows(self.data, self.moments)
+        return group_rows(self.data, self.moments)
 
     def _gram(self, g: int, columns: Integers) -> Floats:
         scale = self._from_moments.inverse_scale[g, columns]

@@ -28,14 +28,14 @@ from .mean_law import mean_deviance_moments
 from .mean_walk import MeanWalk
 from .pieces import in_pieces
 from .pivots import PIVOT_TOLERANCE
-from .row_groups import compressed_rows
+from .row_groups import group_rows
 from .standard_errors import StandardErrors, weighted_errors_from_moments, weighted_errors_from_rows
 from .support import Unsupported
 from .tolerance import Tolerance
 
 _UNEVEN = (
     "the noise of some environments is so much smaller than that of others that second moments cannot resolve what all "
-    "have in common: build LinearGaussian from the data, not from its moments"
+    "have in common: build LinearGaussian from the data, or let fit_moments(moments, rows=...) read the rows again"
 )
 
 
@@ -171,7 +171,7 @@ class MeanGaussian(GaussianModel):
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by orthogonalising the centred, scaled rows."""
-        if self.data is None:
+        if not self.has_rows:
             return None
         values = self.values_from_rows(as_masks(masks, self.n_features))
         return np.where(np.isnan(values), -np.inf, values)
@@ -218,8 +218,7 @@ class MeanGaussian(GaussianModel):
 
     @cached_property
     def _rows(self) -> GroupRows:
-        assert self.data is not None
-        return compressed_rows(self.data, self.moments)
+        return group_rows(self.data, self.moments)
 
     @cached_property
     def _empty(self) -> float:

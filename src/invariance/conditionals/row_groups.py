@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.group_rows import GroupRows
 from ..moments.least_squares import unit_rows
 from ..moments.moments import Moments
+from ..moments.roots import roots_of_groups, unit_columns
 
 # With fewer rows to a column than this, a triangular factor saves less than it costs.
 _WORTHWHILE = 2
@@ -31,11 +32,37 @@ def compressed_rows(data: MultiEnvironmentData, moments: Moments) -> GroupRows:
         if unit.shape[1] > _WORTHWHILE * len(unit):
             unit = np.asarray(np.linalg.qr(unit.T, mode="r")).T
         parts.append(unit)
-    ends = np.cumsum([0, *(part.shape[1] for part in parts)]).astype(np.int64)
+    return _assembled(parts, moments)
+
+
+def group_rows(data: MultiEnvironmentData | None, moments: Moments) -> GroupRows:
+    """Of the rows or, without them, of the factors that a second look at them left in the moments."""
+    if data is not None:
+        return compressed_rows(data, moments)
+    assert moments.second is not None
+    assert moments.second.roots is not None
+    return _rows_of_roots(moments, moments.second.roots)
+
+
+def _rows_of_roots(moments: Moments, roots: Floats) -> GroupRows:
+    every = np.arange(len(moments.columns))
+    return _assembled([unit_columns(_narrow(root))[0] for root in roots_of_groups(moments, roots, every)], moments)
+
+
+def unit_groups(moments: Moments, roots: Floats, columns: Integers) -> list[Floats]:
+    """The columns in every environment and the pool, scaled to unit length (k, m)"""
+    return [unit_columns(root)[0] for root in roots_of_groups(moments, roots, columns)]
+
+
+def _narrow(root: Floats) -> Floats:
+    return root if len(root) <= root.shape[1] else np.asarray(np.linalg.qr(root, mode="r"))
+
+
+def _assembled(parts: list[Floats], moments: Moments) -> GroupRows:
+    d, ends = len(parts[0]), np.cumsum([0, *(part.shape[1] for part in parts)]).astype(np.int64)
     # Kernels are compiled for each order of the entries in memory: of factors alone `concatenate` would make the other.
-    values = np.concatenate(parts, axis=1, out=np.empty((columns.shape[1], ends[-1])))
-    no_gaps = np.empty((0, columns.shape[1]))
-    return GroupRows(values, ends[:-1], ends[1:], moments.group_counts, no_gaps)
+    values = np.concatenate(parts, axis=1, out=np.empty((d, ends[-1])))
+    return GroupRows(values, ends[:-1], ends[1:], moments.group_counts, np.empty((0, d)))
 
 
 def always_decidable(moments: Moments, inverse_scale: Floats, tolerance: float) -> bool:

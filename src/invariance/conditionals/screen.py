@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import chi2, f, ncf, ncx2
 
 from .._tools.arrays import Floats, Integers, Mask
@@ -56,7 +57,7 @@ class Limits:
     def of(cls, moments: Moments, tolerance: Tolerance, data: MultiEnvironmentData | None) -> Limits:
         # By Fisher's rule the product of both p-values is at least this, and so is each of them.
         smallest = float(np.exp(-0.5 * chi2.isf(tolerance.level, 4)))
-        heaviest = 0.0 if data is None else largest_excess_kurtosis(data, moments)
+        heaviest = _heaviest(moments) if data is None else largest_excess_kurtosis(data, moments)
         mean = _mean_limits(moments, tolerance.delta, smallest)
         return cls(_MARGIN * mean, _MARGIN * _spread_limit(moments, tolerance.tau, smallest, heaviest))
 
@@ -111,14 +112,10 @@ def largest_excess_kurtosis(data: MultiEnvironmentData, moments: Moments) -> flo
     Residuals are r = Zb, with Z'Z = I, of the columns and the outcome; then r_i² ≤ h_i ‖b‖², h_i = ‖z_i‖², and
     Σ r_i⁴ ≤ ‖b‖² · b'(Σ h_i z_i z_i')b.
     """
-    columns = np.append(moments.feature_columns, moments.outcome)
-    within = moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
-    varying = np.flatnonzero(np.diagonal(within) > 0.0)
-    scale = 1.0 / np.sqrt(np.diagonal(within)[varying])
-    values, vectors = np.linalg.eigh(within[np.ix_(varying, varying)] * scale[:, None] * scale)
-    if values[0] < PIVOT_TOLERANCE:
+    found = _whitening(moments, np.append(moments.feature_columns, moments.outcome))
+    if found is None:
         return np.inf
-    whiten = scale[:, None] * vectors / np.sqrt(values)
+    varying, whiten = found
     weighted = np.zeros((len(varying), len(varying)))
     for e in range(data.n_environments):
         rows = data.rows(e)
@@ -126,6 +123,33 @@ def largest_excess_kurtosis(data: MultiEnvironmentData, moments: Moments) -> flo
         Z = (Z - Z.mean(axis=0)) @ whiten
         weighted += (Z * np.einsum("nk,nk->n", Z, Z)[:, None]).T @ Z
     return max(0.0, data.n_rows * float(np.linalg.eigvalsh(weighted)[-1]) - 3.0)
+
+
+def _heaviest(moments: Moments) -> float:
+    """The same from sums of fourth powers; residuals of subsets with columns of which these are not known count as
+    normal."""
+    fourths = None if moments.second is None else moments.second.fourths
+    if fourths is None:
+        return 0.0
+    known = [j for j, name in enumerate(moments.columns) if name in fourths.columns]
+    found = _whitening(moments, np.array(known, dtype=np.intp))
+    if found is None:
+        return np.inf
+    varying, whiten = found
+    places = fourths.places(tuple(moments.columns[known[j]] for j in varying))
+    transform = np.zeros((len(fourths.columns), whiten.shape[1]))
+    transform[places] = whiten
+    return max(0.0, moments.n_rows * fourths.largest_share(transform) - 3.0)
+
+
+def _whitening(moments: Moments, columns: NDArray[np.intp]) -> tuple[NDArray[np.intp], Floats] | None:
+    """Those of the columns that vary inside environments, and what makes them orthonormal over all rows, less their
+    means there; None where they nearly depend on each other."""
+    within = moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
+    varying = np.flatnonzero(np.diagonal(within) > 0.0)
+    scale = 1.0 / np.sqrt(np.diagonal(within)[varying])
+    values, vectors = np.linalg.eigh(within[np.ix_(varying, varying)] * scale[:, None] * scale)
+    return None if values[0] < PIVOT_TOLERANCE else (varying, scale[:, None] * vectors / np.sqrt(values))
 
 
 @dataclass(frozen=True, eq=False)

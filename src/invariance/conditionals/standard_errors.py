@@ -13,6 +13,7 @@ from ..kernels.by_size import triangular_factor
 from ..kernels.orthogonal import DEPENDENT
 from ..moments.least_squares import unit_rows
 from ..moments.moments import Moments
+from ..moments.roots import roots_of_groups, unit_columns
 
 
 class StandardErrors(NamedTuple):
@@ -48,6 +49,13 @@ def errors_from_rows(data: MultiEnvironmentData, columns: Mask) -> StandardError
     """Of the columns (q,) fitted to the rows."""
     groups = [*(data.rows(e) for e in range(data.n_environments)), np.arange(data.n_rows)]
     return _collected([_factor_of_rows(data.X[np.ix_(rows, columns)], data.y[rows]) for rows in groups])
+
+
+def errors_from_roots(moments: Moments, roots: Floats, columns: Mask) -> StandardErrors:
+    """Of the columns (q,) of the features, from factors (E, m, d) of the rows."""
+    used = np.append(moments.feature_columns[columns], moments.outcome)
+    each = zip(roots_of_groups(moments, roots, used), moments.group_counts, strict=True)
+    return _collected([_factor_of_unit(*unit_columns(root), int(n)) for root, n in each])
 
 
 def errors_from_moments(moments: Moments, columns: Mask) -> StandardErrors:
@@ -100,8 +108,12 @@ def _collected(factors: list[_Factor]) -> StandardErrors:
 
 def _factor_of_rows(X: Floats, y: Floats) -> _Factor:
     unit, norms, _ = unit_rows(np.column_stack([X, y]))
+    return _factor_of_unit(unit, norms, len(y))
+
+
+def _factor_of_unit(unit: Floats, norms: Floats, n_rows: int) -> _Factor:
     triangle, independent = triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
-    return _Factor(triangle, independent, norms, len(y))
+    return _Factor(triangle, independent, norms, n_rows)
 
 
 def _factor_of_moments(moments: Moments, g: int, columns: NDArray[np.intp]) -> _Factor:

@@ -14,7 +14,10 @@ from ..moments.moments import Moments
 # Subsets that are looked at for causes, the smallest first.
 _EXAMPLES = 64
 _MOST_SENTENCES = 3
-_FROM_ROWS = "more than second moments can resolve: build LinearGaussian from the data, not from its moments"
+_FROM_ROWS = (
+    "more than second moments can resolve: build LinearGaussian from the data, or let fit_moments(moments, rows=...) "
+    "read the rows again"
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..moments.least_squares import least_squares
+from ..moments.least_squares import least_squares, least_squares_of_root
 from ..moments.moments import Moments
+from ..moments.roots import root_of
 from ..moments.two_sum import distance, gaps_between
 from .pivots import PIVOT_TOLERANCE
 
@@ -30,6 +31,19 @@ def left_out_errors_from_rows(data: MultiEnvironmentData, chosen: Mask) -> Float
         own = data.environment_index == e
         fit = least_squares(X[~own], data.y[~own])
         errors[e] = np.sum((data.y[own] - fit.intercept - X[own] @ fit.coefficients) ** 2)
+    return errors
+
+
+def left_out_errors_from_roots(moments: Moments, roots: Floats, chosen: Mask) -> Floats:
+    """The same from factors (E, m, d) of the rows."""
+    used = np.append(moments.feature_columns[chosen], moments.outcome)
+    errors, gaps = np.empty(moments.n_environments), _OtherEnvironments.of(moments, used).gaps
+    for e in range(moments.n_environments):
+        others = np.delete(np.arange(moments.n_environments), e)
+        fit = least_squares_of_root(root_of(moments, roots, others, used), np.zeros(len(used)))
+        weights = np.append(-fit.coefficients, 1.0)
+        own = root_of(moments, roots, [e], used) @ weights
+        errors[e] = own @ own + moments.counts[e] * (gaps[e] @ weights) ** 2
     return errors
 
 

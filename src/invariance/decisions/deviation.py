@@ -16,8 +16,9 @@ from ..conditionals.compared import INTERCEPT, SLOPES, VARIANCE
 from ..conditionals.gaussian import deviance_moments
 from ..conditionals.invariance_test import Residuals, spread_p_values
 from ..conditionals.pivots import PIVOT_TOLERANCE
-from ..moments.least_squares import least_squares
+from ..moments.least_squares import least_squares, least_squares_of_root
 from ..moments.moments import Moments
+from ..moments.roots import root_of
 
 
 class SquareSum(NamedTuple):
@@ -60,6 +61,21 @@ def fits_of_rows(X: Floats, y: Floats, groups: Sequence[NDArray[np.intp]]) -> Ne
     within = _by_rows(np.vstack([x for x, _ in centred]), np.concatenate([values for _, values in centred]))
     rows = np.concatenate(groups)
     return NestedFits(own, within, _by_rows(X[rows], y[rows]), np.array([len(group) for group in groups]))
+
+
+def fits_of_roots(moments: Moments, roots: Floats, groups: Sequence[NDArray[np.intp]]) -> NestedFits:
+    """All features of the moments, from factors (E, m, d) of the rows, in groups of environments."""
+    columns = np.append(moments.feature_columns, moments.outcome)
+    found = [root_of(moments, roots, group, columns) for group in groups]
+    own = tuple(map(_by_root, found))
+    pooled = _by_root(root_of(moments, roots, np.concatenate(groups), columns))
+    counts = np.array([moments.counts[group].sum() for group in groups])
+    return NestedFits(own, _by_root(np.vstack(found)), pooled, counts)
+
+
+def _by_root(root: Floats) -> SquareSum:
+    fit = least_squares_of_root(root, np.zeros(root.shape[1]))
+    return SquareSum(fit.rss, fit.rank)
 
 
 def _by_rows(X: Floats, y: Floats) -> SquareSum:

@@ -19,7 +19,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from ..moments.choosing import against_the_rest
 from ..moments.moments import Moments
-from .deviation import Deviation, NestedFits, deviation, fits_of_moments, fits_of_rows
+from .deviation import Deviation, NestedFits, deviation, fits_of_moments, fits_of_roots, fits_of_rows
 from .environment_test import EnvironmentTest
 from .regression_tests import RegressionTests
 
@@ -64,9 +64,12 @@ class SubsetTests:
         return deviation(fits, self._excess)
 
     def _by_rows(self, split: Callable[[NDArray[np.intp]], list[Mask]]) -> NestedFits | None:
-        data = self._model.rows
+        data, roots = self._model.rows, None if self._moments.second is None else self._moments.second.roots
         if data is None:
-            return None
+            places = np.arange(self._moments.n_environments)
+            return (
+                None if roots is None else fits_of_roots(self._moments, roots, list(map(np.flatnonzero, split(places))))
+            )
         groups = [np.flatnonzero(rows) for rows in split(data.environment_index)]
         return fits_of_rows(data.X[:, data.features.expand(self._mask)], data.y, groups)
 

@@ -10,18 +10,23 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from .._tools.arrays import Floats, Mask
 from .._tools.layout import format_subset, printable
 from ..conditionals.base import BoundConditional, Fit
+from ..conditionals.gaussian import GaussianModel
 from ..conditionals.tolerance import Tolerance
 from ..data.multi_environment import MultiEnvironmentData
+from ..moments.fourths import FourthMoments
 
 # Tails that matter: so much excess kurtosis, and so many standard errors above 0.
 _HEAVY, _ERRORS = 1.0, 4.0
 # A spread that depends on features: so surely, and by such a share of how squared residuals vary.
 _SURE, _SHARE = 1e-3, 0.02
+# Share of a sum of squares that is no more than rounding.
+_ROUNDING = 1e-13
 BY_MEAN = "judge with conditional='linear_gaussian_mean'"
 
 
@@ -110,12 +115,54 @@ def noise_checks(model: BoundConditional, mask: Mask, tolerance: Tolerance) -> N
     return NoiseChecks(
         selected=tuple(name for name, flag in zip(linear.feature_names, mask, strict=True) if flag),
         n_rows=linear.n_rows,
-        shape=None if linear.rows is None else _shape(linear.rows, mask, linear.fit(mask)),
+        shape=_shape_of(linear, mask),
         deviations=dict(zip(linear.moments.environments, deviations.tolist(), strict=True)),
         p_spread=float(test.spread[0]),
         p_mean=float(test.mean[0]),
         level=tolerance.lowest_level,
     )
+
+
+def _shape_of(model: GaussianModel, mask: Mask) -> Shape | None:
+    """None without the rows, or what a second look at them told of the columns of the subset."""
+    if model.rows is not None:
+        return _shape(model.rows, mask, model.fit(mask))
+    columns = (*model.features.chosen(mask).columns, model.moments.outcome_name)
+    places = None if model.fourths is None else model.fourths.places(columns)
+    if model.fourths is None or places is None:
+        return None
+    return _shape_from_fourths(model.fourths, places, np.nan_to_num(model.fit(mask).local_coefficients))
+
+
+def _shape_from_fourths(fourths: FourthMoments, places: NDArray[np.intp], slopes: Floats) -> Shape:
+    """places (k + 1,): of the columns and the outcome; slopes (E, k): of each environment's own fit"""
+    units, k = np.eye(len(fourths.columns)), len(places) - 1
+    sums = np.zeros((2 * k + 2, 2 * k + 2))
+    for e, own in enumerate(slopes):
+        functions = fourths.functions(e)
+        squared = functions.square(np.append(-own, 1.0) @ units[places])
+        squared /= functions.sums([functions.one, squared])[0, 1] / fourths.counts[e]
+        columns = units[places[:-1]]
+        each = [functions.one, *map(functions.linear, columns), *map(functions.square, columns), squared]
+        sums += functions.sums(each)
+    n_rows = sums[0, 0]
+    centred = sums - np.outer(sums[0], sums[0]) / n_rows
+    share, degrees = _explained_by_products(centred[1:, 1:], np.diagonal(sums)[1:])
+    return Shape(float(sums[-1, -1] / n_rows) - 3.0, share, float(chi2.sf(n_rows * share, degrees)))
+
+
+def _explained_by_products(products: Floats, squares: Floats) -> tuple[float, int]:
+    """As `_explained`, of the last column, from centred products; squares: before they were centred."""
+    spread = np.sqrt(np.maximum(np.diagonal(products), 0.0))
+    varying = np.flatnonzero(spread[:-1] > _ROUNDING * np.sqrt(squares[:-1]))
+    if not len(varying):
+        return 0.0, 1
+    gram = products[np.ix_(varying, varying)] / np.outer(spread[varying], spread[varying])
+    cross = products[varying, -1] / spread[varying]
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > _ROUNDING * values[-1]
+    along = vectors[:, kept].T @ cross
+    return float(along**2 @ (1.0 / values[kept]) / products[-1, -1]), int(kept.sum())
 
 
 def _shape(data: MultiEnvironmentData, mask: Mask, fit: Fit) -> Shape:

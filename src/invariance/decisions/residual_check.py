@@ -16,6 +16,7 @@ from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..data.subsets import Subset, as_mask
 from ..exceptions import SettingError
 from ..moments.moments import Moments
+from ..moments.sampling import sampled_data
 from .diagnosis_text import Section, format_p, section_html, section_lines
 from .search import generator
 
@@ -36,6 +37,7 @@ class ResidualCheck:
     p_value : the smallest of them, corrected by Bonferroni's rule
     r2 : share of the outcome's variance that forests explain in rows that they were not grown on
     untold : share of the environments' scatter that cannot be told from the features; near 0 nothing could be found
+    of_rows : how many there are where those looked at are a sample, else 0
     """
 
     subset: tuple[str, ...]
@@ -47,6 +49,7 @@ class ResidualCheck:
     p_value: float
     r2: float
     untold: float
+    of_rows: int = 0
 
     @property
     def alarm(self) -> bool:
@@ -107,6 +110,8 @@ class ResidualCheck:
                 f"The features nearly always tell which environment a row is from ({self.untold:.0%} of that is left "
                 "open): hardly any rows of several environments are alike, and differences may have been missed."
             )
+        if self.of_rows > sum(self.rows):
+            sentences.append(f"Of {self.of_rows:,} rows a sample of {sum(self.rows):,} was looked at.")
         sentences.append(f"Forests explain {max(self.r2, 0.0):.0%} of {self.outcome_name} in rows they did not see.")
         return tuple(sentences)
 
@@ -125,10 +130,10 @@ def residual_check(
 
     The result depends on random_state and not on n_jobs.
     """
+    of_rows = 0
     if isinstance(data, Moments):
-        raise SettingError(
-            "residual_check looks at rows, and moments hold none: pass the data, or fit them with fit_data."
-        )
+        moments, subset = data, data.features.chosen(as_mask(subset, data.feature_names)).names
+        data, of_rows = _sampled(moments, subset), moments.n_rows
     require_data(data, "residual_check")
     for role in data.beside:
         raise SettingError(
@@ -157,7 +162,19 @@ def residual_check(
         p_value=float(min(1.0, tests * min(mean.min(), spread.min()))),
         r2=float(1.0 - squares.mean() / data.y.var()),
         untold=float((untold**2).sum() / ((labels - labels.mean(axis=0)) ** 2).sum()),
+        of_rows=of_rows,
     )
+
+
+def _sampled(moments: Moments, subset: tuple[str, ...]) -> MultiEnvironmentData:
+    """The rows that a second look at all of them kept, with the columns of the subset."""
+    data = sampled_data(moments, moments.features.chosen(as_mask(subset, moments.feature_names)).columns)
+    if data is None:
+        raise SettingError(
+            "residual_check looks at rows, and moments hold none: pass the data, fit them with fit_data, or let "
+            "fit_moments(moments, rows=...) read the rows again."
+        )
+    return data
 
 
 class _Forests:

@@ -21,6 +21,7 @@ from ..moments.moments import Moments
 from ..posterior.judge import Judge
 from ..priors.base import Prior
 from .base import Findings, Rule
+from .without_rows import moments_notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,8 @@ class Search:
         engine = choose_engine(self.inference, target)
         posterior = engine.run(target, options)
         notes = data.losses + data.notes + posterior.notes
+        if isinstance(data, Moments):
+            notes += moments_notes(data, target.model)
         posterior = replace(posterior, notes=notes, judge=Judge(target.model, self.tolerance))
         later = replace(options, rng=options.rng.spawn(1)[0])
         return Findings(target, posterior, engine, later, self.tolerance)

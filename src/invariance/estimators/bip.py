@@ -42,6 +42,7 @@ from ..prediction.predictor import Predictor, RefittedPredictor
 from ..priors.base import Prior
 from ..priors.parsing import as_prior
 from .intervals import IntervalRegressor
+from .looking_again import looked_at_again
 from .table_settings import refuse_for_ready_data
 
 if TYPE_CHECKING:
@@ -154,8 +155,14 @@ class BIP(IntervalRegressor):
         "Pass fit(X, y, environments=labels)."
     )
 
-    def fit_moments(self, moments: Moments) -> Self:
+    def fit_moments(self, moments: Moments, rows: Any = None) -> Self:
         """Fit to second moments alone, for data that never were in memory as a whole.
+
+        rows : what the moments were computed from, to be read again for what they do not tell: how heavy the tails of
+            residuals are, subsets whose columns nearly depend on each other, what is left of rows in pictures and
+            intervals. One reading where moments decide every subset, else two. `environment` names the column of the
+            labels. Of more than 24 columns (fewer where environments are very many), tails are looked at in subsets
+            of those that lead without them; the summary names the others.
 
         `predict` finds columns by name: those of the table that the moments were computed from or, if that is not
         known, columns_.
@@ -168,6 +175,8 @@ class BIP(IntervalRegressor):
         self._check_handle_unknown()
         refuse_moments(self.regressor)
         refuse_for_ready_data(self, "fit_moments", "read_chunks")
+        if rows is not None:
+            moments = looked_at_again(self, moments, rows)
         self._fit_by_name(moments)
         return self
 

@@ -51,6 +51,7 @@ def _of_environments(moments: Moments, kept: Integers) -> Moments:
         at_ends=None if moments.at_ends is None else moments.at_ends[kept],
         rounding=None if moments.rounding is None else moments.rounding[kept],
         dropped_rows={k: n for k, n in moments.dropped_rows.items() if k is None or k in environments},
+        second=None if moments.second is None else moments.second.choosing(kept),
     )
 
 
@@ -78,6 +79,7 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
         at_ends=None,
         rounding=None,
         dropped_rows={},
+        second=None if moments.second is None else moments.second.choosing(np.flatnonzero(kept)).wider(own.shape[1]),
     )
 
 
@@ -103,4 +105,5 @@ def against_the_rest(moments: Moments, e: int) -> Moments:
         at_ends=None,
         rounding=None,
         dropped_rows={},
+        second=None,
     )

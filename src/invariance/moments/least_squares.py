@@ -9,6 +9,7 @@ import numpy as np
 from .._tools.arrays import Floats, Mask
 from ..kernels.by_size import triangular_factor
 from ..kernels.orthogonal import DEPENDENT
+from .roots import unit_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +47,19 @@ def independent_columns(X: Floats) -> Mask:
 
 def least_squares(X: Floats, y: Floats) -> Fit:
     """Fit y on the columns of X (n, k) and an intercept; a column that depends on earlier ones gets coefficient 0."""
-    k = X.shape[1]
-    unit, norms, means = unit_rows(np.column_stack([X, y]))
+    return _solved(*unit_rows(np.column_stack([X, y])))
+
+
+def least_squares_of_root(root: Floats, means: Floats) -> Fit:
+    """The same fit of the last of k + 1 columns on the others, from a factor (m, k + 1) of their centred products and
+    their means (k + 1,)."""
+    unit, norms = unit_columns(root)
+    return _solved(unit, norms, means)
+
+
+def _solved(unit: Floats, norms: Floats, means: Floats) -> Fit:
+    """Of centred unit columns (k + 1, n), the last of them the outcome."""
+    k = len(unit) - 1
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
     kept = np.flatnonzero(independent[:k])
     coefficients = np.zeros(k)

@@ -64,4 +64,5 @@ def restored(moments: Moments, columns: tuple[str, ...]) -> Moments:
         scatter=np.pad(moments.scatter, ((0, 0), (0, k), (0, k))),
         at_ends=None if moments.at_ends is None else np.concatenate([moments.at_ends, count], axis=2),
         rounding=None if moments.rounding is None else np.hstack([moments.rounding, nothing]),
+        second=None,
     )

@@ -36,6 +36,7 @@ from .merging import joined_columns, joined_encoding, restored
 from .parts import Part, fill_pool, merged, of_rows
 from .presence import present
 from .removing import without_row
+from .second_look import SecondLook
 from .two_sum import gaps_between
 
 
@@ -57,6 +58,7 @@ class Moments:
     constants : columns that were left out because they are the same in all rows, and their values
     dropped_rows : {label: rows that were left out for missing values}; None: rows without a label
     environment_notes : sentences about environments that were left out or merged
+    second : what another look at the rows told; see `BIP.fit_moments`
 
     at_ends and rounding are what `without_row` decides by. Moments that were not computed from rows have none.
     """
@@ -77,6 +79,7 @@ class Moments:
     constants: Mapping[str, float] = field(default_factory=dict)
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)
     environment_notes: tuple[str, ...] = ()
+    second: SecondLook | None = None
 
     def __repr__(self) -> str:
         return (
@@ -356,6 +359,7 @@ class Moments:
             scatter=self.scatter[np.ix_(range(len(self.scatter)), order, order)],
             at_ends=None if self.at_ends is None else self.at_ends[:, :, order],
             rounding=None if self.rounding is None else self.rounding[:, order],
+            second=None if self.second is None else self.second.of_columns(order),
         )
 
     def _part_of(self, environment: Hashable) -> Part | None:

@@ -18,6 +18,7 @@ from ..decisions.base import Findings
 from ..decisions.search import Search
 from ..exceptions import DataError, EngineError
 from ..moments.moments import Moments
+from ..moments.sampling import sampled_data
 from .building import squared_error
 from .calibration import FIGURES, figures_of
 from .design import columns_of
@@ -39,8 +40,8 @@ class LeftOut:
 
     features : those that were selected; rmse : root of the mean squared error
     unseen : columns that are constant without this environment, so that the fit knows nothing of them
-    absolute : (m,) sorted absolute errors, or quantiles of them, equally spaced from the least to the largest; None
-        where only second moments are known, or the outcome has no intervals
+    absolute : (m,) sorted absolute errors, or quantiles of them, equally spaced from the least to the largest, of a
+        sample where rows are not in memory; None where only second moments are known, or the outcome has no intervals
     rows : of the environment; figures : by name, as `FIGURES` has them for what is predicted
     """
 
@@ -158,7 +159,9 @@ def _left_out(
         assert isinstance(predictor, LinearPredictor)
         rmse = float(np.sqrt(squared_error(data, place, predictor.design.columns, *predictor.line)))
         unknown = dict.fromkeys(FIGURES[predicts], np.nan)
-        return LeftOut(label, features, rmse, None, unseen, n_rows, unknown | {"rmse": rmse})
+        return LeftOut(
+            label, features, rmse, _sampled_errors(data, place, predictor), unseen, n_rows, unknown | {"rmse": rmse}
+        )
     rows = data.rows(place)
     mean = predictor.mean(columns_of(data, predictor.design.columns))
     errors = np.abs(data.y - as_observed(mean, data))[rows]
@@ -166,6 +169,15 @@ def _left_out(
     figures = figures_of(predicts, data.y[rows], mean[rows], **beside)
     absolute = _kept(errors) if predicts is Predicts.number else None
     return LeftOut(label, features, float(np.sqrt(np.mean(errors**2))), absolute, unseen, n_rows, figures)
+
+
+def _sampled_errors(moments: Moments, place: int, predictor: Predictor) -> Floats | None:
+    """Of the rows of an environment that a second look at all of them kept; None where there was none."""
+    data = sampled_data(moments, predictor.design.columns)
+    if data is None:
+        return None
+    rows = data.rows(place)
+    return _kept(np.abs(data.y[rows] - predictor.mean(columns_of(data, predictor.design.columns)[rows])))
 
 
 def _others(data: Data, label: Hashable) -> Data:

@@ -19,7 +19,8 @@ from .subject import Subject
 _SD = Column("SD", hint="standard deviation")
 _WITHOUT_ROWS = (
     "Second moments alone were fitted. The rows would add the residuals of the selected features, checks of their "
-    "noise's shape, fits that moments cannot decide, and models for classes, counts, times and curves."
+    "noise's shape, fits that moments cannot decide, and models for classes, counts, times and curves: "
+    "fit_moments(moments, rows=...) reads them again for all but the last."
 )
 
 
@@ -30,7 +31,7 @@ def glance_parts(subject: Subject) -> Iterator[Part]:
     yield from prose([f"Which of {posterior.n_features:,} features predict {outcome} {where}, and how sure is that?"])
     yield Facts(tuple(_facts(subject)))
     yield _environments(subject)
-    if isinstance(data, Moments):
+    if isinstance(data, Moments) and (data.second is None or data.second.fourths is None):
         yield from prose([_WITHOUT_ROWS])
     yield from prose(map(subject.source.worded, posterior.notes), points=True)
 

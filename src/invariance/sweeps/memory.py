@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._tools.memory import free_bytes, size_text
+from .._tools.memory import free_bytes
 from ..conditionals.gaussian_rows import moments_bytes
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
@@ -17,7 +17,7 @@ def check_room(data: MultiEnvironmentData, needs_rows: bool) -> None:
     if free is not None and needed > free:
         raise DataError(
             f"second moments of {data.features.n_columns + 1:,} columns in {data.n_environments} environments take "
-            f"{size_text(needed)} while they are computed, and {size_text(free)} are free. Leave columns out, or merge "
+            f"{_text(needed)} while they are computed, and {_text(free)} are free. Leave columns out, or merge "
             "environments."
         )
 
@@ -26,14 +26,14 @@ def memory_words(source: Source, processes: int, device: str | None = None) -> s
     """What the fits take, in a sentence."""
     scatter = source.moments.scatter.nbytes
     held = scatter + (0 if source.data is None else source.data.X.nbytes)
-    words = f"Second moments of {len(source.moments.columns):,} columns take {size_text(held)}"
+    words = f"Second moments of {len(source.moments.columns):,} columns take {_text(held)}"
     if device is not None:
-        words += f", and the same moments {size_text(scatter)} of device {device}"
+        words += f", and the same moments {_text(scatter)} of device {device}"
     if processes > 1:
         words += f", and as much again for the {processes} processes that share them"
     if source.perturbing:
         who = "process" if device is None else "thread"
-        words += f"; a {who} takes {size_text(scatter)} more for an outcome that does without some rows"
+        words += f"; a {who} takes {_text(scatter)} more for an outcome that does without some rows"
     return words + "."
 
 
@@ -45,8 +45,8 @@ def check_processes(source: Source, processes: int) -> None:
     fewer = [n for n in range(1, processes) if _needed(source, n) <= free]
     advice = f"Use n_jobs={fewer[-1]}" if fewer else "Leave columns out"
     raise DataError(
-        f"{processes} process{'es' * (processes > 1)} would take {size_text(needed)} more, and {size_text(free)} are "
-        f"free. {advice}."
+        f"{processes} process{'es' * (processes > 1)} would take {_text(needed)} more, and {_text(free)} are free. "
+        f"{advice}."
     )
 
 
@@ -55,3 +55,10 @@ def _needed(source: Source, processes: int) -> int:
     scatter = source.moments.scatter.nbytes
     shared = scatter + (0 if source.data is None else source.data.X.nbytes)
     return shared * (processes > 1) + scatter * processes * bool(source.perturbing)
+
+
+def _text(size: float) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size / 1e3:.0f} kB"

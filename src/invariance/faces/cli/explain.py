@@ -81,10 +81,11 @@ def explain(
         named = Named.of(files)
         outputs = checked_outputs(json, plot, source=named.file)
         model = settings.bip(jobs, seed)
-        data = read(named, outcome, environment, table, model, stream)
+        rows = read(named, outcome, environment, table, model, stream)
+        data = rows.data
         say_family(model, data)
         chosen = None if subset is None else _named(subset, data)
-        diagnosis = fitted(model, data).diagnose(chosen, "auto" if leave_out is None else leave_out)
+        diagnosis = fitted(model, rows, environment).diagnose(chosen, "auto" if leave_out is None else leave_out)
         text = "\n\n".join([as_text(diagnosis, for_command_line), *_notes(data.losses)])
         deliver_report(text, "diagnosis", diagnosis.to_json, lambda path: save_environments(diagnosis, path), outputs)
 

@@ -36,7 +36,7 @@ from .options import (
 from .outputs import checked_outputs, deliver, deliver_report, save
 from .predict import register as register_predict
 from .reporting import TYPED, again, check_compared, write_page
-from .streaming import COMPARED, Named, fitted, read, read_rows
+from .streaming import ALL_METHODS, Named, fitted, read, read_rows
 from .studies import register
 from .sweep import register as register_sweep
 
@@ -216,17 +216,18 @@ def fit(
         outputs = checked_outputs(json, plot, source=named.file, model=save_to, plot_kind=plot_kind, report=report)
         check_compared(compared, outputs.report)
         model = settings.bip(jobs, seed)
-        data = read(named, outcome, environment, table, model, stream, None if compared is None else COMPARED)
-        say_family(model, data)
-        say_prior(settings, data)
-        deliver(fitted(model, data), top, outputs)
+        rows = read(named, outcome, environment, table, model, stream, None if compared is None else ALL_METHODS)
+        say_family(model, rows.data)
+        say_prior(settings, rows.data)
+        deliver(fitted(model, rows, environment), top, outputs)
         if outputs.model is not None:
             save(outputs.model, model.save)
             show(f"\n{model.new_environments()}")
             show(f"\nSaved the model to {outputs.model}")
         if outputs.report is not None:
             typed = context.meta.get(TYPED, ())
-            write_page(outputs.report, model, data, compared, again(named, outcome, environment, table, data, typed))
+            source = again(named, outcome, environment, table, rows.data, typed)
+            write_page(outputs.report, model, rows.data, compared, source)
 
 
 @app.command(epilog=_COMPARE_EXAMPLES)
@@ -266,7 +267,7 @@ def compare(
         named = Named.of(files)
         outputs = checked_outputs(json, plot, source=named.file)
         bip = settings.bip(jobs, seed)
-        data = read_rows(named, outcome, environment, table)
+        data = read_rows(named, outcome, environment, table, ALL_METHODS if named.file is None else None)
         say_family(bip, data)
         say_prior(settings, data)
 

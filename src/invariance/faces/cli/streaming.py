@@ -59,14 +59,20 @@ class Named:
 
 
 class Need(NamedTuple):
-    """why : what needs all rows, a clause; otherwise : a sentence that says how to do without them, or nothing"""
+    """what : it is that needs all rows; moments_do : whether a Gaussian model would do without them"""
 
-    why: str
-    otherwise: str = ""
+    what: str
+    moments_do: bool = False
 
 
-_GAUSSIAN = "Or use --family gaussian, for which moments are enough."
-COMPARED = Need("--compare runs methods that need all rows", "Or leave --compare out: moments are enough for BIP.")
+ALL_METHODS = Need("comparing methods")
+
+
+class Read(NamedTuple):
+    """source : of the moments, None where all rows are in memory"""
+
+    data: MultiEnvironmentData | Moments
+    source: RowSource | None = None
 
 
 def read_rows(
@@ -80,8 +86,12 @@ def read_rows(
     source = source_of(named.rows, **form_of(table), warn_unnamed=table.features is None and named.file is None)
     refuse_several(source.schema.names, named.paths, outcome, environment)
     columns = _columns(source, outcome, environment, table)
-    _check_room(source, len(columns), need)
-    why = "" if need is None else f": {need.why}"
+    crowded = _crowded(source, len(columns), need or Need("reading a table as a whole"))
+    if crowded is not None:
+        from ...exceptions import DataError
+
+        raise DataError(crowded)
+    why = "" if need is None else f": {need.what} needs them"
     if named.file is not None:
         say("note", f"all rows of {source.name} are read into memory{why}")
         return table.read(named.file, outcome, environment)
@@ -101,7 +111,7 @@ def read(
     model: BIP,
     stream: bool | None,
     need: Need | None = None,
-) -> MultiEnvironmentData | Moments:
+) -> Read:
     """The rows or, where they stay where they are, their moments.
 
     stream : whether they do, None: by their size; need : what needs rows whatever the model is, if anything does
@@ -112,10 +122,10 @@ def read(
     from ...moments.from_rows import of_source, opened
 
     if not _streams(named, table, stream):
-        return read_rows(named, outcome, environment, table)
+        return Read(read_rows(named, outcome, environment, table))
     need = need or _need(model, table)
     if need is not None:
-        return read_rows(named, outcome, environment, table, need)
+        return Read(read_rows(named, outcome, environment, table, need))
     reading = table.reading()
     choices = {name: reading[name] for name in ("exclude", "categorical", "numeric", "min_rows")}
     choices |= {"drop": reading["drop_environments"], "merge": reading["merge_environments"]}
@@ -125,18 +135,21 @@ def read(
     kind = rows.outcome_kind
     family = FAMILIES[kind.kind] if model.conditional == AUTO else GAUSSIAN
     if family != GAUSSIAN or outcome in rows.rows.levels:
-        need = Need(f"{kind.reason}, and the {family.replace('_', ' ')} model needs all rows", _GAUSSIAN)
-        return read_rows(named, outcome, environment, table, need)
+        need = Need(f"the {FAMILIES[kind.kind].replace('_', ' ')} model ({kind.reason})", moments_do=True)
+        return Read(read_rows(named, outcome, environment, table, need))
     moments = rows.moments()
     way = "" if named.file is None else "; --no-stream reads it as a whole"
     say("note", f"read {rows.rows.tally.n_rows:,} rows of {_where(source)} in pieces, and kept their moments{way}")
-    return moments
+    return Read(moments, None if table.merge else source)
 
 
-def fitted(model: BIP, data: MultiEnvironmentData | Moments) -> BIP:
+def fitted(model: BIP, read: Read, environment: str) -> BIP:
+    """Rows that stay where they are, are read again for what moments do not tell."""
     from ...data.multi_environment import MultiEnvironmentData
 
-    return model.fit_data(data) if isinstance(data, MultiEnvironmentData) else model.fit_moments(data)
+    if isinstance(read.data, MultiEnvironmentData):
+        return model.fit_data(read.data)
+    return model.set_params(environment=environment).fit_moments(read.data, rows=read.source)
 
 
 def _where(source: RowSource) -> str:
@@ -160,8 +173,8 @@ def _streams(named: Named, table: TableOptions, asked: bool | None) -> bool:
 
 
 def too_large(path: Path, form: FileOptions) -> str | None:
-    """A clause about the rows of a file that does not fit into memory; None of one that does"""
-    from ..._tools.memory import free_bytes, rows_that_fit
+    """Sentences about the rows of a file that does not fit into memory; None of one that does"""
+    from ..._tools.memory import free_bytes
 
     free = free_bytes()
     if free is None or path.stat().st_size * _MOST_GROWTH < free:
@@ -169,7 +182,7 @@ def too_large(path: Path, form: FileOptions) -> str | None:
     from ...sources.opening import source_of
 
     source = source_of(str(path), **form_of(form), warn_unnamed=False)
-    return rows_that_fit(source.about_rows or 0, len(source.schema.names))
+    return _crowded(source, len(source.schema.names), Need("reading a table as a whole"))
 
 
 def form_of(table: FileOptions) -> dict[str, Any]:
@@ -184,10 +197,10 @@ def _need(model: BIP, table: TableOptions) -> Need | None:
 
     for option in ("event", "exposure"):
         if getattr(table, option) is not None:
-            return Need(f"--{option} {getattr(table, option)} is for models that need all rows")
+            return Need(f"a model with --{option}")
     conditional = as_conditional(model.conditional)
     if needs_rows(conditional):
-        return Need(f"the model {type(conditional).__name__} needs all rows", _GAUSSIAN)
+        return Need(f"the model {type(conditional).__name__}", moments_do=True)
     return None
 
 
@@ -204,15 +217,8 @@ def _columns(source: RowSource, outcome: str, environment: str, table: TableOpti
     return [name for name in available if name in chosen and name not in unused]
 
 
-def _check_room(source: RowSource, n_columns: int, need: Need | None) -> None:
-    from ..._tools.memory import rows_that_fit
-    from ...exceptions import DataError
+def _crowded(source: RowSource, n_columns: int, need: Need) -> str | None:
+    """Why all rows cannot be had, and what to do about it"""
+    from ...data.rows_that_fit import rows_that_fit
 
-    crowded = rows_that_fit(source.about_rows or 0, n_columns)
-    if crowded is None:
-        return
-    why, otherwise = need or Need(f"{source.name} is to be read as a whole")
-    raise DataError(
-        f"{why}, for which {source.name} is too large: {crowded}. Name a file with a sample of the rows, or fewer "
-        f"columns with --features A,B,C. {otherwise}".rstrip()
-    )
+    return rows_that_fit(source.about_rows or 0, n_columns, need.what, moments_do=need.moments_do)

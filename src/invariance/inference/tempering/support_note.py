@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._tools.arrays import Mask
+from ...conditionals.gaussian import GaussianModel
 from ..target import Target
 from .replicas import CompiledTarget
 from .together import Cliques, undecidable_subsets
@@ -26,7 +27,7 @@ def support_note(
     alone = np.arange(len(allowed)) == nearly[:, None]
     every = allowed[None] if allowed.sum() <= prior.max_size else alone[:0]
     together = alone[:0] if met is None else met
-    from_rows = model.rows is not None
+    from_rows = model.has_rows if isinstance(model, GaussianModel) else model.rows is not None
     # Another compiled target would be another cache of second moments on demand.
     if look and (known is None or not from_rows or known.determining.any()):
         compiled = CompiledTarget.of(target)
