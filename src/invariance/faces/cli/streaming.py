@@ -100,7 +100,9 @@ def read_rows(
 
     frame = frame_of(source, environment, columns)
     say("note", f"read {len(frame):,} rows of {_where(source)} into memory{why}")
-    return MultiEnvironmentData.from_table(frame, outcome, environment, **table.reading())
+    return MultiEnvironmentData.from_table(
+        frame, outcome, environment, **{**table.reading(), "features": None, "exclude": ()}
+    )
 
 
 def read(
@@ -120,6 +122,7 @@ def read(
     from ...conditionals.by_outcome import FAMILIES
     from ...conditionals.registry import AUTO, GAUSSIAN
     from ...moments.from_rows import of_source, opened
+    from ...sources.regrouping import Regrouped
 
     if not _streams(named, table, stream):
         return Read(read_rows(named, outcome, environment, table))
@@ -140,7 +143,8 @@ def read(
     moments = rows.moments()
     way = "" if named.file is None else "; --no-stream reads it as a whole"
     say("note", f"read {rows.rows.tally.n_rows:,} rows of {_where(source)} in pieces, and kept their moments{way}")
-    return Read(moments, None if table.merge else source)
+    new = {label: str(name) for name, members in reading["merge_environments"].items() for label in members}
+    return Read(moments, Regrouped(source, environment, new) if new else source)
 
 
 def fitted(model: BIP, read: Read, environment: str) -> BIP:
@@ -208,13 +212,14 @@ def _columns(source: RowSource, outcome: str, environment: str, table: TableOpti
     """Those that are used, without that of the environments"""
     from ...data.beside import stated
     from ...data.checks import resolve_columns
+    from ...data.choices import excluding
 
     reading, available = table.reading(), source.schema.names
     beside = stated(table.event, table.exposure, None, outcome)
-    resolve_columns(available, outcome, environment, reading["features"], source.name, beside)
-    chosen = available if reading["features"] is None else [*reading["features"], outcome, *beside.values()]
-    unused = {environment, *reading["exclude"]} - {outcome}
-    return [name for name in available if name in chosen and name not in unused]
+    named = resolve_columns(available, outcome, environment, reading["features"], source.name, beside)
+    others = {outcome, environment, *beside.values()}
+    features = excluding(reading["exclude"], named[2], [name for name in available if name not in others])
+    return [*features, outcome, *beside.values()]
 
 
 def _crowded(source: RowSource, n_columns: int, need: Need) -> str | None:
