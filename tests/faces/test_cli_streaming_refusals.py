@@ -117,3 +117,12 @@ def test_what_is_named(tmp_path: Path) -> None:
     assert Named.of([tmp_path]).file is None
     assert Named.of([tmp_path / "*.csv"]).file is None
     assert Named.of([Path("one.csv"), Path("two.csv")]).rows == ["one.csv", "two.csv"]
+
+
+def test_text_later_on(folder: Path) -> None:
+    odd = TABLE[N:].astype({"a": object})
+    odd.iloc[0, 0] = "none"
+    odd.to_csv(folder / "part-1.csv", index=False)
+    told = fails("fit", folder, *ASKED)
+    assert "count such words as missing with --na none, or take all values as levels, --categorical a" in told
+    assert run("fit", folder, *ASKED, "--na", "none", "--missing", "drop").exit_code == 0

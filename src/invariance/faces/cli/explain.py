@@ -36,6 +36,7 @@ Examples:
       --subset rain,soil --json diagnosis.json --plot environments.png
   invariance explain table.csv --outcome yield --environment site \\
       --drop-environment dakar --merge lima+cusco=peru --min-rows 20
+  invariance explain years/ --outcome yield --environment site
 """
 
 

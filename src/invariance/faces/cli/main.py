@@ -127,6 +127,7 @@ Examples:
   invariance fit table.csv --outcome yield --environment site --strict \\
       --plot forest.png --plot-kind coefficients
   zcat yields.csv.gz | invariance fit - --outcome yield --environment site
+  invariance fit 'years/*.parquet' --outcome yield --environment site
   invariance fit table.csv --outcome yield --environment site \\
       --report report.html --compare ICP,Lasso
 """

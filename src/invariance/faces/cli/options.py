@@ -129,7 +129,7 @@ FileArgument = Annotated[
 FilesArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE...",
+        metavar="FILE",
         help="Table: .csv, .tsv (both also .gz), .parquet or .xlsx; - is standard input. Or several files of one kind, "
         "a folder or a quoted pattern, 'data/*.parquet': they are read in pieces.",
         show_default=False,
