@@ -201,3 +201,17 @@ def test_saved_models_predict(folder: Path, read_file: Path) -> None:
         predictions.append(pd.read_csv(out))
     np.testing.assert_allclose(predictions[1]["prediction"], predictions[0]["prediction"], rtol=1e-9)
     np.testing.assert_allclose(predictions[1]["lower"], predictions[0]["lower"], rtol=1e-6)
+
+
+def test_sweeps_share_moments(folder: Path, read_file: Path) -> None:
+    from invariance import read_sweep
+
+    found = []
+    for n, where in enumerate(([read_file], csv_folder(folder))):
+        out = folder.parent / f"sweep-{n}"
+        result = run("sweep", *where, "--environment", "site", "--out", out, "--jobs", "1")
+        assert result.exit_code == 0, result.stderr
+        swept = read_sweep(out).drop(columns="seconds")
+        found.append(swept.sort_values(["outcome", "feature"], ignore_index=True))
+    assert "read 180 rows of 3 files in" in result.stderr
+    pd.testing.assert_frame_equal(found[1], found[0], rtol=1e-7)

@@ -126,3 +126,10 @@ def test_text_later_on(folder: Path) -> None:
     told = fails("fit", folder, *ASKED)
     assert "count such words as missing with --na none, or take all values as levels, --categorical a" in told
     assert run("fit", folder, *ASKED, "--na", "none", "--missing", "drop").exit_code == 0
+
+
+def test_sweeps(folder: Path, tmp_path: Path) -> None:
+    asked = ["--out", tmp_path / "out"]
+    told = fails("sweep", folder, "--environment", "site", "--perturbed", "lived", *asked)
+    assert "they must all be in one file" in told
+    assert "environment column 'siet' is not in" in fails("sweep", folder, "--environment", "siet", *asked)

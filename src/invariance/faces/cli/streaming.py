@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -99,7 +100,7 @@ def read_rows(
     from ...sources.gathering import frame_of
 
     frame = frame_of(source, environment, columns)
-    say("note", f"read {len(frame):,} rows of {_where(source)} into memory{why}")
+    say("note", f"read {len(frame):,} rows of {where(source)} into memory{why}")
     return MultiEnvironmentData.from_table(
         frame, outcome, environment, **{**table.reading(), "features": None, "exclude": ()}
     )
@@ -142,7 +143,7 @@ def read(
         return Read(read_rows(named, outcome, environment, table, need))
     moments = rows.moments()
     way = "" if named.file is None else "; --no-stream reads it as a whole"
-    say("note", f"read {rows.rows.tally.n_rows:,} rows of {_where(source)} in pieces, and kept their moments{way}")
+    say("note", f"read {rows.rows.tally.n_rows:,} rows of {where(source)} in pieces, and kept their moments{way}")
     new = {label: str(name) for name, members in reading["merge_environments"].items() for label in members}
     return Read(moments, Regrouped(source, environment, new) if new else source)
 
@@ -156,7 +157,7 @@ def fitted(model: BIP, read: Read, environment: str) -> BIP:
     return model.set_params(environment=environment).fit_moments(read.data, rows=read.source)
 
 
-def _where(source: RowSource) -> str:
+def where(source: RowSource) -> str:
     files = getattr(source, "files", ())
     named = len(files) > 1 and source.name.startswith("'")
     return f"{len(files):,} files in {source.name}" if named else source.name
@@ -173,7 +174,12 @@ def _streams(named: Named, table: TableOptions, asked: bool | None) -> bool:
     if asked is not None or named.is_piped or file is None:
         return asked is not False and not named.is_piped
     path = file.expanduser()
-    return path.is_file() and (path.stat().st_size >= LARGE or too_large(path, table) is not None)
+    # Without pyarrow a file can only be read as a whole.
+    return (
+        path.is_file()
+        and find_spec("pyarrow") is not None
+        and (path.stat().st_size >= LARGE or too_large(path, table) is not None)
+    )
 
 
 def too_large(path: Path, form: FileOptions) -> str | None:
