@@ -50,6 +50,15 @@ def test_chosen_environments(choice: dict[str, Any]) -> None:
     np.testing.assert_array_equal(found.at_ends, expected.at_ends)
 
 
+@pytest.mark.parametrize("choice", [{"min_rows": 10}, {"drop_environments": [4]}])
+def test_levels_go_with_their_environment(choice: dict[str, Any]) -> None:
+    table = TABLE.assign(b=np.where(SITE == 4, "w", TABLE["b"]))
+    expected = MultiEnvironmentData.from_table(table, "y", "site", **choice)
+    found = Moments.from_rows(pieces(table), "y", "site", **choice)
+    assert found.columns == (*expected.features.columns, "y")
+    assert found.notes == expected.notes
+
+
 @pytest.mark.parametrize(
     "choice",
     [
@@ -69,22 +78,19 @@ def test_the_same_complaints(choice: dict[str, Any]) -> None:
     assert str(found.value) == str(expected.value)
 
 
-def test_gaps_go_with_their_environment() -> None:
+@pytest.mark.parametrize("choice", [{"drop_environments": [3, 4]}, {"merge_environments": {"few": [3, 4]}}])
+def test_gaps_go_with_their_environment(choice: dict[str, Any]) -> None:
     table = TABLE.copy()
     table.loc[table["site"] >= 3, "a"] = np.nan
-    table.loc[0, "a"] = np.nan
-    for choice in ({"drop_environments": [3, 4]}, {"merge_environments": {"few": [3, 4]}}):
-        for missing in ("error", "drop"):
-            outcomes = []
-            for make in (MultiEnvironmentData.from_table, Moments.from_rows):
-                try:
-                    rows = table if make == MultiEnvironmentData.from_table else pieces(table)
-                    with pytest.warns(UserWarning, match="rows") if missing == "drop" else pytest.raises(DataError):
-                        made = make(rows, "y", "site", missing=missing, **choice)  # type: ignore[operator]
-                    outcomes.append(made.losses if missing == "drop" else None)
-                except DataError as error:
-                    outcomes.append(str(error))
-            assert outcomes[0] == outcomes[1]
+    table.loc[0, ["a", "b"]] = None
+    said = []
+    for make, rows in ((MultiEnvironmentData.from_table, table), (Moments.from_rows, pieces(table))):
+        with pytest.raises(DataError) as refused:
+            make(rows, "y", "site", **choice)  # type: ignore[operator]
+        with pytest.warns(UserWarning, match="missing") as warned:
+            made = make(rows, "y", "site", missing="drop", **choice)  # type: ignore[operator]
+        said.append((str(refused.value), [str(warning.message) for warning in warned], made.losses))
+    assert said[1] == said[0]
 
 
 KINDS = {
@@ -113,6 +119,9 @@ def test_kind_of_the_rows_that_are_left() -> None:
     table = pd.DataFrame({"a": RNG.normal(size=92), "y": y, "site": np.repeat(["p", "q", "r"], [45, 45, 2])})
     assert _kind(table).kind == "number"
     assert _kind(table, drop=["r"]) == outcome_kind(KINDS["counts"], "y")
+    table.loc[0, "y"] = 0.5
+    assert _kind(table, drop=["r"]).kind == "number"
+    table.loc[0, "y"] = 0.0
     table.loc[90:, "a"] = np.nan
     with pytest.warns(UserWarning, match="2 of 92 rows"):
         assert _kind(table, missing="drop").kind == "count"
