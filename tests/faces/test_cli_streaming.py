@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -170,8 +173,8 @@ def test_large_files_stream(monkeypatch: pytest.MonkeyPatch, read_file: Path) ->
 
 
 def test_files_that_do_not_fit_stream(monkeypatch: pytest.MonkeyPatch, read_file: Path) -> None:
-    monkeypatch.setattr("invariance._tools.memory.free_bytes", lambda: 4000)
     monkeypatch.setattr("invariance.data.rows_that_fit.free_bytes", lambda: 4000)
+    monkeypatch.setattr("invariance._tools.memory.free_bytes", lambda: 4000)
     assert "in pieces" in run("fit", read_file, *ASKED).stderr
 
 
@@ -215,3 +218,20 @@ def test_sweeps_share_moments(folder: Path, read_file: Path) -> None:
         found.append(swept.sort_values(["outcome", "feature"], ignore_index=True))
     assert "read 180 rows of 3 files in" in result.stderr
     pd.testing.assert_frame_equal(found[1], found[0], rtol=1e-7)
+
+
+def test_lines_of_a_report_make_it_again(folder: Path) -> None:
+    pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
+    for k in range(3):
+        TABLE[k * N : (k + 1) * N].to_csv(folder / f"part-{k}.csv", index=False, sep="|")
+    page = folder.parent / "page.html"
+    options = ["--merge", "north+west=rest", "--exclude", "ward", "--sep", "|", "--quiet"]
+    result = run("fit", folder, *ASKED, *options, "--report", page)
+    assert result.exit_code == 0, result.stderr
+    blocks = re.findall(r"<code>(.*?)</code>", page.read_text(), re.DOTALL)
+    (lines,) = (html.unescape(block) for block in blocks if "Moments.from_rows(" in block)
+    assert f"rows = source_of({str(folder)!r}, sep='|')" in lines
+    known: dict[str, Any] = {}
+    exec(lines, known)
+    again = str(known["model"].decision_).split("Posterior")[0]
+    assert again.strip() in result.stdout

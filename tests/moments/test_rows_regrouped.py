@@ -16,7 +16,6 @@ from invariance.exceptions import DataError
 from invariance.moments.from_rows import of_source, opened
 from invariance.moments.whole_numbers import WholeNumbers
 from invariance.sources.opening import source_of
-from invariance.sources.regrouping import Regrouped
 
 RNG = np.random.default_rng(11)
 SITE = np.repeat([1, 2, 3, 4], [40, 30, 20, 5])
@@ -164,6 +163,6 @@ def test_merged_rows_are_read_again() -> None:
     whole = BIP().fit_data(MultiEnvironmentData.from_table(TABLE, "y", "site", merge_environments=merge))
     source = source_of(TABLE)
     moments = Moments.from_rows(source, "y", "site", merge_environments=merge)
-    model = BIP(environment="site").fit_moments(moments, rows=Regrouped(source, "site", {"3": "few", "4": "few"}))
+    model = BIP(environment="site").fit_moments(moments, rows=source)
     judged = [fit.decision_.findings.judge.evidence(np.eye(2, dtype=bool)).p_invariant for fit in (whole, model)]
     np.testing.assert_allclose(judged[1], judged[0], rtol=1e-9)

@@ -35,13 +35,14 @@ _CLASSES = 2
 class Screened:
     """Rows after all complaints, but those about an outcome of two classes, or one that is constant somewhere.
 
-    rows : of the environments that are left; notes : about the others
+    rows : of the environments that are left; notes : about the others; merged : {label: new label}
     """
 
     rows: MomentsAccumulator
     outcome: str
     encoding: Encoding | None
     notes: tuple[str, ...]
+    merged: Mapping[Hashable, Hashable]
 
     @property
     def outcome_kind(self) -> OutcomeKind:
@@ -68,7 +69,7 @@ class Screened:
         moments = assembled(names, names.index(self.outcome), tuple(parts), laid_out)
         grouped = {} if encoding is None else dict(encoding.features.groups)
         moments = replace(moments, groups=grouped, encoding=encoding, dropped_rows=dict(rows.tally.dropped))
-        return replace(moments, environment_notes=self.notes).checked()
+        return replace(moments, environment_notes=self.notes, merged=self.merged).checked()
 
 
 def _features(rows: MomentsAccumulator, outcome: str) -> tuple[str, ...]:
@@ -84,7 +85,7 @@ def screened(
     features = _features(rows, outcome)
     choices = replace(rows.choices, groups=Choices.of(features, groups=groups).groups)
     _refuse_splines(choices)
-    rows, notes = _regrouped(rows, choice)
+    rows, notes, merged = _regrouped(rows, choice)
     parts, columns = rows.parts, rows.wide_columns
     learner = Learner(features, choices)
     learner.tell(
@@ -108,15 +109,18 @@ def screened(
         rows = rows.relabelled({label: label for label in rows.environments if label not in small})
         learner.learn_of(_learnt(rows.parts, columns, features))
     learner.warn()
-    return Screened(rows, outcome, learner.encoding((outcome, rows.environment)), (*notes, *more))
+    return Screened(rows, outcome, learner.encoding((outcome, rows.environment)), (*notes, *more), merged)
 
 
-def _regrouped(rows: MomentsAccumulator, choice: EnvironmentChoice) -> tuple[MomentsAccumulator, tuple[str, ...]]:
-    """After environments were left out and merged"""
+def _regrouped(
+    rows: MomentsAccumulator, choice: EnvironmentChoice
+) -> tuple[MomentsAccumulator, tuple[str, ...], dict[Hashable, Hashable]]:
+    """After environments were left out and merged; sentences about it, and {label: new label} of those merged"""
     if not choice.regroups:
-        return rows, ()
+        return rows, (), {}
     new, notes = choice.renamed(rows.environments, rows.counts)
-    return rows.relabelled(new), notes
+    names = {name for name, _ in choice.merge}
+    return rows.relabelled(new), notes, {label: name for label, name in new.items() if name in names}
 
 
 def _counts(parts: Mapping[Hashable, Part]) -> Integers:

@@ -58,6 +58,7 @@ class Moments:
     constants : columns that were left out because they are the same in all rows, and their values
     dropped_rows : {label: rows that were left out for missing values}; None: rows without a label
     environment_notes : sentences about environments that were left out or merged
+    merged : {label of the rows: label here} of those that were merged while rows were read
     second : what another look at the rows told; see `BIP.fit_moments`
 
     at_ends and rounding are what `without_row` decides by. Moments that were not computed from rows have none.
@@ -79,6 +80,7 @@ class Moments:
     constants: Mapping[str, float] = field(default_factory=dict)
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)
     environment_notes: tuple[str, ...] = ()
+    merged: Mapping[Hashable, Hashable] = field(default_factory=dict)
     second: SecondLook | None = None
 
     def __repr__(self) -> str:
@@ -298,10 +300,10 @@ class Moments:
         environments = tuple(dict.fromkeys(first.environments + second.environments))
         parts = (merged(first._part_of(label), second._part_of(label)) for label in environments)
         both = assembled(columns, first.outcome, environments, parts)
-        dropped = Counter(self.dropped_rows) + Counter(other.dropped_rows)
+        dropped = dict(Counter(self.dropped_rows) + Counter(other.dropped_rows))
         notes = tuple(dict.fromkeys(self.environment_notes + other.environment_notes))
-        both = replace(both, groups=first.groups, encoding=encoding, constants=constants)
-        return replace(both, dropped_rows=dict(dropped), environment_notes=notes)
+        both = replace(both, groups=first.groups, encoding=encoding, constants=constants, dropped_rows=dropped)
+        return replace(both, environment_notes=notes, merged={**other.merged, **self.merged})
 
     def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
         """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.

@@ -123,7 +123,6 @@ def read(
     from ...conditionals.by_outcome import FAMILIES
     from ...conditionals.registry import AUTO, GAUSSIAN
     from ...moments.from_rows import of_source, opened
-    from ...sources.regrouping import Regrouped
 
     if not _streams(named, table, stream):
         return Read(read_rows(named, outcome, environment, table))
@@ -139,13 +138,13 @@ def read(
     kind = rows.outcome_kind
     family = FAMILIES[kind.kind] if model.conditional == AUTO else GAUSSIAN
     if family != GAUSSIAN or outcome in rows.rows.levels:
-        need = Need(f"the {FAMILIES[kind.kind].replace('_', ' ')} model ({kind.reason})", moments_do=True)
+        what = "an outcome of words" if family == GAUSSIAN else f"the {family.replace('_', ' ')} model ({kind.reason})"
+        need = Need(what, moments_do=outcome not in rows.rows.levels)
         return Read(read_rows(named, outcome, environment, table, need))
     moments = rows.moments()
     way = "" if named.file is None else "; --no-stream reads it as a whole"
     say("note", f"read {rows.rows.tally.n_rows:,} rows of {where(source)} in pieces, and kept their moments{way}")
-    new = {label: str(name) for name, members in reading["merge_environments"].items() for label in members}
-    return Read(moments, Regrouped(source, environment, new) if new else source)
+    return Read(moments, source)
 
 
 def fitted(model: BIP, read: Read, environment: str) -> BIP:
