@@ -18,7 +18,7 @@ from invariance.conditionals.gaussian_moments import GaussianFromMoments
 from invariance.conditionals.mean_gaussian import MeanGaussian
 from invariance.conditionals.screen import _heaviest, largest_excess_kurtosis
 from invariance.decisions.residual_check import residual_check
-from invariance.exceptions import DataError, SettingError, WrongTypeError
+from invariance.exceptions import DataError, SettingError
 from invariance.moments import second_look
 from invariance.moments.roots import RootSum
 from invariance.moments.sampling import SampledRows, SampleSum, sampled_data
@@ -233,7 +233,7 @@ def test_what_cannot_be_read_is_refused() -> None:
     moments = Moments.from_data(data_of(table()))
     with pytest.raises(SettingError, match=r"rows= needs the name of the column .*: BIP\(environment=\.\.\.\)"):
         BIP().fit_moments(moments, rows=TableSource(table()))
-    with pytest.raises(WrongTypeError, match="rows= needs rows that can be read, not int"):
+    with pytest.raises(DataError, match="rows cannot be read from an int: pass a path"):
         BIP(environment="site").fit_moments(moments, rows=3)
     once = TableSource(table(collinear=True))
     once.rereadable = False  # type: ignore[misc]
