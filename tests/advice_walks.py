@@ -779,6 +779,8 @@ IN_WORDS = (
     "The files do not tell the systematic names of deleted genes",  # tests/datasets/test_yeast_text.py
     "the saved regressor holds types",  # tests/estimators/test_saved.py
     "the model has a regressor of its own and no average: leave --average out",
+    "in the first rows, and text in {} later on",  # tests/faces/test_cli_streaming_refusals.py
+    "; --no-stream reads it as a whole",  # tests/faces/test_cli_streaming.py
     "fit_moments needs Moments",  # tests/data/test_features.py
     "fit_moments(moments, rows=...) read",  # tests/moments/test_second_look.py
     "rows= needs the name of the column that holds the environment labels",  # the same

@@ -45,7 +45,6 @@ def test_bad_table(workdir: Path, text: str, arguments: dict[str, Any], phrase: 
     ("arguments", "phrase"),
     [
         pytest.param(["nothing.csv"], "file not found: 'nothing.csv'. Check the path", id="no file"),
-        pytest.param(["."], "'.' is a directory: pass the path of one table file", id="a folder"),
         pytest.param(["good.csv", "--features", " , "], "features is an empty list", id="no features"),
         pytest.param(["good.csv", "--prior", "flat"], "cannot read the prior 'flat'; the accepted forms", id="prior"),
         pytest.param(["good.csv", "--prior", "inclusion(2)"], "must be between 0 and 1, got 2", id="probability"),

@@ -233,7 +233,7 @@ def test_what_cannot_be_read_is_refused() -> None:
     moments = Moments.from_data(data_of(table()))
     with pytest.raises(SettingError, match=r"rows= needs the name of the column .*: BIP\(environment=\.\.\.\)"):
         BIP().fit_moments(moments, rows=TableSource(table()))
-    with pytest.raises(DataError, match="pass a path, a pattern"):
+    with pytest.raises(DataError, match="rows cannot be read from an int: pass a path"):
         BIP(environment="site").fit_moments(moments, rows=3)
     once = TableSource(table(collinear=True))
     once.rereadable = False  # type: ignore[misc]

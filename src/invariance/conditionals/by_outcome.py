@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..data.beside import left_out
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.outcome_kinds import at_two_values
 from ..exceptions import SettingError
 from ..moments.moments import Moments
 from .base import BoundConditional, Conditional
@@ -22,8 +21,6 @@ FAMILIES = {
     "count": "negative_binomial",
     "number": GAUSSIAN,
 }
-# Second moments are as of two values where they leave this share of what such values have at most.
-_ROUNDING = 1e-9
 
 
 class Choice(NamedTuple):
@@ -117,11 +114,9 @@ def refuse_unused(conditional: Conditional, data: MultiEnvironmentData | Moments
 
 
 def two_valued(moments: Moments, column: int) -> tuple[float, float] | None:
-    """The two values of a column, where second moments show that it has no others: between the lowest and the highest
-    nothing varies as much as values at these ends."""
+    """The two values of a column, where second moments show that it has no others."""
     low, high = float(moments.minimum[:, column].min()), float(moments.maximum[:, column].max())
-    if not moments.scatter.size or low == high:
+    if not moments.scatter.size:
         return None
-    mean = float(moments.pooled_mean[column])
-    most = moments.n_rows * (mean - low) * (high - mean)
-    return (low, high) if np.isclose(moments.scatter[-1, column, column], most, rtol=_ROUNDING) else None
+    mean, scatter = float(moments.pooled_mean[column]), float(moments.scatter[-1, column, column])
+    return (low, high) if at_two_values(moments.n_rows, low, high, mean, scatter) else None

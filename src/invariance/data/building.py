@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import DataError
 from .beside import check_beside
 from .checks import announce_constant, check_spread, check_whole
 from .choices import Choices
 from .encoding import Encoding, Learner
-from .environment_choice import ALL_ENVIRONMENTS, EnvironmentChoice
+from .environment_choice import ALL_ENVIRONMENTS, EnvironmentChoice, refuse_single
 from .multi_environment import MultiEnvironmentData, without_constant
 from .outcomes import Outcome
 from .raw import RawTable
@@ -72,11 +71,7 @@ def encoded(
 
 def whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnvironmentData:
     """The checks that need all rows; drops the features that are constant over them."""
-    if data.n_environments == 1 and data.environment_notes:
-        raise DataError(
-            f"one environment is left, {data.environments[0]!r}: {' '.join(data.environment_notes)} At least two are "
-            "needed: leave out or merge fewer."
-        )
+    refuse_single(data.environments, data.environment_notes)
     check_whole(
         data.environments,
         data.counts,

@@ -236,6 +236,10 @@ class Learner:
         self._refused, self._empty = dict(refused), set(empty).intersection(self._columns)
         self._row_numbers = {name: doubt for name, doubt in row_numbers.items() if name in self._columns}
 
+    def learn_of(self, learnt: Mapping[str, Mapping[str, set[Hashable]]]) -> None:
+        """As `tell`, where fewer rows are fitted than were told of."""
+        self._learnt = {name: dict(found) for name, found in learnt.items()}
+
     def check(self) -> None:
         """Raise about all columns that cannot be used, after all rows were looked at."""
         refused = dict(self._refused) | {name: Refusal("has no values") for name in self._empty}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tools.arrays import Mask
+from .._tools.arrays import Integers, Mask
 from ..exceptions import DataError
 from .checks import encode_labels, quoted, rows_text, with_counts
 from .labels import places_of
@@ -56,9 +56,22 @@ class EnvironmentChoice:
     def relabelled(self, labels: Sequence[Hashable]) -> Relabelled:
         """Rows with these labels after `drop` and `merge`; those without a label stay as they are."""
         codes, environments = encode_labels(labels)
-        if not self.drop and not self.merge:
+        if not self.regroups:
             return Relabelled(np.ones(len(codes), dtype=bool), list(labels), ())
         counts = np.bincount(codes[codes >= 0], minlength=len(environments))
+        new, notes = self.renamed(environments, counts)
+        names = [new.get(label) for label in environments]
+        kept = np.array([label in new for label in environments] + [True])[codes]
+        return Relabelled(kept, [names[c] if c >= 0 else None for c in codes[kept].tolist()], notes)
+
+    @property
+    def regroups(self) -> bool:
+        return bool(self.drop or self.merge)
+
+    def renamed(
+        self, environments: Sequence[Hashable], counts: Integers
+    ) -> tuple[dict[Hashable, Hashable], tuple[str, ...]]:
+        """{label: new label} of the environments that stay, of which each has so many rows; notes about the others"""
         dropped = set(places_of(self.drop, environments).tolist()) if self.drop else set()
         new, notes = dict(enumerate(environments)), []
         claimed = dict.fromkeys(dropped, "what to leave out")
@@ -86,29 +99,46 @@ class EnvironmentChoice:
             notes.insert(0, f"left out environments, as asked: {told}.")
         if len(dropped) == len(environments):
             raise DataError(f"no environment is left: all of {quoted(environments)} are dropped.")
-        kept = ~np.isin(codes, list(dropped))
-        return Relabelled(kept, [new[c] if c >= 0 else None for c in codes[kept].tolist()], tuple(notes))
+        return {label: new[e] for e, label in enumerate(environments) if e not in dropped}, tuple(notes)
 
     def large_enough(self, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
         """The rows of environments with at least `min_rows`, and sentences about the others."""
         counts = np.bincount(rows.codes, minlength=len(rows.environments))
+        small, notes = self.too_small(rows.environments, counts, rows.dropped)
+        if not small:
+            return rows, notes
+        kept = np.array([label not in small for label in rows.environments])[rows.codes]
+        dropped = {label: n for label, n in rows.dropped.items() if label not in small}
+        return rows.kept(kept)._replace(dropped=dropped), notes
+
+    def too_small(
+        self, environments: Sequence[Hashable], counts: Integers, dropped: Mapping[Hashable, int]
+    ) -> tuple[set[Hashable], tuple[str, ...]]:
+        """Labels of environments (E,) with fewer rows than `min_rows`, and a sentence about them; dropped: {label: rows
+        with missing values}"""
         small = counts < self.min_rows
         if not small.any():
-            return rows, ()
+            return set(), ()
         if small.all():
             largest = int(np.argmax(counts))
             raise DataError(
-                f"min_rows={self.min_rows} leaves no environment: the largest, {rows.environments[largest]!r}, has "
+                f"min_rows={self.min_rows} leaves no environment: the largest, {environments[largest]!r}, has "
                 f"{rows_text(int(counts[largest]))}. Use min_rows={np.sort(counts)[-2:][0]} or fewer."
             )
-        kept = ~small[rows.codes]
-        gone = with_counts(rows.environments, np.where(small, counts, 0))
-        labels = {label for label, few in zip(rows.environments, small, strict=True) if few}
-        dropped = {label: n for label, n in rows.dropped.items() if label not in labels}
-        with_gaps = sum(rows.dropped.values()) - sum(dropped.values())
+        labels = {label for label, few in zip(environments, small, strict=True) if few}
+        gone = with_counts(environments, np.where(small, counts, 0))
+        with_gaps = sum(n for label, n in dropped.items() if label in labels)
         also = f"; {rows_text(with_gaps)} more of them had missing values" if with_gaps else ""
-        left = rows.kept(kept)._replace(dropped=dropped)
-        return left, (f"left out environments with fewer than {self.min_rows} rows: {gone}{also}.",)
+        return labels, (f"left out environments with fewer than {self.min_rows} rows: {gone}{also}.",)
+
+
+def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> None:
+    """Raise where one environment is left of several."""
+    if len(environments) == 1 and notes:
+        raise DataError(
+            f"one environment is left, {environments[0]!r}: {' '.join(notes)} At least two are needed: leave out or "
+            "merge fewer."
+        )
 
 
 ALL_ENVIRONMENTS = EnvironmentChoice()

@@ -14,6 +14,8 @@ ROWS_PER_VALUE = 2
 # The mean of counts is below this share of the largest: that of a law with two like ends is half of it, whatever is
 # drawn, and that of a few dozen rows of a Poisson law with mean 2 a third.
 LOW = 0.4
+# Sums of squares are as of two values where they leave this share of what such values have at most.
+_ROUNDING = 1e-9
 
 
 class OutcomeKind(NamedTuple):
@@ -40,14 +42,27 @@ def outcome_kind(
     two = classes or two_values(y)
     if two is not None:
         return OutcomeKind("classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}")
-    low, high = float(y.min()), float(y.max())
-    if low < 0.0 or (y != np.rint(y)).any():
+    counted = y.min() >= 0.0 and not (y != np.rint(y)).any()
+    n_values = len(np.unique(y)) if counted else None
+    return number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
+
+
+def number_kind(name: str, n_rows: int, low: float, high: float, mean: float, n_values: int | None) -> OutcomeKind:
+    """Of numbers that are not two values; n_values: how many different ones, None where not all of them are whole and
+    none below 0"""
+    if n_values is None:
         return OutcomeKind("number", f"{name} takes values that are no counts")
     if low > 0.0:
         return OutcomeKind("number", f"{name} is whole numbers without a 0, from {low:g} to {high:g}")
-    if len(np.unique(y)) * ROWS_PER_VALUE > len(y):
+    if n_values * ROWS_PER_VALUE > n_rows:
         return OutcomeKind("number", f"{name} is whole numbers of which few are equal")
-    found, mean = f"{name} is whole numbers from 0 to {high:g}", float(y.mean())
+    found = f"{name} is whole numbers from 0 to {high:g}"
     if mean >= LOW * high:
         return OutcomeKind("number", f"{found}, whose mean, {mean:.3g}, is not low for a count")
     return OutcomeKind("count", f"{found}, many of them equal, with a low mean, {mean:.3g}")
+
+
+def at_two_values(n_rows: int, low: float, high: float, mean: float, scatter: float) -> bool:
+    """Whether numbers are all at the ends of their range: between these nothing varies as much; scatter: the sum of
+    squared deviations from the mean"""
+    return low < high and bool(np.isclose(scatter, n_rows * (mean - low) * (high - mean), rtol=_ROUNDING))

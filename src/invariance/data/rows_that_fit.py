@@ -9,21 +9,27 @@ _COPIES = 3
 _GIGABYTE = 1e9
 
 
-def rows_that_fit(n_rows: int, n_columns: int, needed_for: str = "this model", free: int | None = None) -> str | None:
+def rows_that_fit(
+    n_rows: int, n_columns: int, needed_for: str = "this model", free: int | None = None, moments_do: bool = True
+) -> str | None:
     """Why so many rows cannot all be fitted, with what to do about it; None where they can, or memory is not known.
 
-    needed_for : what needs them, for the sentence; free : bytes, by default what can be had now
+    needed_for : what needs them, for the sentence; free : bytes, by default what can be had now; moments_do : whether
+    a Gaussian model would do instead
     """
     free = free_bytes() if free is None else free
     needed = 8 * _COPIES * n_rows * n_columns
     if free is None or needed <= free:
         return None
     fitting = _rounded_down(free // (8 * _COPIES * n_columns))
+    instead = (
+        " A linear Gaussian model needs no rows in memory: conditional='linear_gaussian' reads any number of them."
+    )
     return (
         f"{needed_for} needs all rows in memory: {n_rows:,} rows of {n_columns:,} columns take about "
         f"{needed / _GIGABYTE:.1f} GB, and {free / _GIGABYTE:.1f} GB are free. About {fitting:,} rows fit: draw so "
-        "many by chance from every environment, leave out columns, or use a computer with more memory. A linear "
-        "Gaussian model needs no rows in memory: conditional='linear_gaussian' reads any number of them."
+        f"many by chance from every environment, leave out columns, or use a computer with more memory."
+        f"{instead * moments_do}"
     )
 
 

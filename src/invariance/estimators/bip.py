@@ -170,7 +170,7 @@ class BIP(IntervalRegressor):
         if not isinstance(moments, Moments):
             raise WrongTypeError(
                 f"fit_moments needs Moments, not {type(moments).__name__}: compute them with "
-                "Moments.from_chunks(read_chunks(file, outcome=..., environment=...))."
+                "Moments.from_rows(rows, outcome=..., environment=...)."
             )
         self._check_handle_unknown()
         refuse_moments(self.regressor)

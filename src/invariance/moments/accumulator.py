@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Integers
 from .._tools.memory import free_bytes
 from ..data.checks import check_missing_argument, check_unique, encode_labels, nearest
 from ..data.choices import Choices
@@ -30,8 +30,10 @@ from .arrow_columns import (
     numbers_of_text,
 )
 from .parts import Part
+from .pieces import MOST_LEVELS, Piece, changed_kind, in_blocks, too_many_levels
 from .running import Running
 from .tally import Tally
+from .whole_numbers import WholeNumbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,14 +43,8 @@ if TYPE_CHECKING:
 # What a block of rows takes: large enough for products of matrices at their best, small enough for any machine.
 _BLOCK_BYTES = 1 << 24
 _FEWEST_ROWS = 256
-# Text with more different values, which nobody calls levels, is a list of names.
-_MOST_LEVELS = 1000
 # Second moments of which it is worth asking whether they fit into memory
 _MANY_NUMBERS = 1 << 26
-
-
-# Values (n,) of each column, and the positions (n,) of the rows' environments
-Piece = tuple[list[Floats], NDArray[np.int64]]
 
 
 class Column(NamedTuple):
@@ -64,6 +60,7 @@ class MomentsAccumulator:
     columns : names of the features and of the outcome; environment : name of the column of labels
     missing : "error" or "drop", as in `Moments.from_rows`; complaints are made at the end, once, by `moments`
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
+    outcome : the column of which is kept, beside moments, which whole numbers it takes
 
     Rows are kept until a block of them is full (32 MB), then only their moments are. Accumulators of different rows can
     be merged, and sent elsewhere with pickle.
@@ -77,12 +74,14 @@ class MomentsAccumulator:
         missing: str = "error",
         categorical: Any = "auto",
         numeric: Sequence[str] = (),
+        outcome: str | None = None,
     ) -> None:
         check_unique([*columns, environment], "columns and environment")
         check_missing_argument(missing)
         self.columns = tuple(columns)
         self.environment = environment
         self.missing = missing
+        self.outcome = outcome
         self.choices = Choices.of(self.columns, categorical, numeric)
         self.tally = Tally(len(self.columns))
         self.refused: dict[str, Refusal] = {}
@@ -91,6 +90,7 @@ class MomentsAccumulator:
         self._wide: dict[Column, int] = {}
         self._environments: dict[Hashable, int] = {}
         self._running: dict[Hashable, Running] = {}
+        self._whole: dict[Hashable, WholeNumbers] = {}
         self._pending: list[Piece] = []
         self._n_pending = 0
 
@@ -147,7 +147,7 @@ class MomentsAccumulator:
             return np.full(len(array), np.nan)
         known = self._kinds.setdefault(name, kind)
         if known != kind:
-            raise DataError(_changed(name, known))
+            raise DataError(changed_kind(name, known))
         if kind == LEVELS:
             return self._level_codes(array, name)
         if kind == NUMBERS:
@@ -171,10 +171,12 @@ class MomentsAccumulator:
         if name in self.choices.categorical:
             return
         n_levels = len({column for column in (*self._wide, *found) if column.name == name})
-        if n_levels > _MOST_LEVELS:
+        if n_levels > MOST_LEVELS:
             levels = self.levels[name]
             more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
-            refuse({**self.refused, name: doubtful(levels, more_rows, ".astype") or _many(levels)}, in_table=True)
+            refuse(
+                {**self.refused, name: doubtful(levels, more_rows, ".astype") or too_many_levels(levels)}, in_table=True
+            )
 
     def settled(self) -> MomentsAccumulator:
         """The accumulator, after it has turned all rows into moments."""
@@ -185,7 +187,7 @@ class MomentsAccumulator:
 
     def _settle(self) -> None:
         pending, self._pending, self._n_pending = self._pending, [], 0
-        for pieces in _in_blocks(pending, self._rows_per_block):
+        for pieces in in_blocks(pending, self._rows_per_block):
             self._settle_block(pieces)
 
     def _settle_block(self, pieces: list[Piece]) -> None:
@@ -204,6 +206,7 @@ class MomentsAccumulator:
         if not finite:
             centre, rest, minimum, maximum = np.zeros((4, G + 1, len(block)))
             describe_groups(block, starts, centre, minimum, maximum)
+        self._look_at_outcome(block, starts)
         at_ends = np.zeros((G + 1, 2, len(block)), np.int64)
         centre_groups(block, starts, centre, minimum, maximum, rest, at_ends)
         present = np.flatnonzero(starts[:G] < starts[1 : G + 1])
@@ -227,6 +230,12 @@ class MomentsAccumulator:
                 f"environment column {self.environment!r} has {n} labels or more, and the second moments of {d} "
                 "columns in each of them do not fit into memory: choose a column with fewer labels, or fewer features."
             )
+
+    def _look_at_outcome(self, block: Floats, starts: NDArray[np.int64]) -> None:
+        place = None if self.outcome is None else self._wide.get(Column(self.outcome))
+        for g, label in enumerate(self._environments if place is not None else ()):
+            if starts[g] < starts[g + 1]:
+                self._whole.setdefault(label, WholeNumbers()).add(block[place, starts[g] : starts[g + 1]])
 
     def _block(self, pieces: list[Piece]) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
         """(r, n) rows sorted by environment, those without a label last; where each begins; (n,) each row's place"""
@@ -278,31 +287,85 @@ class MomentsAccumulator:
         for label, running in other._running.items():
             own = np.array(places[: len(running.centre)], np.intp)
             self._of(label).absorb(running.in_columns(own, len(self._wide)))
+        for label, numbers in other._whole.items():
+            self._whole.setdefault(label, WholeNumbers()).absorb(numbers)
         return self
 
     def split(self) -> Iterator[tuple[Hashable | None, MomentsAccumulator]]:
         """What is of no environment in particular, under None, then each environment: merged, they are this again."""
         self._settle()
         rest = copy.copy(self)
-        rest._running = {}
+        rest._running, rest._whole = {}, {}
         yield None, rest
         for label, running in self._running.items():
             one = MomentsAccumulator.__new__(MomentsAccumulator)
             one.__dict__.update(self.__dict__, tally=Tally(len(self.columns)), refused={}, levels={}, _kinds={})
             one._environments, one._running = {label: 0}, {label: running}
+            one._whole = {key: numbers for key, numbers in self._whole.items() if key == label}
             yield label, one
 
+    def relabelled(self, new: Mapping[Hashable, Hashable]) -> MomentsAccumulator:
+        """One of the rows of these environments, {label: new label}; those with the same new one become one."""
+        self._settle()
+        chosen = copy.copy(self)
+        chosen._environments, chosen._running, chosen._whole = {}, {}, {}
+        for label in self._environments:
+            if label in new:
+                chosen._environments.setdefault(new[label], len(chosen._environments))
+        for label in self._running:
+            if label in new:
+                chosen._of(new[label]).absorb(self._of(label))
+        for label, numbers in self._whole.items():
+            if label in new:
+                chosen._whole.setdefault(new[label], WholeNumbers()).absorb(numbers)
+        counts = dict(zip(self.environments, self.counts, strict=True))
+        n_rows = sum(n for label, n in counts.items() if label in new) + self.tally.unlabelled
+        chosen.tally = self.tally.relabelled(new, n_rows)
+        chosen.levels = {name: chosen._occurring(name, levels) for name, levels in self.levels.items()}
+        return chosen
+
+    def _occurring(self, name: str, levels: Levels) -> Levels:
+        """Those that some row has."""
+        runnings = [self._of(label) for label in self._running]
+        met = {
+            column.level
+            for column, place in self._wide.items()
+            if column.name == name and any(running.maximum[place] > 0.0 for running in runnings)
+        }
+        return levels._replace(texts=tuple(text for text in levels.texts if text in met))
+
     def _check_alike(self, other: MomentsAccumulator) -> None:
-        for setting in ("columns", "environment", "missing", "choices"):
+        for setting in ("columns", "environment", "missing", "choices", "outcome"):
             if getattr(self, setting) != getattr(other, setting):
                 raise DataError(f"cannot merge accumulators that differ in {setting}: make both with the same.")
         for name, kind in other._kinds.items():
             if self._kinds.get(name, kind) != kind:
-                raise DataError(_changed(name, self._kinds[name]))
+                raise DataError(changed_kind(name, self._kinds[name]))
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
         return self.__dict__
+
+    @property
+    def environments(self) -> tuple[Hashable, ...]:
+        """Labels in the order in which they first came, also of environments of which no row counts"""
+        return tuple(self._environments)
+
+    @property
+    def counts(self) -> Integers:
+        """(E,) rows of each, those that do not count among them"""
+        self._settle()
+        counted = {label: running.n_rows for label, running in self._running.items()}
+        return np.array([counted.get(label, 0) + self.tally.left_out[label] for label in self._environments], np.int64)
+
+    @property
+    def whole_numbers(self) -> WholeNumbers:
+        """Those that the outcome takes."""
+        self._settle()
+        total = WholeNumbers()
+        for numbers in self._whole.values():
+            total.absorb(numbers)
+        return total
 
     @property
     def parts(self) -> dict[Hashable, Part]:
@@ -317,35 +380,6 @@ class MomentsAccumulator:
     def moments(self, outcome: str, groups: Any = None, is_text: bool = False, partial: bool = False) -> Moments:
         """Of all rows that were added, after the complaints that only all rows can justify. `partial` leaves those that
         other rows may settle to `Moments.checked`."""
-        from .finishing import finished
+        from .finishing import screened
 
-        moments = finished(self, outcome, groups, is_text)
-        return moments if partial else moments.checked(self.environment)
-
-
-def _in_blocks(pieces: list[Piece], rows: int) -> Iterator[list[Piece]]:
-    """All of them where they have as many rows, or fewer; else blocks of so many rows, as levels on the way demand."""
-    if sum(len(codes) for _, codes in pieces) <= rows:
-        yield from [pieces] if pieces else []
-        return
-    for values, codes in pieces:
-        for start in range(0, len(codes), rows):
-            chosen = slice(start, start + rows)
-            yield [([column[chosen] for column in values], codes[chosen])]
-
-
-def _many(levels: Levels) -> Refusal:
-    shown = f"is not numeric but has more than {_MOST_LEVELS} different values (for example {levels.texts[0]!r})"
-    return Refusal(shown, categorical=True)
-
-
-def _changed(name: str, known: str) -> str:
-    if known == LEVELS:
-        return (
-            f"column {name!r} holds text, or categories, in some rows and numbers in others: store it in one way, or "
-            f"take its values as levels, categorical={[name]!r}."
-        )
-    return (
-        f"column {name!r} holds numbers, or true and false, in the first rows of the file, and other values later on: "
-        f"mend these, or take its values as levels, categorical={[name]!r}."
-    )
+        return screened(self, outcome, groups, is_text).moments(partial)

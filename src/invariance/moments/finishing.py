@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,27 +13,81 @@ from ..data.checks import check_scale, nearest, with_counts
 from ..data.choices import Choices
 from ..data.columns import ADVICE
 from ..data.encoding import Encoding, Learner
+from ..data.environment_choice import ALL_ENVIRONMENTS, EnvironmentChoice
+from ..data.outcome_kinds import OutcomeKind, at_two_values, number_kind
 from ..data.raw import COUNTED_ROWS, Refusal, counts_rows, not_listed
 from ..data.terms import Dummies
 from ..exceptions import DataError
+from .accumulator import Column
 from .moments import Moments, assembled
 from .parts import Part
 from .running import in_columns
 
 if TYPE_CHECKING:
-    from .accumulator import Column, MomentsAccumulator
+    from .accumulator import MomentsAccumulator
 
 # Share by which the scatter of a column that counts rows may be off.
 _ROUNDING = 1e-9
+_CLASSES = 2
 
 
-def finished(rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool) -> Moments:
-    """Before the complaints of `Moments.checked`; see `MomentsAccumulator.moments`."""
+@dataclass(frozen=True, eq=False)
+class Screened:
+    """Rows after all complaints, but those about an outcome of two classes, or one that is constant somewhere.
+
+    rows : of the environments that are left; notes : about the others; merged : {label: new label}
+    """
+
+    rows: MomentsAccumulator
+    outcome: str
+    encoding: Encoding | None
+    notes: tuple[str, ...]
+    merged: Mapping[Hashable, Hashable]
+
+    @property
+    def outcome_kind(self) -> OutcomeKind:
+        """As `invariance.data.outcome_kinds` tells it of the same rows in memory"""
+        levels = self.rows.levels.get(self.outcome)
+        if levels is not None:
+            return OutcomeKind("classes", f"{self.outcome} has two values: {' and '.join(map(repr, levels.texts))}")
+        j = self.rows.wide_columns.index(Column(self.outcome))
+        parts = list(self.rows.parts.values())
+        n, low = sum(part.n_rows for part in parts), float(min(part.minimum[j] for part in parts))
+        high, means = float(max(part.maximum[j] for part in parts)), [part.centre[j] + part.rest[j] for part in parts]
+        mean = sum(part.n_rows * m for part, m in zip(parts, means, strict=True)) / n
+        between = sum(part.n_rows * (m - mean) ** 2 for part, m in zip(parts, means, strict=True))
+        if at_two_values(n, low, high, mean, sum(part.scatter[j, j] for part in parts) + between):
+            return OutcomeKind("classes", f"{self.outcome} has two values: {low:g} and {high:g}")
+        return number_kind(self.outcome, n, low, high, mean, self.rows.whole_numbers.n_values)
+
+    def moments(self, partial: bool = False) -> Moments:
+        """partial : without the complaints of `Moments.checked`"""
+        rows, encoding, features = self.rows, self.encoding, _features(self.rows, self.outcome)
+        _check_numeric(rows, self.outcome)
+        parts = rows.parts
+        names, places, d = _places(rows.wide_columns, features, self.outcome, encoding)
+        laid_out = (_in_places(part, places, d) for part in parts.values())
+        moments = assembled(names, names.index(self.outcome), tuple(parts), laid_out)
+        grouped = {} if encoding is None else dict(encoding.features.groups)
+        moments = replace(moments, groups=grouped, encoding=encoding, dropped_rows=dict(rows.tally.dropped))
+        moments = replace(moments, environment_notes=self.notes, merged=self.merged)
+        return moments if partial else moments.checked(rows.environment)
+
+
+def _features(rows: MomentsAccumulator, outcome: str) -> tuple[str, ...]:
+    return tuple(name for name in rows.columns if name != outcome)
+
+
+def screened(
+    rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool, choice: EnvironmentChoice = ALL_ENVIRONMENTS
+) -> Screened:
+    """With the complaints that only all rows can justify."""
     if outcome not in rows.columns:
         raise DataError(f"outcome column {outcome!r} is not among the columns; {nearest(outcome, rows.columns)}")
-    features = tuple(name for name in rows.columns if name != outcome)
+    features = _features(rows, outcome)
     choices = replace(rows.choices, groups=Choices.of(features, groups=groups).groups)
     _refuse_splines(choices)
+    rows, notes, merged = _regrouped(rows, choice)
     parts, columns = rows.parts, rows.wide_columns
     learner = Learner(features, choices)
     learner.tell(
@@ -45,20 +99,35 @@ def finished(rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool)
         {name for name, n in zip(rows.columns, rows.tally.missing, strict=True) if n == rows.tally.n_rows > 0},
         _row_numbers(parts, columns),
     )
-    _check_outcome(rows, outcome)
+    if len(getattr(rows.levels.get(outcome), "texts", ())) != _CLASSES:
+        _check_numeric(rows, outcome)
     _check_stated(choices, parts, columns)
     learner.check()
     words = [name for name in rows.levels if is_text]
     rows.tally.complain(rows.columns, rows.environment, rows.missing, words, tuple(parts))
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
+    small, more = choice.too_small(tuple(parts), _counts(parts), rows.tally.dropped)
+    if small:
+        rows = rows.relabelled({label: label for label in rows.environments if label not in small})
+        learner.learn_of(_learnt(rows.parts, columns, features))
     learner.warn()
-    encoding = learner.encoding((outcome, rows.environment))
-    names, places, d = _places(columns, features, outcome, encoding)
-    laid_out = (_in_places(part, places, d) for part in parts.values())
-    moments = assembled(names, names.index(outcome), tuple(parts), laid_out)
-    grouped = {} if encoding is None else dict(encoding.features.groups)
-    return replace(moments, groups=grouped, encoding=encoding, dropped_rows=dict(rows.tally.dropped))
+    return Screened(rows, outcome, learner.encoding((outcome, rows.environment)), (*notes, *more), merged)
+
+
+def _regrouped(
+    rows: MomentsAccumulator, choice: EnvironmentChoice
+) -> tuple[MomentsAccumulator, tuple[str, ...], dict[Hashable, Hashable]]:
+    """After environments were left out and merged; sentences about it, and {label: new label} of those merged"""
+    if not choice.regroups:
+        return rows, (), {}
+    new, notes = choice.renamed(rows.environments, rows.counts)
+    names = {name for name, _ in choice.merge}
+    return rows.relabelled(new), notes, {label: name for label, name in new.items() if name in names}
+
+
+def _counts(parts: Mapping[Hashable, Part]) -> Integers:
+    return np.array([part.n_rows for part in parts.values()], np.int64)
 
 
 def _refuse_splines(choices: Choices) -> None:
@@ -69,7 +138,7 @@ def _refuse_splines(choices: Choices) -> None:
         )
 
 
-def _check_outcome(rows: MomentsAccumulator, outcome: str) -> None:
+def _check_numeric(rows: MomentsAccumulator, outcome: str) -> None:
     refusal = rows.refused.get(outcome)
     if refusal is not None:
         raise DataError(f"column {outcome!r} {refusal.reason}: {ADVICE['outcome']}.")

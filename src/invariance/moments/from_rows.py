@@ -55,10 +55,7 @@ def from_rows(
         _refuse_options(DASK_FRAME, **file_options)
         wanted = Wanted.of(list(map(str, rows.columns)), DASK_FRAME, *asked, **choices)
         return wanted.finished(of_frame(rows, wanted, n_jobs, dask, progress))
-    categorical = choices["categorical"]
-    words = () if isinstance(categorical, str) else tuple(map(str, categorical))
-    source = source_of(rows, words=words, warn_unnamed=features is None, **file_options)
-    wanted = Wanted.of(source.schema.names, source.name, *asked, is_text=source.is_text, **choices)
+    source, wanted = opened(rows, *asked, file_options, **choices)
     if dask is None:
         return wanted.finished(of_source(source, wanted, workers, progress))
     if not isinstance(source, FileSource):
@@ -70,6 +67,19 @@ def _refuse_options(name: str, **options: Any) -> None:
     for option, value in options.items():
         if value is not None and value != ():
             raise SettingError(f"{option}= is not for {name}: leave it out.")
+
+
+def opened(
+    rows: Any, outcome: str, environment: str, features: Any, missing: str, file_options: dict[str, Any], **choices: Any
+) -> tuple[RowSource, Wanted]:
+    """The rows, which are not read yet, and what is wanted of them."""
+    categorical = choices["categorical"]
+    words = () if isinstance(categorical, str) else tuple(map(str, categorical))
+    source = source_of(rows, words=words, warn_unnamed=features is None, **file_options)
+    wanted = Wanted.of(
+        source.schema.names, source.name, outcome, environment, features, missing, is_text=source.is_text, **choices
+    )
+    return source, wanted
 
 
 def of_source(source: RowSource, wanted: Wanted, n_jobs: int, progress: ProgressMode) -> MomentsAccumulator:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from ..data.checks import (
     with_counts,
 )
 from ..data.encoding import Encoding
+from ..data.environment_choice import refuse_single
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
@@ -60,6 +62,7 @@ class Moments:
     constants : columns that were left out because they are the same in all rows, and their values
     dropped_rows : {label: rows that were left out for missing values}; None: rows without a label
     environment_notes : sentences about environments that were left out or merged
+    merged : {label of the rows: label here} of those that were merged while rows were read
     second : what another look at the rows told; see `BIP.fit_moments`
 
     at_ends and rounding are what `without_row` decides by. Moments that were not computed from rows have none.
@@ -81,6 +84,7 @@ class Moments:
     constants: Mapping[str, float] = field(default_factory=dict)
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)
     environment_notes: tuple[str, ...] = ()
+    merged: Mapping[Hashable, Hashable] = field(default_factory=dict)
     second: SecondLook | None = None
 
     def __repr__(self) -> str:
@@ -225,6 +229,9 @@ class Moments:
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
+        drop_environments: Sequence[Hashable] = (),
+        merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
+        min_rows: int = 0,
         dask: Any = None,
         partial: bool = False,
         progress: ProgressMode = "auto",
@@ -234,21 +241,19 @@ class Moments:
 
         ``rows`` is a path, a pattern such as ``"data/*.parquet"``, a folder (labels in its path, ``site=A``, are
         columns) or a list of files; a pandas, polars or pyarrow table, a polars LazyFrame, a DuckDB relation, an ibis
-        table or a database's reader of record batches; any iterable of batches or tables; a Dask or a Spark data
-        frame. ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands`` say how files are written, as in
-        ``read_table``.
+        table, a reader of record batches; any iterable of batches or tables; a Dask or Spark data frame. ``sep``,
+        ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands`` are those of ``read_table``.
 
         Names and values are checked as in ``MultiEnvironmentData.from_table``, and complained about once, when all
         rows were read. Levels are found on the way, in natural order; ``categorical={"region": ["north", "south"]}``
-        lists them in another one. Files and row groups are read by ``n_jobs`` threads or by the workers of a Dask
-        cluster, ``dask="tcp://10.0.0.1:8786"`` or a ``Client``, with the same digits whoever reads what. ``partial``:
-        the rows are a part of all, as those of one site are; what only all rows can tell is left to ``checked``, after
-        a ``merge`` of the parts.
+        lists them in another one. Environments are chosen and merged once all rows were read. Threads (``n_jobs``) or
+        workers of a Dask cluster (``dask="tcp://10.0.0.1:8786"`` or a ``Client``) give the same digits. ``partial``: of
+        a part of all rows; what only all rows can tell is left to ``checked``, after a ``merge`` of the parts.
         """
         from .from_rows import from_rows
 
         chosen = {"exclude": exclude, "categorical": categorical, "numeric": numeric, "groups": groups}
-        chosen["partial"] = partial
+        chosen |= {"drop": drop_environments, "merge": merge_environments, "min_rows": min_rows, "partial": partial}
         return from_rows(rows, outcome, environment, features, missing, n_jobs, dask, progress, file_options, **chosen)
 
     def to_arrow(self) -> pa.Table:
@@ -264,6 +269,7 @@ class Moments:
         """After the complaints that only all rows can justify; without the features that no row varies."""
         lowest, highest = self.minimum.min(axis=0), self.maximum.max(axis=0)
         check_spread(self.columns, lowest, highest)
+        refuse_single(self.environments, self.environment_notes)
         check_whole(
             self.environments,
             self.counts,
@@ -309,10 +315,10 @@ class Moments:
         environments = tuple(dict.fromkeys(first.environments + second.environments))
         parts = (merged(first._part_of(label), second._part_of(label)) for label in environments)
         both = assembled(columns, first.outcome, environments, parts)
-        dropped = Counter(self.dropped_rows) + Counter(other.dropped_rows)
+        dropped = dict(Counter(self.dropped_rows) + Counter(other.dropped_rows))
         notes = tuple(dict.fromkeys(self.environment_notes + other.environment_notes))
-        both = replace(both, groups=first.groups, encoding=encoding, constants=constants)
-        return replace(both, dropped_rows=dict(dropped), environment_notes=notes)
+        both = replace(both, groups=first.groups, encoding=encoding, constants=constants, dropped_rows=dropped)
+        return replace(both, environment_notes=notes, merged={**other.merged, **self.merged})
 
     def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
         """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.

@@ -104,10 +104,10 @@ class Rereading:
 
     @cached_property
     def _known(self) -> tuple[dict[Hashable, int], dict[str, int]]:
-        environments = self.moments.environments
-        return {label: e for e, label in enumerate(environments)}, {
-            str(label): e for e, label in enumerate(environments)
-        }
+        places: dict[Hashable, int] = {label: e for e, label in enumerate(self.moments.environments)}
+        merged = {label: places[new] for label, new in self.moments.merged.items() if new in places}
+        known = {**places, **merged}
+        return known, {str(label): e for label, e in known.items()}
 
     def _values(self, table: pa.Table) -> Floats:
         """(n, m) of the columns `_looked_at`"""

@@ -145,4 +145,4 @@ class Rows:
 
 
 def as_source(rows: Any) -> RowSource:
-    return rows if isinstance(rows, RowSource) else source_of(rows)
+    return source_of(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,47 +12,83 @@ from ..data.checks import DROP_HINT, dropped_message, quoted, rows_text, warn, w
 from ..data.screening import MISSING_WORDS, NO_ROWS
 from ..exceptions import DataError
 
+_COUNTERS = ("rows_missing", "rows_infinite", "dropped", "left_out")
+
 
 class Tally:
-    """n_rows : seen so far; missing, infinite (r,) : values of each column; rows_missing, rows_infinite :
-    {label: rows with such values}; None: rows without a label; dropped : {label: rows that do not count}"""
+    """n_rows : seen so far; rows_missing, rows_infinite : {label: rows with such values}; None: rows without a label;
+    dropped : {label: rows that lack something}; left_out : {label: rows that do not count}"""
 
     def __init__(self, n_columns: int) -> None:
         self.n_rows = 0
-        self.missing, self.infinite = np.zeros((2, n_columns), np.int64)
+        self._n_columns = n_columns
+        # {label: (2, r) missing and infinite values of each column}
+        self._values: dict[Hashable, Integers] = {}
         self.rows_missing: Counter[Hashable] = Counter()
         self.rows_infinite: Counter[Hashable] = Counter()
-        self.unlabelled = 0
         self.dropped: Counter[Hashable] = Counter()
+        self.left_out: Counter[Hashable] = Counter()
+
+    @property
+    def missing(self) -> Integers:
+        """(r,) values of each column"""
+        return self._total[0]
+
+    @property
+    def infinite(self) -> Integers:
+        """(r,) values of each column"""
+        return self._total[1]
+
+    @property
+    def _total(self) -> Integers:
+        return sum(self._values.values(), np.zeros((2, self._n_columns), np.int64))
+
+    @property
+    def unlabelled(self) -> int:
+        return self.left_out[None]
 
     def screen(self, block: Floats, starts: Integers, labels: Sequence[Hashable]) -> Mask:
         """Count what is missing or infinite in a block (r, n) that is sorted by group, rows without a label last;
         (n,) the rows that count."""
         missing, infinite = np.isnan(block), np.isinf(block)
-        self.missing += missing.sum(axis=1)
-        self.infinite += infinite.sum(axis=1)
         lacks, beyond = np.asarray(missing.any(axis=0)), np.asarray(infinite.any(axis=0))
         unlabelled = np.arange(block.shape[1]) >= starts[len(labels)]
-        self.unlabelled += int(unlabelled.sum())
+        kept = ~(lacks | beyond | unlabelled)
         for g, label in enumerate((*labels, None)):
             rows = slice(starts[g], starts[g + 1])
-            for counter, found in ((self.rows_missing, lacks), (self.rows_infinite, beyond)):
-                if found[rows].any():
-                    counter[label] += int(found[rows].sum())
-            gone = int((lacks | unlabelled)[rows].sum())
-            if gone:
-                self.dropped[label] += gone
-        return ~(lacks | beyond | unlabelled)
+            if kept[rows].all():
+                continue
+            found = np.stack([missing[:, rows].sum(axis=1), infinite[:, rows].sum(axis=1)])
+            self._values[label] = self._values.get(label, 0) + found
+            counted = ((self.rows_missing, lacks), (self.rows_infinite, beyond), (self.dropped, lacks | unlabelled))
+            for counter, wrong in (*counted, (self.left_out, ~kept)):
+                if wrong[rows].any():
+                    counter[label] += int(wrong[rows].sum())
+        return kept
 
     def merged(self, other: Tally) -> Tally:
-        both = Tally(len(self.missing))
+        both = Tally(self._n_columns)
         both.n_rows = self.n_rows + other.n_rows
-        both.missing, both.infinite = self.missing + other.missing, self.infinite + other.infinite
-        both.rows_missing = self.rows_missing + other.rows_missing
-        both.rows_infinite = self.rows_infinite + other.rows_infinite
-        both.unlabelled = self.unlabelled + other.unlabelled
-        both.dropped = self.dropped + other.dropped
+        both._values = dict(self._values)
+        for label, found in other._values.items():
+            both._values[label] = both._values.get(label, 0) + found
+        for name in _COUNTERS:
+            setattr(both, name, getattr(self, name) + getattr(other, name))
         return both
+
+    def relabelled(self, new: Mapping[Hashable, Hashable], n_rows: int) -> Tally:
+        """Of the n_rows rows of these environments, under new labels, and of those without a label."""
+        new = {**new, None: None}
+        chosen = Tally(self._n_columns)
+        chosen.n_rows = n_rows
+        for label, found in self._values.items():
+            if label in new:
+                chosen._values[new[label]] = chosen._values.get(new[label], 0) + found
+        for name in _COUNTERS:
+            for label, count in getattr(self, name).items():
+                if label in new:
+                    getattr(chosen, name)[new[label]] += count
+        return chosen
 
     def complain(
         self,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..data.checks import check_missing_argument, resolve_columns
 from ..data.choices import Choices, excluding
+from ..data.environment_choice import ALL_ENVIRONMENTS, EnvironmentChoice
 from .accumulator import MomentsAccumulator
+from .finishing import Screened, screened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +33,7 @@ class Wanted:
     groups: Any = None
     is_text: bool = False
     partial: bool = False
+    choice: EnvironmentChoice = ALL_ENVIRONMENTS
 
     @classmethod
     def of(
@@ -46,13 +50,18 @@ class Wanted:
         groups: Any = None,
         is_text: bool = False,
         partial: bool = False,
+        drop: Any = (),
+        merge: Any = MappingProxyType({}),
+        min_rows: int = 0,
     ) -> Wanted:
-        """Checked against the columns that there are."""
+        """Checked against the columns that there are; drop, merge, min_rows: which environments to use."""
+        choice = EnvironmentChoice.of(drop, merge, min_rows)
         check_missing_argument(missing)
         outcome, environment, names = resolve_columns(available, outcome, environment, features, where)
         names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])
         Choices.of(names, categorical, numeric, groups)
-        return cls(outcome, environment, names, missing, categorical, tuple(numeric), groups, is_text, partial)
+        chosen = tuple(numeric), groups, is_text, partial, choice
+        return cls(outcome, environment, names, missing, categorical, *chosen)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,6 +79,7 @@ class Wanted:
             missing=self.missing,
             categorical=self.categorical,
             numeric=self.numeric,
+            outcome=self.outcome,
         )
 
     def accumulated(self, batches: Iterable[pa.RecordBatch]) -> MomentsAccumulator:
@@ -78,5 +88,8 @@ class Wanted:
             rows.add(batch)
         return rows.settled()
 
+    def screened(self, rows: MomentsAccumulator) -> Screened:
+        return screened(rows, self.outcome, self.groups, self.is_text, self.choice)
+
     def finished(self, rows: MomentsAccumulator) -> Moments:
-        return rows.moments(self.outcome, self.groups, self.is_text, self.partial)
+        return self.screened(rows).moments(self.partial)

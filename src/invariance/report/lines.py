@@ -22,7 +22,22 @@ NO_MATTER = ("progress",)
 # Whose state cannot be typed: a name stands for them.
 _GENERATORS = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | np.random.RandomState
 _LONGEST = 88
+_FILE_OPTIONS = ("sep", "decimal", "encoding", "sheet", "na", "thousands")
+# {what is fitted: what it is called, and what reads it}
+_READERS: dict[type, tuple[str, Any]] = {
+    MultiEnvironmentData: ("data", MultiEnvironmentData.from_table),
+    Moments: ("moments", Moments.from_rows),
+}
 _ALIKE = {"()", "[]", "{}"}, {"None", "UniformPrior()"}, {"None", "Tolerance()"}
+
+
+class _Name(str):
+    """Of a variable"""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def typed(value: Any) -> str:
@@ -90,14 +105,31 @@ def python_lines(subject: Subject) -> str:
     used = {subject.estimator: "invariance"} | dict(_imports(settings.values()))
     read = []
     if subject.source.table:
-        used |= {"MultiEnvironmentData": "invariance"} | dict(_imports(subject.source.table.values()))
+        name, reader = _READERS[type(subject.data)]
+        used |= {reader.__self__.__name__: "invariance"} | dict(_imports(subject.source.table.values()))
         remark = [f"# {subject.source.remark}"] if subject.source.remark else []
-        read = [*remark, f"data = {_call('MultiEnvironmentData.from_table', _reading(subject.source.table))}"]
+        rows, given = _rows_and_settings(subject.source.table)
+        used |= {"source_of": "invariance.sources.opening"} if "source_of(" in "".join(rows) else {}
+        read = [*remark, *rows, f"{name} = {_call(reader.__qualname__, _reading(given, reader))}"]
     return "\n".join([*_import_lines(used), "", *read, *fitted, "print(model.summary())", ""])
 
 
-def _reading(given: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = inspect.signature(MultiEnvironmentData.from_table).parameters
+def _rows_and_settings(given: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """A line that names rows which stay where they are, and how they are written; the arguments of what reads them."""
+    settings = dict(given)
+    if "rows" not in settings:
+        return [], settings
+    place = typed(settings.pop("rows"))
+    form = {name: typed(settings.pop(name)) for name in _FILE_OPTIONS if name in settings}
+    if form and not isinstance(settings.get("categorical", "auto"), str):
+        form["words"] = typed(settings["categorical"])
+    written = "".join(f", {name}={value}" for name, value in form.items())
+    line = f"rows = source_of({place}{written})" if form else f"rows = {place}"
+    return [line], {"rows": _Name("rows"), **settings}
+
+
+def _reading(given: Mapping[str, Any], reader: Any) -> dict[str, Any]:
+    parameters = inspect.signature(reader).parameters
     return {
         name: value
         for name, value in given.items()

@@ -20,7 +20,8 @@ from .compared import Compared
 class Source:
     """Where the rows came from, where that is known.
 
-    table : the arguments of MultiEnvironmentData.from_table by name; command : as it was typed in a shell
+    table : the arguments, by name, of MultiEnvironmentData.from_table or, for moments, of Moments.from_rows
+    command : as it was typed in a shell
     worded : what to make of a sentence that may name a remedy; remark : what to know before the rows are read again
     """
 

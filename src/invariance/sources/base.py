@@ -61,6 +61,11 @@ class RowSource(ABC):
         return None
 
     @property
+    def about_rows(self) -> int | None:
+        """How many there are, about: as far as the length of the first ones tells."""
+        return self.n_rows
+
+    @property
     def n_bytes(self) -> int | None:
         """What the rows take where they lie, where that is known."""
         return None

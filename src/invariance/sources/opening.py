@@ -41,6 +41,8 @@ def source_of(
     ``sep`` to ``thousands`` say how files are written, as in ``read_table``. ``words`` names columns that are text in
     text files, whatever they look like. ``warn_unnamed``: tell of columns of text files that have no name.
     """
+    if isinstance(rows, RowSource):
+        return rows
     _check_pyarrow()
     form = {"sep": sep, "decimal": decimal, "encoding": encoding, "sheet": sheet, "na": tuple(na)}
     form["thousands"] = thousands

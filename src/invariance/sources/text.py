@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MOST_WORDS = 8
+_SAMPLE = 1 << 22  # bytes
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,17 @@ class TextSource(FileSource):
         where = self.files[0].name
         kinds = [pa.null() if frame is None else type_of(frame[name], where) for name in self._names]
         return self._with_labels(pa.schema(list(zip(self._names, kinds, strict=True))))
+
+    @property
+    def about_rows(self) -> int | None:
+        first = self.files[0]
+        if first.kind != TEXT_FILE:
+            return None
+        with first.open() as stream:
+            sample = stream.read(_SAMPLE)
+            # Of a packed file, as much as was unpacked for the sample.
+            taken = stream.fileobj.tell() if isinstance(stream, gzip.GzipFile) else len(sample)
+        return round(sum(file.n_bytes for file in self.files) * sample.count(b"\n") / max(1, taken))
 
     @property
     def _rows(self) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from ...exceptions import InvarianceError
+from ...exceptions import DataError, InvarianceError
 from ..cli.advice import for_command_line
 
 _BETWEEN_REPORTS = 0.1
@@ -26,10 +26,15 @@ Tell = Callable[[float, str], None]
 
 def look(tell: Tell, file: str, written: dict[str, str]) -> dict[str, Any]:
     from ..cli.inputs import FileOptions
+    from ..cli.streaming import too_large
     from .understanding import understand
 
     tell(0.0, "reading the table")
-    return understand(FileOptions(**written).open(Path(file)))
+    options = FileOptions(**written)
+    crowded = too_large(Path(file), options)
+    if crowded is not None:
+        raise DataError(f"{crowded} The command line reads it in pieces.")
+    return understand(options.open(Path(file)))
 
 
 def fit(tell: Tell, file: str, name: str, choices: dict[str, Any], folder: str) -> dict[str, Any]:

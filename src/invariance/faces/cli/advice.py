@@ -84,7 +84,7 @@ _RULES: tuple[Rule, ...] = (
         lambda match: _option(match["file_option"], match["file_value"]),
     ),
     (
-        rf"read_table\(path, na=(?P<na>\[(?:{_LITERAL}|, )+\])\)",
+        rf"(?:read_table\(path, )?(?<!\w)na=(?P<na>\[(?:{_LITERAL}|, )+\])\)?",
         lambda match: f"--na {shlex.quote(write_names(ast.literal_eval(match['na'])))}",
     ),
     (

@@ -15,16 +15,19 @@ from .names import read_names
 from .option_groups import with_option_groups
 from .options import (
     EnvironmentOption,
-    FileArgument,
+    FilesArgument,
     JobsOption,
     OutcomeOption,
     SeedOption,
+    StreamOption,
 )
 from .outputs import checked_outputs, deliver_report
+from .streaming import Named, fitted, read
 
 if TYPE_CHECKING:
     from ..._tools.arrays import Mask
     from ...data.multi_environment import MultiEnvironmentData
+    from ...moments.moments import Moments
 
 _EXAMPLES = """\b
 Examples:
@@ -33,11 +36,12 @@ Examples:
       --subset rain,soil --json diagnosis.json --plot environments.png
   invariance explain table.csv --outcome yield --environment site \\
       --drop-environment dakar --merge lima+cusco=peru --min-rows 20
+  invariance explain years/ --outcome yield --environment site
 """
 
 
 def explain(
-    file: FileArgument,
+    files: FilesArgument,
     outcome: OutcomeOption,
     environment: EnvironmentOption,
     *,
@@ -50,6 +54,7 @@ def explain(
         typer.Option(help="Fit again without each environment.", show_default="where all subsets are scored"),
     ] = None,
     table: TableOptions,
+    stream: StreamOption = None,
     settings: ModelOptions,
     json: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Save the diagnosis as JSON.", show_default=False)
@@ -74,23 +79,25 @@ def explain(
         from ...decisions.diagnosis_text import as_text
         from ...decisions.environment_plot import save_environments
 
-        outputs = checked_outputs(json, plot, source=file)
+        named = Named.of(files)
+        outputs = checked_outputs(json, plot, source=named.file)
         model = settings.bip(jobs, seed)
-        data = table.read(file, outcome, environment)
+        rows = read(named, outcome, environment, table, model, stream)
+        data = rows.data
         say_family(model, data)
         chosen = None if subset is None else _named(subset, data)
-        diagnosis = model.fit_data(data).diagnose(chosen, "auto" if leave_out is None else leave_out)
+        diagnosis = fitted(model, rows, environment).diagnose(chosen, "auto" if leave_out is None else leave_out)
         text = "\n\n".join([as_text(diagnosis, for_command_line), *_notes(data.losses)])
         deliver_report(text, "diagnosis", diagnosis.to_json, lambda path: save_environments(diagnosis, path), outputs)
 
 
-def _named(subset: str, data: MultiEnvironmentData) -> Mask:
+def _named(subset: str, data: MultiEnvironmentData | Moments) -> Mask:
     """(p,) the features that --subset names"""
     from ...data.subsets import as_mask
     from ...exceptions import SettingError
 
     names = read_names(subset)
-    constant = [name for name in names if name in data.dropped_features]
+    constant = [name for name in names if name in {*data.constants, *getattr(data, "dropped_features", ())}]
     if constant:
         raise SettingError(f"{constant[0]!r} is constant and no feature: leave it out of --subset.")
     return as_mask(names, data.feature_names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ...data.table_file import TableFile
     from ...estimators.bip import BIP
     from ...inference.base import Engine
+    from ...moments.moments import Moments
 
 # From here on half of all features, which the uniform prior expects, are more than anyone means.
 MANY_FEATURES = 30
@@ -127,7 +128,10 @@ class TableOptions(FileOptions):
         from ...data.multi_environment import MultiEnvironmentData
 
         source = self.open(file)
-        _refuse_several(source, outcome, environment)
+        if len(read_names(outcome)) > 1:
+            from ...data.reading import column_names
+
+            refuse_several(column_names(source, warn_unnamed=False), [source.path], outcome, environment)
         data = MultiEnvironmentData.from_table(source, outcome, environment, **self.reading())
         detail(
             f"read {data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments from "
@@ -151,29 +155,25 @@ class TableOptions(FileOptions):
         }
 
 
-def _refuse_several(file: TableFile, outcome: str, environment: str) -> None:
-    """Raise where several columns are named as the outcome, which is for another command."""
+def refuse_several(columns: Sequence[str], files: Sequence[Path], outcome: str, environment: str) -> None:
+    """Raise where several of the columns are named as the outcome, which is for another command."""
     names = dict.fromkeys(read_names(outcome))
-    if len(names) < 2:
-        return
-    from ...data.reading import column_names
-    from ...exceptions import DataError
+    if len(names) > 1 and outcome not in columns and all(name in columns for name in names):
+        from ...exceptions import DataError
 
-    columns = column_names(file, warn_unnamed=False)
-    if outcome not in columns and all(name in columns for name in names):
         named = ["--environment", environment, "--outcomes", outcome, "--out", "sweep"]
-        line = ["invariance", "sweep", str(file.path), *named]
+        line = ["invariance", "sweep", *map(str, files), *named]
         raise DataError(
             f"--outcome {shlex.quote(outcome)} names {len(names)} columns, and this command fits one outcome. For a "
             f"fit of each: {shlex.join(line)}"
         )
 
 
-def say_family(model: BIP, data: MultiEnvironmentData) -> None:
+def say_family(model: BIP, data: MultiEnvironmentData | Moments) -> None:
     _say(_family_note(model, data))
 
 
-def say_prior(settings: ModelOptions, data: MultiEnvironmentData) -> None:
+def say_prior(settings: ModelOptions, data: MultiEnvironmentData | Moments) -> None:
     _say(_prior_note(settings, data))
 
 
@@ -187,7 +187,7 @@ def _say(note: str) -> None:
         say("note", note)
 
 
-def _family_note(model: BIP, data: MultiEnvironmentData) -> str:
+def _family_note(model: BIP, data: MultiEnvironmentData | Moments) -> str:
     """Where the outcome asks for another model than any number would."""
     from ...conditionals.by_outcome import family_of
     from ...conditionals.registry import AUTO, GAUSSIAN
@@ -199,7 +199,7 @@ def _family_note(model: BIP, data: MultiEnvironmentData) -> str:
     return f"outcome model: {choice.name.replace('_', ' ')} ({choice.reason}){other}"
 
 
-def _prior_note(settings: ModelOptions, data: MultiEnvironmentData) -> str:
+def _prior_note(settings: ModelOptions, data: MultiEnvironmentData | Moments) -> str:
     """Where the uniform prior means more features than anyone expects."""
     if settings.prior != "uniform" or settings.max_size is not None or data.n_features <= MANY_FEATURES:
         return ""

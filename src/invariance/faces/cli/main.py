@@ -22,7 +22,7 @@ from .option_groups import with_option_groups
 from .options import (
     ComparedOption,
     EnvironmentOption,
-    FileArgument,
+    FilesArgument,
     JobsOption,
     JsonOption,
     OutcomeOption,
@@ -31,10 +31,12 @@ from .options import (
     ReportOption,
     SaveOption,
     SeedOption,
+    StreamOption,
 )
 from .outputs import checked_outputs, deliver, deliver_report, save
 from .predict import register as register_predict
-from .reporting import TYPED, as_saved, check_compared, is_piped, write_page
+from .reporting import TYPED, again, check_compared, write_page
+from .streaming import ALL_METHODS, Named, fitted, read, read_rows
 from .studies import register
 from .sweep import register as register_sweep
 
@@ -125,6 +127,7 @@ Examples:
   invariance fit table.csv --outcome yield --environment site --strict \\
       --plot forest.png --plot-kind coefficients
   zcat yields.csv.gz | invariance fit - --outcome yield --environment site
+  invariance fit 'years/*.parquet' --outcome yield --environment site
   invariance fit table.csv --outcome yield --environment site \\
       --report report.html --compare ICP,Lasso
 """
@@ -182,12 +185,13 @@ def start(
 @app.command(epilog=_FIT_EXAMPLES)
 @with_option_groups
 def fit(
-    file: FileArgument,
+    files: FilesArgument,
     outcome: OutcomeOption,
     environment: EnvironmentOption,
     *,
     context: typer.Context,
     table: TableOptions,
+    stream: StreamOption = None,
     settings: ModelOptions,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many subsets to list.")] = 10,
     json: JsonOption = None,
@@ -209,27 +213,28 @@ def fit(
     it is, and why, is said; --family chooses another.
     """
     with speech.speaking():
-        outputs = checked_outputs(json, plot, source=file, model=save_to, plot_kind=plot_kind, report=report)
+        named = Named.of(files)
+        outputs = checked_outputs(json, plot, source=named.file, model=save_to, plot_kind=plot_kind, report=report)
         check_compared(compared, outputs.report)
         model = settings.bip(jobs, seed)
-        data = table.read(file, outcome, environment)
-        say_family(model, data)
-        say_prior(settings, data)
-        deliver(model.fit_data(data), top, outputs)
+        rows = read(named, outcome, environment, table, model, stream, None if compared is None else ALL_METHODS)
+        say_family(model, rows.data)
+        say_prior(settings, rows.data)
+        deliver(fitted(model, rows, environment), top, outputs)
         if outputs.model is not None:
             save(outputs.model, model.save)
             show(f"\n{model.new_environments()}")
             show(f"\nSaved the model to {outputs.model}")
         if outputs.report is not None:
-            again = table.stated(as_saved(file))
-            rows = {"table": again, "outcome": outcome, "environment": environment, **table.reading()}
-            write_page(outputs.report, model, data, compared, rows, context.meta.get(TYPED, ()), is_piped(file))
+            typed = context.meta.get(TYPED, ())
+            source = again(named, outcome, environment, table, rows.data, typed)
+            write_page(outputs.report, model, rows.data, compared, source)
 
 
 @app.command(epilog=_COMPARE_EXAMPLES)
 @with_option_groups
 def compare(
-    file: FileArgument,
+    files: FilesArgument,
     outcome: OutcomeOption,
     environment: EnvironmentOption,
     *,
@@ -260,9 +265,10 @@ def compare(
     to --strict, are its options.
     """
     with speech.speaking():
-        outputs = checked_outputs(json, plot, source=file)
+        named = Named.of(files)
+        outputs = checked_outputs(json, plot, source=named.file)
         bip = settings.bip(jobs, seed)
-        data = table.read(file, outcome, environment)
+        data = read_rows(named, outcome, environment, table, ALL_METHODS if named.file is None else None)
         say_family(bip, data)
         say_prior(settings, data)
 

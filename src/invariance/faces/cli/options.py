@@ -126,6 +126,23 @@ FileArgument = Annotated[
         show_default=False,
     ),
 ]
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE",
+        help="Table: .csv, .tsv (both also .gz), .parquet or .xlsx; - is standard input. Or several files of one kind, "
+        "a folder or a quoted pattern, 'data/*.parquet': they are read in pieces.",
+        show_default=False,
+    ),
+]
+StreamOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--stream/--no-stream",
+        help="Read in pieces and keep moments, not rows.",
+        show_default="several files, and files from 500 MB on or too large for memory",
+    ),
+]
 SepOption = Annotated[
     str | None,
     typer.Option(metavar="SIGN", help="What separates cells: , ; | or tab.", show_default="what the file shows"),

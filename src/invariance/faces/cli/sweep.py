@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,12 +17,16 @@ from .option_groups import with_option_groups
 from .options import (
     DaskOption,
     EnvironmentOption,
-    FileArgument,
+    FilesArgument,
     PriorOption,
     ProcessesOption,
     SeedOption,
     refuse_both,
 )
+from .streaming import Named, form_of, where
+
+if TYPE_CHECKING:
+    from ...sweeps.reading import Reading
 
 _EXAMPLES = """\b
 Examples:
@@ -67,7 +71,7 @@ class SweepTableOptions(TableOptions):
 
 @with_option_groups
 def sweep(
-    file: FileArgument,
+    files: FilesArgument,
     environment: EnvironmentOption,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.", show_default=False)],
     *,
@@ -108,14 +112,13 @@ def sweep(
         chosen = _outcomes(outcomes)
 
         from ...priors.parsing import parse_prior
-        from ...sweeps.reading import read_source
         from ...sweeps.sweep import checked_model, largest_subset, run_sweep
         from ...sweeps.sweep import refuse_both as refuse_device_and_dask
         from ...sweeps.text import sweep_lines
 
         refuse_device_and_dask(device, dask)
         checked_model(model)
-        reading = read_source(table.open(file), environment, None, perturbed, **table.reading())
+        reading = _read(Named.of(files), table, environment, perturbed, jobs)
         if settings.max_size is None:
             model.set_params(prior=parse_prior(settings.prior, largest_subset(reading.source)))
         try:
@@ -140,6 +143,29 @@ def sweep(
 
 def register(app: typer.Typer) -> None:
     app.command(epilog=_EXAMPLES)(sweep)
+
+
+def _read(named: Named, table: SweepTableOptions, environment: str, perturbed: str | None, jobs: int | None) -> Reading:
+    """Of several files moments are kept, not rows."""
+    from ...sweeps.reading import read_source
+
+    if named.file is not None:
+        return read_source(table.open(named.file), environment, None, perturbed, **table.reading())
+    if perturbed is not None:
+        raise DataError(
+            "--perturbed leaves rows out, one outcome after the other, for which they must all be in one file: write "
+            "them to one and name that."
+        )
+    from ...data.beside import refuse
+    from ...sources.opening import source_of
+    from ...sweeps.streaming import moments_of_columns
+
+    options = table.reading()
+    refuse("a sweep", event=options.pop("event"), exposure=options.pop("exposure"))
+    source = source_of(named.rows, **form_of(table))
+    moments = moments_of_columns(source, environment, options, jobs or -1, shown_progress())
+    say("note", f"read {moments.n_rows:,} rows of {where(source)} in pieces, and kept their moments")
+    return read_source(moments)
 
 
 def _outcomes(text: str) -> list[str] | None:

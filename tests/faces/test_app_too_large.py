@@ -1,0 +1,20 @@
+"""Tables that do not fit into memory are refused by the page with the sentences of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from invariance.exceptions import DataError
+from invariance.faces.app.tasks import look
+
+
+def test_refused_before_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("a,y,site\n" + "1.5,2.5,x\n" * 400)
+    assert look(lambda *_: None, str(file), {})["rows"] == 400
+    for place in ("data.rows_that_fit", "_tools.memory"):
+        monkeypatch.setattr(f"invariance.{place}.free_bytes", lambda: 7_200)
+    with pytest.raises(DataError, match=r"(?s)401 rows of 3 columns.*About 100 rows fit.*command line reads it in pie"):
+        look(lambda *_: None, str(file), {})
