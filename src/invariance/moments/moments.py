@@ -64,7 +64,6 @@ class Moments:
     environment_notes : sentences about environments that were left out or merged
     merged : {label of the rows: label here} of those that were merged while rows were read
     second : what another look at the rows told; see `BIP.fit_moments`
-
     at_ends and rounding are what `without_row` decides by. Moments that were not computed from rows have none.
     """
 
@@ -241,8 +240,8 @@ class Moments:
 
         ``rows`` is a path, a pattern such as ``"data/*.parquet"``, a folder (labels in its path, ``site=A``, are
         columns) or a list of files; a pandas, polars or pyarrow table, a polars LazyFrame, a DuckDB relation, an ibis
-        table, a reader of record batches; any iterable of batches or tables; a Dask or Spark data frame. ``sep``,
-        ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands`` are those of ``read_table``.
+        table, a reader of record batches; any iterable of batches or tables; a Dask or Spark data frame. Files are read
+        as by ``read_table``, with its ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands``.
 
         Names and values are checked as in ``MultiEnvironmentData.from_table``, and complained about once, when all
         rows were read. Levels are found on the way, in natural order; ``categorical={"region": ["north", "south"]}``
