@@ -152,7 +152,7 @@ def test_a_category_is_no_dependence_for_which_rows_are_needed() -> None:
 def test_rows_are_not_prepared_for_a_category(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = []
     monkeypatch.setattr(
-        "invariance.conditionals.gaussian_moments.compressed_rows", lambda data, moments: prepared.append(data)
+        "invariance.conditionals.gaussian_moments.group_rows", lambda data, moments: prepared.append(data)
     )
     data = category()
     expected = [log_ratio(data, columns) for columns in data.features.expand(all_masks(3))]

@@ -77,7 +77,7 @@ def test_files_in_chunks_agree_with_the_whole(tmp_path: Path, suffix: str, size:
     assert moments.encoding == whole.encoding
     assert moments.features.groups == whole.features.groups
     if size == 1000:
-        for name in ("scatter", "shifts", "minimum", "maximum"):
+        for name in ("scatter", "centre", "rest", "minimum", "maximum"):
             np.testing.assert_array_equal(getattr(moments, name), getattr(Moments.from_data(whole), name))
     else:
         np.testing.assert_allclose(moments.scatter, Moments.from_data(whole).scatter, rtol=1e-9, atol=1e-7)

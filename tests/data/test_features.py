@@ -388,7 +388,9 @@ def test_fit_from_moments(tmp_path: Path, fitted: BIP) -> None:
     np.testing.assert_allclose(model.predict(TABLE), fitted.predict(X), rtol=1e-9)
     assert model.posterior_.notes[0].startswith("sex: 2 levels, compared with 'f'")
     np.testing.assert_allclose(pickle.loads(pickle.dumps(model)).predict(TABLE), model.predict(TABLE))
-    with pytest.raises(TypeError, match=r"fit_moments needs Moments, not DataFrame: compute them with Moments.from_ch"):
+    with pytest.raises(
+        TypeError, match=r"fit_moments needs Moments, not DataFrame: compute them with Moments.from_rows"
+    ):
         BIP().fit_moments(TABLE)  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrow_rows import added, assert_alike, cut
-from invariance import DataError, DataWarning
+from invariance import DataError, DataWarning, SettingError, WrongTypeError
 from invariance.moments import accumulator
 from invariance.moments.accumulator import MomentsAccumulator
 from invariance.moments.moments import Moments
@@ -296,3 +296,28 @@ def test_blocks_follow_each_other(small_blocks: None) -> None:
     assert found.counts.tolist() == [50, 50]
     assert found.maximum.tolist() == [[98.0**2, np.sqrt(98.0)], [99.0**2, np.sqrt(99.0)]]
     assert all(low < high for low, high in pairwise(found.means[:, 0]))
+
+
+def test_memory_that_is_used_again_does_not_change_rows_that_wait() -> None:
+    values = np.random.default_rng(2).normal(size=(4, 2, 50))
+    memory, found = np.empty((2, 50)), MomentsAccumulator(["a", "y"], "e")
+    labels = pa.array(["u", "v"] * 25)
+    for batch in values:
+        memory[:] = batch
+        found.add(pa.RecordBatch.from_arrays([pa.array(memory[0]), pa.array(memory[1]), labels], names=["a", "y", "e"]))
+    expected = [values[:, :, k::2].mean(axis=(0, 2)) for k in (0, 1)]
+    np.testing.assert_allclose(found.moments("y").means, expected, atol=1e-14)
+
+
+def test_data_frames_are_added_too() -> None:
+    frame = rows().to_pandas()
+    assert_alike(MomentsAccumulator(COLUMNS, "site").add(frame).moments("y"), added([rows()], COLUMNS).moments("y"))
+
+
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(WrongTypeError, match="rows come as record batches or tables, not as dict"):
+        MomentsAccumulator(COLUMNS, "site").add({"x": [1.0]})
+    with pytest.raises(SettingError, match="columns='xy' is a single string"):
+        MomentsAccumulator("xy", "site")
+    with pytest.raises(DataError, match="'zz' is not among"):
+        MomentsAccumulator(COLUMNS, "site", outcome="zz")

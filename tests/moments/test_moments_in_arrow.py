@@ -236,3 +236,11 @@ def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(DataError, match=r"invariance\[parquet\]"):
         Moments.from_data(make_example()).to_arrow()
+
+
+def test_environments_that_were_merged_are_remembered() -> None:
+    frame = pd.DataFrame(
+        {"x": [0.0, 1.0, 4.0, 2.0] * 4, "y": [1.0, 0.5, 3.0, 7.0] * 4, "site": ["u", "v", "w", "w"] * 4}
+    )
+    moments = Moments.from_rows(frame, "y", "site", merge_environments={"m": ["u", "v"]})
+    assert Moments.from_arrow(moments.to_arrow()).merged == moments.merged == {"u": "m", "v": "m"}

@@ -37,7 +37,7 @@ def connected(dask: Any, error: type[InvarianceError], then: str) -> Iterator[An
         from distributed.comm import CommClosedError
     except ImportError:
         raise error("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
-    if not isinstance(dask, str | Client):
+    if not isinstance(dask, str) and not hasattr(dask, "scheduler"):
         raise error(f"dask={dask!r} is no Client, and no address: give one, or the address that a scheduler prints.")
     if isinstance(dask, str):
         _await_answer(dask, error)

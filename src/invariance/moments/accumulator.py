@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers
 from .._tools.memory import free_bytes
 from ..data.checks import check_missing_argument, check_unique, encode_labels, nearest
-from ..data.choices import Choices
+from ..data.choices import Choices, known_columns, listed_names
 from ..data.levels import Levels, as_text, joined
 from ..data.raw import Refusal, doubtful, refuse
 from ..exceptions import DataError
@@ -22,6 +22,7 @@ from .arrow_columns import (
     NOTHING,
     NUMBERS,
     TEXT_AS_NUMBERS,
+    as_batches,
     as_codes,
     as_numbers,
     is_plain,
@@ -62,7 +63,7 @@ class MomentsAccumulator:
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
     outcome : the column of which is kept, beside moments, which whole numbers it takes
 
-    Rows are kept until a block of them is full (32 MB), then only their moments are. Accumulators of different rows can
+    Rows are kept until a block of them is full (16 MB), then only their moments are. Accumulators of different rows can
     be merged, and sent elsewhere with pickle.
     """
 
@@ -76,9 +77,10 @@ class MomentsAccumulator:
         numeric: Sequence[str] = (),
         outcome: str | None = None,
     ) -> None:
-        check_unique([*columns, environment], "columns and environment")
+        self.columns = tuple(listed_names("columns", columns))
+        check_unique([*self.columns, environment], "columns and environment")
         check_missing_argument(missing)
-        self.columns = tuple(columns)
+        known_columns("outcome", [] if outcome is None else [outcome], self.columns)
         self.environment = environment
         self.missing = missing
         self.outcome = outcome
@@ -100,9 +102,10 @@ class MomentsAccumulator:
             f"{len(self._environments)} environments)"
         )
 
-    def add(self, batch: pa.RecordBatch | pa.Table) -> MomentsAccumulator:
-        """Count the rows of a batch, which has the columns and that of the environments; returns the accumulator."""
-        for piece in batch.to_batches() if hasattr(batch, "to_batches") else (batch,):
+    def add(self, batch: Any) -> MomentsAccumulator:
+        """Count the rows of a record batch, or of a table, which has the columns and that of the environments; returns
+        the accumulator."""
+        for piece in as_batches(batch):
             start = 0
             while start < piece.num_rows:
                 size = min(piece.num_rows - start, self._rows_per_block - self._n_pending)
@@ -137,7 +140,8 @@ class MomentsAccumulator:
 
     def _values(self, array: pa.Array, name: str) -> Floats:
         if self._kinds.get(name) == NUMBERS and is_plain(array):
-            return np.asarray(array.to_numpy())
+            # A copy: whoever made the batch may use its memory again before the block is full.
+            return np.array(array.to_numpy())
         kind = kind_of(array, name, name in self.choices.categorical, name in self.choices.numeric)
         if isinstance(kind, Refusal):
             self.refused.setdefault(name, kind)

@@ -1,4 +1,7 @@
-"""Moments as an Arrow table, one row per environment: stored, shipped and read back to the last bit."""
+"""Moments as an Arrow table, one row per environment: stored, shipped and read back to the last bit.
+
+The pool is added up again: where columns were left out after that was done, its last digits may differ.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,7 @@ def _described(moments: Moments) -> dict[str, Any]:
         "constants": dict(moments.constants),
         "dropped_rows": [[label_to_plain(label), int(n)] for label, n in moments.dropped_rows.items()],
         "environment_notes": list(moments.environment_notes),
+        "merged": [[label_to_plain(old), label_to_plain(new)] for old, new in moments.merged.items()],
     }
 
 
@@ -147,6 +151,7 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
         constants={name: float(value) for name, value in told["constants"].items()},
         dropped_rows={label_from_plain(label): int(n) for label, n in told["dropped_rows"]},
         environment_notes=tuple(told["environment_notes"]),
+        merged={label_from_plain(old): label_from_plain(new) for old, new in told["merged"]},
     )
     _check_possible(moments)
     return moments

@@ -11,7 +11,7 @@ from .._tools.arrays import Floats
 from ..data.columns import reads_as_number
 from ..data.levels import Levels, as_text, in_natural_order
 from ..data.raw import Refusal, refuse
-from ..exceptions import DataError
+from ..exceptions import DataError, WrongTypeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +43,20 @@ def kind_of(array: pa.Array, name: str, categorical: bool, numeric: bool) -> str
     return Refusal(f"is not numeric ({example})", categorical=_hashable(plain))
 
 
+def as_batches(rows: Any) -> list[pa.RecordBatch]:
+    """A record batch, or whatever gives such: tables of pyarrow, pandas, polars and others."""
+    import pyarrow as pa
+
+    if isinstance(rows, pa.RecordBatch):
+        return [rows]
+    if not isinstance(rows, pa.Table) and not hasattr(rows, "__arrow_c_stream__"):
+        raise WrongTypeError(
+            f"rows come as record batches or tables, not as {type(rows).__name__}: pass a pyarrow.RecordBatch or a "
+            "data frame."
+        )
+    return list((rows if isinstance(rows, pa.Table) else pa.table(rows)).to_batches())
+
+
 def is_plain(array: pa.Array) -> bool:
     """Whether a column is float64 without a missing value, as most are."""
     from pyarrow import lib
@@ -71,7 +85,7 @@ def as_numbers(array: pa.Array, name: str) -> Floats:
                 f"{_largest(array)}), which double precision cannot tell apart: leave it out, or subtract a number "
                 "from it where it is stored."
             ) from None
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.array(array.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def as_codes(array: pa.Array) -> tuple[NDArray[np.intp], list[Any]]:

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from .._tools.arrays import Floats, Mask
 from .._tools.seeds import seed_number
 from ..decisions.base import Findings
+from ..decisions.without_rows import moments_notes
 from ..estimators.bip import BIP
 from ..inference.ready import Ready
 from ..inference.variational.batched import Found
@@ -110,7 +111,8 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Entry:
     if most is not None:
         notes = (*notes, f"Subsets of at most {most} features, which is what the rows that are left allow.")
     decision = model.fit_moments(moments).decision_
-    common = {*sweep.source.moments.losses, *sweep.source.moments.notes}
+    of_all = sweep.source.moments
+    common = {*of_all.losses, *of_all.notes, *moments_notes(moments, decision.findings.target.model)}
     said = [note for note in decision.findings.posterior.notes if note not in common]
     return entry_of(outcome, decision.findings, decision.mask, sweep.top, (*notes, *said))
 
