@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .inference.tempering import Tempering
     from .inference.variational import Variational
     from .moments import Moments
+    from .moments.accumulator import MomentsAccumulator
     from .posterior import Posterior
     from .posterior.plots import plot_inclusion
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
@@ -93,6 +94,7 @@ _HOMES = {
     "MissingFileError": "exceptions",
     "MixingWarning": "exceptions",
     "Moments": "moments",
+    "MomentsAccumulator": "moments.accumulator",
     "MultiEnvironmentData": "data",
     "NegativeBinomial": "conditionals.negative_binomial",
     "NotInvariantWarning": "exceptions",
@@ -156,6 +158,7 @@ __all__ = [
     "MissingFileError",
     "MixingWarning",
     "Moments",
+    "MomentsAccumulator",
     "MultiEnvironmentData",
     "NegativeBinomial",
     "NotInvariantWarning",

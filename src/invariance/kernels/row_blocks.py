@@ -1,6 +1,7 @@
 """Rows that arrive column by column: sorted by group, centred in each of them, and multiplied."""
 
 import ctypes
+from functools import cache
 
 import numpy as np
 from numba import njit
@@ -103,17 +104,16 @@ def centre_groups(block, starts, centre, minimum, maximum, rest, at_ends):
 
 
 _SIGN, _INT, _REAL = ctypes.c_char_p, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_double)
-
-
-def _blas(name, *kinds):
-    """A BLAS routine, for calls that let other threads work meanwhile."""
-    address = get_cython_function_address("scipy.linalg.cython_blas", name)
-    return ctypes.CFUNCTYPE(None, *kinds)(address)
-
-
-_syrk = _blas("dsyrk", _SIGN, _SIGN, _INT, _INT, _REAL, ctypes.c_void_p, _INT, _REAL, ctypes.c_void_p, _INT)
 _UPPER, _TRANSPOSED = b"U", b"T"
 _ONE = ctypes.c_double(1.0)
+
+
+@cache
+def _syrk():
+    """The BLAS routine, for calls that let other threads work meanwhile."""
+    address = get_cython_function_address("scipy.linalg.cython_blas", "dsyrk")
+    kinds = _SIGN, _SIGN, _INT, _INT, _REAL, ctypes.c_void_p, _INT, _REAL, ctypes.c_void_p, _INT
+    return ctypes.CFUNCTYPE(None, *kinds)(address)
 
 
 def add_products(block, start, stop, scatter, weight=1.0):
@@ -122,7 +122,7 @@ def add_products(block, start, stop, scatter, weight=1.0):
     order, rows, lead = ctypes.c_int(d), ctypes.c_int(stop - start), ctypes.c_int(n)
     first = ctypes.c_void_p(block.ctypes.data + start * block.itemsize)
     products = ctypes.c_void_p(scatter.ctypes.data)
-    _syrk(_UPPER, _TRANSPOSED, order, rows, ctypes.c_double(weight), first, lead, _ONE, products, order)
+    _syrk()(_UPPER, _TRANSPOSED, order, rows, ctypes.c_double(weight), first, lead, _ONE, products, order)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
