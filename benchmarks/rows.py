@@ -171,10 +171,10 @@ def digits() -> None:
         for rows in (7, n):
             table = pa.table({**dict(zip("abc", X.T, strict=True)), "site": site})
             batches = table.to_batches(max_chunksize=rows)
-            one = MomentsAccumulator("abc", "site")
+            one = MomentsAccumulator(list("abc"), "site")
             for batch in batches:
                 one.add(batch)
-            parts = [MomentsAccumulator("abc", "site").add(batch) for batch in batches]
+            parts = [MomentsAccumulator(list("abc"), "site").add(batch) for batch in batches]
             many = parts[0]
             for part in parts[1:]:
                 many = many.merge(part)

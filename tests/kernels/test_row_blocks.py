@@ -30,7 +30,7 @@ def test_groups_are_sorted_and_rows_keep_their_order(codes: np.ndarray) -> None:
     np.testing.assert_array_equal(np.argsort(places), order)
     np.testing.assert_array_equal(starts, np.searchsorted(codes[order], np.arange(11)))
     values, sorted_values = np.arange(len(codes)) * 1.5, np.empty(len(codes))
-    row_blocks.put(values, places, sorted_values)
+    row_blocks.put(values, places, sorted_values[None], 0)
     np.testing.assert_array_equal(sorted_values, values[order])
 
 

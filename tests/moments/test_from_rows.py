@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -269,3 +269,16 @@ def test_splines_need_a_second_look(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "rows.csv", index=False)
     moments = Moments.from_chunks(read_chunks(tmp_path / "rows.csv", "y", "site", groups=terms))
     assert moments.groups["x"] == ("x", "x~2", "x~3")
+
+
+def test_a_generator_may_use_its_memory_again() -> None:
+    values, memory = np.random.default_rng(2).normal(size=(4, 2, 50)), np.empty((2, 50))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in values:
+            memory[:] = batch
+            columns = [pa.array(memory[0]), pa.array(memory[1]), pa.array(["u", "v"] * 25)]
+            yield pa.RecordBatch.from_arrays(columns, names=["a", "y", "e"])
+
+    expected = [values[:, :, k::2].mean(axis=(0, 2)) for k in (0, 1)]
+    np.testing.assert_allclose(Moments.from_rows(batches(), "y", "e").means, expected, atol=1e-14)

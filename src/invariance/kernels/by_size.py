@@ -73,7 +73,7 @@ centred_rows = _by_size(
     lambda X, y, rows, *_: rows.size * (X.shape[1] + 1) <= NUMBERS >> 4,
 )
 sort_groups = _by_size(row_blocks.sort_groups, plain_blocks.sort_groups, lambda codes, *_: codes.size <= NUMBERS >> 8)
-put = _by_size(row_blocks.put, plain_blocks.put, lambda values, *_: values.size <= NUMBERS >> 8)
+put = _by_size(row_blocks.put, plain_blocks.put, lambda values, places, block, j: block.size <= NUMBERS >> 4)
 describe_groups = _by_size(row_blocks.describe_groups, plain_blocks.describe_groups, _few_in_blocks)
 mirror = _by_size(row_blocks.mirror, plain_blocks.mirror, lambda scatter: len(scatter) <= 4 * COLUMNS)
 centre_groups = _by_size(row_blocks.centre_groups, plain_blocks.centre_groups, _few_in_blocks)

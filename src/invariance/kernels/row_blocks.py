@@ -26,10 +26,11 @@ def sort_groups(codes, starts, places):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def put(values, places, out):
-    """out[places] = values"""
+def put(values, places, block, j):
+    """block[j, places] = values"""
+    row = block[j]
     for i in range(values.size):
-        out[places[i]] = values[i]
+        row[places[i]] = values[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -102,16 +102,14 @@ class MomentsAccumulator:
             f"{len(self._environments)} environments)"
         )
 
-    def add(self, batch: Any) -> MomentsAccumulator:
+    def add(self, batch: Any, copy: bool = True) -> MomentsAccumulator:
         """Count the rows of a record batch, or of a table, which has the columns and that of the environments; returns
-        the accumulator."""
+        the accumulator. Without a copy, nobody may change the batch's memory before the accumulator is asked."""
         for piece in as_batches(batch):
-            start = 0
-            while start < piece.num_rows:
-                size = min(piece.num_rows - start, self._rows_per_block - self._n_pending)
-                self._take(piece.slice(start, size))
-                start += size
-                if self._n_pending >= self._rows_per_block:
+            rows = self._rows_per_block
+            for start in range(0, piece.num_rows, rows):
+                self._take(piece if piece.num_rows <= rows else piece.slice(start, rows), copy)
+                if self._n_pending >= rows:
                     self._settle()
         return self
 
@@ -119,7 +117,7 @@ class MomentsAccumulator:
     def _rows_per_block(self) -> int:
         return max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * max(len(self._wide), len(self.columns))))
 
-    def _take(self, batch: pa.RecordBatch) -> None:
+    def _take(self, batch: pa.RecordBatch, copied: bool) -> None:
         place = {name: j for j, name in enumerate(batch.schema.names)}
         lacking = next((name for name in (*self.columns, self.environment) if name not in place), None)
         if lacking is not None:
@@ -127,7 +125,7 @@ class MomentsAccumulator:
         codes = self._codes(batch.column(place[self.environment]))
         arrays = batch.columns
         values = [self._values(arrays[place[name]], name) for name in self.columns]
-        self._pending.append((values, codes))
+        self._pending.append((list(map(np.array, values)) if copied else values, codes))
         self._n_pending += batch.num_rows
         self.tally.n_rows += batch.num_rows
 
@@ -140,8 +138,7 @@ class MomentsAccumulator:
 
     def _values(self, array: pa.Array, name: str) -> Floats:
         if self._kinds.get(name) == NUMBERS and is_plain(array):
-            # A copy: whoever made the batch may use its memory again before the block is full.
-            return np.array(array.to_numpy())
+            return np.asarray(array.to_numpy())
         kind = kind_of(array, name, name in self.choices.categorical, name in self.choices.numeric)
         if isinstance(kind, Refusal):
             self.refused.setdefault(name, kind)
@@ -191,7 +188,7 @@ class MomentsAccumulator:
 
     def _settle(self) -> None:
         pending, self._pending, self._n_pending = self._pending, [], 0
-        for pieces in in_blocks(pending, self._rows_per_block):
+        for pieces in in_blocks(pending, 2 * self._rows_per_block):
             self._settle_block(pieces)
 
     def _settle_block(self, pieces: list[Piece]) -> None:
@@ -250,8 +247,8 @@ class MomentsAccumulator:
         block = np.empty((len(self.columns), n))
         begin = 0
         for values, piece in pieces:
-            for row, column in zip(block, values, strict=True):
-                put(column, places[begin : begin + len(piece)], row)
+            for j, column in enumerate(values):
+                put(column, places[begin : begin + len(piece)], block, j)
             begin += len(piece)
         return block, starts, places
 

@@ -87,7 +87,7 @@ def of_source(source: RowSource, wanted: Wanted, n_jobs: int, progress: Progress
     tasks = source.tasks(wanted.environment, wanted.columns)
 
     def one(task: RowTask) -> MomentsAccumulator:
-        return wanted.accumulated(task.batches(wanted.read))
+        return wanted.accumulated(task.batches(wanted.read), source.reuses_memory)
 
     def read() -> Iterator[MomentsAccumulator]:
         for rows in ordered_map(one, tasks, min(n_jobs, max(len(tasks), 1)), _AHEAD):

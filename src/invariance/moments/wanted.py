@@ -82,10 +82,11 @@ class Wanted:
             outcome=self.outcome,
         )
 
-    def accumulated(self, batches: Iterable[pa.RecordBatch]) -> MomentsAccumulator:
+    def accumulated(self, batches: Iterable[pa.RecordBatch], copy: bool = False) -> MomentsAccumulator:
+        """copy : whether the memory of batches may be used again by whoever makes them"""
         rows = self.accumulator()
         for batch in batches:
-            rows.add(batch)
+            rows.add(batch, copy)
         return rows.settled()
 
     def screened(self, rows: MomentsAccumulator) -> Screened:

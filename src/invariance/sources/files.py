@@ -40,6 +40,9 @@ class FilesTask(RowTask):
         for piece in self.pieces:
             labels = piece.file.labels
             for batch in piece.read([name for name in columns if name not in labels] or [self.counted]):
+                if batch.schema.names == list(columns):
+                    yield batch
+                    continue
                 stored = dict(zip(batch.schema.names, batch.columns, strict=True))
                 arrays = [
                     constant(*labels[name], batch.num_rows) if name in labels else stored[name] for name in columns

@@ -81,6 +81,8 @@ class PiecesSource(StreamSource):
     recognise : what makes a source of a piece, and says what is wrong where it cannot
     """
 
+    reuses_memory = True
+
     def __init__(self, pieces: Iterable[Any], name: str, recognise: Callable[[Any, str], RowSource]) -> None:
         self.name, self._pieces, self._recognise = name, pieces, recognise
         self._waiting: Iterator[Any] | None = iter(pieces)

@@ -15,8 +15,8 @@ def sort_groups(codes: Integers, starts: Integers, places: Integers) -> None:
     places[np.argsort(codes, kind="stable")] = np.arange(len(codes))
 
 
-def put(values: Floats, places: Integers, out: Floats) -> None:
-    out[places] = values
+def put(values: Floats, places: Integers, block: Floats, j: int) -> None:
+    block[j, places] = values
 
 
 def describe_groups(block: Floats, starts: Integers, centre: Floats, minimum: Floats, maximum: Floats) -> bool:
