@@ -67,6 +67,7 @@ class Rows:
     def __init__(self, moments: Moments, rows: Any, environment: str, n_jobs: int | None) -> None:
         self._moments, self._source = moments, as_source(rows)
         self._environment, self._n_jobs = environment, n_jobs
+        Rereading(moments, self._source, environment, moments.columns).check_columns()
 
     @property
     def all_columns_fit(self) -> bool:
