@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from invariance import BIP, Moments, MultiEnvironmentData
-from invariance.exceptions import DataError
+from invariance.exceptions import DataError, SettingError
 
 
 def table() -> pd.DataFrame:
@@ -93,3 +94,33 @@ def test_residuals_where_nothing_is_selected() -> None:
     assert model.selected_features_ == ()
     told, whole = model.residual_check(), BIP().fit_data(MultiEnvironmentData.from_table(frame, "y", "e"))
     np.testing.assert_allclose(np.sort(told.mean), np.sort(whole.residual_check([]).mean), rtol=1e-10)
+
+
+def test_files_are_read_again_with_their_options(tmp_path: Path) -> None:
+    frame = table().drop(columns="g").assign(z=np.arange(240) * 7 % 9)
+    path, options = tmp_path / "t.csv", {"na": ["-999"], "sep": ";", "decimal": ","}
+    frame.assign(a=frame.a.where(frame.index % 9 > 0, -999)).to_csv(path, index=False, sep=";", decimal=",")
+    with pytest.warns(Warning, match="dropped"):
+        moments = Moments.from_rows(path, "y", "e", missing="drop", **options)
+    same_p_values(again(moments, path, **options), frame[frame.index % 9 > 0])
+    with pytest.raises(DataError, match=r"complete rows there, .* files with the same na=, decimal= and other options"):
+        again(moments, path, sep=";", decimal=",")
+    with pytest.raises(SettingError, match=r"sep= is for files that are read again: add rows=, or leave it out\."):
+        BIP(environment="e").fit_moments(moments, sep=";")
+
+
+def test_codes_are_levels_again(tmp_path: Path) -> None:
+    frame = table().assign(g=np.array(["01", "02", "1"])[np.arange(240) % 7 % 3])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    moments = Moments.from_rows(tmp_path / "t.csv", "y", "e", categorical=["g"])
+    same_p_values(again(moments, tmp_path / "t.csv"), frame, categorical=["g"])
+
+
+def test_why_the_model_was_chosen() -> None:
+    frame = table()
+    moments = Moments.from_rows(frame, "y", "e")
+    told = [BIP().fit_moments(moments), again(moments, frame)]
+    assert [model.posterior_.model_reason for model in told] == [
+        "y is known by second moments alone",
+        "y is known by second and fourth moments",
+    ]

@@ -47,7 +47,7 @@ def data_of(frame: pd.DataFrame) -> MultiEnvironmentData:
 
 def looked_at(frame: pd.DataFrame, resolve: bool, n_jobs: int | None = None, rows_of_a_task: int = 700) -> Moments:
     moments = Moments.from_data(data_of(frame))
-    rows = Rows(moments, TableSource(frame, rows_of_a_task), "site", n_jobs)
+    rows = Rows(moments, TableSource(frame, rows_of_a_task), "site", n_jobs, {})
     return rows.looking_at(rows.resolving() if resolve else moments, moments.columns)
 
 
@@ -209,7 +209,7 @@ def test_rows_with_missing_values_stay_out() -> None:
     with pytest.warns(Warning, match="dropped"):
         data = MultiEnvironmentData.from_table(frame, "y", "site", missing="drop")
     moments = Moments.from_data(data)
-    again = Rows(moments, TableSource(frame), "site", None).looking_at(moments, ["u", "v"])
+    again = Rows(moments, TableSource(frame), "site", None, {}).looking_at(moments, ["u", "v"])
     expected = GaussianFromMoments(data).excess_kurtosis(SUBSETS[24:25])
     np.testing.assert_allclose(GaussianFromMoments(again).excess_kurtosis(SUBSETS[24:25]), expected, rtol=1e-10)
 

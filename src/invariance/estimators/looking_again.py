@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from .bip import BIP
 
 
-def looked_at_again(model: BIP, moments: Moments, rows: Any) -> Moments:
+def looked_at_again(model: BIP, moments: Moments, rows: Any, file_options: Mapping[str, Any]) -> Moments:
     """Where sums of fourth powers of all columns are too many, a fit without them tells which columns lead."""
     if model.environment is None:
         raise SettingError(
             "rows= needs the name of the column that holds the environment labels: BIP(environment=...) states it."
         )
-    again = Rows(moments, rows, model.environment, model.n_jobs)
+    again = Rows(moments, rows, model.environment, model.n_jobs, file_options)
     decided = moments if GaussianFromMoments(moments).decides_all else again.resolving()
     if again.all_columns_fit:
         return again.looking_at(decided, moments.columns)

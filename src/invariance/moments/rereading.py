@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
     from .moments import Moments
 
+SAME_ROWS = (
+    "Pass the same rows, files with the same na=, decimal= and other options of their reading, or compute the moments "
+    "again."
+)
 # Rows that are looked at together.
 _MOST_ROWS = 8192
 
@@ -72,8 +76,8 @@ class Rereading:
         available = self.source.schema.names
         if self.environment not in available:
             raise DataError(
-                f"BIP(environment={self.environment!r}) names the column of the labels, which {self.source.name} lacks; "
-                f"{nearest(self.environment, available)}"
+                f"BIP(environment={self.environment!r}) names the column of the labels, which {self.source.name} "
+                f"lacks; {nearest(self.environment, available)}"
             )
         for name in self._read:
             if name not in available:
@@ -198,5 +202,5 @@ class Rereading:
             raise DataError(
                 f"{self.source.name} is not what the moments were computed from: environment "
                 f"{quoted([self.moments.environments[e]])} has {counts[e]:,} complete rows there, and "
-                f"{self.moments.counts[e]:,} in the moments. Pass the same rows, or compute the moments again."
+                f"{self.moments.counts[e]:,} in the moments. {SAME_ROWS}"
             )
