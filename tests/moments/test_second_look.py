@@ -18,6 +18,7 @@ from invariance.conditionals.gaussian_moments import GaussianFromMoments
 from invariance.conditionals.mean_gaussian import MeanGaussian
 from invariance.conditionals.screen import _heaviest, largest_excess_kurtosis
 from invariance.decisions.residual_check import residual_check
+from invariance.decisions.roles import Role
 from invariance.exceptions import DataError, SettingError
 from invariance.moments import second_look
 from invariance.moments.roots import RootSum
@@ -186,9 +187,22 @@ def test_of_many_columns_those_of_leading_subsets_are_read(monkeypatch: pytest.M
     inside = ~SUBSETS[:, 3:].any(axis=1)
     np.testing.assert_allclose(model.excess_kurtosis(SUBSETS)[inside], expected[inside], rtol=1e-10)
     assert not model.excess_kurtosis(SUBSETS)[~inside].any()
-    assert "looked at in subsets of 3 leading features; residuals of subsets with others ('x', 'z')" in " ".join(
-        str(again.summary()).replace("\n", " ").split()
-    )
+    told = " ".join(str(again.summary()).split())
+    assert "looked at in subsets of 3 leading features; residuals of subsets with others ('x', 'z')" in told
+    roles = {feature.name: feature for feature in again.decision_.features}
+    assert (roles["x"].role, roles["z"].role) == (Role.breaks, Role.may_break)
+    assert "with normal tails, which were not looked at); R²" in told
+    whole = {feature.name: feature for feature in BIP().fit_data(data_of(frame)).decision_.features}
+    assert (whole["x"].role, whole["z"].role) == (Role.breaks, Role.adds_nothing)
+    assert roles["x"].broken is None or roles["x"].broken.part == whole["x"].broken.part, (roles["x"], whole["x"])
+
+
+def test_who_looks_at_all_tails_knows_what_breaks() -> None:
+    frame = table()
+    moments = Moments.from_data(data_of(frame))
+    models = [BIP().fit_data(data_of(frame)), BIP(environment="site").fit_moments(moments, rows=TableSource(frame))]
+    for model in models:
+        assert Role.may_break not in {feature.role for feature in model.decision_.features}
 
 
 def test_levels_are_made_as_the_moments_made_them() -> None:
