@@ -162,7 +162,7 @@ class BIP(IntervalRegressor):
             residuals are, subsets whose columns nearly depend on each other, what is left of rows in pictures and
             intervals. One reading where moments decide every subset, else two. `environment` names the column of the
             labels. Of more than 24 columns (fewer where environments are very many), tails are looked at in subsets
-            of those that lead without them; the summary names the others.
+            of those selected without them and those that predict most beside these; the summary names the others.
         file_options : where rows are files, those of `Moments.from_rows` that say how they are written: sep, decimal,
             encoding, sheet, na, thousands
 

@@ -142,7 +142,7 @@ class Rereading:
         frame, encoding = nw.from_native(table, eager_only=True), self._encoding
         plain = np.column_stack([text_as_numbers(frame[name], name) for name in self._plain])
         raw = RawTable((), np.empty((len(plain), 0))) if encoding is None else encoding.read(frame)
-        whole = ~np.isnan(np.column_stack([plain, raw.values])).any(axis=1)
+        whole = np.asarray(~np.isnan(np.column_stack([plain, raw.values])).any(axis=1))
         columns = dict(zip(self._plain, plain[whole].T, strict=True))
         if encoding is not None:
             encoded = encoding.encode(replace(raw, values=raw.values[whole]))
