@@ -107,7 +107,7 @@ def test_of_a_fit() -> None:
 
 
 def test_what_cannot_be_checked() -> None:
-    with pytest.raises(SettingError, match="moments hold none: pass the data, or fit them with fit_data"):
+    with pytest.raises(SettingError, match="moments hold none: pass the data, fit them with fit_data, or let"):
         residual_check(Moments.from_data(DATA), ["x0"])
     alone = MultiEnvironmentData.from_arrays(DATA.X, DATA.y)
     with pytest.raises(SettingError, match="there is one environment"):
