@@ -17,7 +17,10 @@ from invariance import BIP, Moments, MultiEnvironmentData
 from invariance.conditionals.gaussian_moments import GaussianFromMoments
 from invariance.conditionals.mean_gaussian import MeanGaussian
 from invariance.conditionals.screen import _heaviest, largest_excess_kurtosis
+from invariance.decisions import roles
+from invariance.decisions.environments import Broken
 from invariance.decisions.residual_check import residual_check
+from invariance.decisions.roles import Role
 from invariance.exceptions import DataError, SettingError
 from invariance.moments import second_look
 from invariance.moments.roots import RootSum
@@ -47,7 +50,7 @@ def data_of(frame: pd.DataFrame) -> MultiEnvironmentData:
 
 def looked_at(frame: pd.DataFrame, resolve: bool, n_jobs: int | None = None, rows_of_a_task: int = 700) -> Moments:
     moments = Moments.from_data(data_of(frame))
-    rows = Rows(moments, TableSource(frame, rows_of_a_task), "site", n_jobs)
+    rows = Rows(moments, TableSource(frame, rows_of_a_task), "site", n_jobs, {})
     return rows.looking_at(rows.resolving() if resolve else moments, moments.columns)
 
 
@@ -180,15 +183,45 @@ def test_of_many_columns_those_of_leading_subsets_are_read(monkeypatch: pytest.M
     source = TableSource(frame)
     again = BIP(environment="site").fit_moments(Moments.from_data(data_of(frame)), rows=source)
     assert source.n_readings == 1
-    assert {columns[1:] for columns in source.asked} == {("u", "v", "w", "y")}
+    assert {columns[1:] for columns in source.asked} == {("u", "v", "x", "y")}
     model = again._findings.target.model
     expected = GaussianFromMoments(data_of(frame)).excess_kurtosis(SUBSETS)
-    inside = ~SUBSETS[:, 3:].any(axis=1)
+    inside = ~SUBSETS[:, [2, 4]].any(axis=1)
     np.testing.assert_allclose(model.excess_kurtosis(SUBSETS)[inside], expected[inside], rtol=1e-10)
     assert not model.excess_kurtosis(SUBSETS)[~inside].any()
-    assert "looked at in subsets of 3 leading features; residuals of subsets with others ('x', 'z')" in " ".join(
-        str(again.summary()).replace("\n", " ").split()
-    )
+    told = " ".join(str(again.summary()).split())
+    assert "looked at in subsets of 3 leading features; residuals of subsets with others ('w', 'z')" in told
+    assert "may break invariance (p-value <0.001 with normal tails, which were not looked at); R²" in told
+    whole = BIP().fit_data(data_of(frame))
+    assert again.selected_features_ == whole.selected_features_ == ("u", "v")
+    assert _roles(again) == {**_roles(whole), "w": Role.may_break, "z": Role.may_break}
+    assert _roles(whole)["w"] == Role.adds_nothing
+
+
+def _roles(model: BIP) -> dict[str, Role]:
+    return {feature.name: feature.role for feature in model.decision_.features}
+
+
+@pytest.mark.parametrize("part", ["slopes", "variance"])
+def test_coefficients_break_invariance_whatever_the_tails_are(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where variances seem to differ most, nothing is said of where: tails could make them seem so."""
+    found = Broken("d", 0.0, part)
+    monkeypatch.setattr(roles, "where_it_breaks", lambda *_: found)
+    frame = table()
+    moments = Moments.from_data(data_of(frame))
+    again = BIP().fit_moments(Rows(moments, TableSource(frame), "site", None, {}).looking_at(moments, ["u", "v"]))
+    assert again.selected_features_ == ("u", "v")
+    effect = next(feature for feature in again.decision_.features if feature.name == "x")
+    assert effect.role == Role.breaks
+    assert effect.broken == (found if part == "slopes" else None)
+
+
+def test_who_looks_at_all_tails_knows_what_breaks() -> None:
+    frame = table()
+    moments = Moments.from_data(data_of(frame))
+    models = [BIP().fit_data(data_of(frame)), BIP(environment="site").fit_moments(moments, rows=TableSource(frame))]
+    for model in models:
+        assert Role.may_break not in {feature.role for feature in model.decision_.features}
 
 
 def test_levels_are_made_as_the_moments_made_them() -> None:
@@ -209,7 +242,7 @@ def test_rows_with_missing_values_stay_out() -> None:
     with pytest.warns(Warning, match="dropped"):
         data = MultiEnvironmentData.from_table(frame, "y", "site", missing="drop")
     moments = Moments.from_data(data)
-    again = Rows(moments, TableSource(frame), "site", None).looking_at(moments, ["u", "v"])
+    again = Rows(moments, TableSource(frame), "site", None, {}).looking_at(moments, ["u", "v"])
     expected = GaussianFromMoments(data).excess_kurtosis(SUBSETS[24:25])
     np.testing.assert_allclose(GaussianFromMoments(again).excess_kurtosis(SUBSETS[24:25]), expected, rtol=1e-10)
 

@@ -80,9 +80,14 @@ def family_of(data: MultiEnvironmentData | Moments) -> Choice:
     """What is fitted to these data unless somebody asks for something else."""
     if isinstance(data, Moments):
         two = two_valued(data, data.outcome)
-        are = f"has two values, {two[0]:g} and {two[1]:g}, but" if two else "is known by"
-        alone = "second moments alone are known, which fit this model only" if two else "second moments alone"
-        return Choice(GAUSSIAN, f"{data.outcome_name} {are} {alone}")
+        looked_at = data.second is not None and data.second.fourths is not None
+        known = "second and fourth moments" if looked_at else "second moments alone"
+        reason = (
+            f"has two values, {two[0]:g} and {two[1]:g}, but {known} are known, which fit this model only"
+            if two
+            else f"is known by {known}"
+        )
+        return Choice(GAUSSIAN, f"{data.outcome_name} {reason}")
     kind, reason = data.outcome_kind
     return Choice(FAMILIES[kind], reason, FAMILIES[kind] != GAUSSIAN and not data.beside)
 

@@ -144,7 +144,7 @@ def residual_check(
         raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
     mask = as_mask(subset, data.feature_names)
     derived = frozenset() if data.encoding is None else data.encoding.derived
-    kept = [name not in derived for name in data.features.columns]
+    kept = np.array([name not in derived for name in data.features.columns], dtype=bool)
     X = data.X[:, data.features.expand(mask) & kept]
     labels = (data.environment_index[:, None] == np.arange(data.n_environments)).astype(float)
     forests = _Forests(X, generator(random_state), n_workers(n_jobs))

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
+from ..conditionals.base import BoundConditional
+from ..conditionals.compared import VARIANCE
+from ..conditionals.invariance_test import joint_p_value
 from ..conditionals.tolerance import Tolerance
 from .base import Findings
 from .challenges import never_challenged
 from .compatible import CompatibleSubsets
 from .environments import Broken, where_it_breaks
 from .predictive import PredictiveModel
+from .without_rows import tails_unseen
 
 # So many features outside are told in which environment they break invariance, those that predict most first.
 MOST_OTHERS = 20
@@ -30,6 +34,7 @@ class Role(StrEnum):
     chosen = "chosen"  # by the rule, into a subset that is not compatible
     forced = "forced in"  # by the prior
     breaks = "breaks invariance"  # together with the subset
+    may_break = "may break invariance"  # by unequal variances alone, which tails that nobody looked at could explain
     adds_nothing = "adds nothing"  # that would be worth its price
     predicts_more = "would predict more"  # and stay compatible; the rule left it out all the same
     left_out = "left out"  # of a subset that is not compatible itself
@@ -87,17 +92,19 @@ def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubset
 
 
 class _Neighbours:
-    """The subsets that differ from the chosen one (p,) by one feature each, all (p,): p_invariant, r2_change; weight:
-    log p(z) − cost(z)/2 minus that of the chosen one; allowed, by the prior; scored, by the model."""
+    """The subsets that differ from the chosen one (p,) by one feature each, all (p,): p_invariant, and p_mean without
+    the test of variances; r2_change; weight: log p(z) − cost(z)/2 minus that of the chosen one; allowed, by the prior;
+    scored, by the model."""
 
     def __init__(self, findings: Findings, chosen: Mask, accepted: Tolerance) -> None:
         self.chosen, self.accepted = chosen, accepted
         own = _measured(findings, chosen[None], accepted)
         # In parts, each of which concerns few features: models may compute what these need on demand.
         parts = [_measured(findings, masks, accepted) for masks in _flipped(chosen)]
-        p_invariant, r2, weight, log_prior, log_ratio = (np.concatenate(values) for values in zip(*parts, strict=True))
+        joint, r2, weight, log_prior, log_ratio, mean = (np.concatenate(values) for values in zip(*parts, strict=True))
         self.compatible = bool(own[0][0] >= accepted.level)
-        self.p_invariant, self.r2_change, self.weight = p_invariant, _change(r2, own[1]), _change(weight, own[2])
+        self.p_mean = mean
+        self.p_invariant, self.r2_change, self.weight = joint, _change(r2, own[1]), _change(weight, own[2])
         self.allowed, self.scored = log_prior > -np.inf, log_ratio > -np.inf
 
 
@@ -111,11 +118,12 @@ def _flipped(chosen: Mask) -> Iterator[Mask]:
 
 
 def _measured(findings: Findings, masks: Mask, accepted: Tolerance) -> tuple[Floats, ...]:
-    """p_invariant, R², log p(z) − cost(z)/2, log p(z), log Λ, each (S,)"""
+    """p_invariant, R², log p(z) − cost(z)/2, log p(z), log Λ, p-value of equal coefficients, each (S,)"""
     model, log_prior = findings.target.model, findings.target.prior.log_prob(masks)
     r2 = model.r2_many(masks)
     weight = PredictiveModel(model, accepted).log_weights(masks) + log_prior
-    return model.invariance_test(masks, accepted).joint, r2, weight, log_prior, model.log_ratio_many(masks)
+    test = model.invariance_test(masks, accepted)
+    return test.joint, r2, weight, log_prior, model.log_ratio_many(masks), test.mean
 
 
 def _change(values: Floats, chosen: Floats) -> Floats:
@@ -141,13 +149,23 @@ def _other(findings: Findings, neighbours: _Neighbours, j: int, explained: bool)
     elif not neighbours.compatible:
         role = Role.left_out
     elif neighbours.p_invariant[j] < neighbours.accepted.level:
-        role = Role.breaks
-        broken = where_it_breaks(findings.target.model, neighbours.chosen, j) if explained else None
+        role, broken = _breaking(findings.target.model, neighbours, j, explained)
     elif not neighbours.allowed[j]:
         role = Role.not_allowed
     else:
         role = Role.predicts_more if neighbours.weight[j] > 0.0 else Role.adds_nothing
     return _role(findings, neighbours, j, role, broken=broken)
+
+
+def _breaking(model: BoundConditional, neighbours: _Neighbours, j: int, explained: bool) -> tuple[Role, Broken | None]:
+    beside = neighbours.chosen.copy()
+    beside[j] = True
+    unseen = tails_unseen(model, beside)
+    # What would be left of the evidence if tails explained all of the variances' differences.
+    if unseen and joint_p_value(neighbours.p_mean[j], np.ones(())) >= neighbours.accepted.level:
+        return Role.may_break, None
+    broken = where_it_breaks(model, neighbours.chosen, j) if explained else None
+    return Role.breaks, None if unseen and broken is not None and broken.part == VARIANCE else broken
 
 
 def _role(findings: Findings, neighbours: _Neighbours, j: int, role: Role, **more: Any) -> FeatureRole:

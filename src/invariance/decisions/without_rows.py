@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .._tools.arrays import Mask
 from ..conditionals.base import BoundConditional
 from ..conditionals.compared import VARIANCE
+from ..conditionals.gaussian import GaussianModel
 from ..data.checks import quoted
 from ..moments.moments import Moments
 
@@ -33,8 +35,15 @@ def _notes(moments: Moments, compares_variances: bool) -> Iterator[str]:
         yield (
             f"tails were looked at in subsets of {moments.n_features - len(unseen):,} leading features; residuals of "
             f"subsets with others ({quoted(unseen, 4)}) count as normal, which makes p-values of equal variances too "
-            "small where tails are heavy."
+            "small where tails are heavy: a feature that these alone speak against may break invariance, or not."
         )
+
+
+def tails_unseen(model: BoundConditional, mask: Mask) -> bool:
+    """Whether residuals of the subset (p,) count as normal though the rows were read again: for other columns."""
+    if VARIANCE not in model.compares or not isinstance(model, GaussianModel) or model.fourths is None:
+        return False
+    return model.fourths.places(model.features.chosen(mask).columns) is None
 
 
 def _seen(moments: Moments, feature: str, columns: tuple[str, ...]) -> bool:

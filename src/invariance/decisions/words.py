@@ -209,6 +209,10 @@ def said(decision: Decision, feature: FeatureRole) -> str:
         case Role.breaks:
             p_value = _p_value(decision, feature.p_invariant)
             said = f"breaks invariance ({p_value}){_where(feature)}{f'; {change}' if change else ''}"
+        case Role.may_break:
+            p_value = _p_value(decision, feature.p_invariant)
+            tails = "with normal tails, which were not looked at"
+            said = f"may break invariance ({p_value} {tails}){f'; {change}' if change else ''}"
         case Role.adds_nothing:
             said = f"adds nothing worth its price{added}"
         case Role.predicts_more:

@@ -155,14 +155,16 @@ class BIP(IntervalRegressor):
         "Pass fit(X, y, environments=labels)."
     )
 
-    def fit_moments(self, moments: Moments, rows: Any = None) -> Self:
+    def fit_moments(self, moments: Moments, rows: Any = None, **file_options: Any) -> Self:
         """Fit to second moments alone, for data that never were in memory as a whole.
 
         rows : what the moments were computed from, to be read again for what they do not tell: how heavy the tails of
             residuals are, subsets whose columns nearly depend on each other, what is left of rows in pictures and
             intervals. One reading where moments decide every subset, else two. `environment` names the column of the
             labels. Of more than 24 columns (fewer where environments are very many), tails are looked at in subsets
-            of those that lead without them; the summary names the others.
+            of those selected without them and those that predict most beside these; the summary names the others.
+        file_options : where rows are files, those of `Moments.from_rows` that say how they are written: sep, decimal,
+            encoding, sheet, na, thousands
 
         `predict` finds columns by name: those of the table that the moments were computed from or, if that is not
         known, columns_.
@@ -175,8 +177,11 @@ class BIP(IntervalRegressor):
         self._check_handle_unknown()
         refuse_moments(self.regressor)
         refuse_for_ready_data(self, "fit_moments", "read_chunks")
+        for option in file_options:
+            if rows is None:
+                raise SettingError(f"{option}= is for files that are read again: add rows=, or leave it out.")
         if rows is not None:
-            moments = looked_at_again(self, moments, rows)
+            moments = looked_at_again(self, moments, rows, file_options)
         self._fit_by_name(moments)
         return self
 

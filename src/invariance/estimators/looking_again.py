@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from itertools import zip_longest
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from .bip import BIP
 
 
-def looked_at_again(model: BIP, moments: Moments, rows: Any) -> Moments:
+def looked_at_again(model: BIP, moments: Moments, rows: Any, file_options: Mapping[str, Any]) -> Moments:
     """Where sums of fourth powers of all columns are too many, a fit without them tells which columns lead."""
     if model.environment is None:
         raise SettingError(
             "rows= needs the name of the column that holds the environment labels: BIP(environment=...) states it."
         )
-    again = Rows(moments, rows, model.environment, model.n_jobs)
+    again = Rows(moments, rows, model.environment, model.n_jobs, file_options)
     decided = moments if GaussianFromMoments(moments).decides_all else again.resolving()
     if again.all_columns_fit:
         return again.looking_at(decided, moments.columns)
@@ -37,14 +37,13 @@ def looked_at_again(model: BIP, moments: Moments, rows: Any) -> Moments:
 
 
 def _leading(model: BIP, widths: Integers, most: int) -> Mask:
-    """(p,) features of at most so many columns: the selected ones, those of the leading subsets and, while there is
-    room, those that are most probable. A subset that does not fit is passed over."""
+    """(p,) features of at most so many columns: the selected ones first, and each of these, as of the others, by what
+    it adds to R² beside the selected ones. Probability would not tell: where tails are heavy, causes are improbable as
+    long as nobody looks at them.
+    """
+    selected, target = model.decision_.mask, model.decision_.findings.target.model
+    added = np.abs(target.r2_many(selected ^ np.eye(len(widths), dtype=bool)) - target.r2_many(selected[None]))
     chosen = np.zeros(len(widths), dtype=bool)
-    predictive = [] if model.predictive_ is None else list(model.predictive_.masks)
-    ranked = zip_longest(predictive, model.posterior_.masks)
-    single = np.eye(len(widths), dtype=bool)[np.argsort(-model.posterior_.inclusion, kind="stable")]
-    names = np.array(model.posterior_.feature_names, dtype=object)
-    for mask in (np.isin(names, model.selected_features_), *(m for pair in ranked for m in pair), *single):
-        if mask is not None and widths[chosen | mask].sum() <= most:
-            chosen |= mask
+    for j in np.lexsort([-np.where(np.isfinite(added), added, 0.0), ~selected]):
+        chosen[j] = widths[chosen].sum() + widths[j] <= most
     return chosen

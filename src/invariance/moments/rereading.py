@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Mask
 from .._tools.parallel import ordered_map
 from .._tools.work import one_thread
-from ..data.checks import quoted
-from ..data.columns import series_values
+from ..data.checks import nearest, quoted
 from ..data.encoding import Encoding
+from ..data.raw import RawTable, text_as_numbers
 from ..exceptions import DataError
 from ..sources.base import RowSource, RowTask
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
     from .moments import Moments
 
+SAME_ROWS = (
+    "Pass the same rows, files with the same na=, decimal= and other options of their reading, or compute the moments "
+    "again."
+)
 # Rows that are looked at together.
 _MOST_ROWS = 8192
 
@@ -67,6 +71,21 @@ class Rereading:
         self._check(counts)
         return total
 
+    def check_columns(self) -> None:
+        """Raise where the rows lack a column that is read."""
+        available = self.source.schema.names
+        if self.environment not in available:
+            raise DataError(
+                f"BIP(environment={self.environment!r}) names the column of the labels, which {self.source.name} "
+                f"lacks; {nearest(self.environment, available)}"
+            )
+        for name in self._read:
+            if name not in available:
+                raise DataError(
+                    f"{self.source.name} is not what the moments were computed from: it lacks the column {name!r}; "
+                    f"{nearest(name, available)}"
+                )
+
     def _look(self, task: RowTask, collectors: Sequence[Collector]) -> tuple[Sequence[Collector], NDArray[np.int64]]:
         counts = np.zeros(self.moments.n_environments, np.int64)
         for places, values in self._blocks(task):
@@ -88,9 +107,12 @@ class Rereading:
         for batch in task.batches([self.environment, *self._read]):
             for first in range(0, batch.num_rows, _MOST_ROWS):
                 table = pa.Table.from_batches([batch.slice(first, _MOST_ROWS)])
-                places, values = self._places(table.column(self.environment)), self._values(table)
-                whole = (places >= 0) & ~np.isnan(values).any(axis=1)
-                yield places[whole], values[whole][:, self._wanted]
+                places = self._places(table.column(self.environment))
+                # Rows of other environments may hold levels that the encoding does not know.
+                known = places >= 0
+                if known.any():
+                    whole, values = self._complete(table if known.all() else table.filter(pa.array(known)))
+                    yield places[known][whole], values
 
     def _places(self, labels: pa.ChunkedArray) -> NDArray[np.intp]:
         """(n,) -1 for rows without a label, and for other environments"""
@@ -104,35 +126,33 @@ class Rereading:
 
     @cached_property
     def _known(self) -> tuple[dict[Hashable, int], dict[str, int]]:
+        """{label of the rows: place}, and the same of labels as text; rows that have the label of a merged environment
+        belong to it only where they were merged into it."""
         places: dict[Hashable, int] = {label: e for e, label in enumerate(self.moments.environments)}
-        merged = {label: places[new] for label, new in self.moments.merged.items() if new in places}
-        known = {**places, **merged}
+        merged = self.moments.merged
+        made = set(merged.values())
+        known = {label: e for label, e in places.items() if label not in made}
+        known |= {label: places[new] for label, new in merged.items() if new in places}
         return known, {str(label): e for label, e in known.items()}
 
-    def _values(self, table: pa.Table) -> Floats:
-        """(n, m) of the columns `_looked_at`"""
+    def _complete(self, table: pa.Table) -> tuple[Mask, Floats]:
+        """(n,) which rows have values in all columns `_looked_at`; their values (m, k) in `columns`"""
         import narwhals as nw
 
-        frame = nw.from_native(table, eager_only=True)
-        encoding, made = self._encoding, {}
+        frame, encoding = nw.from_native(table, eager_only=True), self._encoding
+        plain = np.column_stack([text_as_numbers(frame[name], name) for name in self._plain])
+        raw = RawTable((), np.empty((len(plain), 0))) if encoding is None else encoding.read(frame)
+        whole = np.asarray(~np.isnan(np.column_stack([plain, raw.values])).any(axis=1))
+        columns = dict(zip(self._plain, plain[whole].T, strict=True))
         if encoding is not None:
-            raw = encoding.read(frame)
-            whole = ~np.isnan(raw.values).any(axis=1)
-            encoded = np.full((len(raw.values), encoding.features.n_columns), np.nan)
-            encoded[whole] = encoding.encode(replace(raw, values=raw.values[whole]))
-            made = dict(zip(encoding.features.columns, encoded.T, strict=True))
-        return np.column_stack(
-            [made[name] if name in made else series_values(frame[name], name) for name in self._looked_at]
-        )
+            encoded = encoding.encode(replace(raw, values=raw.values[whole]))
+            columns |= zip(encoding.features.columns, encoded.T, strict=True)
+        return whole, np.column_stack([columns[name] for name in self.columns])
 
     @cached_property
     def _looked_at(self) -> tuple[str, ...]:
         """All columns where rows were left out for missing values: which of them, any column may tell."""
         return (*self.moments.columns, *self.moments.constants) if self.moments.dropped_rows else self.columns
-
-    @cached_property
-    def _wanted(self) -> list[int]:
-        return [self._looked_at.index(name) for name in self.columns]
 
     @cached_property
     def _encoding(self) -> Encoding | None:
@@ -149,13 +169,15 @@ class Rereading:
         return replace(whole, columns=tuple(name for name in whole.columns if name in used), members=tuple(members))
 
     @cached_property
+    def _plain(self) -> list[str]:
+        """Columns that are those of the table, the outcome among them"""
+        made = () if self._encoding is None else set(self._encoding.features.columns)
+        return [name for name in self._looked_at if name not in made]
+
+    @cached_property
     def _read(self) -> list[str]:
         """Columns of the table"""
-        encoding = self._encoding
-        if encoding is None:
-            return list(self._looked_at)
-        made = set(encoding.features.columns)
-        return [*encoding.columns, *(name for name in self._looked_at if name not in made)]
+        return [*(() if self._encoding is None else self._encoding.columns), *self._plain]
 
     @cached_property
     def _at(self) -> list[int]:
@@ -180,5 +202,5 @@ class Rereading:
             raise DataError(
                 f"{self.source.name} is not what the moments were computed from: environment "
                 f"{quoted([self.moments.environments[e]])} has {counts[e]:,} complete rows there, and "
-                f"{self.moments.counts[e]:,} in the moments. Pass the same rows, or compute the moments again."
+                f"{self.moments.counts[e]:,} in the moments. {SAME_ROWS}"
             )

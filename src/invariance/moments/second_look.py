@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,9 @@ import numpy as np
 from .._tools.arrays import Floats, Integers
 from ..data.checks import quoted
 from ..exceptions import DataError
-from ..sources.base import RowSource
 from ..sources.opening import source_of
 from .fourths import FourthMoments, FourthSum, most_columns, orthonormal
-from .rereading import Collector, Rereading
+from .rereading import SAME_ROWS, Collector, Rereading
 from .roots import RootSum
 from .sampling import SampledRows, SampleSum, rows_to_keep
 
@@ -58,15 +57,22 @@ class SecondLook:
 
 
 class Rows:
-    """Rows that moments were computed from, to be looked at again. environment : the column of their labels
+    """Rows that moments were computed from, to be looked at again.
+
+    environment : the column of their labels; file_options : how files are written, as `source_of` takes it
 
     They are read once where second moments can decide every subset, else twice: for the factors of the columns, and
     then for fourth powers in the coordinates that these give.
     """
 
-    def __init__(self, moments: Moments, rows: Any, environment: str, n_jobs: int | None) -> None:
-        self._moments, self._source = moments, as_source(rows)
+    def __init__(
+        self, moments: Moments, rows: Any, environment: str, n_jobs: int | None, file_options: Mapping[str, Any]
+    ) -> None:
+        words = () if moments.encoding is None else tuple(moments.encoding.of_levels)
+        self._moments = moments
+        self._source = source_of(rows, **file_options, words=words, warn_unnamed=False)
         self._environment, self._n_jobs = environment, n_jobs
+        Rereading(moments, self._source, environment, moments.columns).check_columns()
 
     @property
     def all_columns_fit(self) -> bool:
@@ -139,10 +145,5 @@ class Rows:
                 names = [name for name, flag in zip(fourths.columns, wrong, strict=True) if flag]
                 raise DataError(
                     f"{self._source.name} is not what the moments were computed from: in environment "
-                    f"{quoted([label])} other values are in {quoted(names)}. Pass the same rows, or compute the "
-                    "moments again."
+                    f"{quoted([label])} other values are in {quoted(names)}. {SAME_ROWS}"
                 )
-
-
-def as_source(rows: Any) -> RowSource:
-    return source_of(rows)

@@ -75,8 +75,17 @@ def figures_of(
 
 
 def _of_numbers(y: Floats, predicted: Floats) -> tuple[Any, ...]:
-    missed = float(np.mean((y - predicted) ** 2))
-    return y.mean(), predicted.mean(), np.sqrt(missed), _share(missed, float(y.var()))
+    return _compared(y.mean(), predicted.mean(), float(np.mean((y - predicted) ** 2)), float(y.var()))
+
+
+def figures_of_means(observed: float, predicted: float, squared_error: float, variance: float) -> dict[str, float]:
+    """As `figures_of` numbers, from their means and the variance of what was observed."""
+    values = map(float, _compared(observed, predicted, squared_error, variance))
+    return dict(zip(FIGURES[Predicts.number], values, strict=True))
+
+
+def _compared(observed: float, predicted: float, squared_error: float, variance: float) -> tuple[float, ...]:
+    return observed, predicted, np.sqrt(squared_error), _share(squared_error, variance)
 
 
 def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from ..exceptions import DataError, EngineError
 from ..moments.moments import Moments
 from ..moments.sampling import sampled_data
 from .building import squared_error
-from .calibration import FIGURES, figures_of
+from .calibration import figures_of, figures_of_means
 from .design import columns_of
 from .outcome import as_observed
 from .predictor import LinearPredictor, Predictor
@@ -157,11 +157,9 @@ def _left_out(
     n_rows = int(data.counts[place])
     if isinstance(data, Moments):
         assert isinstance(predictor, LinearPredictor)
-        rmse = float(np.sqrt(squared_error(data, place, predictor.design.columns, *predictor.line)))
-        unknown = dict.fromkeys(FIGURES[predicts], np.nan)
-        return LeftOut(
-            label, features, rmse, _sampled_errors(data, place, predictor), unseen, n_rows, unknown | {"rmse": rmse}
-        )
+        figures = _figures_from_moments(data, place, predictor)
+        absolute = _sampled_errors(data, place, predictor)
+        return LeftOut(label, features, figures["rmse"], absolute, unseen, n_rows, figures)
     rows = data.rows(place)
     mean = predictor.mean(columns_of(data, predictor.design.columns))
     errors = np.abs(data.y - as_observed(mean, data))[rows]
@@ -169,6 +167,14 @@ def _left_out(
     figures = figures_of(predicts, data.y[rows], mean[rows], **beside)
     absolute = _kept(errors) if predicts is Predicts.number else None
     return LeftOut(label, features, float(np.sqrt(np.mean(errors**2))), absolute, unseen, n_rows, figures)
+
+
+def _figures_from_moments(moments: Moments, place: int, predictor: LinearPredictor) -> dict[str, float]:
+    columns, (coefficients, intercept) = predictor.design.columns, predictor.line
+    means, y = moments.means[place], moments.outcome
+    predicted = float(coefficients @ means[[moments.columns.index(name) for name in columns]] + intercept)
+    missed = squared_error(moments, place, columns, coefficients, intercept)
+    return figures_of_means(means[y], predicted, missed, moments.scatter[place, y, y] / moments.counts[place])
 
 
 def _sampled_errors(moments: Moments, place: int, predictor: Predictor) -> Floats | None:
