@@ -20,7 +20,7 @@ from ..exceptions import DataError, EngineError
 from ..moments.moments import Moments
 from ..moments.sampling import sampled_data
 from .building import squared_error
-from .calibration import FIGURES, figures_of
+from .calibration import FIGURES, figures_of, share_explained
 from .design import columns_of
 from .outcome import as_observed
 from .predictor import LinearPredictor, Predictor
@@ -157,10 +157,9 @@ def _left_out(
     n_rows = int(data.counts[place])
     if isinstance(data, Moments):
         assert isinstance(predictor, LinearPredictor)
-        rmse = float(np.sqrt(squared_error(data, place, predictor.design.columns, *predictor.line)))
-        unknown = dict.fromkeys(FIGURES[predicts], np.nan)
+        figures = _figures_of_moments(data, place, predictor)
         return LeftOut(
-            label, features, rmse, _sampled_errors(data, place, predictor), unseen, n_rows, unknown | {"rmse": rmse}
+            label, features, figures["rmse"], _sampled_errors(data, place, predictor), unseen, n_rows, figures
         )
     rows = data.rows(place)
     mean = predictor.mean(columns_of(data, predictor.design.columns))
@@ -169,6 +168,16 @@ def _left_out(
     figures = figures_of(predicts, data.y[rows], mean[rows], **beside)
     absolute = _kept(errors) if predicts is Predicts.number else None
     return LeftOut(label, features, float(np.sqrt(np.mean(errors**2))), absolute, unseen, n_rows, figures)
+
+
+def _figures_of_moments(moments: Moments, place: int, predictor: LinearPredictor) -> dict[str, float]:
+    """Those of numbers, as `figures_of` has them of the rows of the environment."""
+    columns, (coefficients, intercept) = predictor.design.columns, predictor.line
+    at, y, means = [moments.columns.index(name) for name in columns], moments.outcome, moments.means[place]
+    missed = squared_error(moments, place, columns, coefficients, intercept)
+    variance = float(moments.scatter[place, y, y]) / float(moments.counts[place])
+    values = means[y], means[at] @ coefficients + intercept, np.sqrt(missed), share_explained(missed, variance)
+    return dict(zip(FIGURES[Predicts.number], map(float, values), strict=True))
 
 
 def _sampled_errors(moments: Moments, place: int, predictor: Predictor) -> Floats | None:
