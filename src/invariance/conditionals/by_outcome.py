@@ -79,12 +79,19 @@ class Chosen:
 def family_of(data: MultiEnvironmentData | Moments) -> Choice:
     """What is fitted to these data unless somebody asks for something else."""
     if isinstance(data, Moments):
-        two = two_valued(data, data.outcome)
-        are = f"has two values, {two[0]:g} and {two[1]:g}, but" if two else "is known by"
-        alone = "second moments alone are known, which fit this model only" if two else "second moments alone"
-        return Choice(GAUSSIAN, f"{data.outcome_name} {are} {alone}")
+        return Choice(GAUSSIAN, _why_gaussian(data))
     kind, reason = data.outcome_kind
     return Choice(FAMILIES[kind], reason, FAMILIES[kind] != GAUSSIAN and not data.beside)
+
+
+def _why_gaussian(moments: Moments) -> str:
+    alone = "but second moments alone are known, which fit this model only"
+    two = two_valued(moments, moments.outcome)
+    if two:
+        return f"{moments.outcome_name} has two values, {two[0]:g} and {two[1]:g}, {alone}"
+    if moments.kind is None:
+        return f"{moments.outcome_name} is known by second moments alone"
+    return moments.kind.reason if FAMILIES[moments.kind.kind] == GAUSSIAN else f"{moments.kind.reason}, {alone}"
 
 
 def settled(conditional: Conditional, data: MultiEnvironmentData | Moments) -> Conditional:
