@@ -9,11 +9,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from cli_runner import fails, run
 from invariance import BIP, Moments, sweep
 from invariance.exceptions import DataError
+from invariance.faces.cli.inputs import FileOptions
+from invariance.faces.cli.streaming import too_large
+from invariance.moments.accumulator import MomentsAccumulator
 from invariance.sources.opening import source_of
 from invariance.sources.row_sizes import row_size
 
@@ -79,6 +83,9 @@ def test_moments_of_other_rows_or_outcomes_know_no_kind() -> None:
     assert [other.kind for other in (*others, halves[0].merge(halves[1]))] == [None] * 4
     assert Moments.from_rows(TABLE, "falls", "site", ["a"], partial=True).kind is None
     assert moments.with_outcome("falls").kind == moments.kind
+    rows = MomentsAccumulator(["a", "falls"], "site")
+    rows.add(pa.RecordBatch.from_pandas(TABLE, preserve_index=False))
+    assert rows.moments("falls").kind is None
 
 
 def test_levels_count_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +99,27 @@ def test_levels_count_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert run("fit", folder, *asked).exit_code == 0
     monkeypatch.setattr("invariance.data.rows_that_fit.free_bytes", lambda: needed - 1)
     assert "150 rows of 3 columns, which levels make 13, take" in fails("fit", folder, *asked)
+
+
+def test_levels_of_all_files_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for k in range(3):
+        rows = TABLE[k::3]
+        rows.assign(ward=[f"{k} {j % 2}" for j in range(N)]).to_csv(tmp_path / f"part-{k}.csv", index=False)
+    monkeypatch.setattr("invariance.data.rows_that_fit.free_bytes", lambda: 2_000)
+    asked = ["--outcome", "died", "--environment", "site", "--features", "a,ward"]
+    assert "150 rows of 3 columns, which levels make 7, take" in fails("fit", tmp_path, *asked)
+
+
+def test_a_file_whose_levels_do_not_fit_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, names = tmp_path / "t.parquet", list(TABLE.columns)
+    TABLE.to_parquet(place)
+    source = source_of(place)
+    sizes = [row_size(source, "site", names, with_levels).n_bytes for with_levels in (False, True)]
+    free = int(len(TABLE) * sum(sizes) / 2)
+    for module in ("data.rows_that_fit", "_tools.memory"):
+        monkeypatch.setattr(f"invariance.{module}.free_bytes", lambda: free)
+    assert too_large(place, FileOptions()) is None
+    assert "in pieces" in run("fit", place, *ASKED).stderr
 
 
 def test_words_that_are_different_in_all_rows_make_no_columns(tmp_path: Path) -> None:
