@@ -781,6 +781,7 @@ IN_WORDS = (
     "the model has a regressor of its own and no average: leave --average out",
     "in the first rows, and text in {} later on",  # tests/faces/test_cli_streaming_refusals.py
     "; --no-stream reads it as a whole",  # tests/faces/test_cli_streaming.py
+    "data frame cannot be read again here: pass the files",  # tests/sources/test_cluster_frames.py
     "fit_moments needs Moments",  # tests/data/test_features.py
     "fit_moments(moments, rows=...) read",  # tests/moments/test_second_look.py
     "rows= needs the name of the column that holds the environment labels",  # the same

@@ -59,7 +59,7 @@ def moments_of_messy(groups: Any = None) -> Moments:
 
 
 def assert_same(first: Moments, second: Moments) -> None:
-    for field in fields(Moments):
+    for field in (field for field in fields(Moments) if field.name != "kind"):
         one, other = getattr(first, field.name), getattr(second, field.name)
         if isinstance(one, np.ndarray):
             assert one.dtype == other.dtype

@@ -79,17 +79,19 @@ class Chosen:
 def family_of(data: MultiEnvironmentData | Moments) -> Choice:
     """What is fitted to these data unless somebody asks for something else."""
     if isinstance(data, Moments):
-        two = two_valued(data, data.outcome)
-        looked_at = data.second is not None and data.second.fourths is not None
-        known = "second and fourth moments" if looked_at else "second moments alone"
-        reason = (
-            f"has two values, {two[0]:g} and {two[1]:g}, but {known} are known, which fit this model only"
-            if two
-            else f"is known by {known}"
-        )
-        return Choice(GAUSSIAN, f"{data.outcome_name} {reason}")
+        return Choice(GAUSSIAN, _why_gaussian(data))
     kind, reason = data.outcome_kind
     return Choice(FAMILIES[kind], reason, FAMILIES[kind] != GAUSSIAN and not data.beside)
+
+
+def _why_gaussian(moments: Moments) -> str:
+    alone = "but second moments alone are known, which fit this model only"
+    two = two_valued(moments, moments.outcome)
+    if two:
+        return f"{moments.outcome_name} has two values, {two[0]:g} and {two[1]:g}, {alone}"
+    if moments.kind is None:
+        return f"{moments.outcome_name} is known by second moments alone"
+    return moments.kind.reason if FAMILIES[moments.kind.kind] == GAUSSIAN else f"{moments.kind.reason}, {alone}"
 
 
 def settled(conditional: Conditional, data: MultiEnvironmentData | Moments) -> Conditional:

@@ -135,7 +135,10 @@ class TableFile(os.PathLike[str]):
         if not self.path.exists():
             raise DataError(f"file not found: {str(self.path)!r}. Check the path and the working directory.")
         if self.path.is_dir():
-            raise DataError(f"{str(self.path)!r} is a directory: pass the path of one table file.")
+            raise DataError(
+                f"{str(self.path)!r} is a directory: pass the path of one table file, or "
+                f"read all files in it with Moments.from_rows({str(self.path)!r}, outcome, environment)."
+            )
 
     @property
     def _suffix(self) -> str | None:

@@ -52,6 +52,7 @@ def _of_environments(moments: Moments, kept: Integers) -> Moments:
         rounding=None if moments.rounding is None else moments.rounding[kept],
         dropped_rows={k: n for k, n in moments.dropped_rows.items() if k is None or k in environments},
         second=None if moments.second is None else moments.second.choosing(kept),
+        kind=None,
     )
 
 

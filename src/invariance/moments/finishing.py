@@ -71,6 +71,8 @@ class Screened:
         grouped = {} if encoding is None else dict(encoding.features.groups)
         moments = replace(moments, groups=grouped, encoding=encoding, dropped_rows=dict(rows.tally.dropped))
         moments = replace(moments, environment_notes=self.notes, merged=self.merged)
+        if rows.outcome == self.outcome and not partial:
+            moments = replace(moments, kind=self.outcome_kind)
         return moments if partial else moments.checked(rows.environment)
 
 

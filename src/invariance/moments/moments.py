@@ -29,6 +29,7 @@ from ..data.encoding import Encoding
 from ..data.environment_choice import refuse_single
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.outcome_kinds import OutcomeKind
 from ..exceptions import DataError
 from .arrow import from_arrow, to_arrow
 from .choosing import choosing
@@ -64,6 +65,7 @@ class Moments:
     environment_notes : sentences about environments that were left out or merged
     merged : {label of the rows: label here} of those that were merged while rows were read
     second : what another look at the rows told; see `BIP.fit_moments`
+    kind : of the outcome, where its values were looked at one by one
     at_ends and rounding are what `without_row` decides by. Moments that were not computed from rows have none.
     """
 
@@ -85,6 +87,7 @@ class Moments:
     environment_notes: tuple[str, ...] = ()
     merged: Mapping[Hashable, Hashable] = field(default_factory=dict)
     second: SecondLook | None = None
+    kind: OutcomeKind | None = None
 
     def __repr__(self) -> str:
         return (
@@ -370,16 +373,10 @@ class Moments:
     def part(self, e: int) -> Part:
         """The environment at place e."""
         d = len(self.columns)
-        return Part(
-            n_rows=int(self.counts[e]),
-            centre=self.centre[e],
-            rest=self.rest[e],
-            minimum=self.minimum[e],
-            maximum=self.maximum[e],
-            at_ends=np.zeros((2, d), np.int64) if self.at_ends is None else self.at_ends[e],
-            rounding=np.full(d, np.inf) if self.rounding is None else self.rounding[e],
-            scatter=self.scatter[e],
-        )
+        at_ends = np.zeros((2, d), np.int64) if self.at_ends is None else self.at_ends[e]
+        rounding = np.full(d, np.inf) if self.rounding is None else self.rounding[e]
+        ends = self.minimum[e], self.maximum[e], at_ends
+        return Part(int(self.counts[e]), self.centre[e], self.rest[e], *ends, rounding, self.scatter[e])
 
 
 def assembled(

@@ -26,6 +26,7 @@ def with_outcome(moments: Moments, name: str) -> Moments:
     encoding = moments.encoding
     if encoding is not None and name != moments.outcome_name:
         encoding = encoding.with_outcome(name, moments.outcome_name)
-    turned = replace(moments, outcome=moments.columns.index(name), encoding=encoding)
+    kind = moments.kind if name == moments.outcome_name else None
+    turned = replace(moments, outcome=moments.columns.index(name), encoding=encoding, kind=kind)
     turned.check_outcome()
     return turned

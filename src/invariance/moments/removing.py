@@ -90,4 +90,4 @@ def _with_left(moments: Moments, e: int, left: Left) -> Moments:
     counts, scatter = arrays["counts"], np.empty_like(moments.scatter)
     gaps = gaps_between(counts, arrays["centre"], arrays["rest"])
     fill_without_row(moments.scatter, e, left.loss, left.deviation, left.constant, counts, gaps, scatter)
-    return replace(moments, scatter=scatter, second=None, **arrays)
+    return replace(moments, scatter=scatter, second=None, kind=None, **arrays)

@@ -75,17 +75,8 @@ def figures_of(
 
 
 def _of_numbers(y: Floats, predicted: Floats) -> tuple[Any, ...]:
-    return _compared(y.mean(), predicted.mean(), float(np.mean((y - predicted) ** 2)), float(y.var()))
-
-
-def figures_of_means(observed: float, predicted: float, squared_error: float, variance: float) -> dict[str, float]:
-    """As `figures_of` numbers, from their means and the variance of what was observed."""
-    values = map(float, _compared(observed, predicted, squared_error, variance))
-    return dict(zip(FIGURES[Predicts.number], values, strict=True))
-
-
-def _compared(observed: float, predicted: float, squared_error: float, variance: float) -> tuple[float, ...]:
-    return observed, predicted, np.sqrt(squared_error), _share(squared_error, variance)
+    missed = float(np.mean((y - predicted) ** 2))
+    return y.mean(), predicted.mean(), np.sqrt(missed), share_explained(missed, float(y.var()))
 
 
 def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Any, ...]:
@@ -106,7 +97,7 @@ def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Any, ...]:
         own = y.sum() / total
         slope = _slope(y, logs, _poisson(exposure), np.log(own)) if _spread_events(y, logs) else np.nan
     large = np.log(y.sum() / expected.sum()) if known else np.nan
-    explained = _share(_deviance(y, expected), _deviance(y, exposure * y.sum() / total)) if known else np.nan
+    explained = share_explained(_deviance(y, expected), _deviance(y, exposure * y.sum() / total)) if known else np.nan
     return y.sum() / total, expected.sum() / total, large, slope, explained
 
 
@@ -181,5 +172,6 @@ def _deviance(y: Floats, mean: Floats) -> float:
     return float(2.0 * (xlogy(y, y / mean) - (y - mean)).sum())
 
 
-def _share(missed: float, scatter: float) -> float:
+def share_explained(missed: float, scatter: float) -> float:
+    """NaN where nothing scatters"""
     return 1.0 - missed / scatter if scatter > 0.0 else np.nan

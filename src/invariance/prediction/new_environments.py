@@ -20,7 +20,7 @@ from ..exceptions import DataError, EngineError
 from ..moments.moments import Moments
 from ..moments.sampling import sampled_data
 from .building import squared_error
-from .calibration import figures_of, figures_of_means
+from .calibration import FIGURES, figures_of, share_explained
 from .design import columns_of
 from .outcome import as_observed
 from .predictor import LinearPredictor, Predictor
@@ -157,9 +157,10 @@ def _left_out(
     n_rows = int(data.counts[place])
     if isinstance(data, Moments):
         assert isinstance(predictor, LinearPredictor)
-        figures = _figures_from_moments(data, place, predictor)
-        absolute = _sampled_errors(data, place, predictor)
-        return LeftOut(label, features, figures["rmse"], absolute, unseen, n_rows, figures)
+        figures = _figures_of_moments(data, place, predictor)
+        return LeftOut(
+            label, features, figures["rmse"], _sampled_errors(data, place, predictor), unseen, n_rows, figures
+        )
     rows = data.rows(place)
     mean = predictor.mean(columns_of(data, predictor.design.columns))
     errors = np.abs(data.y - as_observed(mean, data))[rows]
@@ -169,12 +170,14 @@ def _left_out(
     return LeftOut(label, features, float(np.sqrt(np.mean(errors**2))), absolute, unseen, n_rows, figures)
 
 
-def _figures_from_moments(moments: Moments, place: int, predictor: LinearPredictor) -> dict[str, float]:
+def _figures_of_moments(moments: Moments, place: int, predictor: LinearPredictor) -> dict[str, float]:
+    """Those of numbers, as `figures_of` has them of the rows of the environment."""
     columns, (coefficients, intercept) = predictor.design.columns, predictor.line
-    means, y = moments.means[place], moments.outcome
-    predicted = float(coefficients @ means[[moments.columns.index(name) for name in columns]] + intercept)
+    at, y, means = [moments.columns.index(name) for name in columns], moments.outcome, moments.means[place]
     missed = squared_error(moments, place, columns, coefficients, intercept)
-    return figures_of_means(means[y], predicted, missed, moments.scatter[place, y, y] / moments.counts[place])
+    variance = float(moments.scatter[place, y, y]) / float(moments.counts[place])
+    values = means[y], means[at] @ coefficients + intercept, np.sqrt(missed), share_explained(missed, variance)
+    return dict(zip(FIGURES[Predicts.number], map(float, values), strict=True))
 
 
 def _sampled_errors(moments: Moments, place: int, predictor: Predictor) -> Floats | None:

@@ -60,12 +60,18 @@ class FileSource(RowSource):
     def n_bytes(self) -> int | None:
         return sum(file.n_bytes for file in self.files)
 
-    def _with_labels(self, schema: pa.Schema) -> pa.Schema:
-        for name, (_, kind) in self.files[0].labels.items():
-            if name in schema.names:
+    def _check_labels(self, names: Sequence[str]) -> None:
+        """Raise where one of the columns of the files is a label of their folders too."""
+        for name in self.files[0].labels:
+            if name in names:
                 raise DataError(
-                    f"column {name!r} is in {self.files[0].name} and also a label of its folder: rename one of them."
+                    f"column {name!r} is in {self.files[0].name}, and the folder's name, {name}=…, makes a column "
+                    f"{name!r} too: rename the folders, or leave that column out of the files."
                 )
+
+    def _with_labels(self, schema: pa.Schema) -> pa.Schema:
+        self._check_labels(schema.names)
+        for name, (_, kind) in self.files[0].labels.items():
             schema = schema.append(_field(name, kind))
         return schema
 

@@ -81,8 +81,11 @@ def _files(path: PathLike, **form: Any) -> tuple[Path, list[Part]]:
         base = Path(*place.parts[: next(n for n, step in enumerate(place.parts) if glob.has_magic(step))])
         files = sorted(set(_matches(place, base)), key=_natural)
     if not files:
-        what = "holds no files" if place.is_dir() else "matches no file"
-        raise DataError(f"{os.fspath(path)!r} {what}. Check the path and the working directory.")
+        if place.is_dir():
+            raise DataError(f"{os.fspath(path)!r} holds no files. Check the path and the working directory.")
+        raise DataError(
+            f"the pattern {os.fspath(path)!r} matches no file: {_held(base)}. Check the path and the working directory."
+        )
     parts = [_part(file, **form) for file in files]
     strange = [part for part in parts if part.ending is None]
     if strange:
@@ -93,6 +96,14 @@ def _files(path: PathLike, **form: Any) -> tuple[Path, list[Part]]:
             f"which to read, such as {str(Path(base, '**', f'*{ending}'))!r}."
         )
     return base, parts
+
+
+def _held(folder: Path) -> str:
+    """What is where a pattern begins"""
+    if not folder.is_dir():
+        return f"there is no folder {str(folder)!r}"
+    names = sorted((path for path in folder.iterdir() if not _hidden(path.name)), key=_natural)
+    return f"the folder {str(folder)!r} holds {quoted([path.name for path in names], 4) if names else 'nothing'}"
 
 
 def _part(path: Path, **form: Any) -> Part:

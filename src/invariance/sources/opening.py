@@ -23,6 +23,8 @@ _CAN_BE_PASSED = (
     "batches or data frames."
 )
 
+_CLUSTERS = {"dask": "Dask", "pyspark": "Spark"}
+
 
 def source_of(
     rows: Any,
@@ -52,6 +54,7 @@ def source_of(
     for option, value in form.items():
         if value:
             raise SettingError(f"{option}={value!r} is for files, which {_article(rows)} is not: leave it out.")
+    _refuse_cluster_frame(rows)
     source = _of_table(rows, "the table")
     if source is not None:
         return source
@@ -69,6 +72,19 @@ def _check_pyarrow() -> None:
         raise DataError(
             "rows that stay where they are need pyarrow: install it with pip install 'invariance[parquet]'."
         ) from error
+
+
+def _refuse_cluster_frame(rows: Any) -> None:
+    """What `Moments.from_rows` lets a cluster read is read here by nobody."""
+    import narwhals as nw
+
+    kind = type(nw.to_native(rows, pass_through=True))
+    library = _CLUSTERS.get(kind.__module__.split(".")[0])
+    if library is not None and kind.__name__ == "DataFrame":
+        raise DataError(
+            f"the rows of a {library} data frame cannot be read again here: pass the files that it comes from, such as "
+            "rows='data/*.parquet', or leave rows= out."
+        )
 
 
 def _of_files(paths: Any, form: dict[str, Any], words: Sequence[str], warn_unnamed: bool) -> RowSource:

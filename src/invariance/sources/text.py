@@ -81,7 +81,8 @@ class TextSource(FileSource):
                 for warning in said:
                     warn(str(warning.message))
             check_names(found, names, file.name, first.name)
-        check_unique([*names, *first.labels], self.name)
+        self._check_labels(names)
+        check_unique(names, self.name)
         return names
 
     @cached_property

@@ -107,7 +107,7 @@ _RULES: tuple[Rule, ...] = (
     (r"pass features=None", lambda match: "leave --features out"),
     (r"(?<!['\"\w])max_size=(?P<size>\d+)", lambda match: f"--max-size {match['size']}"),
     (r"(?<!['\"\w])max_size(?!['\"\w])", lambda match: "--max-size"),
-    (r"set model\.handle_unknown = 'ignore'", lambda match: "use --unknown ignore"),
+    (r"set model\.handle_unknown = 'ignore'", lambda match: "let `invariance predict` use --unknown ignore"),
     (r"convert it with \.\w+\(float\)", lambda match: "store it as numbers"),
     (r"[Nn]ame another folder", lambda match: f"{match[0]} with --out"),
     (r", or pass simulated data, which carry their truth, to fit_data\(\)", lambda match: ""),

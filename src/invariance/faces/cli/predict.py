@@ -15,6 +15,7 @@ from .inputs import FileOptions, SpeechOptions
 from .option_groups import with_option_groups
 from .options import FileArgument
 from .outputs import checked_outputs, save
+from .streaming import Named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,6 +79,11 @@ def predict(
         if average and saved.regressor_ is not None:
             raise SettingError("the model has a regressor of its own and no average: leave --average out.")
         saved.set_params(handle_unknown=unknown.value, predict_with="average" if average else saved.predict_with)
+        if Named.of([file]).file is None:
+            what = "folder" if file.expanduser().is_dir() else "pattern"
+            raise DataError(
+                f"predict takes one file, and {str(file)!r} is a {what}: name its files one after the other."
+            )
         table = form.open(file)
         X, rows = _read(table, saved)
         predicted = Predicted.by(saved, X, coverage, _exposure(table, saved))

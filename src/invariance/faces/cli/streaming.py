@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,9 @@ from .options import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from ...data.multi_environment import MultiEnvironmentData
+    from ...data.rows_that_fit import RowSize
     from ...estimators.bip import BIP
+    from ...moments.finishing import Screened
     from ...moments.moments import Moments
     from ...sources.base import RowSource
     from .inputs import FileOptions
@@ -67,6 +69,14 @@ class Need(NamedTuple):
 
 
 ALL_METHODS = Need("comparing methods")
+_AS_A_WHOLE = Need("reading a table as a whole")
+
+
+class Counted(NamedTuple):
+    """What one reading told of all rows; n_fitted : columns, with one for each level"""
+
+    n_rows: int
+    n_fitted: int
 
 
 class Read(NamedTuple):
@@ -77,21 +87,30 @@ class Read(NamedTuple):
 
 
 def read_rows(
-    named: Named, outcome: str, environment: str, table: TableOptions, need: Need | None = None
+    named: Named,
+    outcome: str,
+    environment: str,
+    table: TableOptions,
+    need: Need | None = None,
+    counted: Counted | None = None,
 ) -> MultiEnvironmentData:
-    """All rows in memory; need : what for, where they could also stay where they are"""
+    """All rows in memory; need : what for, where they could also stay where they are; counted : where they were read
+    before"""
     if named.file is not None and need is None:
         return table.read(named.file, outcome, environment)
     from ...sources.opening import source_of
+    from ...sources.row_sizes import row_size
 
     source = source_of(named.rows, **form_of(table), warn_unnamed=table.features is None and named.file is None)
     refuse_several(source.schema.names, named.paths, outcome, environment)
     columns = _columns(source, outcome, environment, table)
-    crowded = _crowded(source, len(columns), need or Need("reading a table as a whole"))
+    size = row_size(source, environment, columns)
+    crowded = _crowded(source, size, need or _AS_A_WHOLE, counted)
     if crowded is not None:
         from ...exceptions import DataError
 
-        raise DataError(crowded)
+        other = "" if need else " Without --no-stream a linear Gaussian model reads any number of rows: leave it out."
+        raise DataError(f"{crowded}{other}")
     why = "" if need is None else f": {need.what} needs them"
     if named.file is not None:
         say("note", f"all rows of {source.name} are read into memory{why}")
@@ -140,7 +159,7 @@ def read(
     if family != GAUSSIAN or outcome in rows.rows.levels:
         what = "an outcome of words" if family == GAUSSIAN else f"the {family.replace('_', ' ')} model ({kind.reason})"
         need = Need(what, moments_do=outcome not in rows.rows.levels)
-        return Read(read_rows(named, outcome, environment, table, need))
+        return Read(read_rows(named, outcome, environment, table, need, _counted(rows)))
     moments = rows.moments()
     way = "" if named.file is None else "; --no-stream reads it as a whole"
     say("note", f"read {rows.rows.tally.n_rows:,} rows of {where(source)} in pieces, and kept their moments{way}")
@@ -177,21 +196,24 @@ def _streams(named: Named, table: TableOptions, asked: bool | None) -> bool:
     return (
         path.is_file()
         and find_spec("pyarrow") is not None
-        and (path.stat().st_size >= LARGE or too_large(path, table) is not None)
+        and (path.stat().st_size >= LARGE or too_large(path, table, True) is not None)
     )
 
 
-def too_large(path: Path, form: FileOptions) -> str | None:
-    """Sentences about the rows of a file that does not fit into memory; None of one that does"""
+def too_large(path: Path, form: FileOptions, with_levels: bool = False) -> str | None:
+    """Sentences about the rows of a file that does not fit into memory; None of one that does; with_levels : with a
+    column for each level of every column of words, some of which nobody may want"""
     from ..._tools.memory import free_bytes
 
     free = free_bytes()
     if free is None or path.stat().st_size * _MOST_GROWTH < free:
         return None
     from ...sources.opening import source_of
+    from ...sources.row_sizes import row_size
 
     source = source_of(str(path), **form_of(form), warn_unnamed=False)
-    return _crowded(source, len(source.schema.names), Need("reading a table as a whole"))
+    names = source.schema.names
+    return _crowded(source, row_size(source, names[0], names, with_levels), _AS_A_WHOLE)
 
 
 def form_of(table: FileOptions) -> dict[str, Any]:
@@ -227,8 +249,17 @@ def _columns(source: RowSource, outcome: str, environment: str, table: TableOpti
     return [*features, outcome, *beside.values()]
 
 
-def _crowded(source: RowSource, n_columns: int, need: Need) -> str | None:
+def _counted(rows: Screened) -> Counted:
+    tally, encoding = rows.rows.tally, rows.encoding
+    return Counted(tally.n_rows, len(rows.rows.columns) if encoding is None else encoding.features.n_columns + 1)
+
+
+def _crowded(source: RowSource, size: RowSize, need: Need, counted: Counted | None = None) -> str | None:
     """Why all rows cannot be had, and what to do about it"""
     from ...data.rows_that_fit import rows_that_fit
 
-    return rows_that_fit(source.about_rows or 0, n_columns, need.what, moments_do=need.moments_do)
+    exact = source.n_rows if counted is None else counted.n_rows
+    if counted is not None:
+        size = replace(size, n_fitted=counted.n_fitted)
+    n_rows = (source.about_rows or 0) if exact is None else exact
+    return rows_that_fit(n_rows, size, need.what, moments_do=need.moments_do, counted=exact is not None)
