@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,11 @@ def test_codes_are_levels_again(tmp_path: Path) -> None:
 def test_why_the_model_was_chosen() -> None:
     frame = table()
     moments = Moments.from_rows(frame, "y", "e")
-    told = [BIP().fit_moments(moments), again(moments, frame)]
+    unknown = replace(moments, kind=None)
+    told = [BIP().fit_moments(moments), again(moments, frame), BIP().fit_moments(unknown), again(unknown, frame)]
     assert [model.posterior_.model_reason for model in told] == [
+        "y takes values that are no counts",
+        "y takes values that are no counts",
         "y is known by second moments alone",
         "y is known by second and fourth moments",
     ]

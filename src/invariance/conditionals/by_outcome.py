@@ -85,12 +85,14 @@ def family_of(data: MultiEnvironmentData | Moments) -> Choice:
 
 
 def _why_gaussian(moments: Moments) -> str:
-    alone = "but second moments alone are known, which fit this model only"
+    looked_at = moments.second is not None and moments.second.fourths is not None
+    known = "second and fourth moments" if looked_at else "second moments alone"
+    alone = f"but {known} are known, which fit this model only"
     two = two_valued(moments, moments.outcome)
     if two:
         return f"{moments.outcome_name} has two values, {two[0]:g} and {two[1]:g}, {alone}"
     if moments.kind is None:
-        return f"{moments.outcome_name} is known by second moments alone"
+        return f"{moments.outcome_name} is known by {known}"
     return moments.kind.reason if FAMILIES[moments.kind.kind] == GAUSSIAN else f"{moments.kind.reason}, {alone}"
 
 
