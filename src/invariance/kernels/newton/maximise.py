@@ -5,8 +5,9 @@ from numba import njit
 
 from ..copying import copy_into
 from ..typed import NO, YES, ZERO
+from .columns import add_predictor
 from .evaluation import evaluate
-from .rows import PIECEWISE_EXPONENTIAL
+from .rows import BLOCK, PIECEWISE_EXPONENTIAL
 from .uncounted import UNCOUNTED
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
@@ -19,6 +20,9 @@ _MOST_STEPS = 200
 _SLOW = 0.05
 _FAR = 0.5
 _MOST_HALVINGS = 40
+# No linear predictor changes by more in a step that promises much: beyond the maximum, where few rows have all the
+# weight, second derivatives may be lost to rounding.
+_MOST_CHANGE = 8.0
 # What a step promises, times the tolerance, up to where the step before may tell how certain that is.
 _NEARLY_DONE = 4.0
 # Share of a log-likelihood that rounding may hide: where a step promises less, Newton's is the last.
@@ -111,12 +115,28 @@ def _step_within(theta, inverse, score, k, n, limit, step):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _left_out(inverse, score, hessian, k):
     """The most that a slope alone promises of those that inverse leaves out. It is less than what the others promise
-    where its column is a combination of theirs."""
+    where its column is a combination of theirs; where rounding hides the second derivative, which then is below 0, it
+    promises at least this."""
     most = 0.0
     for a in range(k):
-        if inverse[a, a] == 0.0 and hessian[a, a] > 0.0:
-            most = max(most, 0.5 * score[a] * score[a] / hessian[a, a])
+        if inverse[a, a] == 0.0 and hessian[a, a] != 0.0:
+            most = max(most, 0.5 * score[a] * score[a] / abs(hessian[a, a]))
     return most
+
+
+@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
+def _share_within(rows, first_environment, stop_environment, members, k, step, work):
+    """The share of a step of the slopes that changes no linear predictor too much."""
+    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
+    eta, most = work.eta, 0.0
+    for first in range(rows.starts[first_environment], rows.starts[stop_environment], BLOCK):
+        n = min(first + BLOCK, rows.starts[stop_environment]) - first
+        for i in range(n):
+            eta[i] = 0.0
+        add_predictor(columns, members, k, step, first, n, eta)
+        for i in range(n):
+            most = max(most, abs(eta[i]))
+    return min(1.0, _MOST_CHANGE / most) if most > 0.0 else 1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -177,6 +197,8 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
             origin[a] = theta[a]
         far = fresh and promise > _FAR
         share, value = 1.0, -np.inf
+        if far:
+            share = _share_within(rows, first_environment, stop_environment, members, k, step, work)
         for _ in range(_MOST_HALVINGS):
             _move(theta, origin, share, step, k, n, limit)
             value = evaluate(rows, first_environment, stop_environment, members, k, theta, n, far, work)
