@@ -288,7 +288,7 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     pooled, ranks[pool] = fit_group(
         rows, ZERO, pool, members, k, thetas[pool], n, inverses[pool], inherited, most_left, work
     )
-    if timed:
+    if timed and not np.isnan(pooled):
         pooled = evaluate(rows, ZERO, pool, members, k, thetas[pool], n, NO, work)
     for e in range(pool):
         work.reached[e] = work.by_environment[e]
