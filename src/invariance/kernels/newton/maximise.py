@@ -32,6 +32,14 @@ _LEFT = 1e-2
 # Where the second derivatives at a dispersion have it that none costs less than this, none is tried: there may be two
 # maxima.
 _NEARLY_NONE = 2.0
+# Where there is none: shares of the largest that are tried, if the likelihood there, with the same slopes, is not lower
+# by more than this.
+_DISPERSIONS = (0.0, 0.15, 0.35)
+_NEARLY_AS_GOOD = 4.0
+# Fits to so small a tolerance, which are reported, try whatever the likelihood there is.
+_CAREFUL = 1e-8
+# A maximum that is higher by less is the same.
+_HIGHER = 1e-6
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -218,23 +226,44 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
     return now if promise < left else np.nan, rank
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def fit_group(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
-    """As `maximise`; where the dispersion is nearly 0, the higher of two maxima, one of them from 0."""
-    group = first_environment, stop_environment
-    value, rank = maximise(rows, group[0], group[1], members, k, theta, n, inverse, inherited, tolerance, work)
-    if n == k or not theta[k] > 0.0 or theta[k] ** 2 > 2.0 * _NEARLY_NONE * inverse[k, k]:
-        return value, rank
-    other, other_inverse = theta[:n].copy(), np.empty((n, n))
-    other[k] = 0.0
-    higher, other_rank = maximise(rows, group[0], group[1], members, k, other, n, other_inverse, NO, tolerance, work)
-    if higher > value:
-        copy_into(theta[:n], other)
-        for a in range(n):
-            copy_into(inverse[a, :n], other_inverse[a])
-        return higher, other_rank
+@njit(cache=True, nogil=True, error_model="numpy")
+def _other_maximum(rows, first_environment, stop_environment, members, k, theta, n, inverse, value, tolerance, work):
+    """Climb again from other dispersions, from 0 if theta has one, else from some above 0; where that ends higher than
+    `value`, theta and inverse become those. Returns the highest, and the rank if it is another, else -1."""
+    group, inside, rank = (first_environment, stop_environment), theta[k] > 0.0, -1
+    other, other_inverse = np.empty(n), np.empty((n, n))
+    for share in _DISPERSIONS:
+        if inside == (share > 0.0):
+            continue
+        copy_into(other, theta)
+        other[k] = share * rows.counts.limit
+        if tolerance > _CAREFUL and not inside:
+            there = evaluate(rows, group[0], group[1], members, k, other, n, NO, work)
+            if there < value - _NEARLY_AS_GOOD:
+                continue
+        higher, its_rank = maximise(rows, group[0], group[1], members, k, other, n, other_inverse, NO, tolerance, work)
+        if higher > value + _HIGHER or (np.isnan(value) and not np.isnan(higher)):
+            value, rank = higher, its_rank
+            copy_into(theta[:n], other)
+            for a in range(n):
+                copy_into(inverse[a, :n], other_inverse[a])
     evaluate(rows, group[0], group[1], members, k, theta, n, NO, work)
     return value, rank
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def fit_group(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
+    """As `maximise`; with a dispersion, the higher of two maxima, one of them at or near 0.
+
+    Where the tolerance is not that of reported fits, the second is looked for only where it seems within reach: a walk
+    over all subsets may rarely take the lower one.
+    """
+    group = first_environment, stop_environment
+    value, rank = maximise(rows, group[0], group[1], members, k, theta, n, inverse, inherited, tolerance, work)
+    if n == k or (tolerance > _CAREFUL and theta[k] ** 2 > 2.0 * _NEARLY_NONE * inverse[k, k]):
+        return value, rank
+    value, other_rank = _other_maximum(rows, group[0], group[1], members, k, theta, n, inverse, value, tolerance, work)
+    return value, other_rank if other_rank >= 0 else rank
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
