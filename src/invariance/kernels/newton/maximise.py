@@ -20,7 +20,7 @@ _MOST_STEPS = 200
 _SLOW = 0.05
 _FAR = 0.5
 _MOST_HALVINGS = 40
-# No linear predictor changes by more in a step that promises much: beyond the maximum, where few rows have all the
+# No linear predictor changes by more in a step that promises much, by twice as much after each that gains: beyond the maximum, where few rows have all the
 # weight, second derivatives may be lost to rounding.
 _MOST_CHANGE = 8.0
 # What a step promises, times the tolerance, up to where the step before may tell how certain that is.
@@ -133,8 +133,8 @@ def _left_out(inverse, score, hessian, k):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
-def _share_within(rows, first_environment, stop_environment, members, k, step, work):
-    """The share of a step of the slopes that changes no linear predictor too much."""
+def _share_within(rows, first_environment, stop_environment, members, k, step, reach, work):
+    """The share of a step of the slopes that changes no linear predictor by more than `reach`."""
     columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
     eta, most = work.eta, 0.0
     for first in range(rows.starts[first_environment], rows.starts[stop_environment], BLOCK):
@@ -144,7 +144,7 @@ def _share_within(rows, first_environment, stop_environment, members, k, step, w
         add_predictor(columns, members, k, step, first, n, eta)
         for i in range(n):
             most = max(most, abs(eta[i]))
-    return min(1.0, _MOST_CHANGE / most) if most > 0.0 else 1.0
+    return min(1.0, reach / most) if most > 0.0 else 1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -177,7 +177,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
     """
     step, origin, limit = work.step, work.origin, rows.counts.limit
     fresh, rank, before, promise = not inherited, n, np.inf, np.inf
-    left = max(_LEFT, 2.0 * tolerance)
+    left, reach = max(_LEFT, 2.0 * tolerance), _MOST_CHANGE
     _bound(theta, k, n, limit)
     now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
     for _ in range(_MOST_STEPS):
@@ -206,13 +206,15 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
         far = fresh and promise > _FAR
         share, value = 1.0, -np.inf
         if far:
-            share = _share_within(rows, first_environment, stop_environment, members, k, step, work)
+            share = _share_within(rows, first_environment, stop_environment, members, k, step, reach, work)
+            reach *= 1.0 if share == 1.0 else 2.0
         for _ in range(_MOST_HALVINGS):
             _move(theta, origin, share, step, k, n, limit)
             value = evaluate(rows, first_environment, stop_environment, members, k, theta, n, far, work)
             if value >= now:
                 break
             share *= 0.5
+            reach = _MOST_CHANGE
         if not value >= now:
             # Rounding hides what is left to gain, unless the steps were another fit's.
             for a in range(n):
