@@ -20,8 +20,8 @@ _MOST_STEPS = 200
 _SLOW = 0.05
 _FAR = 0.5
 _MOST_HALVINGS = 40
-# No linear predictor changes by more in a step that promises much, by twice as much after each that gains: beyond the maximum, where few rows have all the
-# weight, second derivatives may be lost to rounding.
+# No linear predictor changes by more in a step that promises much, by twice as much after each that gains: beyond the
+# maximum, where few rows have all the weight, second derivatives may be lost to rounding.
 _MOST_CHANGE = 8.0
 # What a step promises, times the tolerance, up to where the step before may tell how certain that is.
 _NEARLY_DONE = 4.0
