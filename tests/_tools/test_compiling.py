@@ -1,57 +1,38 @@
-"""While numba compiles, Python looks for no garbage; before and after, it does what it was told to."""
+"""Python looks for garbage again once numba has compiled, in this process and in those that were forked meanwhile."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
 
 import pytest
-from numba import njit
+
+FORKED = """
+import gc, os
+import invariance.kernels
 from numba.core import event
 
-import invariance.kernels  # noqa: F401
+def held_off():
+    event.start_event("numba:compile")
+    return not gc.isenabled()
+
+assert held_off()
+child = os.fork()
+if child == 0:
+    alone = gc.isenabled()
+    held = held_off()
+    event.end_event("numba:compile")
+    os._exit(0 if alone and held and gc.isenabled() else 1)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert not gc.isenabled()
+event.end_event("numba:compile")
+assert gc.isenabled()
+raise SystemExit(status)
+"""
 
 
-class Collecting(event.Listener):
-    """Whether garbage is looked for when a compilation begins and when it ends, after those who listened before."""
-
-    def __init__(self) -> None:
-        self.at_start: list[bool] = []
-
-    def on_start(self, event: event.Event) -> None:
-        self.at_start.append(gc.isenabled())
-
-    def on_end(self, event: event.Event) -> None: ...
-
-
-@pytest.fixture(params=[True, False], ids=["on", "off"])
-def collecting(request: pytest.FixtureRequest) -> Iterator[bool]:
-    before = gc.isenabled()
-    (gc.enable if request.param else gc.disable)()
-    yield request.param
-    (gc.enable if before else gc.disable)()
-
-
-def doubled(x: float) -> float:
-    return 2.0 * x
-
-
-def test_no_garbage_is_looked_for_while_numba_compiles(collecting: bool) -> None:
-    with event.install_listener("numba:compile", Collecting()) as heard:
-        assert njit(doubled)(2.0) == 4.0
-    assert heard.at_start == [False]
-    assert gc.isenabled() == collecting
-
-
-def test_a_compilation_inside_another_does_not_end_the_wait() -> None:
-    inner = njit(doubled)
-    with event.install_listener("numba:compile", Collecting()) as heard:
-        assert njit(lambda x: inner(x) + inner(1))(2.0) == 6.0
-    assert heard.at_start == [False, False, False]
-    assert gc.isenabled()
-
-
-def test_a_compilation_that_fails_ends_the_wait() -> None:
-    with pytest.raises(Exception, match="nopython"):
-        njit(lambda x: x.nothing)(2.0)
-    assert gc.isenabled()
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+def test_a_process_that_is_forked_while_numba_compiles_looks_for_garbage() -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", FORKED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -112,4 +112,4 @@ def test_a_column_that_is_constant_where_it_is_looked_at() -> None:
     model.problem.columns[4] = 1e3 + (np.arange(DATA.n_rows) >= 40)
     diagonal = [np.diagonal(evaluated(model, THETA * [1.0, 1.0, 0.0], e)[1].hessian)[2] for e in (None, 0, 1, 2)]
     assert diagonal[0] > 0.1
-    assert diagonal[1:] == [0.0, 0.0, 0.0]
+    assert all(-0.1 < value < 0.0 for value in diagonal[1:])

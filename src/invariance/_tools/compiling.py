@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -36,7 +37,16 @@ def hold_off_collections() -> None:
             gc.enable()
             held_off = False
 
-    event.register("numba:compile", _watch(tell))
+    watch = _watch(tell)
+
+    def go_on_alone() -> None:
+        """In a forked process, which has no other thread that would come to the end of what it compiles."""
+        watch.begin_anew()
+        tell(False)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=go_on_alone)
+    event.register("numba:compile", watch)
 
 
 def _watch(tell: Callable[[bool], None]) -> Any:
@@ -44,6 +54,9 @@ def _watch(tell: Callable[[bool], None]) -> Any:
 
     class Watch(event.Listener):
         def __init__(self) -> None:
+            self.begin_anew()
+
+        def begin_anew(self) -> None:
             self._running = 0
             self._lock = threading.Lock()
 

@@ -5,8 +5,9 @@ from numba import njit
 
 from ..copying import copy_into
 from ..typed import NO, YES, ZERO
+from .columns import add_predictor
 from .evaluation import evaluate
-from .rows import PIECEWISE_EXPONENTIAL
+from .rows import BLOCK, PIECEWISE_EXPONENTIAL
 from .uncounted import UNCOUNTED
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
@@ -19,6 +20,9 @@ _MOST_STEPS = 200
 _SLOW = 0.05
 _FAR = 0.5
 _MOST_HALVINGS = 40
+# No linear predictor changes by more in a step that promises much, by twice as much after each that gains: beyond the
+# maximum, where few rows have all the weight, second derivatives may be lost to rounding.
+_MOST_CHANGE = 8.0
 # What a step promises, times the tolerance, up to where the step before may tell how certain that is.
 _NEARLY_DONE = 4.0
 # Share of a log-likelihood that rounding may hide: where a step promises less, Newton's is the last.
@@ -28,6 +32,14 @@ _LEFT = 1e-2
 # Where the second derivatives at a dispersion have it that none costs less than this, none is tried: there may be two
 # maxima.
 _NEARLY_NONE = 2.0
+# Where there is none: shares of the largest that are tried, if the likelihood there, with the same slopes, is not lower
+# by more than this.
+_DISPERSIONS = (0.0, 0.15, 0.35)
+_NEARLY_AS_GOOD = 4.0
+# Fits to so small a tolerance, which are reported, try whatever the likelihood there is.
+_CAREFUL = 1e-8
+# A maximum that is higher by less is the same.
+_HIGHER = 1e-6
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -111,12 +123,28 @@ def _step_within(theta, inverse, score, k, n, limit, step):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _left_out(inverse, score, hessian, k):
     """The most that a slope alone promises of those that inverse leaves out. It is less than what the others promise
-    where its column is a combination of theirs."""
+    where its column is a combination of theirs; where rounding hides the second derivative, which then is below 0, it
+    promises at least this."""
     most = 0.0
     for a in range(k):
-        if inverse[a, a] == 0.0 and hessian[a, a] > 0.0:
-            most = max(most, 0.5 * score[a] * score[a] / hessian[a, a])
+        if inverse[a, a] == 0.0 and hessian[a, a] != 0.0:
+            most = max(most, 0.5 * score[a] * score[a] / abs(hessian[a, a]))
     return most
+
+
+@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
+def _share_within(rows, first_environment, stop_environment, members, k, step, reach, work):
+    """The share of a step of the slopes that changes no linear predictor by more than `reach`."""
+    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
+    eta, most = work.eta, 0.0
+    for first in range(rows.starts[first_environment], rows.starts[stop_environment], BLOCK):
+        n = min(first + BLOCK, rows.starts[stop_environment]) - first
+        for i in range(n):
+            eta[i] = 0.0
+        add_predictor(columns, members, k, step, first, n, eta)
+        for i in range(n):
+            most = max(most, abs(eta[i]))
+    return min(1.0, reach / most) if most > 0.0 else 1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -149,7 +177,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
     """
     step, origin, limit = work.step, work.origin, rows.counts.limit
     fresh, rank, before, promise = not inherited, n, np.inf, np.inf
-    left = max(_LEFT, 2.0 * tolerance)
+    left, reach = max(_LEFT, 2.0 * tolerance), _MOST_CHANGE
     _bound(theta, k, n, limit)
     now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
     for _ in range(_MOST_STEPS):
@@ -177,12 +205,16 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
             origin[a] = theta[a]
         far = fresh and promise > _FAR
         share, value = 1.0, -np.inf
+        if far:
+            share = _share_within(rows, first_environment, stop_environment, members, k, step, reach, work)
+            reach *= 1.0 if share == 1.0 else 2.0
         for _ in range(_MOST_HALVINGS):
             _move(theta, origin, share, step, k, n, limit)
             value = evaluate(rows, first_environment, stop_environment, members, k, theta, n, far, work)
             if value >= now:
                 break
             share *= 0.5
+            reach = _MOST_CHANGE
         if not value >= now:
             # Rounding hides what is left to gain, unless the steps were another fit's.
             for a in range(n):
@@ -196,23 +228,44 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
     return now if promise < left else np.nan, rank
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def fit_group(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
-    """As `maximise`; where the dispersion is nearly 0, the higher of two maxima, one of them from 0."""
-    group = first_environment, stop_environment
-    value, rank = maximise(rows, group[0], group[1], members, k, theta, n, inverse, inherited, tolerance, work)
-    if n == k or not theta[k] > 0.0 or theta[k] ** 2 > 2.0 * _NEARLY_NONE * inverse[k, k]:
-        return value, rank
-    other, other_inverse = theta[:n].copy(), np.empty((n, n))
-    other[k] = 0.0
-    higher, other_rank = maximise(rows, group[0], group[1], members, k, other, n, other_inverse, NO, tolerance, work)
-    if higher > value:
-        copy_into(theta[:n], other)
-        for a in range(n):
-            copy_into(inverse[a, :n], other_inverse[a])
-        return higher, other_rank
+@njit(cache=True, nogil=True, error_model="numpy")
+def _other_maximum(rows, first_environment, stop_environment, members, k, theta, n, inverse, value, tolerance, work):
+    """Climb again from other dispersions, from 0 if theta has one, else from some above 0; where that ends higher than
+    `value`, theta and inverse become those. Returns the highest, and the rank if it is another, else -1."""
+    group, inside, rank = (first_environment, stop_environment), theta[k] > 0.0, -1
+    other, other_inverse = np.empty(n), np.empty((n, n))
+    for share in _DISPERSIONS:
+        if inside == (share > 0.0):
+            continue
+        copy_into(other, theta)
+        other[k] = share * rows.counts.limit
+        if tolerance > _CAREFUL and not inside:
+            there = evaluate(rows, group[0], group[1], members, k, other, n, NO, work)
+            if there < value - _NEARLY_AS_GOOD:
+                continue
+        higher, its_rank = maximise(rows, group[0], group[1], members, k, other, n, other_inverse, NO, tolerance, work)
+        if higher > value + _HIGHER or (np.isnan(value) and not np.isnan(higher)):
+            value, rank = higher, its_rank
+            copy_into(theta[:n], other)
+            for a in range(n):
+                copy_into(inverse[a, :n], other_inverse[a])
     evaluate(rows, group[0], group[1], members, k, theta, n, NO, work)
     return value, rank
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def fit_group(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
+    """As `maximise`; with a dispersion, the higher of two maxima, one of them at or near 0.
+
+    Where the tolerance is not that of reported fits, the second is looked for only where it seems within reach: a walk
+    over all subsets may rarely take the lower one.
+    """
+    group = first_environment, stop_environment
+    value, rank = maximise(rows, group[0], group[1], members, k, theta, n, inverse, inherited, tolerance, work)
+    if n == k or (tolerance > _CAREFUL and theta[k] ** 2 > 2.0 * _NEARLY_NONE * inverse[k, k]):
+        return value, rank
+    value, other_rank = _other_maximum(rows, group[0], group[1], members, k, theta, n, inverse, value, tolerance, work)
+    return value, other_rank if other_rank >= 0 else rank
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -266,7 +319,7 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     pooled, ranks[pool] = fit_group(
         rows, ZERO, pool, members, k, thetas[pool], n, inverses[pool], inherited, most_left, work
     )
-    if timed:
+    if timed and not np.isnan(pooled):
         pooled = evaluate(rows, ZERO, pool, members, k, thetas[pool], n, NO, work)
     for e in range(pool):
         work.reached[e] = work.by_environment[e]

@@ -108,8 +108,8 @@ def _set_hazards(events, first_environment, stop_environment, highest, baseline)
 
 @njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
 def _subtract_means(events, first_environment, stop_environment, baseline, k, hessian):
-    """hessian −= Σ_j d_j m_j m_j', m_j the mean of the columns over those at risk; 0 on the diagonal where a column
-    does not vary among them."""
+    """hessian −= Σ_j d_j m_j m_j', m_j the mean of the columns over those at risk. On the diagonal, where a column
+    hardly varies among them: minus what rounding may hide."""
     sums = baseline.sums
     for j in range(events.shape[1]):
         d = 0.0
@@ -124,7 +124,7 @@ def _subtract_means(events, first_environment, stop_environment, baseline, k, he
             for b in range(a + 1):
                 hessian[a, b] -= sums[j, a] * sums[j, b]
         if hessian[a, a] < _CONSTANT * whole:
-            hessian[a, a] = 0.0
+            hessian[a, a] = -_CONSTANT * whole
 
 
 @njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)

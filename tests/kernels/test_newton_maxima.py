@@ -1,0 +1,153 @@
+"""Fits end at the highest likelihood where second derivatives vanish on the way, and where there are two maxima."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from count_twins import log_likelihood
+from invariance import MultiEnvironmentData, NegativeBinomial, PiecewiseExponential
+from invariance.conditionals.regression_model import RegressionModel
+from invariance.kernels.newton.maximise import maximise
+from invariance.kernels.newton.rows import work_for
+
+pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
+
+NONE = np.empty(0, np.int64)
+
+
+def far_apart(seed: int) -> RegressionModel:
+    """Times that two rare features change by a factor of e**8."""
+    rng = np.random.default_rng(seed)
+    environment, X = np.repeat([0, 1], 60), rng.normal(size=(120, 4))
+    X[:, ::2] = X[:, ::2] > 1.5
+    times = rng.exponential(size=120) * np.exp(-8.0 * (X[:, 0] - X[:, 2]))
+    return timed(X, times, environment, rng.random(120) < 0.7)
+
+
+def few_events(seed: int) -> RegressionModel:
+    """Rare features and heavy tails in six environments with an event or two each."""
+    rng = np.random.default_rng(seed)
+    environment, X = np.repeat(np.arange(6), 30), rng.standard_t(1.5, size=(180, 5))
+    X[:, ::2] = X[:, ::2] > 1.5
+    times = rng.exponential(size=180) * np.exp(-X[:, 0])
+    return timed(X, times, environment, rng.random(180) < 0.06)
+
+
+def timed(X: np.ndarray, times: np.ndarray, environment: np.ndarray, event: np.ndarray) -> RegressionModel:
+    return PiecewiseExponential().bind(MultiEnvironmentData.from_arrays(X, times, environment, event=event))
+
+
+def heavy_tails(
+    seed: int, n_environments: int = 4, n: int = 15, tails: float = 2.0, even: float = 1.0
+) -> RegressionModel:
+    """Few counts; the larger `even`, the less they vary. Without pseudo-data where an environment has 15."""
+    rng = np.random.default_rng(seed)
+    environment = np.repeat(np.arange(n_environments), n)
+    X = rng.standard_t(tails, size=(len(environment), 3))
+    rates = np.exp(np.clip(X[:, 0], -5.0, 4.0)) * rng.gamma(even, 1.0 / even, size=len(X))
+    data = MultiEnvironmentData.from_arrays(X, rng.poisson(rates), environment)
+    return NegativeBinomial(pseudo_rows=float(n > 15)).bind(data)
+
+
+def zeros_only() -> RegressionModel:
+    """Rows with the rare feature have no counts in one environment."""
+    rng = np.random.default_rng(32)
+    environment, X = np.repeat([0, 1], 60), rng.normal(size=(120, 2))
+    X[:, 0] = rng.random(120) < 0.06
+    y = rng.poisson(np.exp(X[:, 1]) * rng.gamma(0.3, 3.0, size=120))
+    y[(X[:, 0] == 1) & (environment == 0)] = 0
+    return NegativeBinomial().bind(MultiEnvironmentData.from_arrays(X, y, environment))
+
+
+def reported_and_walked(model: RegressionModel) -> tuple[np.ndarray, np.ndarray]:
+    f = model.n_features
+    masks = np.arange(1 << f)[:, None] >> np.arange(f) & 1 > 0
+    return model.log_ratio_many(masks), model.subset_walk(np.arange(f), NONE).dense_figures(NONE).log_ratio
+
+
+def test_a_step_too_far_is_not_the_end() -> None:
+    """The value is that of Newton's method in plain NumPy, from 0 with steps that are halved."""
+    scores = far_apart(13).scores(np.array([[True, False, False, True]]))
+    assert scores.log_ratio[0] == pytest.approx(-14.5334, abs=1e-4)
+    assert (scores.ranks == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("made", "seed"), [*((far_apart, seed) for seed in (4, 6, 13, 18)), *((few_events, seed) for seed in (11, 14, 17))]
+)
+def test_walks_over_rare_features_end_where_single_fits_do(made: Callable[[int], RegressionModel], seed: int) -> None:
+    reported, walked = reported_and_walked(made(seed))
+    np.testing.assert_allclose(walked, reported, atol=1e-3)
+
+
+@pytest.mark.parametrize("start", [-1e3, -30.0, 30.0, 1e3])
+def test_a_start_without_curvature_has_no_value_or_the_right_one(start: float) -> None:
+    rows = far_apart(13).problem
+
+    def climbed(theta: float) -> float:
+        slope, inverse, work = np.array([theta]), np.empty((1, 1)), work_for(rows, 1)
+        return maximise(rows, 0, 2, np.array([0]), 1, slope, 1, inverse, False, 1e-6, work)[0]
+
+    value = climbed(start)
+    assert np.isnan(value) or value == pytest.approx(climbed(0.0), abs=1e-4)
+
+
+def best_of_many_starts(model: RegressionModel, mask: np.ndarray) -> float:
+    """log Λ, each fit the highest of climbs from many dispersions."""
+    rows, pool = model.problem, model.data.n_environments
+    members = np.append(0, 1 + np.flatnonzero(mask))
+    k = len(members)
+    value = 0.0
+    for g in range(pool + 1):
+        groups, ends = (g, g + 1) if g < pool else (0, pool), []
+        for phi in np.append(model.beginning[g, -1], np.linspace(0.0, 0.6, 9) * rows.counts.limit):
+            theta = np.zeros(k + 1)
+            theta[[0, k]] = model.beginning[g, 0], phi
+            inverse, work = np.empty((k + 1, k + 1)), work_for(rows, k + 1)
+            ends.append(maximise(rows, *groups, members, k, theta, k + 1, inverse, False, 1e-10, work)[0])
+        value += np.nanmax(ends) if g == pool else -np.nanmax(ends)
+    return value
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        *(partial(heavy_tails, seed) for seed in (4, 7, 17, 21, 37)),
+        partial(heavy_tails, 5, n_environments=3, n=30),
+        partial(heavy_tails, 36, n=25, tails=3.0, even=3.0),
+    ],
+)
+def test_of_two_dispersions_the_likelier_is_taken(made: Callable[[], RegressionModel]) -> None:
+    model = made()
+    masks = np.arange(8)[:, None] >> np.arange(3) & 1 > 0
+    right = np.array([best_of_many_starts(model, mask) for mask in masks])
+    reported, walked = reported_and_walked(model)
+    np.testing.assert_allclose(reported, right, atol=1e-5)
+    np.testing.assert_allclose(walked, right, atol=1e-3)
+
+
+def test_a_feature_with_counts_of_zero_alone_has_a_value() -> None:
+    model = zeros_only()
+    data, y = model.data, model.data.y
+
+    def largest(*chosen: bool) -> float:
+        groups = [
+            (np.column_stack([np.ones(60), data.X[rows]]), y[rows], np.ones(60), y.mean(), 1.0 / 60)
+            for rows in map(data.rows, (0, 1))
+            if chosen[data.environment_index[rows][0]]
+        ]
+
+        def lost(theta: np.ndarray) -> float:
+            return -sum(log_likelihood(*group, theta[:-1], float(np.exp(theta[-1]))) for group in groups)
+
+        return -minimize(lost, np.zeros(4), method="L-BFGS-B", options={"maxiter": 1000, "ftol": 1e-14}).fun
+
+    right = largest(True, True) - largest(True, False) - largest(False, True)
+    reported, walked = reported_and_walked(model)
+    assert reported[3] == pytest.approx(right, abs=1e-3)
+    assert walked[3] == pytest.approx(right, abs=2e-3)
