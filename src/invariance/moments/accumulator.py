@@ -63,7 +63,7 @@ class MomentsAccumulator:
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
     outcome : the column of which is kept, beside moments, which whole numbers it takes
 
-    Rows are kept until a block of them is full (16 MB), then only their moments are. Accumulators of different rows can
+    Rows are kept until a block of them is full (16 to 48 MB), then only their moments are. Accumulators of different rows can
     be merged, and sent elsewhere with pickle.
     """
 
@@ -107,8 +107,9 @@ class MomentsAccumulator:
         the accumulator. Without a copy, nobody may change the batch's memory before the accumulator is asked."""
         for piece in as_batches(batch):
             rows = self._rows_per_block
-            for start in range(0, piece.num_rows, rows):
-                self._take(piece if piece.num_rows <= rows else piece.slice(start, rows), copy)
+            most = 2 * rows  # a batch that is not much larger is not cut
+            for start in range(0, piece.num_rows, most):
+                self._take(piece if piece.num_rows <= most else piece.slice(start, most), copy)
                 if self._n_pending >= rows:
                     self._settle()
         return self
@@ -188,7 +189,7 @@ class MomentsAccumulator:
 
     def _settle(self) -> None:
         pending, self._pending, self._n_pending = self._pending, [], 0
-        for pieces in in_blocks(pending, 2 * self._rows_per_block):
+        for pieces in in_blocks(pending, 3 * self._rows_per_block):
             self._settle_block(pieces)
 
     def _settle_block(self, pieces: list[Piece]) -> None:

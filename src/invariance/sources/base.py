@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 TASK_BYTES = 64 << 20  # of the rows of a task, as float64
 # For each column: products of all columns are a task's result, and must not cost as much as its rows.
 TASK_ROWS_PER_COLUMN = 32
-_BATCH_CELLS = 1 << 21
+_BATCH_CELLS = 1 << 22
 _BATCH_ROWS = 1 << 16
 
 
 def rows_per_batch(n_columns: int) -> int:
-    """16 MB as float64, and no more rows than pay."""
+    """32 MB as float64, and no more rows than pay."""
     return max(1, min(_BATCH_ROWS, _BATCH_CELLS // max(1, n_columns)))
 
 
