@@ -63,8 +63,8 @@ class MomentsAccumulator:
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
     outcome : the column of which is kept, beside moments, which whole numbers it takes
 
-    Rows are kept until a block of them is full (16 to 48 MB), then only their moments are. Accumulators of different rows can
-    be merged, and sent elsewhere with pickle.
+    Rows are kept until a block of them is full (16 to 48 MB), then only their moments are. Accumulators of different
+    rows can be merged, and sent elsewhere with pickle.
     """
 
     def __init__(
