@@ -16,5 +16,5 @@ def test_refused_before_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert look(lambda *_: None, str(file), {})["rows"] == 400
     for place in ("data.rows_that_fit", "_tools.memory"):
         monkeypatch.setattr(f"invariance.{place}.free_bytes", lambda: 7_200)
-    with pytest.raises(DataError, match=r"(?s)about 400 rows of 3 columns.*About 88 rows fit.*command line reads it in"):
+    with pytest.raises(DataError, match=r"(?s)about 400 rows of 3 columns.*About 88 rows fit.*command line reads"):
         look(lambda *_: None, str(file), {})
