@@ -148,7 +148,7 @@ def test_what_comes_late(small_blocks: None) -> None:
 
 
 def test_levels_make_blocks_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The widest block that is ever made has at most the bytes of three."""
+    """The widest block that is ever made has at most nine times the bytes of a block."""
     monkeypatch.setattr(accumulator, "_BLOCK_BYTES", 8 * 3 * 300)
     monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 1)
     sizes = []
@@ -166,7 +166,7 @@ def test_levels_make_blocks_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
         {"z": [f"l{k:02}" for k in range(60)] * 10, "y": rng.normal(size=n), "site": ["a"] * 300 + ["b"] * 300}
     )
     added([table], ["z", "y"]).moments("y")
-    assert max(sizes) <= 3 * 8 * 3 * 300
+    assert max(sizes) <= 9 * 8 * 3 * 300
     assert len(sizes) > 2
 
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 # What a block of rows takes: large enough for products of matrices at their best, small enough for any machine.
 _BLOCK_BYTES = 1 << 24
 _FEWEST_ROWS = 256
+# Where there are many columns: each block reads and writes the products of all pairs of them.
+_ROWS_PER_COLUMN = 6
 # Second moments of which it is worth asking whether they fit into memory
 _MANY_NUMBERS = 1 << 26
 
@@ -63,8 +65,8 @@ class MomentsAccumulator:
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
     outcome : the column of which is kept, beside moments, which whole numbers it takes
 
-    Rows are kept until a block of them is full (16 to 48 MB), then only their moments are. Accumulators of different
-    rows can be merged, and sent elsewhere with pickle.
+    Rows are kept until a block of them is full (16 to 48 MB, and the batch that fills it), then only their moments are.
+    Accumulators of different rows can be merged, and sent elsewhere with pickle.
     """
 
     def __init__(
@@ -116,7 +118,9 @@ class MomentsAccumulator:
 
     @property
     def _rows_per_block(self) -> int:
-        return max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * max(len(self._wide), len(self.columns))))
+        d = max(len(self._wide), len(self.columns))
+        rows = _BLOCK_BYTES // (8 * d)
+        return max(_FEWEST_ROWS, rows, min(_ROWS_PER_COLUMN * d, 3 * rows))
 
     def _take(self, batch: pa.RecordBatch, copied: bool) -> None:
         place = {name: j for j, name in enumerate(batch.schema.names)}
