@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -218,6 +220,19 @@ def test_nothing_is_left_behind(name: str, tmp_path: Path) -> None:
             assert list(tmp_path.iterdir()) == []
         wait_until(lambda: not list(tmp_path.glob("invariance-*")))
         wait_until(lambda: not Path(f"/proc/{worker}").exists())
+
+
+def test_a_worker_that_nobody_listens_to_takes_the_files_with_it(tmp_path: Path) -> None:
+    """A fit tells of its progress just before the end of standard input is seen."""
+    folder = tmp_path / "session"
+    folder.mkdir()
+    command = [sys.executable, "-m", "invariance.faces.app.tasks", str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+        worker.stdout.close()
+        worker.stdin.write(json.dumps({"task": "look", "file": str(folder / "table.csv"), "written": {}}) + "\n")
+        worker.stdin.flush()
+        assert worker.wait(timeout=120) == 0
+    assert not folder.exists()
 
 
 def test_a_taken_port_is_told_with_one_that_is_free() -> None:

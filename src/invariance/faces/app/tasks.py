@@ -11,7 +11,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -20,6 +20,7 @@ from ...exceptions import DataError, InvarianceError
 from ..cli.advice import for_command_line
 
 _BETWEEN_REPORTS = 0.1
+_ATTEMPTS, _BETWEEN_ATTEMPTS = 50, 0.1
 
 Tell = Callable[[float, str], None]
 
@@ -61,14 +62,18 @@ def main(folder: Path) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print must not be taken for answers
     tasks: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    threading.Thread(target=_receive, args=(tasks, folder), daemon=True).start()
+    end = _End(folder)
+    threading.Thread(target=_receive, args=(tasks, end), daemon=True).start()
 
     one_at_a_time = threading.Lock()
 
     def answer(**event: Any) -> None:
         with one_at_a_time:
-            answers.write(json.dumps(event) + "\n")
-            answers.flush()
+            try:
+                answers.write(json.dumps(event) + "\n")
+                answers.flush()
+            except OSError:  # nobody listens; an error would end this process before its files are gone
+                end()
 
     from ...estimators import bip  # noqa: F401  # so that it is at hand when the first task comes
 
@@ -83,17 +88,34 @@ def main(folder: Path) -> None:
         except MemoryError:
             answer(error="There is not enough memory for this on this machine: use fewer features or rows.")
         except Exception as error:
-            traceback.print_exc()
+            with suppress(OSError):
+                traceback.print_exc()
             name = type(error).__name__
             answer(error=f"This is a fault of invariance, not of your table: {name}: {error}. The terminal shows more.")
 
 
-def _receive(tasks: SimpleQueue[dict[str, Any]], folder: Path) -> None:
-    """Until the page is gone, however it ended: then so are its files, and this process, whatever it does."""
+def _receive(tasks: SimpleQueue[dict[str, Any]], end: Callable[[], None]) -> None:
+    """Until the page is gone, however it ended."""
     for line in sys.stdin:
         tasks.put(json.loads(line))
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(0)
+    end()
+
+
+class _End:
+    """Of this process, whatever it does, and of the files of a page that is gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._once = threading.Lock()
+
+    def __call__(self) -> None:
+        self._once.acquire()  # for good: whoever comes second waits for the end
+        for _ in range(_ATTEMPTS):
+            shutil.rmtree(self._folder, ignore_errors=True)
+            if not self._folder.exists():
+                break
+            time.sleep(_BETWEEN_ATTEMPTS)  # a fit has just written there
+        os._exit(0)
 
 
 def _telling(answer: Callable[..., None]) -> Tell:
