@@ -16,7 +16,7 @@ HOME = Path(invariance.kernels.__file__).parent
 
 def kernels(module: ast.Module) -> Iterator[ast.FunctionDef]:
     for node in module.body:
-        if isinstance(node, ast.FunctionDef) and any("njit" in ast.unparse(d) for d in node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and any("kernel" in ast.unparse(d) for d in node.decorator_list):
             yield node
 
 
@@ -62,8 +62,8 @@ def test_no_kernel_is_called_with_a_literal() -> None:
 
 def test_literals_are_found() -> None:
     module = ast.parse(
-        "@njit(cache=True)\ndef inner(x, k): ...\n"
-        "@njit\ndef outer(x):\n    k, m = 0, x\n    inner(x, True)\n    inner(k, m)\n    inner(m, 1.0)\n"
+        "@kernel(inline=True)\ndef inner(x, k): ...\n"
+        "@kernel\ndef outer(x):\n    k, m = 0, x\n    inner(x, True)\n    inner(k, m)\n    inner(m, 1.0)\n"
     )
     assert calls_with_literals({"here": module}) == [
         "here: outer calls inner with True",

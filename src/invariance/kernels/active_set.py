@@ -8,8 +8,8 @@ removing one rotates the rows after it (Givens), O(k·d); what each flip does to
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .elementary import add_weighted_log
 from .gram_rows import gram_row
 from .group_rows import (
@@ -75,7 +75,7 @@ def active_set(n_groups: int, n_columns: int, capacity: int) -> ActiveSet:
     )
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _add_to_group(scoring, state, g, column):
     scale = scoring.inverse_scale[g]
     own = scale[column]
@@ -114,7 +114,7 @@ def _add_to_group(scoring, state, g, column):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def add_column(scoring, state, column):
     """Add a column that is not active. False, with the state unusable, when a pivot falls under the tolerance."""
     decidable = True
@@ -123,7 +123,7 @@ def add_column(scoring, state, column):
     return decidable
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def remove_column(scoring, state, column):
     """Remove an active column by rotating the rows that came after it."""
     n_groups, d = scoring.inverse_scale.shape
@@ -155,7 +155,7 @@ def remove_column(scoring, state, column):
         state.size[g] = k - 1
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _factorise(scoring, g, active, k, lower):
     """lower = Cholesky factor of the k active columns of a group; False when a pivot falls under the tolerance."""
     scale = scoring.inverse_scale[g]
@@ -174,7 +174,7 @@ def _factorise(scoring, g, active, k, lower):
     return True
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _forward(lower, rows, k, start, stop):
     """rows[:k, start:stop] = L⁻¹ · rows[:k, start:stop]"""
     width = stop - start
@@ -196,7 +196,7 @@ def _forward(lower, rows, k, start, stop):
             row[j] *= reciprocal
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _load_group(scoring, state, g, included):
     scale, y = scoring.inverse_scale[g], scoring.outcome
     rows, active = state.rows[g], state.active[g]
@@ -231,7 +231,7 @@ def _load_group(scoring, state, g, included):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def load(scoring, state, included):
     """Start from the columns where `included` (d,) holds. False, with the state unusable, when undecidable."""
     decidable = True
@@ -240,7 +240,7 @@ def load(scoring, state, included):
     return decidable
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _invert_factor(rows, active, k, inverse):
     """inverse[:k, :k] = L⁻¹ (lower triangle)."""
     for i in range(k):
@@ -257,7 +257,7 @@ def _invert_factor(rows, active, k, inverse):
         row[i] = reciprocal
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _outcome_from_rows(scoring, state, g):
     """Give group g of the state the factor, the outcome's residual and its covariances that the rows have."""
     rows, y, k = scoring.rows, scoring.outcome, state.size[g]
@@ -281,7 +281,7 @@ def _outcome_from_rows(scoring, state, g):
         state.covariance[g, j] = dot(other, residual) / np.sqrt(squares) if squares > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _flip_ratios(scoring, state, g):
     """state.ratio[j] = what the subset with column j flipped leaves of the outcome in group g over what it leaves now;
     NaN where undecidable, 1 for the outcome. False when the outcome is determined by the active columns.
@@ -322,7 +322,7 @@ def _flip_ratios(scoring, state, g):
     return True
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def flip_scores(scoring, state, change):
     """change[j] = log Λ with column j flipped minus log Λ now; NaN where undecidable. The outcome's entry is NaN.
 
@@ -341,7 +341,7 @@ def flip_scores(scoring, state, change):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def flip_log_shares(scoring, state, included, out):
     """out[g, j] = log of what the subset `included` (d,) with column j flipped leaves of the outcome in group g; NaN
     where undecidable. The outcome's entry is the subset's own. False, with all NaN, when that is undecidable.

@@ -1,8 +1,8 @@
 """All subsets of a block of columns while the others stay as they are: their log Λ, and one joint draw."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .copying import copy_into
 from .elementary import add_weighted_log, exp_shifted
 from .gram_rows import gram_entry
@@ -11,7 +11,7 @@ from .subset_cholesky import log_ratio_from_rows
 from .subset_tree import outcome_shares, settled, sweep_in_place, tree_work, widest_feature
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def reduce_to_block(scoring, g, fixed, block, reduced, absent):
     """Second moments of [block, outcome] in group g after regression on the columns in `fixed`.
 
@@ -47,13 +47,13 @@ def reduce_to_block(scoring, g, fixed, block, reduced, absent):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def block_log_ratios(scoring, fixed, block, out):
     """out (2**b,) = log Λ of `fixed` joined by each subset of `block` (bit i = block[i]); NaN where undecidable."""
     grouped_block_log_ratios(scoring, fixed, np.arange(block.size + 1), block, out)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def grouped_block_log_ratios(scoring, fixed, starts, block, out):
     """out (2**b,) = log Λ of the columns `fixed` joined by each subset of b features; NaN where undecidable.
 
@@ -83,7 +83,7 @@ def grouped_block_log_ratios(scoring, fixed, starts, block, out):
             out[s] = value if value == value else log_ratio_from_rows(scoring, _joined(fixed, starts, block, s))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill_one_by_one(rows, g, fixed, starts, block, outcome, shares):
     """As `fill_shares_from_rows`, for features of several columns: each NaN by a factorisation of its own."""
     for s in range(shares.size):
@@ -91,7 +91,7 @@ def _fill_one_by_one(rows, g, fixed, starts, block, outcome, shares):
             shares[s] = share_from_rows(rows, g, _joined(fixed, starts, block, s), outcome)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _joined(fixed, starts, block, code):
     """The columns of `fixed` and those of the features of `block` whose bit is set."""
     members = np.empty(fixed.size + block.size, np.int64)
@@ -105,7 +105,7 @@ def _joined(fixed, starts, block, code):
     return members[:k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def block_terms(odds, by_size, sums):
     """sums (2**b,) = Σ of odds (b,) over the members of each subset, plus by_size[number of members] (b+1,)."""
     b = odds.size
@@ -121,7 +121,7 @@ def block_terms(odds, by_size, sums):
         sums[s] += by_size[sizes[s]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def normalised(log_weights, weights):
     """weights = exp(log_weights), scaled to sum to 1; entries that are NaN get 0. False when nothing is left."""
     highest = -np.inf
@@ -141,7 +141,7 @@ def normalised(log_weights, weights):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_index(weights, u):
     """Index with probability weights[index] (summing to 1) at the uniform number u; never one of weight 0."""
     below = 0.0
@@ -155,7 +155,7 @@ def draw_index(weights, u):
     return last
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def block_inclusion(weights, b, out):
     """out[i] = sum of weights (2**b,) over the subsets with bit i. Overwrites weights."""
     half = weights.size

@@ -7,8 +7,8 @@ The upper triangle of a symmetric matrix is kept by blocks of eight columns, one
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .lanes import LANES, less, load, scaled, send_for, store
 from .tiles import less_outer, load_tile, scaled_tile, solved_tile, store_tile
 
@@ -21,18 +21,18 @@ class Ahead(NamedTuple):
     shifts: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def n_blocks(n):
     return (n + LANES - 1) // LANES
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def block_start(b):
     """Where block b begins; what b blocks take."""
     return LANES * LANES * (b * (b + 1) // 2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
     """The factor of the diagonal tile of block b; False as soon as a pivot is below the tolerance."""
     tile = block_start(b) + LANES * LANES * b
@@ -53,7 +53,7 @@ def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def factor_block(triangles, scale, reciprocals, b, tolerance, ahead):
     """Block b of the Cholesky factors of triangles (G, t) times scale (G, n) on both sides, in their place.
 

@@ -1,10 +1,11 @@
 """Means, ranges and deviations of chosen rows, in two passes so that a large mean costs no digits."""
 
 import numpy as np
-from numba import njit
+
+from .compiled import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def centred_rows(X, y, rows, centre, rest, minimum, maximum, at_ends=None):
     """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills centre, rest, minimum, maximum (p + 1,).
 

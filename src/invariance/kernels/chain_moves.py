@@ -7,10 +7,10 @@ and a move whose own path cannot score the present subset stays. Both keep detai
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from .active_set import add_column, flip_scores, load, remove_column
 from .block_gibbs import block_inclusion, block_log_ratios, block_terms, draw_index, normalised
+from .compiled import kernel
 from .subset_cholesky import subset_log_ratio
 from .typed import ZERO
 
@@ -46,7 +46,7 @@ class Best(NamedTuple):
     log_posterior: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def members_of(included):
     """Columns where `included` (d,) holds, ascending."""
     members = np.empty(included.size, np.int64)
@@ -58,13 +58,13 @@ def members_of(included):
     return members[:k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_ratio_of(scoring, included):
     """log Λ of the columns where `included` (d,) holds; NaN where undecidable."""
     return subset_log_ratio(scoring, members_of(included))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_prior_of(prior, included):
     total = prior.constant
     size = 0
@@ -75,7 +75,7 @@ def log_prior_of(prior, included):
     return total + prior.by_size[size]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def note_best(prior, included, log_ratio, best):
     value = log_prior_of(prior, included) + log_ratio
     if value > best.log_posterior[0]:
@@ -84,7 +84,7 @@ def note_best(prior, included, log_ratio, best):
             best.included[j] = included[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def flip_chances(prior, beta, included, size, change, chance):
     """chance[j] = π_β(flipped) / (π_β(flipped) + π_β(now)), the single-site conditional; returns their sum."""
     up = prior.by_size[size + 1] - prior.by_size[size] if size + 1 < prior.by_size.size else -np.inf
@@ -100,7 +100,7 @@ def flip_chances(prior, beta, included, size, change, chance):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _toggle(scoring, state, included, column):
     """Flip a column in the active set and in `included`; when that is undecidable, reload and return False."""
     if included[column]:
@@ -114,7 +114,7 @@ def _toggle(scoring, state, included, column):
     return False
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, chance, inclusion, best, rng):
     """n proposals of one flip with probability ∝ its single-site conditional (Zanella 2020, Barker's weight).
 
@@ -166,7 +166,7 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
     return log_ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def place_weights(scoring, prior, beta, rest, state, log_weights):
     """log_weights[j] = log π_β(rest + j) up to a constant, for free columns j outside `rest` (d,); -inf elsewhere.
 
@@ -181,7 +181,7 @@ def place_weights(scoring, prior, beta, rest, state, log_weights):
             log_weights[j] = beta * change[j] + prior.log_odds[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def n_free_members(prior, included):
     size = 0
     for j in range(included.size):
@@ -190,7 +190,7 @@ def n_free_members(prior, included):
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def exchange(scoring, prior, beta, included, log_ratio, state, best, rng):
     """Take one free member out, uniformly, and draw what fills its place from the exact conditional over all columns.
 
@@ -226,13 +226,13 @@ def exchange(scoring, prior, beta, included, log_ratio, state, best, rng):
     return log_ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def active_chance(expected, size):
     """Probability that each of `size` free members enters a block."""
     return min(MOST_ACTIVE, expected / max(size, 1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def choose_block(prior, rule, included, rng):
     """Columns of a block, ascending; one more than `rule.largest` of them stands for "too many".
 
@@ -251,7 +251,7 @@ def choose_block(prior, rule, included, rng):
     return block[:b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior):
     """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included` outside the block.
 
@@ -293,7 +293,7 @@ def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_r
     return log_weights
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, inclusion, count, best, rng):
     """Draw all columns of the block jointly, given the others. Returns log Λ.
 
@@ -338,13 +338,13 @@ def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, i
     return proposed
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _write(included, block, code):
     for i in range(block.size):
         included[block[i]] = (code >> i) & 1 == 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal):
     """Probability of flipping the columns `flipped` (d,) together, and log Λ of the `proposal` (d,), written here."""
     size = 0
@@ -358,7 +358,7 @@ def jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal
     return np.exp(min(0.0, gain)) if gain == gain else 0.0, value
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
     """Flip all columns of one row of `differences` (n, d), fixed beforehand and drawn uniformly: symmetric proposal."""
     if differences.shape[0] == 0:
@@ -375,7 +375,7 @@ def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def swap_acceptance(beta, other_beta, log_ratio, other_log_ratio):
     """Probability of exchanging the subsets of two chains at inverse temperatures beta and other_beta."""
     return min(1.0, np.exp(min(0.0, (beta - other_beta) * (other_log_ratio - log_ratio))))

@@ -4,10 +4,10 @@ A clique is a column and those that a regression of it picks. Parts that cancel 
 """
 
 import numpy as np
-from numba import njit
 
 from .block_gibbs import block_log_ratios, block_terms
 from .chain_moves import members_of
+from .compiled import kernel
 from .copying import copy_into
 from .gram_rows import gram_entry, gram_row
 from .group_rows import share_from_rows
@@ -17,7 +17,7 @@ from .subset_tree import sweep_in_place
 from .typed import ZERO
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def cliques(scoring, first, last, free, closest, starts, members, sizes):
     """members (s, k): each column of `starts` (s,) and what a regression of it picks; sizes (s,): how many.
 
@@ -36,7 +36,7 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
         sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], ZERO)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def synergy(scoring, first, last, clique):
     """How much more the columns of `clique` explain of the outcome together than one by one, how many of them do, and
     the share of the outcome that all leave.
@@ -76,7 +76,7 @@ def synergy(scoring, first, last, clique):
     return best, best_size, share
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def add_synergies(scoring, first, last, members, sizes, synergies, joint, determining):
     """synergies, joint (s,) = `synergy` of each clique; determining (s,): whether it leaves next to nothing."""
     for s in range(sizes.size):
@@ -84,7 +84,7 @@ def add_synergies(scoring, first, last, members, sizes, synergies, joint, determ
         determining[s] = not share >= scoring.tolerance
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def free_block(prior, clique, most):
     """The first free columns of `clique`, up to `most`, ascending. They are few: np.sort would compile for a second."""
     block = np.empty(clique.size, np.int64)
@@ -100,7 +100,7 @@ def free_block(prior, clique, most):
     return block[:n]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(inline="always")
 def best_in_block(scoring, prior, included, block, found):
     """The best log p(z)Λ(z) over all z that agree with `included` (d,) outside the block; that z is written to `found`.
 
@@ -128,16 +128,22 @@ def best_in_block(scoring, prior, included, block, found):
     return highest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def scan_cliques(scoring, prior, included, members, sizes, values):
-    """values (s,) = best log p(z)Λ(z) when the columns of a clique may change and others stay as in `included` (d,)."""
-    found = np.empty(included.size, np.bool_)
+@kernel
+def scan_cliques(scoring, prior, included, members, sizes, found):
+    """The best log p(z)Λ(z) when the columns of one clique may change and others stay as in `included` (d,); that z is
+    written to `found`, which is `included` where none is decidable."""
+    candidate, highest = np.empty(included.size, np.bool_), -np.inf
+    copy_into(found, included)
     for s in range(sizes.size):
         block = free_block(prior, members[s, : sizes[s]], sizes[s])
-        values[s] = best_in_block(scoring, prior, included, block, found)
+        value = best_in_block(scoring, prior, included, block, candidate)
+        if value > highest:
+            highest = value
+            copy_into(found, candidate)
+    return highest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def undecidable_cliques(scoring, prior, members, sizes, largest, wanted):
     """(s,) bool: whether the first `largest` free columns of each wanted (s,) clique cannot be decided together."""
     found = np.zeros(sizes.size, np.bool_)

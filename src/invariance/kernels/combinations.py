@@ -5,15 +5,15 @@ starts[j]:starts[j+1], and the outcome comes last.
 """
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .copying import copy_into
 from .elementary import add_weighted_log
 from .subset_tree import reciprocal_pivot, settle, sweep_in_place, widest_feature
 from .typed import ZERO
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _sweep_border_of_columns(matrix, pivot_index, last, reciprocal):
     """As sweep_in_place, but only the diagonal and the outcome's column: enough for subsets that grow no further."""
     for i in range(pivot_index + 1, last):
@@ -23,7 +23,7 @@ def _sweep_border_of_columns(matrix, pivot_index, last, reciprocal):
     matrix[last, last] -= matrix[pivot_index, last] ** 2 * reciprocal
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _score_columns(matrices, absent, weights, offset, tolerance, first, pivots, scores):
     """scores[j] = log Λ of the node's subset with column j added, j >= first."""
     n_groups, d, _ = matrices.shape
@@ -37,7 +37,7 @@ def _score_columns(matrices, absent, weights, offset, tolerance, first, pivots, 
         add_weighted_log(scores[first:last], weights[g], pivots[first:last])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _include_column(source, target, absent, tolerance, column, grows):
     """target = source with `column` swept out of later columns; only the border when the subset grows no further."""
     d = source.shape[1]
@@ -59,7 +59,7 @@ def _include_column(source, target, absent, tolerance, column, grows):
             _sweep_border_of_columns(target[g], column, last, reciprocal)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
     """What the columns start:stop leave of the outcome, the last column; work (m+1, m+1) for m columns or more."""
     last, m = matrix.shape[0] - 1, stop - start
@@ -73,7 +73,7 @@ def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
     return work[m, m]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _score_features(matrices, absent, weights, offset, tolerance, starts, widest, first, pivots, scores):
     """scores[j] = log Λ of the node's subset with feature j added, j >= first."""
     f = starts.size - 1
@@ -86,7 +86,7 @@ def _score_features(matrices, absent, weights, offset, tolerance, starts, widest
         add_weighted_log(scores[first:f], weights[g], pivots[first:f])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _sweep_border_of_features(matrix, c, starts, feature, reciprocal):
     """As sweep_in_place of a column of `feature`, but of later ones only what is within a feature or the outcome's."""
     last = matrix.shape[0] - 1
@@ -99,7 +99,7 @@ def _sweep_border_of_features(matrix, c, starts, feature, reciprocal):
     matrix[last, last] -= matrix[c, last] ** 2 * reciprocal
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _include_feature(source, target, absent, tolerance, starts, feature, grows):
     """As `_include_column`, for several columns."""
     d = source.shape[1]
@@ -115,7 +115,7 @@ def _include_feature(source, target, absent, tolerance, starts, feature, grows):
                 _sweep_border_of_features(target[g], c, starts, feature, reciprocal)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def _score_children(matrices, absent, weights, offset, tolerance, starts, widest, first, pivots, scores):
     """scores[j] = log Λ of the node's subset with feature j added, j >= first."""
     if widest > 1:
@@ -124,7 +124,7 @@ def _score_children(matrices, absent, weights, offset, tolerance, starts, widest
         _score_columns(matrices, absent, weights, offset, tolerance, first, pivots, scores)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def _include(source, target, absent, tolerance, starts, widest, feature, grows):
     """target = source with `feature` swept out of later columns; only the border when the subset grows no further."""
     if widest > 1:
@@ -133,7 +133,7 @@ def _include(source, target, absent, tolerance, starts, widest, feature, grows):
         _include_column(source, target, absent, tolerance, feature, grows)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, prefix, max_size, members, out):
     """log Λ of `prefix` and of every subset that extends it by features after its last one, up to max_size.
 

@@ -2,12 +2,12 @@
 intercept and one slope on what every feature contributes to that fit."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .subset_tree import sweep_in_place
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def component_shares(grams, owner_starts, varies, tolerance, starts, members, shares, ranks):
     """shares[s, g] = what subset s leaves of the outcome in environment g and, last, in the pool; NaN where second
     moments cannot decide. ranks[s, g] = how many of its features contribute there; in the pool, of its columns.
@@ -35,7 +35,7 @@ def component_shares(grams, owner_starts, varies, tolerance, starts, members, sh
                 shares[s, g] = _local_share(grams[g], columns, ends, used[:n_used], slopes, tolerance, work)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _gather(pooled, owner_starts, subset, columns, ends):
     """The columns of a subset that are in the pool, one feature after the other; ends[i]: where those of its i-th
     feature begin. Returns their number."""
@@ -50,7 +50,7 @@ def _gather(pooled, owner_starts, subset, columns, ends):
     return k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _pooled_share(pooled, columns, tolerance, matrix, slopes):
     """What the columns leave of the outcome; slopes[:k]: of the fit."""
     k, outcome = columns.size, pooled.shape[0] - 1
@@ -71,7 +71,7 @@ def _pooled_share(pooled, columns, tolerance, matrix, slopes):
     return matrix[k, k] if matrix[k, k] >= tolerance else np.nan
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _local_share(gram, columns, ends, used, slopes, tolerance, matrix):
     """What the contributions of the features `used` leave of the outcome in one environment."""
     m, outcome = used.size, gram.shape[0] - 1
@@ -103,7 +103,7 @@ def _local_share(gram, columns, ends, used, slopes, tolerance, matrix):
     return share if share >= tolerance else np.nan
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _product(gram, columns, slopes, first, stop, other_first, other_stop):
     """Of the contributions of two features, whose columns are first:stop and other_first:other_stop."""
     total = 0.0
@@ -116,7 +116,7 @@ def _product(gram, columns, slopes, first, stop, other_first, other_stop):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def component_overlaps(grams, owner_starts, varies, starts, members, decided, overlaps):
     """overlaps[s, g] = how many degrees of freedom of environment g the pooled fit of subset s takes beyond one slope
     on each component: the trace of its hat matrix there, less that part of it that the components span. Arrays are as
@@ -144,7 +144,7 @@ def component_overlaps(grams, owner_starts, varies, starts, members, decided, ov
             overlaps[s, g] -= _spanned(inverse, grams[g], columns[:k], ends, used[:m], slopes, products, inner)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _trace(inverse, gram, columns):
     """Of the product of the inverse (k, k) and of the gram matrix of the columns (k,)"""
     total = 0.0
@@ -154,7 +154,7 @@ def _trace(inverse, gram, columns):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _spanned(inverse, gram, columns, ends, used, slopes, products, inner):
     """What the components of the features `used` span of the pooled fit in one environment: of their products with the
     columns, in the metric of the inverse, and of those with each other."""
@@ -189,7 +189,7 @@ def _spanned(inverse, gram, columns, ends, used, slopes, products, inner):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _invert(matrix, n):
     """The first n rows and columns of a positive definite matrix, in place."""
     for pivot in range(n):
@@ -205,7 +205,7 @@ def _invert(matrix, n):
                     matrix[i, j] -= factor * matrix[pivot, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _used(varies, subset, used):
     """Which features of a subset vary in one environment, by their place in it. Returns their number."""
     n_used = 0

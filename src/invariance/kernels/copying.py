@@ -1,9 +1,9 @@
 """Copies between arrays in compiled code."""
 
-from numba import njit
+from .compiled import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def copy_into(target, source):
     """target (n,) = source (n, or more). `target[:] = source` would compile the words of an error too, for seconds."""
     for i in range(target.size):

@@ -1,10 +1,11 @@
 """EILLS' loss of listed subsets; a list of subsets is (starts, members) as in residual_tests."""
 
 import numpy as np
-from numba import njit
+
+from .compiled import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def subset_losses(quadratic, penalty, linear, slope, constant, starts, members, tolerance, loss, beta):
     """loss[s] = min over β of ½β'Aβ − β'b + ½k of subset s; NaN where a scaled pivot of A is below `tolerance`.
 

@@ -6,8 +6,10 @@ several times faster over an array, within a few units in the last place.
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from .compiled import kernel
 
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
@@ -35,7 +37,7 @@ def _float_of(typing_context, bits):
     return types.float64(types.int64), generate
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def add_weighted_log(total, weight, values):
     """total[i] += weight * log(values[i]) for positive normal values; NaN in gives NaN out."""
     for i in range(values.size):
@@ -62,7 +64,7 @@ def add_weighted_log(total, weight, values):
         total[i] += weight * (exponent * _LN2_HIGH + (log_m + exponent * _LN2_LOW) + zero_or_nan)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def exp_shifted(values, shift, out):
     """out[i] = exp(values[i] - shift) for values not above shift; zero for -inf and below 1e-307."""
     for i in range(values.size):

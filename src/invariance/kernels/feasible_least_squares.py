@@ -8,8 +8,8 @@ for β starts from the weights n_e/RSS_e, so that its result does not depend on 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .copying import copy_into
 
 # A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is added: for all subsets,
@@ -73,14 +73,14 @@ class PooledWork(NamedTuple):
     trial: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def packed_row(packed, j):
     """Entries 0..j of row j of a lower triangle whose rows follow each other."""
     start = j * (j + 1) // 2
     return packed[start : start + j + 1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def local_fits(n_environments, largest):
     """Room for subsets of so many columns."""
     m = largest + 1
@@ -89,7 +89,7 @@ def local_fits(n_environments, largest):
     return LocalFits(factors, grams, np.zeros((n_environments, m)), nothing, nothing.copy())
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def pooled_work(n_environments, largest):
     m = largest + 1
     vectors, small = np.zeros((4, m)), np.zeros((2, n_environments))
@@ -108,7 +108,7 @@ def pooled_work(n_environments, largest):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def start_with_constant(moments, fits):
     """The fits of no column."""
     y = moments.outcome
@@ -121,7 +121,7 @@ def start_with_constant(moments, fits):
         fits.ranks[0, e] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc"})
 def append_column(moments, fits, path, k, column):
     """Let a column join the k columns `path` in every environment. A column that is not present in one has no pivot
     there."""
@@ -157,7 +157,7 @@ def append_column(moments, fits, path, k, column):
                 fits.rss[j, e] = np.nan
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def supported(moments, fits, k):
     """Whether every environment has a decidable fit of k columns, and rows enough for it."""
     enough = True
@@ -166,7 +166,7 @@ def supported(moments, fits, k):
     return enough
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc"})
 def _factorised(matrix, factor, m, tolerance):
     """factor (m, m): lower Cholesky factor of a packed matrix, with the reciprocals of its diagonal in the diagonal.
     False where a pivot is too small a share of its entry."""
@@ -186,7 +186,7 @@ def _factorised(matrix, factor, m, tolerance):
     return True
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc"})
 def _forward(factor, m, vector):
     """Solve with the lower factor of `_factorised`, in place."""
     for j in range(m):
@@ -196,7 +196,7 @@ def _forward(factor, m, vector):
         vector[j] = left * factor[j, j]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc"})
 def _solve(factor, m, right, solution):
     """solution (m,) of factor · factor' · solution = right; returns right · solution."""
     copy_into(solution[:m], right)
@@ -212,7 +212,7 @@ def _solve(factor, m, right, solution):
     return product
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc"})
 def _weighted_grams(fits, weights, m, matrix):
     """matrix = Σ_e weights[e] · R_e'R_e, packed"""
     n = m * (m + 1) // 2
@@ -225,7 +225,7 @@ def _weighted_grams(fits, weights, m, matrix):
             matrix[i] += weight * own[i]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc"})
 def excess_at(counts, fits, k, beta, work):
     """½ Σ_e n_e log(RSS_e(beta)/RSS_e); leaves residuals and squares in `work`."""
     total = 0.0
@@ -245,7 +245,7 @@ def excess_at(counts, fits, k, beta, work):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc"})
 def _fill_gradient(counts, fits, m, work):
     """weights, scores[e] = R_e' · residuals[e], and their weighted sum, from residuals and squares"""
     work.gradient[:m] = 0.0
@@ -261,7 +261,7 @@ def _fill_gradient(counts, fits, m, work):
             work.gradient[j] += weight * score
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc"})
 def _newton_factorised(fits, m, tolerance, work):
     """Factorise the Hessian, which also knows that weights follow the residuals; False where it is not positive."""
     matrix = work.matrix
@@ -276,13 +276,13 @@ def _newton_factorised(fits, m, tolerance, work):
     return _factorised(matrix, work.factor, m, tolerance)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _weighted_factorised(fits, m, tolerance, work):
     _weighted_grams(fits, work.weights, m, work.matrix)
     return _factorised(work.matrix, work.factor, m, tolerance)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _moved(counts, fits, k, work):
     """The excess after `step`, in `trial`."""
     for j in range(k + 1):
@@ -290,7 +290,7 @@ def _moved(counts, fits, k, work):
     return excess_at(counts, fits, k, work.trial, work)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def smallest_excess(counts, fits, k, tolerance, enough, work):
     """−log Λ of the first k columns of the fits: the smallest excess of a common beta; NaN where undecidable. enough:
     see ENOUGH.
@@ -331,7 +331,7 @@ def smallest_excess(counts, fits, k, tolerance, enough, work):
     return excess
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fill_leverages(fits, k, work, leverages):
     """leverages[e] = tr((Σ_f A_f)⁻¹ A_e), A_e = weights[e] · R_e'R_e: how much of the pooled fit's k + 1 parameters
     comes from environment e. After `smallest_excess`."""

@@ -6,8 +6,8 @@ search for the pooled fit then loses no digits, however collinear the columns ar
 """
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .feasible_least_squares import (
     EXACTLY,
     excess_at,
@@ -21,7 +21,7 @@ from .feasible_least_squares import (
 from .orthogonal import DEPENDENT, dot, triangular_factor
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _independent(rows, members):
     """Those of the columns `members` that are no combination of the ones before them over all rows."""
     pool = rows.starts.size - 1
@@ -29,7 +29,7 @@ def _independent(rows, members):
     return members[triangular_factor(values, members, DEPENDENT)[1]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill(rows, moments, members, fits):
     """The local fits of the columns `members`, in the units of the moments."""
     k, y = members.size, moments.outcome
@@ -52,7 +52,7 @@ def _fill(rows, moments, members, fits):
         fits.rss[k, e] = (triangle[k, k] * outcome) ** 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _whiten(counts, fits, k):
     """Change to coordinates where Σ_e n_e/RSS_e · R_e'R_e is the identity. Returns what brings a fit back."""
     m, n_environments = k + 1, counts.size
@@ -80,7 +80,7 @@ def _whiten(counts, fits, k):
     return triangle
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _searched(rows, moments, members):
     """log Λ of columns that are independent over all rows, NaN outside the support; the local fits, the work space of
     the search and what brings its fit back to the units of the moments."""
@@ -93,7 +93,7 @@ def _searched(rows, moments, members):
     return -smallest_excess(moments.counts, fits, k, 0.0, EXACTLY, work), fits, work, triangle
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares, leverages):
     """As `score_lists`; NaN outside the support."""
     y = moments.outcome
@@ -110,7 +110,7 @@ def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares
             fill_leverages(fits, columns.size, work, leverages[s])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fit_from_rows(rows, moments, members):
     """As `fit_from_moments`; slopes of columns that are combinations of those before them are 0."""
     columns = _independent(rows, members)

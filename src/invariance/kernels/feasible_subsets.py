@@ -1,8 +1,8 @@
 """Many subsets by `feasible_least_squares`, from second moments: of a list, or all of some features."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .feasible_least_squares import (
     ENOUGH,
     EXACTLY,
@@ -18,7 +18,7 @@ from .feasible_least_squares import (
 from .typed import ZERO
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def score_subset(moments, fits, k, enough, work):
     """log Λ, and what the environments' own fits gain over their means: ½ Σ_e n_e log(scatter/RSS_e). NaN twice where
     second moments cannot decide."""
@@ -31,7 +31,7 @@ def score_subset(moments, fits, k, enough, work):
     return -excess, local if excess == excess else np.nan
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _append_all(moments, fits, path, k, columns):
     for column in columns:
         append_column(moments, fits, path, k, column)
@@ -40,7 +40,7 @@ def _append_all(moments, fits, path, k, columns):
     return k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def score_lists(moments, starts, members, ratios, gains, squares, leverages):
     """Of the subset with columns members[starts[s]:starts[s+1]], as `score_subset`, and RSS_e of the pooled fit and the
     leverages (S, E)."""
@@ -58,7 +58,7 @@ def score_lists(moments, starts, members, ratios, gains, squares, leverages):
             fill_leverages(fits, k, work, leverages[s])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def longest(starts):
     """The most members of a list."""
     most = 0
@@ -67,7 +67,7 @@ def longest(starts):
     return most
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fit_from_moments(moments, members):
     """The pooled fit of columns `members`: a constant and slopes (k + 1,), and RSS_e there (E,); NaN if undecidable."""
     k, n_environments = members.size, moments.counts.size
@@ -81,7 +81,7 @@ def fit_from_moments(moments, members):
     return work.beta, work.squares
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def walk_extensions(moments, fixed, columns, starts, first, stop, most, sizes, members, ratios, gains):
     """All subsets that join columns `fixed` with at most `most` of the features first:stop, each after its parent.
 

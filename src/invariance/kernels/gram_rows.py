@@ -7,9 +7,10 @@ asked for and keeps it. Both give the same numbers for the same pair.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from .compiled import kernel
 from .orthogonal import dot
 
 
@@ -46,13 +47,13 @@ def gram_rows(centred: np.ndarray, bounds: np.ndarray, gaps: np.ndarray, kept: i
     return GramRows(centred, bounds, gaps, cache, np.full(d, -1, np.int64), np.zeros(1, np.int64))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _computed_local(gram, e, a, b):
     start, stop = gram.bounds[e], gram.bounds[e + 1]
     return dot(gram.centred[a, start:stop], gram.centred[b, start:stop])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _computed(gram, g, a, b):
     n_environments = gram.bounds.size - 1
     if g < n_environments:
@@ -63,7 +64,7 @@ def _computed(gram, g, a, b):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _slot_of(gram, column):
     """Where the rows of a column are kept, after computing them if need be; a full cache is emptied first."""
     if gram.slot[column] >= 0:

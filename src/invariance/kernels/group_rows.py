@@ -7,8 +7,8 @@ units in their last place (Björck 1967). So do the triangular factors that stan
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .copying import copy_into
 from .orthogonal import DEPENDENT, dot
 from .subset_tree import tree_starts
@@ -39,12 +39,12 @@ def without_values(rows: GroupRows) -> GroupRows:
     return rows._replace(values=rows.values[:0])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def rows_at_hand(rows):
     return rows.values.size > 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def column_deviations(rows, g, column, work):
     """(n,) deviations of a column in group g: a view of the rows, or `work` (n,)."""
     deviations = rows.values[column, rows.starts[g] : rows.stops[g]]
@@ -57,7 +57,7 @@ def column_deviations(rows, g, column, work):
     return work
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def unit_column(rows, g, column, out):
     """out (n,) = deviations of a column in group g, scaled to unit length. False where it is constant there."""
     deviations = column_deviations(rows, g, column, out)
@@ -68,14 +68,14 @@ def unit_column(rows, g, column, out):
     return norm > 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def subtract(target, factor, direction):
     """target -= factor · direction"""
     for i in range(target.size):
         target[i] -= factor * direction[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _orthogonalise(v, basis, rank):
     """Remove the first `rank` rows of the basis from the unit vector v; returns the squares that are left.
 
@@ -92,7 +92,7 @@ def _orthogonalise(v, basis, rank):
     return squared
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _residual_columns(rows, g, fixed, others):
     """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
     n = rows.stops[g] - rows.starts[g]
@@ -113,13 +113,13 @@ def _residual_columns(rows, g, fixed, others):
     return remains, rank
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _supported(share, count, rank):
     """NaN where a perfect fit leaves nothing of the outcome, or where `count` rows are too few for the rank."""
     return share if share >= DEPENDENT and count >= rank + 2 else np.nan
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def share_from_rows(rows, g, members, outcome):
     """Share of the outcome's variance in group g that `members` leave; NaN outside the support, or without rows."""
     if not rows_at_hand(rows):
@@ -128,13 +128,13 @@ def share_from_rows(rows, g, members, outcome):
     return _supported(dot(remains[0], remains[0]), rows.counts[g], rank)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def rank_from_rows(rows, g, members):
     """Rank of the columns `members` in group g."""
     return _residual_columns(rows, g, members, np.empty(0, np.int64))[1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill_triangle(columns, starts, nodes):
     """The triangular factor of the k columns (k, n) into the first node of a tree of them. Overwrites columns."""
     for k in range(columns.shape[0]):
@@ -149,7 +149,7 @@ def _fill_triangle(columns, starts, nodes):
             v *= 1.0 / norm
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _rotate(cosine, sine, first, row, included):
     """Rotate the entries of the first row into those of another, whose old ones stay in `included`."""
     for s in range(cosine.size):
@@ -159,7 +159,7 @@ def _rotate(cosine, sine, first, row, included):
         first[s] = cosine[s] * first[s] - sine[s] * old
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _outcome_roots(b, starts, nodes, ranks):
     """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to ranks (2**b,).
 
@@ -194,7 +194,7 @@ def _outcome_roots(b, starts, nodes, ranks):
                             nodes[place + live + s] = nodes[place + s]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fill_shares_from_rows(rows, g, fixed, block, outcome, shares):
     """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of `block` leave.
 

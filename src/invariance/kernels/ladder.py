@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from .active_set import load
 from .chain_moves import (
@@ -17,6 +16,7 @@ from .chain_moves import (
     note_best,
     swap_acceptance,
 )
+from .compiled import kernel
 
 _ANY = 2
 
@@ -34,7 +34,7 @@ class Effort(NamedTuple):
     searching: bool
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def searching_block(prior, rule, beta, included, change, rng):
     """A block for finding modes, not for sampling them: members, then others, then any.
 
@@ -72,7 +72,7 @@ def searching_block(prior, rule, beta, included, change, rng):
     return members_of(chosen)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def visit(
     scoring,
     prior,
@@ -120,7 +120,7 @@ def visit(
     return log_ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sweeps(
     scoring,
     prior,

@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
 from .blocked_cholesky import Ahead, block_start, factor_block, n_blocks
+from .compiled import kernel
 from .copying import copy_into
 from .gram_rows import PairedMoments, gram_entry
 from .lanes import LANES, less, load, picked, store, total
@@ -35,7 +36,7 @@ class LargeSubset(NamedTuple):
     shares: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def large_subset(n_groups, largest):
     """Room for subsets of up to `largest` members; none where all are small."""
     blocks = n_blocks(largest + 1) if largest >= LARGE else 0
@@ -52,7 +53,7 @@ def large_subset(n_groups, largest):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def decided_as_large(scoring, members, work):
     """Whether a subset is large and clearly decidable from second moments in all groups; then work.shares has it."""
     if members.size < LARGE:

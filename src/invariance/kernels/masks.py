@@ -4,10 +4,11 @@ Each is one call without the interpreter lock, for threads that work on thousand
 """
 
 import numpy as np
-from numba import njit
+
+from .compiled import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sizes(masks):
     """(S,) members of each"""
     out = np.empty(masks.shape[0], np.int64)
@@ -19,7 +20,7 @@ def sizes(masks):
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _find(mask, places):
     """Into places (p + 1,) those of the members of a mask (p,), and how many these are. A branch at each entry, hard to
     foresee, would take four times as long."""
@@ -30,7 +31,7 @@ def _find(mask, places):
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sums_over_members(masks, values):
     """(S,) Σ of values (p,) over the members of each"""
     out, places = np.empty(masks.shape[0]), np.empty(masks.shape[1] + 1, np.int32)
@@ -42,7 +43,7 @@ def sums_over_members(masks, values):
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def weighted_shares(masks, weights):
     """(p,) share of weights (S,) of the subsets that hold each feature: exactly 1 of one that all hold"""
     out, places, total = np.zeros(masks.shape[1]), np.empty(masks.shape[1] + 1, np.int32), 0.0
@@ -53,7 +54,7 @@ def weighted_shares(masks, weights):
     return out / total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def listed(masks, columns, room):
     """(S, room) the columns (p,) of the members of each, in front, of masks with at most so many"""
     out, places = np.zeros((masks.shape[0], room), np.int32), np.empty(masks.shape[1] + 1, np.int32)

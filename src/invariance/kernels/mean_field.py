@@ -7,10 +7,11 @@ has expectation ∇_φ E[f(z)]. `ascend` is whole stretches of these three in co
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
 from .active_set import Scoring
+from .compiled import kernel
 from .copying import copy_into
 from .subset_cholesky import SubsetWork, score_members
 
@@ -94,7 +95,7 @@ def _remembered_or_computed(scorer, draw):
     return values[slot]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_pairs(logits, uniforms, inclusion, draws):
     """draws (2M, f): the two draws of each row of uniforms (M, f), one after the other; inclusion (f,): σ(logits)."""
     n_pairs, f = uniforms.shape
@@ -107,14 +108,14 @@ def draw_pairs(logits, uniforms, inclusion, draws):
             draws[2 * m + 1, j] = u < inclusion[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def score_draws(draws, max_size, scorer, out):
     """out[s] = log Λ of draws[s] (S, f); NaN outside the support."""
     for s in range(draws.shape[0]):
         out[s] = np.nan if draws[s].sum() > max_size else score_draw(scorer, draws[s])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def make_step(logits, inclusion, draws, log_ratios, rate, analytic, objective, lowest, gradient):
     """Move logits (f,) in place by what the draws (2M, f) say, whose log Λ (2M,) is NaN or -inf outside the support.
 
@@ -160,7 +161,7 @@ def make_step(logits, inclusion, draws, log_ratios, rate, analytic, objective, l
     return mean, error, n_feasible / (2 * n_pairs)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def ascend(logits, uniforms, rates, analytic, objective, lowest, scorer, trace):
     """Steps from logits (f,), in place, with uniforms (T, M, f), rates (T,) and analytic (T,); fills the trace."""
     n_iterations, n_pairs, f = uniforms.shape

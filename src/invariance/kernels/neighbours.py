@@ -1,12 +1,12 @@
 """Change of log Λ for adding or removing each single feature, from one factorisation of the active set per group."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .elementary import add_weighted_log
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _forward_rows(scatter, scale, active, lower, rows):
     """Cholesky of the active columns' scaled second moments, and rows = L⁻¹ · (active × all columns).
 
@@ -32,7 +32,7 @@ def _forward_rows(scatter, scale, active, lower, rows):
     return smallest
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _invert_lower(lower, k, inverse):
     for j in range(k):
         inverse[j, j] = 1.0 / lower[j, j]
@@ -43,7 +43,7 @@ def _invert_lower(lower, k, inverse):
             inverse[i, j] = -total / lower[i, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def flip_changes(scatter, inverse_scale, outcome, weights, tolerance, members, change):
     """change[j] = log Λ after flipping column j minus log Λ of `members`; NaN where undecidable.
 

@@ -1,15 +1,15 @@
 """Orthogonalisation of centred rows: the reference that second moments are checked against."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .copying import copy_into
 
 # Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those before it.
 DEPENDENT = 1e-26
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc"})
 def dot(a, b):
     total = 0.0
     for i in range(a.size):
@@ -17,7 +17,7 @@ def dot(a, b):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def triangular_factor(columns, members, dependent):
     """QR by Gram-Schmidt, each column orthogonalised twice, over `members` of the unit-norm rows of columns (d, n).
 
@@ -48,7 +48,7 @@ def triangular_factor(columns, members, dependent):
     return triangle, independent
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def relative_residuals(columns, starts, members, dependent, residual, rank):
     """residual[s] = share of the outcome's (the last row's) squares that subset s leaves; rank[s] its columns' rank.
 

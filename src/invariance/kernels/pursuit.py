@@ -1,8 +1,8 @@
 """Which columns a regression would pick, one after the other, from second moments alone."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .gram_rows import gram_row
 from .group_rows import subtract
 
@@ -12,7 +12,7 @@ FORWARD = 0.01
 MATCHING = 1e9
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def inverse_scale_of(scoring, first, last):
     """(d,) 1/√ of each column's sum of squares, groups first..last-1 added up; 0 where it is constant."""
     scale = np.zeros(scoring.inverse_scale.shape[1])
@@ -26,7 +26,7 @@ def inverse_scale_of(scoring, first, last):
     return scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def pursuit(scoring, target, first, last, scale, free, damping, path, given):
     """The columns out of the `free` (d,) that a regression of the column `target` picks; returns how many were found.
 
@@ -64,7 +64,7 @@ def pursuit(scoring, target, first, last, scale, free, damping, path, given):
     return path.size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _scaled_row(scoring, column, first, last, scale, out):
     """out (d,) = correlations of a column with all, groups first..last-1 added up"""
     out[:] = 0.0
@@ -76,7 +76,7 @@ def _scaled_row(scoring, column, first, last, scale, out):
         out[j] *= scale[j] * scale[column]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _most_promising(covariance, remaining, damping, tolerance, open_ones, gains):
     """The open column with the largest gain, -1 if there is none. Columns of which too little is left are closed.
 

@@ -1,12 +1,12 @@
 """Sums over the weights of subsets: total, inclusion of each feature, inclusion of each pair."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .copying import copy_into
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"}, error_model="numpy")
+@kernel(fastmath={"reassoc"})
 def _single_sums(weights, n_low, work, sums):
     """sums[j] = Σ of weights over positions with bit j; returns the total. Folds the highest bit first."""
     copy_into(work[: 1 << n_low], weights)
@@ -20,7 +20,7 @@ def _single_sums(weights, n_low, work, sums):
     return work[0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fold_inclusion(weights, n_low, pairs):
     """pairs[i, j] = Σ of weights over positions with bits i and j (diagonal: bit i); returns the total.
 
@@ -40,7 +40,7 @@ def fold_inclusion(weights, n_low, pairs):
     return weights[0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def listed_inclusion(weights, members, pairs):
     """As fold_inclusion for subsets given by their members (n, k), -1 beyond the last; fills the upper triangle."""
     total = 0.0
@@ -56,7 +56,7 @@ def listed_inclusion(weights, members, pairs):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def weighted_sum(weights, values):
     """Σ weights·values over positive weights, so that 0·(-inf) counts as 0."""
     total = 0.0
@@ -66,7 +66,7 @@ def weighted_sum(weights, values):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def add_dense_prior(low_log_odds, low_sizes, constant, log_size_weight, log_ratio, out):
     """out[s] = log_ratio[s] + log prior of the subset at position s; undecidable (NaN) becomes -inf."""
     for s in range(log_ratio.size):
@@ -74,7 +74,7 @@ def add_dense_prior(low_log_odds, low_sizes, constant, log_size_weight, log_rati
         out[s] = value if value == value else -np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def add_listed_prior(log_odds, constant, log_size_weight, members, log_ratio, out):
     """As add_dense_prior for subsets given by their members."""
     for s in range(log_ratio.size):

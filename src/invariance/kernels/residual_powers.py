@@ -1,15 +1,15 @@
 """Sums of squares and of fourth powers of the residuals of many subsets."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .copying import copy_into
 
 # Rows that are looked at together: their residuals stay in the nearest cache.
 _ROWS = 1024
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc"})
 def residual_powers(columns, slopes, starts, members, squares, fourths):
     """squares[s], fourths[s] of the last row of columns (d, n) less slopes[s, j] times row j, for the rows j in
     members[starts[s]:starts[s+1]]."""

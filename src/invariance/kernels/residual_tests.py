@@ -4,13 +4,13 @@ A list of subsets is (starts, members): subset s holds the features members[star
 """
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .copying import copy_into
 from .orthogonal import dot, triangular_factor
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _pooled_coefficients(gram, members, tolerance, factor, beta):
     """Solve gram[z, z] b = gram[z, y] by Cholesky, y the last column; False when a pivot is below `tolerance`."""
     k, y = members.size, gram.shape[0] - 1
@@ -38,7 +38,7 @@ def _pooled_coefficients(gram, members, tolerance, factor, beta):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def residual_moments(gram, local, means, starts, members, tolerance, mean, scatter):
     """mean, scatter (S, E): of the residuals of the pooled fit in each environment; NaN where undecidable.
 
@@ -76,7 +76,7 @@ def residual_moments(gram, local, means, starts, members, tolerance, mean, scatt
             scatter[s, e] = total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def residual_moments_by_rows(rows, ends, counts, starts, members, dependent, mean, scatter):
     """As residual_moments, by orthogonalising rows (d, m); a column that depends on earlier ones adds nothing.
 
@@ -109,7 +109,7 @@ def residual_moments_by_rows(rows, ends, counts, starts, members, dependent, mea
             begin = ends[e]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def contrast_statistics(mean, scatter, counts, t, df, ratio):
     """Each environment's residuals against all others': Welch's t, its degrees of freedom, ratio of variances, (S, E).
 
@@ -150,7 +150,7 @@ def contrast_statistics(mean, scatter, counts, t, df, ratio):
             count = n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def summarise_subsets(p_values, starts, members, alpha, outside, common):
     """outside[j]: raised to the largest p-value of a subset without j; common[j]: cleared by an accepted one."""
     p = outside.size
@@ -166,7 +166,7 @@ def summarise_subsets(p_values, starts, members, alpha, outside, common):
         inside[z] = False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def coefficient_hull(rows, n_rows, starts, members, dependent, quantile, lower, upper):
     """Widen lower, upper (p,) to the hull over the subsets of coefficient ± quantile·(standard error).
 

@@ -4,14 +4,15 @@ import ctypes
 from functools import cache
 
 import numpy as np
-from numba import njit
 from numba.extending import get_cython_function_address
+
+from .compiled import kernel
 
 # Nothing is found in a group that holds NaN: its sum tells.
 _NO_NAN = {"nnan", "nsz"}
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sort_groups(codes, starts, places):
     """Of rows with codes (n,) from 0 to G - 1: where each group begins when sorted (G + 1,), and each row's place."""
     starts[:] = 0
@@ -25,7 +26,7 @@ def sort_groups(codes, starts, places):
         free[codes[i]] += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def put(values, places, block, j):
     """block[j, places] = values"""
     row = block[j]
@@ -33,7 +34,7 @@ def put(values, places, block, j):
         row[places[i]] = values[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _sum(values):
     """Eight sums that a processor can take at once. Their order is spelt out: a compiler that may choose it chooses
     another one where a kernel comes from the cache, and so other last digits."""
@@ -53,7 +54,7 @@ def _sum(values):
     return ((a + b) + (c + d)) + ((e + f) + (g + h))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_NO_NAN)
+@kernel(fastmath=_NO_NAN)
 def _range(values):
     low, high = np.inf, -np.inf
     for value in values:
@@ -62,7 +63,7 @@ def _range(values):
     return low, high
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def describe_groups(block, starts, centre, minimum, maximum):
     """Of a block (d, n) sorted by group: means, lowest and highest values (G, d); those of an empty group are left as
     they are. Returns whether all values are finite."""
@@ -79,7 +80,7 @@ def describe_groups(block, starts, centre, minimum, maximum):
     return finite
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _centre(values, centre, low, high):
     at_low, at_high = 0, 0
     for i in range(values.size):
@@ -90,7 +91,7 @@ def _centre(values, centre, low, high):
     return _sum(values), at_low, at_high
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def centre_groups(block, starts, centre, minimum, maximum, rest, at_ends):
     """Less the centre of each group (G, d), in place. Fills rest (G, d), the mean of what is left, and at_ends
     (G, 2, d), how many rows hold the lowest and the highest value exactly."""
@@ -126,7 +127,7 @@ def add_products(block, start, stop, scatter, weight=1.0):
     _syrk()(_UPPER, _TRANSPOSED, order, rows, ctypes.c_double(weight), first, lead, _ONE, products, order)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def mirror(scatter):
     """Above the diagonal of scatter (d, d) what is below it, tile by tile."""
     d = scatter.shape[0]

@@ -1,12 +1,12 @@
 """Centred sums of products (E + 1, d, d) of E environments and of all their rows, filled row by row."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .copying import copy_into
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill_pooled_row(scatter, i, weighted, gaps):
     local, pooled = scatter[:-1, i], scatter[-1, i]
     pooled[:] = 0.0
@@ -18,7 +18,7 @@ def _fill_pooled_row(scatter, i, weighted, gaps):
             pooled[j] += local[e, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fill_pooled(scatter, counts, gaps):
     """The last of scatter (E + 1, d, d), from the others and gaps (E, d) between their means and the pooled one."""
     weighted = np.expand_dims(counts, 1) * gaps
@@ -26,7 +26,7 @@ def fill_pooled(scatter, counts, gaps):
         _fill_pooled_row(scatter, i, weighted, gaps)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fill_without_row(scatter, e, loss, deviation, constant, counts, gaps, out):
     """Into out what is left of scatter (E + 1, d, d) when environment e loses loss (d,) · deviation (d,)', and has
     nothing left of the columns that are constant (d,) there; counts, gaps: of the rows that are left."""

@@ -1,15 +1,15 @@
 """Which of all subsets of a few features the tests of invariance can still accept, by a tree of Schur complements."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .elementary import add_weighted_log
 from .subset_tree import included_columns, outcome_shares, reduce_to_low, tree_work, widest_feature
 
 REJECTED, POSSIBLE, UNDECIDABLE = 0, 1, 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def screen_grouped_block(
     grams, absent, squares, counts, mean_limits, spread_limit, tolerance, starts, prefix, n_low, high, low, share, state
 ):

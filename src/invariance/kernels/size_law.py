@@ -4,16 +4,17 @@ log_in, log_out (f,): log probabilities of in and out; t: the most features that
 """
 
 import numpy as np
-from numba import njit
+
+from .compiled import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _log_of_sum(a, b):
     larger, smaller = (a, b) if a > b else (b, a)
     return larger if smaller == -np.inf else larger + np.log1p(np.exp(smaller - larger))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def add_feature(mass, j, log_in, log_out):
     """Extend, in place, the log size distribution (t + 1,) of the first j features by one more."""
     for k in range(min(j + 1, mass.size - 1), 0, -1):
@@ -21,14 +22,14 @@ def add_feature(mass, j, log_in, log_out):
     mass[0] += log_out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def add_features(mass, log_in, log_out):
     """Extend, in place, the log size distribution (t + 1,) of no feature by all f."""
     for j in range(log_in.size):
         add_feature(mass, j, log_in[j], log_out[j])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fill_remaining(table, log_in, log_out):
     """table (f + 1, t + 2), whose last row is given: [j, k] is the expected weight of the sizes in it when k of the
     first j features are in; the last column (too many) is -inf."""
@@ -37,7 +38,7 @@ def fill_remaining(table, log_in, log_out):
             table[j, k] = _log_of_sum(log_out[j] + table[j + 1, k], log_in[j] + table[j + 1, k + 1])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def inclusion_from(table, log_in, log_out, inclusion):
     """inclusion (f,): the probability of each feature, from `fill_remaining`"""
     before = np.full(table.shape[1] - 1, -np.inf)
@@ -50,7 +51,7 @@ def inclusion_from(table, log_in, log_out, inclusion):
         add_feature(before, j, log_in[j], log_out[j])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_from(table, log_in, uniforms, draws):
     """draws (n, f), from `fill_remaining` and uniforms (f, n)"""
     for s in range(draws.shape[0]):

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .gram_rows import gram_entry
 from .group_rows import rank_from_rows, rows_at_hand, share_from_rows
 from .large_subsets import LargeSubset, decided_as_large, large_subset
@@ -19,12 +19,12 @@ class SubsetWork(NamedTuple):
     large: LargeSubset
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def subset_work(n_groups, largest):
     return SubsetWork(np.empty((n_groups, largest + 1, largest + 1)), large_subset(n_groups, largest))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill(scoring, g, members, matrix):
     """matrix (k+1, k+1): scaled second moments of k members and the outcome in group g, upper triangle."""
     scale, k = scoring.inverse_scale[g], members.size
@@ -35,7 +35,7 @@ def _fill(scoring, g, members, matrix):
             matrix[i, j] = gram_entry(scoring.scatter, g, a, b) * scale[a] * scale[b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _outcome_share(scoring, g, members, matrix):
     """What `members` leave of the outcome in group g, from second moments or, where these cannot tell, from rows."""
     _fill(scoring, g, members, matrix)
@@ -50,7 +50,7 @@ def _outcome_share(scoring, g, members, matrix):
     return share_from_rows(scoring.rows, g, members, scoring.outcome)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_ratio_from_rows(scoring, members):
     total = scoring.offset
     for g in range(scoring.weights.size):
@@ -58,7 +58,7 @@ def log_ratio_from_rows(scoring, members):
     return settled(total, scoring.weights)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _log_ratio(scoring, members, matrix):
     total = scoring.offset
     for g in range(scoring.weights.size):
@@ -70,13 +70,13 @@ def _log_ratio(scoring, members, matrix):
     return value if value == value else log_ratio_from_rows(scoring, members)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def subset_log_ratio(scoring, members):
     """log Λ of the columns `members`, ascending, few of them; NaN where undecidable."""
     return _log_ratio(scoring, members, np.empty((members.size + 1, members.size + 1)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def score_members(scoring, penalty, members, work):
     """log Λ of one subset, whose columns are `members`; NaN where undecidable.
 
@@ -95,7 +95,7 @@ def score_members(scoring, penalty, members, work):
     return _log_ratio(scoring, members, work.matrices[0])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def _penalised(scoring, penalty, members, matrices):
     n_groups, k = scoring.weights.size, members.size
     inverse_scale, tolerance = scoring.inverse_scale, scoring.tolerance
@@ -123,7 +123,7 @@ def _penalised(scoring, penalty, members, matrices):
     return total * (1.0 + penalty * left_out) if total <= 0.0 else total / (1.0 + penalty * left_out)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def score_subsets(scoring, penalty, starts, members, out):
     """out[s] = score_members of subset s, whose columns are members[starts[s]:starts[s+1]]."""
     largest = ZERO
@@ -134,7 +134,7 @@ def score_subsets(scoring, penalty, starts, members, out):
         out[s] = score_members(scoring, penalty, members[starts[s] : starts[s + 1]], work)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _rank(scoring, g, members, matrix):
     """Rank of `members` in group g; matrix: as `_outcome_share` leaves it, with all pivots that it came to.
 
@@ -149,7 +149,7 @@ def _rank(scoring, g, members, matrix):
     return rank
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def subset_fits(scoring, starts, members, shares, ranks):
     """shares[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g, NaN if undecidable;
     ranks[s, g] = their rank there."""
@@ -169,7 +169,7 @@ def subset_fits(scoring, starts, members, shares, ranks):
                 ranks[s, g] = _rank(scoring, g, subset, work.matrices[0])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def subset_slopes(gram, tolerance, starts, members, slopes):
     """slopes[s, members[starts[s]:starts[s+1]]] = least squares slopes of the last column of gram (d, d) with unit
     diagonal; NaN where a pivot is below the tolerance. Other entries stay as they are."""

@@ -11,8 +11,8 @@ The first levels have too few nodes for that: there the matrices are reduced one
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .copying import copy_into
 from .elementary import add_weighted_log
 from .typed import ZERO
@@ -21,7 +21,7 @@ from .typed import ZERO
 _COLUMNS_PER_MATRIX = 4
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sweep_in_place(matrix, pivot_index, stop, reciprocal):
     """Remove column `pivot_index` by regression from the columns after it up to `stop` (inclusive)."""
     for i in range(pivot_index + 1, stop + 1):
@@ -30,7 +30,7 @@ def sweep_in_place(matrix, pivot_index, stop, reciprocal):
             matrix[i, k] -= factor * matrix[pivot_index, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def reciprocal_pivot(pivot, absent, tolerance):
     """1/pivot; 0 for a column that does not vary in this group; NaN, which poisons the subset, when undecidable."""
     if absent:
@@ -38,7 +38,7 @@ def reciprocal_pivot(pivot, absent, tolerance):
     return 1.0 / pivot if pivot >= tolerance else np.nan
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def settled(log_ratio, weights):
     """A local fit cannot be worse than the pooled one: rounding above 0 is 0, more than rounding is undecidable.
 
@@ -49,14 +49,14 @@ def settled(log_ratio, weights):
     return log_ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def settle(log_ratios, weights):
     """`settled` for each entry, in place."""
     for s in range(log_ratios.size):
         log_ratios[s] = settled(log_ratios[s], weights)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sweep_feature(matrix, start, stop, absent, tolerance):
     """Remove the columns start:stop by regression from each other and from all later columns."""
     for c in range(start, stop):
@@ -64,7 +64,7 @@ def sweep_feature(matrix, start, stop, absent, tolerance):
         sweep_in_place(matrix, c, matrix.shape[0] - 1, reciprocal)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def widest_feature(starts):
     """The most columns of a feature; starts (f+1,): first column of each feature, and their end."""
     widest = 0
@@ -75,7 +75,7 @@ def widest_feature(starts):
     return widest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def tree_starts(starts):
     """First position of each column's row of entries, and their end; starts (f+1,): see `widest_feature`.
 
@@ -108,7 +108,7 @@ class TreeWork(NamedTuple):
     factor: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def tree_work(starts):
     f = starts.size - 1
     rows = tree_starts(starts)
@@ -124,7 +124,7 @@ def tree_work(starts):
     return TreeWork(starts, levels, rows, np.empty(rows[d]), matrices, np.empty(1 << f), np.empty(1 << f))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _reduce_one_by_one(matrices, absent, tolerance, starts):
     """Decide so many of the first features that the first of the n matrices becomes n. Returns their number."""
     n_matrices, d, _ = matrices.shape
@@ -140,7 +140,7 @@ def _reduce_one_by_one(matrices, absent, tolerance, starts):
     return t
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"})
 def _outcome_pivots(matrices, n_decided, absent, tolerance, starts, levels, rows, nodes, reciprocal, factor):
     """Fill the outcome's row of `nodes` with its scaled residual variance for each of the 2**f subsets.
 
@@ -179,7 +179,7 @@ def _outcome_pivots(matrices, n_decided, absent, tolerance, starts, levels, rows
                             included[s] -= factor[s] * row_k[s]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def outcome_shares(absent, tolerance, work):
     """(2**f,) what the subsets of f features leave of the outcome in one group; NaN where undecidable.
 
@@ -205,7 +205,7 @@ def outcome_shares(absent, tolerance, work):
     return shares
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def included_columns(starts, prefix, n_low):
     """Columns of the features beyond the first n_low whose bit is set in `prefix`."""
     columns = np.empty(starts[-1] - starts[n_low], np.int64)
@@ -218,7 +218,7 @@ def included_columns(starts, prefix, n_low):
     return columns[:n]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def reduce_to_low(gram, absent, tolerance, high, reduced, absent_low):
     """Second moments of the first columns and the outcome after regression on the columns `high`.
 
@@ -240,7 +240,7 @@ def reduce_to_low(gram, absent, tolerance, high, reduced, absent_low):
         absent_low[i] = absent[order[m + i]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def score_grouped_block(grams, absent, weights, offset, tolerance, starts, prefix, n_low, out):
     """log Λ of the 2**n_low subsets of features that extend one choice of the last features.
 

@@ -1,12 +1,12 @@
 """Determinants of many small blocks of a few matrices, and what the columns of each block leave of the outcome."""
 
 import numpy as np
-from numba import njit
 
+from .compiled import kernel
 from .subset_tree import sweep_in_place
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _reduce(matrix, members, outcome, floor, lowest, work):
     """(log determinant of the members' block, what they leave of the outcome); lowest (k + 1,): the pivots of another
     matrix, `floor` times which this one exceeds, so that a pivot below that is one of rounding."""
@@ -22,7 +22,7 @@ def _reduce(matrix, members, outcome, floor, lowest, work):
     return volume, max(work[k, k], floor * lowest[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def subset_volumes(matrices, floor, outcome, tolerance, starts, members, volumes, left):
     """volumes[s, g], left[s, g] of the columns members[starts[s]:starts[s+1]] in each of matrices (G, d, d).
 

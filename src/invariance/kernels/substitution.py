@@ -1,9 +1,9 @@
 """Forward substitution through linear structural equations."""
 
-from numba import njit
+from .compiled import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def propagate(coefficients, ordering, values):
     """Turn each variable's own input, values (d, m), into the variable: values[i] += Σ_j coefficients[i, j] values[j].
 

@@ -15,12 +15,12 @@ from invariance.exceptions import MixingWarning
 from invariance.inference.base import RunOptions
 from invariance.inference.target import Target
 from invariance.inference.tempering import Tempering, searching
+from invariance.inference.tempering.climbing import climb
 from invariance.inference.tempering.posterior import TemperingPosterior
 from invariance.inference.tempering.regression_paths import groupings
 from invariance.inference.tempering.replicas import CompiledTarget
 from invariance.inference.tempering.together import Cliques
 from invariance.kernels.active_set import active_set
-from invariance.kernels.climbing import climb
 from invariance.kernels.cliques import (
     best_in_block,
     cliques,
@@ -114,9 +114,10 @@ def test_the_best_in_a_block_equals_enumeration() -> None:
     found = np.empty(9, bool)
     assert best_in_block(target.scoring, target.prior, included, block, found) == pytest.approx(joint.max())
     np.testing.assert_array_equal(found[:8], masks[int(joint.argmax())])
-    values = np.empty(1)
-    scan_cliques(target.scoring, target.prior, included, clique[None], np.array([5]), values)
-    assert values[0] == pytest.approx(joint.max())
+    again = np.empty(9, bool)
+    cliques_of = np.array([[3, 0, 0, 0, 0], clique]), np.array([1, 5])
+    assert scan_cliques(target.scoring, target.prior, included, *cliques_of, again) == pytest.approx(joint.max())
+    np.testing.assert_array_equal(again, found)
 
 
 def test_steepest_ascent_ends_where_no_flip_or_exchange_helps() -> None:

@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 from ..._tools.arrays import Floats, Integers, Mask
 from ..._tools.parallel import ordered_map
 from ...kernels.active_set import active_set
-from ...kernels.climbing import climb
 from ...kernels.cliques import (
     add_synergies,
-    best_in_block,
     cliques,
-    free_block,
     scan_cliques,
     undecidable_cliques,
 )
 from ...kernels.gram_rows import GramRows
 from ...kernels.group_rows import without_values
 from ...kernels.pursuit import FORWARD
+from .climbing import climb
 from .regression_paths import Groups, groupings, regression_path
 from .replicas import CompiledTarget
 
@@ -123,17 +121,11 @@ class Cliques:
         jobs = 1 if isinstance(scoring.scatter, GramRows) else n_jobs
 
         def scanned(base: Mask) -> Mask:
-            values = np.empty(len(self.sizes))
-            scan_cliques(scoring, target.prior, base, self.members, self.sizes, values)
-            top, found = int(np.argmax(values)), np.empty_like(base)
-            members = self._members(top)
-            best_in_block(scoring, target.prior, base, free_block(target.prior, members, len(members)), found)
+            found = np.empty_like(base)
+            scan_cliques(scoring, target.prior, base, self.members, self.sizes, found)
             return found
 
         return max(self._climb(target, list(ordered_map(scanned, [included, target.start], jobs))), key=_value)
-
-    def _members(self, s: int) -> Integers:
-        return self.members[s, : self.sizes[s]]
 
     @staticmethod
     def _climb(target: CompiledTarget, starts: list[Mask]) -> list[tuple[Mask, float]]:

@@ -1,7 +1,8 @@
 """Sums over columns of rows: linear predictors, scores, second derivatives."""
 
 import numpy as np
-from numba import njit
+
+from ..compiled import kernel
 
 REORDERED = {"reassoc", "contract", "nsz"}
 
@@ -9,7 +10,7 @@ REORDERED = {"reassoc", "contract", "nsz"}
 unsigned = np.uint64
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def add_predictor(columns, members, k, theta, first, n, eta):
     """eta[:n] += Σ_a theta[a]·columns[members[a], first : first + n] over the first k members
 
@@ -31,7 +32,7 @@ def add_predictor(columns, members, k, theta, first, n, eta):
         a += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def add_score(columns, members, k, first, n, residual, score):
     """score += X'residual over n rows, X the first k members."""
     first, n = unsigned(first), unsigned(n)
@@ -58,7 +59,7 @@ def add_score(columns, members, k, first, n, residual, score):
         a += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def add_hessian(columns, members, k, first, n, curvature, scaled, hessian):
     """hessian += X'·curvature·X over n rows, in its lower triangle.
 

@@ -1,8 +1,8 @@
 """Log-likelihoods with their first and second derivatives, over the rows of some environments."""
 
 import numpy as np
-from numba import njit
 
+from ..compiled import kernel
 from .columns import REORDERED, add_hessian, add_predictor, add_score, unsigned
 from .exponential import exponential
 from .negative_binomial import add_dispersion, negative_binomial_terms
@@ -11,7 +11,7 @@ from .rows import BLOCK, LOGISTIC, NEGATIVE_BINOMIAL, PIECEWISE_EXPONENTIAL, POI
 from .uncounted import UNCOUNTED
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def logistic_terms(outcome, weight, first, n, eta, residual, curvature):
     """Log-likelihood of rows with log odds eta (n,), its derivative and minus its second derivative by eta."""
     total = 0.0
@@ -32,7 +32,7 @@ def logistic_terms(outcome, weight, first, n, eta, residual, curvature):
     return total - weight[first] * np.log(product)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def poisson_terms(outcome, weight, first, n, eta, residual, curvature):
     """As `logistic_terms`, for counts with mean weight·e**eta, up to a constant."""
     total = 0.0
@@ -45,7 +45,7 @@ def poisson_terms(outcome, weight, first, n, eta, residual, curvature):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
+@kernel(**UNCOUNTED)
 def evaluate(rows, first_environment, stop_environment, members, k, theta, n_parameters, curved, work):
     """Log-likelihood of the rows of these environments; fills score, by_environment and, if `curved`, the lower
     triangle of hessian, minus the second derivatives.

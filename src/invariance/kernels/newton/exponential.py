@@ -1,8 +1,10 @@
 """The exponential function in a form that compilers turn into vector instructions."""
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from ..compiled import kernel
 
 _LOG2_E = 1.4426950408889634
 # log 2 in two parts, the first with so few digits that its products with whole numbers are exact.
@@ -27,7 +29,7 @@ def _power_of_two(typing_context, shifted):
     return types.float64(types.float64), generate
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, inline="never")
+@kernel(fastmath={"contract"}, inline="never")
 def exponential(x):
     """e**x to 1e-15, with x taken to lie in ±708."""
     x = min(max(x, -_LARGEST), _LARGEST)

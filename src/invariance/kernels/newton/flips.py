@@ -1,8 +1,8 @@
 """How the largest log-likelihoods change when a feature is added to a fitted subset or removed, to second order."""
 
 import numpy as np
-from numba import njit
 
+from ..compiled import kernel
 from ..copying import copy_into
 from ..typed import NO, YES, ZERO
 from .evaluation import evaluate
@@ -13,7 +13,7 @@ from .walk import begin, columns_of
 _TOGETHER = 8
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _half_quadratic(matrix, vector, n, scale):
     """½·v'M⁻¹v of the positive definite M, in place, without entries that depend on earlier ones, by scale (n,)."""
     total = 0.0
@@ -30,7 +30,7 @@ def _half_quadratic(matrix, vector, n, scale):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _lost(theta, inverse, first, width, matrix, vector, scale):
     """What a fit loses when the parameters first:first + width become 0; those that depend on others are 0 already."""
     n = ZERO
@@ -46,7 +46,7 @@ def _lost(theta, inverse, first, width, matrix, vector, scale):
     return _half_quadratic(matrix, vector, n, scale)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _gained(work, inverse, k, more, n, first, width, matrix, vector, scale):
     """What a fit of n parameters, k of them slopes, gains by the columns first:first + width of `more` that stand after
     its own in work.score and work.hessian."""
@@ -71,7 +71,7 @@ def _gained(work, inverse, k, more, n, first, width, matrix, vector, scale):
     return _half_quadratic(matrix, vector, width, scale)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def flip_gains(rows, chosen, starts, always, thetas, inverses, extra, work, gains):
     """gains (E + 1, f): change of the largest log-likelihood in each environment and the pool when each feature is
     added to the chosen ones (f,) or removed.
@@ -118,7 +118,7 @@ def flip_gains(rows, chosen, starts, always, thetas, inverses, extra, work, gain
         j = stop
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def guess_flips(rows, masks, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks, gains):
     """As `score_lists`, and gains (S, E + 1, f) as in `flip_gains`."""
     n_groups, extra = rows.starts.size, beginning.shape[1] - always.size

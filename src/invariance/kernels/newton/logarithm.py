@@ -1,8 +1,10 @@
 """The logarithm in a form that compilers turn into vector instructions."""
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from ..compiled import kernel
 
 _LOG2_HIGH = 6.93147180369123816490e-01
 _LOG2_LOW = 1.90821492927058770002e-10
@@ -44,7 +46,7 @@ def _mantissa(typing_context, x):
     return types.float64(types.float64), generate
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, inline="never")
+@kernel(fastmath={"contract"}, inline="never")
 def logarithm(x):
     """log x to 1e-15, for x from 1e-300 to 1e300."""
     k = _exponent(x) - _MAGIC - 1024.0

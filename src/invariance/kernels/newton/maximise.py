@@ -1,8 +1,8 @@
 """The largest log-likelihood of one subset of columns in some environments, by Newton's method."""
 
 import numpy as np
-from numba import njit
 
+from ..compiled import kernel
 from ..copying import copy_into
 from ..typed import NO, YES, ZERO
 from .columns import add_predictor
@@ -42,7 +42,7 @@ _CAREFUL = 1e-8
 _HIGHER = 1e-6
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def invert(hessian, k, n, inverse):
     """inverse[:n, :n] of the matrix in the lower triangle of hessian, made positive definite from row k on; rows and
     columns that depend on earlier ones, or are 0, are 0. Returns how many do not, and those from k on."""
@@ -78,7 +78,7 @@ def invert(hessian, k, n, inverse):
     return rank
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def newton_step(inverse, score, n, step):
     """step = inverse·score; returns the gain that it promises, ½·score·step."""
     promise = 0.0
@@ -91,14 +91,14 @@ def newton_step(inverse, score, n, step):
     return promise
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _bound(theta, k, n, limit):
     """Keep parameters without a column from 0 to limit."""
     for a in range(k, n):
         theta[a] = min(max(theta[a], 0.0), limit)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _move(theta, origin, share, step, k, n, limit):
     """theta = origin + share·step, within bounds"""
     for a in range(n):
@@ -106,7 +106,7 @@ def _move(theta, origin, share, step, k, n, limit):
     _bound(theta, k, n, limit)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _step_within(theta, inverse, score, k, n, limit, step):
     """As `newton_step`, for the best step that ends within bounds."""
     promise = newton_step(inverse, score, n, step)
@@ -120,7 +120,7 @@ def _step_within(theta, inverse, score, k, n, limit, step):
     return promise
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _left_out(inverse, score, hessian, k):
     """The most that a slope alone promises of those that inverse leaves out. It is less than what the others promise
     where its column is a combination of theirs; where rounding hides the second derivative, which then is below 0, it
@@ -132,7 +132,7 @@ def _left_out(inverse, score, hessian, k):
     return most
 
 
-@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
+@kernel(**UNCOUNTED)
 def _share_within(rows, first_environment, stop_environment, members, k, step, reach, work):
     """The share of a step of the slopes that changes no linear predictor by more than `reach`."""
     columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
@@ -147,7 +147,7 @@ def _share_within(rows, first_environment, stop_environment, members, k, step, r
     return min(1.0, reach / most) if most > 0.0 else 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _others_held(inverse, score, k, n):
     """Whether other parameters are held at a limit, where the score is 0, than when inverse was computed"""
     others = False
@@ -156,7 +156,7 @@ def _others_held(inverse, score, k, n):
     return others
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _missed(promise, before, tolerance):
     """What a step gains more or less than it promises, after one that promised `before`: what that one left goes as the
     square of the error of the second derivatives. Where steps leave much, rows may be separated."""
@@ -165,7 +165,7 @@ def _missed(promise, before, tolerance):
     return promise * np.sqrt(promise / before)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
+@kernel(**UNCOUNTED)
 def maximise(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
     """Climb from theta, slopes of the first k of members and what else there is, n in all, until what another step
     promises, which is added, is certain to `tolerance`.
@@ -228,7 +228,7 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
     return now if promise < left else np.nan, rank
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _other_maximum(rows, first_environment, stop_environment, members, k, theta, n, inverse, value, tolerance, work):
     """Climb again from other dispersions, from 0 if theta has one, else from some above 0; where that ends higher than
     `value`, theta and inverse become those. Returns the highest, and the rank if it is another, else -1."""
@@ -253,7 +253,7 @@ def _other_maximum(rows, first_environment, stop_environment, members, k, theta,
     return value, rank
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def fit_group(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
     """As `maximise`; with a dispersion, the higher of two maxima, one of them at or near 0.
 
@@ -268,7 +268,7 @@ def fit_group(rows, first_environment, stop_environment, members, k, theta, n, i
     return value, other_rank if other_rank >= 0 else rank
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def without_parameter(theta, inverse, n, j):
     """The best theta (n,) with theta[j] = 0, by the quadratic form of inverse (n, n), which then is that of the others:
     both in place, with entry j taken out."""
@@ -292,7 +292,7 @@ def without_parameter(theta, inverse, n, j):
             inverse[a, b] = inverse[a + 1, b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _as_own(rows, e, members, k, theta, n, own):
     """The parameters theta of the pooled columns, in terms of those of environment e."""
     for a in range(n):
@@ -305,7 +305,7 @@ def _as_own(rows, e, members, k, theta, n, own):
                 own[0] += theta[a] * rows.own.shift[e, members[a]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, ranks, work):
     """log Λ and the pooled log-likelihood of one subset, from starts thetas (E + 1, ·), the pool last.
 

@@ -6,9 +6,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..._tools.arrays import Floats
+from ..compiled import kernel
 from .exponential import exponential
 from .logarithm import logarithm
 
@@ -37,12 +37,12 @@ class Counts(NamedTuple):
 NO_COUNTS = Counts(np.empty(0), 1.0, 1.0, 1.0, np.empty((0, 0, 0)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def dispersion_of(phi, scale):
     return np.expm1(phi) / scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDERED)
+@kernel(fastmath=_REORDERED)
 def _means(exposure, first, n, eta, mean):
     """Fill mean (n,) and bound eta (n,), so that both are finite; returns the sum of squares of the means, which
     compilers find faster than the largest"""
@@ -55,7 +55,7 @@ def _means(exposure, first, n, eta, mean):
     return squares
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, inline="never")
+@kernel(fastmath={"contract"}, inline="never")
 def _third(m):
     """(2·log(1 + m) − 2v − v²)/m³, v = m/(1 + m), for small m"""
     p = 90.0 / 11.0
@@ -69,7 +69,7 @@ def _third(m):
     return 2.0 / 3.0 - p * m
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDERED)
+@kernel(fastmath=_REORDERED)
 def _near_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature):
     """As `negative_binomial_terms`, for α·means and α·centre that are small; mean (n,) becomes the residual."""
     total, slope, bend = 0.0, 0.0, 0.0
@@ -99,7 +99,7 @@ def _near_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature
     return total, slope, bend
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDERED)
+@kernel(fastmath=_REORDERED)
 def _away_from_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature):
     """As `negative_binomial_terms`; mean (n,) becomes the residual."""
     total, a1, a2, b1, b2 = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -127,7 +127,7 @@ def _away_from_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curv
     return total, s * (s * a1 - b1), s * s * (b2 - s * a2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def negative_binomial_terms(outcome, weight, counts, first, n, phi, eta, residual, curvature):
     """By how much the log-likelihood of rows with log rates eta (n,) is above that of the same rows at the mean
     `centre`, with its first and second derivative by α. Fills its derivative and minus its second derivative by eta,
@@ -139,7 +139,7 @@ def negative_binomial_terms(outcome, weight, counts, first, n, phi, eta, residua
     return _away_from_poisson(outcome, weight, first, n, alpha, counts.centre, eta, residual, curvature)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def at_centre(counts, e, phi):
     """Log-likelihood of an environment whose rows all have the mean `centre`, with first and second derivative by φ."""
     n_pieces, n_coefficients = counts.pieces.shape[1:]
@@ -154,7 +154,7 @@ def at_centre(counts, e, phi):
     return value, slope / half, bend / half**2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def add_dispersion(counts, first_environment, stop_environment, slope, bend, curved, theta, n, work):
     """The parts of score and hessian that belong to φ = theta[n - 1]: slope, bend are the derivatives by α of the rows'
     terms, and the last row of hessian has minus those by slopes and α. Where φ is at a limit that the likelihood would

@@ -7,8 +7,8 @@ are sorted by the step where they end, so that those at risk in a step are its o
 """
 
 import numpy as np
-from numba import njit
 
+from ..compiled import kernel
 from .columns import REORDERED, add_hessian, add_predictor, add_score, unsigned
 from .exponential import exponential
 from .rows import BLOCK
@@ -20,7 +20,7 @@ _CONSTANT = 1e-10
 _LEAST = -600.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def _largest(values, first, stop):
     """Of four parts on their own, so that one need not wait for the others."""
     at, quarter = unsigned(first), unsigned((stop - first) // 4)
@@ -36,7 +36,7 @@ def _largest(values, first, stop):
     return max(a, b, c, d)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def _relative_risks(outcome, first, stop, highest, eta):
     """eta of these rows becomes e**(eta − highest); returns Σ outcome·eta."""
     total = 0.0
@@ -46,7 +46,7 @@ def _relative_risks(outcome, first, stop, highest, eta):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def _add_up_risks(risk, weight, starts, widths, at_risk):
     """at_risk (J,): Σ_i Δ_ij·risk_i over the rows of an environment"""
     later = 0.0
@@ -59,7 +59,7 @@ def _add_up_risks(risk, weight, starts, widths, at_risk):
         later += whole
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def _expect(outcome, risk, weight, starts, widths, hazard, residual, curvature):
     """Events that are expected of the rows of an environment, and what is left of their outcome."""
     before = 0.0
@@ -72,14 +72,14 @@ def _expect(outcome, risk, weight, starts, widths, hazard, residual, curvature):
         before += widths[j] * rate
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def _elapsed(weight, first, stop, hazard, before, clock):
     """The cumulative hazard that rows have reached, from what it was `before` the step where they end."""
     for i in range(unsigned(first), unsigned(stop)):
         clock[i] = before + weight[i] * hazard
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED, **UNCOUNTED)
+@kernel(fastmath=REORDERED, **UNCOUNTED)
 def _add_column_sums(columns, members, k, risk, weight, starts, widths, sums):
     """sums (J, k) += Σ_i Δ_ij·risk_i·x_i over the rows of an environment"""
     for a in range(k):
@@ -94,7 +94,7 @@ def _add_column_sums(columns, members, k, risk, weight, starts, widths, sums):
             later += whole
 
 
-@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
+@kernel(**UNCOUNTED)
 def _set_hazards(events, first_environment, stop_environment, highest, baseline):
     """The likeliest hazards of these environments together."""
     for j in range(events.shape[1]):
@@ -106,7 +106,7 @@ def _set_hazards(events, first_environment, stop_environment, highest, baseline)
         baseline.log_hazard[j] = np.log(baseline.hazard[j]) - highest if d > 0.0 else -np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
+@kernel(**UNCOUNTED)
 def _subtract_means(events, first_environment, stop_environment, baseline, k, hessian):
     """hessian −= Σ_j d_j m_j m_j', m_j the mean of the columns over those at risk. On the diagonal, where a column
     hardly varies among them: minus what rounding may hide."""
@@ -127,7 +127,7 @@ def _subtract_means(events, first_environment, stop_environment, baseline, k, he
             hessian[a, a] = -_CONSTANT * whole
 
 
-@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
+@kernel(**UNCOUNTED)
 def _set_clock(rows, baseline):
     """What the fits of each environment go by, from the hazards of steps; their unit does not matter."""
     steps, firsts = rows.spans.steps, rows.spans.firsts
@@ -144,7 +144,7 @@ def _set_clock(rows, baseline):
             baseline.lengths[e, j] = before
 
 
-@njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
+@kernel(**UNCOUNTED)
 def evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work):
     """As `evaluate`, which has set what is summed up to 0. All environments, which have a hazard for each step, leave
     their hazards as a clock to the fits of each, which have one for each interval. by_environment: each under the

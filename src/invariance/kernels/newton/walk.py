@@ -1,8 +1,8 @@
 """All subsets of some features, each fit beginning where that of the next larger subset ended."""
 
 import numpy as np
-from numba import njit
 
+from ..compiled import kernel
 from ..copying import copy_into
 from ..typed import NO, ZERO
 from .maximise import score_fits, without_parameter
@@ -10,7 +10,7 @@ from .maximise import score_fits, without_parameter
 _FEW_FOLLOW = 3
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def columns_of(chosen, starts, always, members):
     """Fill members with the columns `always` and those of the chosen features (f,); returns how many."""
     k = always.size
@@ -23,7 +23,7 @@ def columns_of(chosen, starts, always, members):
     return k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def begin(beginning, n_always, k, thetas):
     """thetas (E + 1, ·) of k slopes where those of the empty subset are, `beginning` as in `score_lists`"""
     extra = beginning.shape[1] - n_always
@@ -33,7 +33,7 @@ def begin(beginning, n_always, k, thetas):
         copy_into(thetas[g, k : k + extra], beginning[g, n_always:])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks, thetas):
     """Of the subsets in masks (S, f), each from the start: log Λ, pooled log-likelihood (S,), ranks (S, E + 1) and
     thetas (S, E + 1, K), 0 beyond the parameters of the subset. always (k,): columns of every subset; feature j has the
@@ -52,7 +52,7 @@ def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_rat
         )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks):
     """Of the features `high` joined by each subset of the first n_low: log Λ, pooled log-likelihood (2**n_low,) and
     ranks (2**n_low, E + 1). Other arguments as in `score_lists`.
