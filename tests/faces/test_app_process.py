@@ -204,7 +204,7 @@ def test_while_a_fit_runs_no_other_begins(client: httpx.Client) -> None:
     assert notice(client.post("cancel")) == "The fit was cancelled."
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.slow), "SIGKILL"])
 def test_nothing_is_left_behind(name: str, tmp_path: Path) -> None:
     """Whatever the page does when it ends, and whoever ends it."""
     with running_app(tmp_path) as app, httpx.Client(base_url=app.address, follow_redirects=True, timeout=120) as client:

@@ -237,6 +237,7 @@ def test_kill_9_and_resume(tmp_path: Path, jobs: int) -> None:
 # ---------------------------------------------------------------- Dask
 
 
+@pytest.mark.slow
 def test_dask_goes_on_when_a_worker_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
     path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])

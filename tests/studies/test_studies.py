@@ -214,6 +214,7 @@ def test_comparison_table(runs: dict[str, StudyRun]) -> None:
     assert results.groupby(["n", "E", "strength"])["mu_min"].nunique().max() == 1
 
 
+@pytest.mark.slow
 def test_comparison_rows_do_not_depend_on_the_processes(runs: dict[str, StudyRun], tmp_path: Path) -> None:
     here = runs["comparison-p10"].results.drop(columns="seconds")
     elsewhere = run_study(make_study("comparison-p10", **TINY["comparison-p10"]), tmp_path, jobs=2).results
