@@ -22,6 +22,8 @@ from .._tools.files import write_text
 from .._tools.settings import Value, is_a, read_call, split_outside_brackets
 from ..baselines.registry import METHODS, compared_by_default, listing, name_of, remarks
 from ..baselines.screened import Screened, feature_values
+from ..conditionals.by_outcome import FAMILIES
+from ..conditionals.registry import GAUSSIAN
 from ..data.checks import did_you_mean
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData, require_data
@@ -51,7 +53,8 @@ class MethodResult:
     several columns; column_coefficients: those of all columns, by name; seen (p,): passed the screen. outcome:
     "selected", "empty", "rejected" (ICP accepted no subset) or "failed", as `notes` explains. verdict: that even the
     most probable subset is far from invariant, where BIP says so. pooled: the method asks what predicts on all rows
-    together, not what is invariant. model: of the outcome, with the reason for it, where BIP says so.
+    together, not what is invariant. model: of the outcome, with the reason for it, where BIP says so. as_number: the
+    method fits an outcome that is no number, or a count, by least squares.
     """
 
     name: str
@@ -68,6 +71,7 @@ class MethodResult:
     column_coefficients: Mapping[str, float] = field(default_factory=dict)
     predictive_inclusion: Floats | None = None
     model: str | None = None
+    as_number: bool = False
 
     @property
     def evidence(self) -> tuple[str, Floats] | None:
@@ -159,6 +163,7 @@ class Comparison:
                     "outcome": m.outcome,
                     "verdict": m.verdict,
                     "model": m.model,
+                    "as_number": m.as_number,
                     "status": m.status.tolist(),
                     "selected": [name for name, flag in zip(self.feature_names, m.selected, strict=True) if flag],
                     "inclusion_probabilities": _numbers(m.inclusion),
@@ -340,6 +345,7 @@ def _fit(
         weights,
         _predictive_inclusion(inner, data) if isinstance(inner, BIP) else None,
         None if posterior is None else model_in_words(posterior),
+        posterior is None and FAMILIES[data.outcome_kind[0]] != GAUSSIAN,
     )
 
 

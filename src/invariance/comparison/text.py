@@ -75,7 +75,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     for title, method in titled:
         yield from _method_lines(title, method)
     yield ""
-    yield from wrap(_legend([m for _, m in fitted]))
+    yield from wrap(_legend([m for _, m in fitted], comparison.outcome_name))
 
 
 def _verdicts(comparison: Comparison) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _verdicts(comparison: Comparison) -> Iterator[str]:
         yield ""
 
 
-def _legend(fitted: list[MethodResult]) -> str:
+def _legend(fitted: list[MethodResult], outcome: str) -> str:
     """What the marks and the values of these methods mean."""
     seen = {str(status) for m in fitted for status in m.status}
     sentences = ["; ".join(f"{mark} {_MEANINGS[status]}" for status, mark in MARKS.items() if status in seen)]
@@ -100,12 +100,18 @@ def _legend(fitted: list[MethodResult]) -> str:
     if kinds:
         which = " or ".join(near[kind] for kind in near if kind in kinds)
         sentences.append(f"{which[0].upper()}{which[1:]} speaks for a feature")
+    numeric = [m.name for m in fitted if m.as_number]
+    if numeric:
+        sentences.append(f"{_said_of(numeric, 'fit')} {outcome} as a number, by least squares")
     pooled = [m.name for m in fitted if m.pooled]
     if pooled:
-        verb = "asks" if len(pooled) == 1 else "ask"
-        who = " and ".join(filter(None, (", ".join(pooled[:-1]), pooled[-1])))
-        sentences.append(f"{who} {verb} what predicts on all rows together, not what is invariant")
+        sentences.append(f"{_said_of(pooled, 'ask')} what predicts on all rows together, not what is invariant")
     return " ".join(f"{sentence}." for sentence in sentences if sentence)
+
+
+def _said_of(names: list[str], verb: str) -> str:
+    who = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return f"{who} {verb}{'s' if len(names) == 1 else ''}"
 
 
 def _grid(comparison: Comparison, fitted: list[tuple[str, MethodResult]], shown: NDArray[np.intp]) -> Iterator[str]:

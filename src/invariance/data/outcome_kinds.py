@@ -16,6 +16,9 @@ ROWS_PER_VALUE = 2
 LOW = 0.4
 # Sums of squares are as of two values where they leave this share of what such values have at most.
 _ROUNDING = 1e-9
+# At most so many other values, in at most this share of the rows, are taken for codes beside two values.
+_MOST_CODES, _FEW = 3, 0.05
+_GLANCE = 1000
 
 
 class OutcomeKind(NamedTuple):
@@ -44,7 +47,29 @@ def outcome_kind(
         return OutcomeKind("classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}")
     counted = y.min() >= 0.0 and not (y != np.rint(y)).any()
     n_values = len(np.unique(y)) if counted else None
-    return number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
+    found = number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
+    return found._replace(reason=found.reason + _doubt_about_codes(y))
+
+
+def _doubt_about_codes(y: Floats) -> str:
+    """Where nearly all of the values (N,) are two and the others lie far from these, as codes such as 9 and -99 do."""
+    if len(np.unique(y[:_GLANCE])) > 2 + _MOST_CODES:
+        return ""
+    values, counts = np.unique(y, return_counts=True)
+    if not 2 < len(values) <= 2 + _MOST_CODES:
+        return ""
+    common = np.sort(np.argsort(counts, kind="stable")[-2:])
+    low, high = values[common]
+    codes = np.delete(values, common)
+    apart = np.maximum(low - codes, codes - high)
+    n_codes = len(y) - int(counts[common].sum())
+    if n_codes > _FEW * len(y) or not (apart > high - low).all():
+        return ""
+    listed, one = " and ".join(f"{code:g}" for code in codes), len(codes) == 1
+    return (
+        f", but {len(y) - n_codes:,} of {len(y):,} rows are {low:g} or {high:g}: look whether {listed} "
+        f"stand{'s' if one else ''} for missing values"
+    )
 
 
 def number_kind(name: str, n_rows: int, low: float, high: float, mean: float, n_values: int | None) -> OutcomeKind:

@@ -40,6 +40,7 @@ class Outcome:
             return y, None
         found = [self.classes[int(k)] for k in np.unique(y)]
         if len(found) > 2:
+            self._refuse_other_spellings(found)
             raise DataError(
                 f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model tells two apart. "
                 f"Compare one of them with the rest: {self.compare(found[0])}"
@@ -49,6 +50,17 @@ class Outcome:
                 f"outcome {self.name!r} is constant: every row is {quoted(found)}. Choose an outcome that varies."
             )
         return (y == y.max()).astype(np.float64), (found[0], found[1])
+
+    def _refuse_other_spellings(self, found: Iterable[Hashable]) -> None:
+        """Raise where two classes differ in capitals or blanks only."""
+        seen: dict[str, Hashable] = {}
+        for value in found:
+            other = seen.setdefault(" ".join(str(value).casefold().split()), value)
+            if other is not value:
+                raise DataError(
+                    f"outcome {self.name!r}: {other!r} and {value!r} count as two classes but differ in capitals or "
+                    "blanks only. Write them in the same way if they are one class."
+                )
 
 
 def read_outcome(series: Any, name: str, in_table: bool = True) -> Outcome:

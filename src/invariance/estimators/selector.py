@@ -251,6 +251,13 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             return _as_array(chosen, len(frame))
         return chosen.to_pandas() if container == "pandas" else chosen.to_polars()
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
+        """Names of what `transform` returns. `input_features`, those of X, may hold columns that are no features."""
+        if input_features is not None and hasattr(self, "feature_names_in_"):
+            apart = {self.environment, *self._beside} - set(self.feature_names_in_)
+            input_features = [name for name in input_features if name not in apart]
+        return super().get_feature_names_out(input_features)
+
     def _way_out(self) -> str:
         """What may lead to a selection that is not empty; the beginning of a sentence."""
         return "Fit it to other features"

@@ -41,6 +41,7 @@ def comparison_parts(subject: Subject) -> Iterator[Part]:
     if subject.comparison is None:
         return
     methods, selected = subject.comparison.methods, subject.decision.selected
+    outcome = subject.comparison.outcome_name
     yield from prose(
         [
             "Each method answers in its own way: one that asks what predicts on all rows together does not ask what is "
@@ -51,7 +52,7 @@ def comparison_parts(subject: Subject) -> Iterator[Part]:
     yield table(
         "What each method selected",
         [*(Column(title, number=False) for title in words), Column("Features")],
-        ([name(m.name), Cell(_answer(m)), Cell(_asks(m)), Cell(_remarks(m)), _count(m)] for m in methods),
+        ([name(m.name), Cell(_answer(m)), Cell(_asks(m)), Cell(_remarks(m, outcome)), _count(m)] for m in methods),
     )
     fitted = [m for m in methods if m.outcome != "failed"]
     if not fitted:
@@ -86,9 +87,10 @@ def _asks(method: ComparedMethod) -> str:
     return "prediction on all rows together" if method.pooled else "invariance"
 
 
-def _remarks(method: ComparedMethod) -> str:
+def _remarks(method: ComparedMethod, outcome: str) -> str:
     verdict = () if method.verdict is None else (method.verdict,)
-    return " ".join(printable(text) for text in (*verdict, *method.notes))
+    as_number = (f"Fits {outcome} as a number, by least squares.",) if method.as_number else ()
+    return " ".join(printable(text) for text in (*verdict, *as_number, *method.notes))
 
 
 def _hint(method: ComparedMethod) -> str:
