@@ -147,6 +147,9 @@ def _tests(diagnosis: Diagnosis) -> Section:
     labels = "environment", *name_labels([str(test.environment) for test in diagnosis.tests], width)
     rows = tuple((label, *row) for label, row in zip(labels, figures, strict=True))
     sentences = ["Each against the rows of all others together; the last columns are p-values of its parts."]
+    found = [test.deviation for test in diagnosis.tests if test.deviation is not None]
+    if any(deviation.p_value != deviation.p_gaussian for deviation in found):
+        sentences.append("The p-value is that of the parts together, by Fisher's rule, not that of T.")
     if diagnosis.whole is not None:
         whole = diagnosis.whole
         shares = " + ".join(
