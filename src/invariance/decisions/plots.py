@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from .._tools.figures import Size, axes_for, has_layout, panels_for, plain_ticks, save_drawing
+from .._tools.fonts import lettered
 from .._tools.layout import name_labels, shorten
 from .._tools.style import CHOSEN, FAINT, PLAIN, WARN, empty, ink, tidy
 from .._tools.titles import headline, title, widest
@@ -56,6 +57,7 @@ def coefficients_size(decision: Decision, top: int = _MOST_PANELS) -> Size:
     return max(_NARROWEST, 1.6 + 2.1 * n_across), 0.8 + n_down * (0.75 + 0.2 * n_shown)
 
 
+@lettered
 def plot_coefficients(
     decision: Decision, ax: Axes | None = None, top: int = _MOST_PANELS, coverage: float = 0.95
 ) -> Panels:
@@ -161,6 +163,7 @@ def _names(decision: Decision, listed: _Listed) -> list[str]:
     return name_labels([decision.findings.posterior.feature_names[j] for j in listed.shown], _LONGEST_NAME)
 
 
+@lettered
 def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SUBSETS) -> Panels:
     """The `top` compatible subsets, the best predictor first: a dot for each feature that they hold, and bars of their
     probability among compatible subsets, of R² and of p_inv. The chosen one stands out.
@@ -227,6 +230,7 @@ def frontier_size(decision: Decision) -> Size:
     return 7.0, 4.8
 
 
+@lettered
 def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     """R² against p_inv of every subset that was scored, or of those that the posteriors list; the level from which on
     subsets count as compatible, the best R² for each p_inv, the chosen subset and the most probable one.
@@ -351,6 +355,7 @@ def _cut_environments(decision: Decision, shown: int) -> str:
     return _cut(shown, decision.findings.posterior.n_environments, "environments")
 
 
+@lettered
 def _only_text(figure: Figure | SubFigure, decision: Decision, text: str) -> Panels:
     """Axes without a frame, as an array (1,)."""
     ax = figure.add_subplot()

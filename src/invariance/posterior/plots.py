@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._tools.arrays import Mask
 from .._tools.figures import Size, axes_for, plain_ticks, save_drawing
+from .._tools.fonts import lettered
 from .._tools.layout import name_labels, shorten
 from .._tools.style import FALSE, GUIDE, PLAIN, TRUE, tidy
 from .._tools.titles import title
@@ -62,6 +63,7 @@ def inclusion_size(posterior: Posterior, top: int = _MOST_BARS) -> Size:
     return 7.0, 1.5 + 0.26 * min(top, posterior.n_features)
 
 
+@lettered
 def plot_inclusion(
     posterior: Posterior,
     ax: Axes | None = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.figures import Size, new_figure
+from .._tools.fonts import fonts_brought_by_readers
 from .._tools.layout import format_subset, printable
 from ..decisions.decision import Decision
 from ..decisions.diagnosis import Diagnosis
@@ -27,7 +28,7 @@ def picture(draw: Callable[[Axes], object], size: Size, prefix: str, alt: str, c
     from matplotlib import style
 
     alt = printable(alt)
-    with style.context("default"):
+    with style.context("default"), fonts_brought_by_readers():
         figure = new_figure(*size)
         draw(figure.add_subplot())
         return Picture(inline_svg(figure, prefix, alt), alt, caption)
