@@ -70,8 +70,8 @@ def _told(letters: str) -> str:
     cut = letters[:_MOST_LETTERS] + (f" … +{len(letters) - _MOST_LETTERS}" if len(letters) > _MOST_LETTERS else "")
     return (
         f"no font here that matplotlib can draw with has {cut}: boxes stand for them in the picture. Install a font "
-        "that has them (Noto Sans CJK has Chinese, Japanese and Korean), or make a report, whose pictures a browser shows "
-        "with fonts of its own: model.report('report.html')."
+        "that has them (Noto Sans CJK has Chinese, Japanese and Korean), or make a report, whose pictures a browser "
+        "shows with fonts of its own: model.report('report.html')."
     )
 
 
