@@ -158,7 +158,10 @@ def _p_value(decision: Decision, value: float) -> str:
 
 
 def header(decision: Decision) -> Iterator[tuple[str, str]]:
-    """Labels and what is said under them: the verdict first; "caution", "noise" and "limit" are caveats."""
+    """Labels and what is said under them: the verdict first; "caution", "noise" and "limit" are caveats.
+
+    With one environment no subset is compatible with anything, nor more probable than the prior says.
+    """
     posterior = decision.findings.posterior
     yield "verdict", decision.verdict
     yield "selected", f"{format_subset(decision.selected)}: {_figures(decision, decision.evidence)}"
@@ -166,12 +169,7 @@ def header(decision: Decision) -> Iterator[tuple[str, str]]:
         of = f"of {format_count(posterior.n_subsets)} subsets"
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
         yield "compatible", f"{_counted(decision)} {of}, by {judged_by}"
-    probability = f"probability {format_probability(posterior.mode_probability)}"
-    if (posterior.mode_mask == decision.mask).all():
-        yield "mode", f"the same subset is the most probable one, {probability}"
-    else:
-        figures = _figures(decision, decision.mode_evidence)
-        yield "mode", f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
+        yield "mode", _mode(decision)
     for alarm in decision.findings.target.model.untilted.remarks(decision.mask[None]).alarms:
         yield "caution", alarm
     yield "rule", decision.rule_says
@@ -179,6 +177,15 @@ def header(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "noise", decision.noise.sentence
     if len(decision.selected) < decision.findings.target.model.largest_size:
         yield from (("limit", sentence) for sentence in _too_few_rows(decision))
+
+
+def _mode(decision: Decision) -> str:
+    posterior = decision.findings.posterior
+    probability = f"probability {format_probability(posterior.mode_probability)}"
+    if (posterior.mode_mask == decision.mask).all():
+        return f"the same subset is the most probable one, {probability}"
+    figures = _figures(decision, decision.mode_evidence)
+    return f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
 
 
 def _figures(decision: Decision, evidence: SubsetEvidence) -> str:

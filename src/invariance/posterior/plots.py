@@ -127,6 +127,8 @@ def _title(posterior: Posterior) -> str:
     n, verdict = posterior.n_environments, posterior.verdict
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
     what = f"Outcome {outcome}, {n} environment{'' if n == 1 else 's'}"
+    if n == 1:
+        return f"One environment cannot show invariance: these are the prior's probabilities\n{what}"
     return what if verdict is None else f"{verdict.headline[0].upper()}{verdict.headline[1:]}\n{what}"
 
 

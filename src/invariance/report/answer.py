@@ -13,8 +13,6 @@ from .parts import Callout, Facts, Heading, Part, prose
 from .subject import Subject
 
 _LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "mode": "Most probable subset", "rule": "Rule"}
-# With one environment no subset is more probable than the prior says.
-_LABELS_OF_ONE = {name: label for name, label in _LABELS.items() if name != "mode"}
 _CAVEATS = ("caution", "noise", "limit")
 
 
@@ -23,8 +21,7 @@ def answer_parts(subject: Subject) -> Iterator[Part]:
     tone, label = state(decision)
     yield Callout(tone, label, worded(decision.verdict))
     said = [(name, worded(text)) for name, text in header(decision)]
-    labels = _LABELS if subject.posterior.n_environments > 1 else _LABELS_OF_ONE
-    yield Facts(tuple((labels[name], text) for name, text in said if name in labels))
+    yield Facts(tuple((_LABELS[name], text) for name, text in said if name in _LABELS))
     yield Heading("How sure this is")
     yield from prose(_readings(subject))
     yield Heading("Caveats")

@@ -42,7 +42,9 @@ def coefficient_parts(subject: Subject) -> Iterator[Part]:
     )
     notes = found["note"].to_numpy(dtype=object).reshape(-1, len(columns))
     intervals = bool(np.isfinite(lower).any())
-    yield from prose([_SCALES[predicts_of(subject.conditional)], *_remarks(subject, intervals, bool((notes != "").any()))])
+    yield from prose(
+        [_SCALES[predicts_of(subject.conditional)], *_remarks(subject, intervals, bool((notes != "").any()))]
+    )
     yield coefficients_picture(decision, intervals)
     labels = ["all together", *subject.posterior.environments]
     cells = [_cells(*column) for column in zip(estimates.T, lower.T, upper.T, notes.T, strict=True)]

@@ -44,11 +44,14 @@ def inclusion_picture(decision: Decision) -> Picture:
     posterior = decision.findings.posterior
     order = np.argsort(-posterior.inclusion, kind="stable")[:_MOST_NAMED]
     leading = ", ".join(f"{posterior.feature_names[j]} {format_probability(posterior.inclusion[j])}" for j in order)
+    source = (
+        "as in the paper" if posterior.n_environments > 1 else "by the prior, as one environment says nothing of it"
+    )
     return _of_decision(
         decision,
         "inclusion",
         f"Bars of inclusion probabilities, the largest first: {leading}.",
-        "How probable it is that each feature belongs to the invariant subset, as in the paper; dashed at one half.",
+        f"How probable it is that each feature belongs to the invariant subset, {source}; dashed at one half.",
     )
 
 
@@ -78,13 +81,21 @@ def frontier_picture(decision: Decision) -> Picture:
 
 def coefficients_picture(decision: Decision, intervals: bool) -> Picture:
     """intervals : whether the model gives any"""
-    against = "intervals far from the band speak against it" if intervals else "the line is that of all rows together"
+    if decision.findings.posterior.n_environments > 1:
+        against = "the line is that of all rows together"
+        if intervals:
+            against = "intervals far from the band speak against it"
+        caption = f"Invariance asks for the same coefficient everywhere: {against}."
+    else:
+        caption = (
+            "Invariance asks for the same coefficient everywhere, and one environment has nothing to compare with."
+        )
     return _of_decision(
         decision,
         "coefficients",
         "Coefficients of the selected features in each environment, beside those of all rows together; the table below "
         "has the same numbers.",
-        f"Invariance asks for the same coefficient everywhere: {against}.",
+        caption,
     )
 
 
