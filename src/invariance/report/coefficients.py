@@ -25,8 +25,8 @@ _SCALES = {
     Predicts.time: "Coefficients are logarithms of hazard ratios, per unit of a column.",
 }
 _NOTED = (
-    "Where the rows of an environment do not tell a coefficient, the table says why; one that stands for another column "
-    "too is that of both together."
+    "Where the rows of an environment do not tell a coefficient, the table says why; one that stands for another "
+    "column too is that of both together."
 )
 
 
@@ -41,10 +41,8 @@ def coefficient_parts(subject: Subject) -> Iterator[Part]:
         found[which].to_numpy(dtype=float).reshape(-1, len(columns)) for which in ("estimate", "lower", "upper")
     )
     notes = found["note"].to_numpy(dtype=object).reshape(-1, len(columns))
-    intervals = bool(np.isfinite(lower).any())
-    yield from prose(
-        [_SCALES[predicts_of(subject.conditional)], *_remarks(subject, intervals, bool((notes != "").any()))]
-    )
+    intervals, noted = bool(np.isfinite(lower).any()), bool((notes != "").any())
+    yield from prose([_SCALES[predicts_of(subject.conditional)], *_remarks(subject, intervals, noted)])
     yield coefficients_picture(decision, intervals)
     labels = ["all together", *subject.posterior.environments]
     cells = [_cells(*column) for column in zip(estimates.T, lower.T, upper.T, notes.T, strict=True)]
@@ -69,10 +67,12 @@ def _remarks(subject: Subject, intervals: bool, noted: bool) -> Iterator[str]:
 def _cells(estimates: Floats, lower: Floats, upper: Floats, notes: NDArray[np.object_]) -> list[Cell]:
     """A column of estimates (E + 1,), with intervals where they are known, and with what is to be noted."""
     rows = rows_of_numbers(zip(estimates, lower, upper, strict=True))
-    return [_cell(*row, shorten(note, _LONGEST_NOTE)) for row, note in zip(rows, notes, strict=True)]
+    return [_cell(row, shorten(note, _LONGEST_NOTE)) for row, note in zip(rows, notes, strict=True)]
 
 
-def _cell(middle: Cell, low: Cell, high: Cell, note: str) -> Cell:
+def _cell(numbers: list[Cell], note: str) -> Cell:
+    """numbers : the estimate, the lower end and the upper"""
+    middle, low, high = numbers
     if middle.value is None:
         return Cell(note or middle.text)
     interval = "" if low.value is None else f" ({low.text} to {high.text})"

@@ -44,9 +44,7 @@ def inclusion_picture(decision: Decision) -> Picture:
     posterior = decision.findings.posterior
     order = np.argsort(-posterior.inclusion, kind="stable")[:_MOST_NAMED]
     leading = ", ".join(f"{posterior.feature_names[j]} {format_probability(posterior.inclusion[j])}" for j in order)
-    source = (
-        "as in the paper" if posterior.n_environments > 1 else "by the prior, as one environment says nothing of it"
-    )
+    source = "as in the paper" if posterior.n_environments > 1 else "by the prior, as one environment cannot tell"
     return _of_decision(
         decision,
         "inclusion",
@@ -87,9 +85,7 @@ def coefficients_picture(decision: Decision, intervals: bool) -> Picture:
             against = "intervals far from the band speak against it"
         caption = f"Invariance asks for the same coefficient everywhere: {against}."
     else:
-        caption = (
-            "Invariance asks for the same coefficient everywhere, and one environment has nothing to compare with."
-        )
+        caption = "Invariance asks for the same coefficient everywhere; one environment has nothing to compare with."
     return _of_decision(
         decision,
         "coefficients",
