@@ -23,7 +23,7 @@ from ..moments.sampling import sampled_data
 from ..posterior.summary import format_p_value
 from ..prediction.design import columns_of
 from ..prediction.outcome import as_observed
-from .numbers import numbers, without_rounding
+from .numbers import numbers, sample_sd, without_rounding
 from .parts import Cell, Column, Heading, Part, Picture, Table, name, prose, table
 from .pictures import picture
 from .subject import Subject
@@ -69,7 +69,7 @@ class Residuals:
         rows = [data.rows(e) for e in range(data.n_environments)]
         each = [observed[at] - expected[at] for at in rows]
         means, predicted = (np.array([values[at].mean() for at in rows]) for values in (observed, expected))
-        spread = np.array([values.std() for values in each])
+        spread = sample_sd(np.array([values.var() for values in each]) * data.counts, data.counts)
         return cls(data.environments, each, data.counts, means, predicted, spread, float(np.abs(observed).max()))
 
     @property
@@ -79,7 +79,7 @@ class Residuals:
 
     @property
     def standard_errors(self) -> Floats:
-        return self.spread / np.sqrt(np.maximum(self.counts - 1, 1))
+        return self.spread / np.sqrt(self.counts)
 
     @property
     def largest_sample(self) -> int | None:
@@ -117,7 +117,7 @@ def residuals_of_sample(moments: Moments, fit: Fit) -> Residuals | None:
         counts=moments.counts,
         observed=means[:, -1],
         expected=means[:, :-1] @ fit.coefficients + fit.intercept,
-        spread=np.sqrt(np.maximum(squares, 0.0) / moments.counts),
+        spread=sample_sd(np.maximum(squares, 0.0), moments.counts),
         scale=float(np.abs([moments.minimum[:, moments.outcome], moments.maximum[:, moments.outcome]]).max()),
     )
 
