@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
 from decision_cases import made, role_of
-from invariance import BIP
+from invariance import BIP, BIPClassifier
 from report_reader import Page
 
 SUBSETS = "Compatible subsets, the best predictor first"
@@ -106,3 +106,13 @@ def test_two_answers_that_differ_are_reconciled(page: Callable[[BIP], Page]) -> 
     assert "tolerates no difference, and takes the noise as normal." in read.text
     assert "is expected of an invariant subset with normal noise." in read.text
     assert "The two differ" not in page(BIP().fit_data(data)).text
+
+
+def test_what_no_subset_has_is_no_column(page: Callable[[BIP], Page]) -> None:
+    data = made()
+    classes = BIPClassifier().fit(data.X, data.y > 0.0, environments=data.environment_index)
+    heads = {"R² elsewhere": (False, True), "p_inv": (True, True)}
+    for model, place in ((classes, 0), (BIP().fit_data(data), 1)):
+        head = [text for text, _ in page(model).tables[SUBSETS][0]]
+        assert {title: title in head for title in heads} == {title: told[place] for title, told in heads.items()}
+    assert "Share of 1" in [text for text, _ in page(classes).tables["Residuals by environment"][0]]

@@ -38,11 +38,11 @@ _QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 _MOST_ENVIRONMENTS = 40
 _LONGEST_LABEL = 24
 _WHAT = {
-    Predicts.number: ("outcome", "the outcome minus what the fit to all rows predicts"),
-    Predicts.probability: ("share of 1", "0 or 1 minus the probability that the fit to all rows predicts"),
-    Predicts.rate: ("count", "the count minus what the fit to all rows expects"),
+    Predicts.number: ("Mean outcome", "the outcome minus what the fit to all rows predicts"),
+    Predicts.probability: ("Share of 1", "0 or 1 minus the probability that the fit to all rows predicts"),
+    Predicts.rate: ("Mean count", "the count minus what the fit to all rows expects"),
     Predicts.time: (
-        "events",
+        "Mean events",
         "1 for an event and 0 for none, minus the events that the fit to all rows expects by then",
     ),
 }
@@ -139,7 +139,7 @@ def residual_parts(subject: Subject) -> Iterator[Part]:
 
 def _table(found: Residuals, what: Predicts) -> Table:
     columns: list[tuple[Column, Iterable[float]]] = [
-        (Column(f"Mean {_WHAT[what][0]}"), found.observed),
+        (Column(_WHAT[what][0]), found.observed),
         (Column("Mean predicted"), found.expected),
         (Column("Mean residual"), [without_rounding(mean, found.scale) for mean in found.means.tolist()]),
         (Column("Standard error"), found.standard_errors),
