@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
 from decision_cases import made, role_of
-from invariance import BIP, BIPClassifier
+from invariance import BIP, BIPClassifier, InclusionPrior
 from report_reader import Page
 
 SUBSETS = "Compatible subsets, the best predictor first"
@@ -116,3 +116,11 @@ def test_what_no_subset_has_is_no_column(page: Callable[[BIP], Page]) -> None:
         head = [text for text, _ in page(model).tables[SUBSETS][0]]
         assert {title: title in head for title in heads} == {title: told[place] for title, told in heads.items()}
     assert "Share of 1" in [text for text, _ in page(classes).tables["Residuals by environment"][0]]
+
+
+def test_only_what_the_prior_allows_is_called_incompatible(page: Callable[[BIP], Page]) -> None:
+    forced = page(BIP(prior=InclusionPrior({"effect": 1.0})).fit_data(made()))
+    assert forced.column("Every feature", "p_inv then")["effect"][0] == "0.763"
+    assert forced.text.count("that the prior allows is compatible with invariance") == 3
+    for claim in ("No subset is compatible", "No subset of the features is compatible"):
+        assert claim not in forced.text

@@ -93,7 +93,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     tested = "invariance" if diagnosis.judged_by.startswith("exact") else "approximate invariance"
     judged = f"p-value of {tested} {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
     if diagnosis.nothing_compatible:
-        yield f"No subset of the features is compatible with invariance ({diagnosis.judged_by})."
+        yield f"No subset of the features{diagnosis.allowed} is compatible with invariance ({diagnosis.judged_by})."
     if worst is None:
         undecided = diagnosis.unjudged or "fits to their rows cannot be decided"
         yield f"The environments cannot be compared given {subset}: {undecided}."

@@ -178,7 +178,7 @@ def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SU
     figure = panels_for(ax, subsets_size(decision, top))
     predictive, listed = decision.findings.predictive, _listed(decision, top)
     if predictive is None or listed is None:
-        return _only_text(figure, decision, "No subset is compatible with invariance.")
+        return _only_text(figure, decision, f"No subset{decision.findings.allowed} is compatible with invariance.")
     masks, held, shown = listed.masks, listed.held, listed.shown
     evidence = predictive.leading_evidence(len(masks))
     chosen = (masks == decision.mask).all(axis=1)

@@ -60,20 +60,12 @@ def _compatible(decision: Decision) -> Iterator[str]:
     if decision.accepted.level < usual:
         found = "reaches" if compatible.exhaustive else "was found that reaches"
         passed = f"from {decision.accepted.level:g} on they pass here"
-        yield f"No subset{_allowed(decision)} {found} p-value {usual:g}: {passed}."
+        yield f"No subset{decision.findings.allowed} {found} p-value {usual:g}: {passed}."
     if compatible.n == posterior.n_subsets > 1:
         yield (
             f"But nothing speaks against any other subset either: all {format_count(compatible.n)} are compatible with "
             "invariance. The environments differ too little, or have too few rows, to tell subsets apart."
         )
-
-
-def _allowed(decision: Decision) -> str:
-    """That it is the prior that rules subsets out, where it does."""
-    prior, largest = decision.findings.target.prior, decision.findings.target.model.largest_size
-    n_features = len(prior.feature_names)
-    limited = len(prior.free) < n_features or prior.max_size < min(largest, n_features)
-    return " that the prior allows" if limited else ""
 
 
 def _not_compatible(decision: Decision) -> Iterator[str]:
@@ -84,7 +76,7 @@ def _not_compatible(decision: Decision) -> Iterator[str]:
         yield f"{_although_others_are(decision, chosen)}. {which}."
         return
     found = "is" if compatible.exhaustive else "was found that is"
-    yield f"No subset of these features{_allowed(decision)} {found} invariant: {_closest(decision)}."
+    yield f"No subset of these features{decision.findings.allowed} {found} invariant: {_closest(decision)}."
     unknown = "" if decision.judged else f", and {_CANNOT_BE_JUDGED}"
     yield f"The selection {chosen} is {fallback(decision)}{unknown}; its predictions may fail in a new environment."
 

@@ -28,7 +28,7 @@ def subset_parts(subject: Subject) -> Iterator[Part]:
     decision, predictive, several = subject.decision, subject.predictive, subject.posterior.n_environments > 1
     yield Heading("Compatible with invariance, by prediction" if several else "By prediction")
     if predictive is None:
-        yield from prose(["No subset is compatible with invariance."])
+        yield from prose([f"No subset{decision.findings.allowed} is compatible with invariance."])
     else:
         yield subsets_picture(decision)
         which = "Compatible subsets" if several else "Subsets"
