@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from decision_cases import made, role_of
+from decision_cases import broken, made, role_of
 from invariance import BIP, BIPClassifier, InclusionPrior
 from report_reader import Page
 
@@ -106,6 +106,9 @@ def test_two_answers_that_differ_are_reconciled(page: Callable[[BIP], Page]) -> 
     assert "tolerates no difference, and takes the noise as normal." in read.text
     assert "is expected of an invariant subset with normal noise." in read.text
     assert "The two differ" not in page(BIP().fit_data(data)).text
+    nothing = BIP().fit_data(broken())
+    assert nothing.posterior_.verdict is not None
+    assert "The two differ" not in page(nothing).text
 
 
 def test_what_no_subset_has_is_no_column(page: Callable[[BIP], Page]) -> None:
