@@ -746,6 +746,7 @@ IN_WORDS = (
     "take one from an array, axes[0], or make one in a figure, figure.add_subplot()",  # test_plots_say_the_truth.py
     "pass model.diagnose(), a fitted model, or its model.decision_",  # test_plots_say_the_truth.py
     "has kind='inclusion' alone to draw: BIP(...).fit(X, y, environments).plot(",  # tests/decisions/test_plot_kinds.py
+    "boxes stand for them in the picture. Install a font",  # tests/decisions/test_letters_of_names.py
     "cannot read {}: write a name, or name(key=value",
     "a setting is written key=value",
     "is fixed: leave --strength out",

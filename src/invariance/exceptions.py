@@ -87,5 +87,9 @@ class ApproximationWarning(UserWarning):
     """The approximation is far from the posterior."""
 
 
+class MissingLettersWarning(UserWarning):
+    """No font of this machine has some letters of a picture; the message names them."""
+
+
 class NumericalWarning(RuntimeWarning):
     """Second moments and rows disagreed; the rows' value was taken."""

@@ -253,13 +253,6 @@ def test_a_dark_style_stays_dark(model: BIP) -> None:
     assert dots.lines[-1].get_color() == EMPTY
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_missing_glyph_is_no_reason_to_complain(tmp_path: Any) -> None:
-    decision = decided(made(outcome_name="数据"))
-    for kind in ("inclusion", "frontier"):
-        invariance.decisions.plots.save_picture(decision, kind, tmp_path / kind)
-
-
 def test_stages_have_names_of_their_own_and_are_told_by_one_thread() -> None:
     heard: list[str] = []
     BIP(progress=lambda done, what: heard.append(what)).fit_data(made())

@@ -23,7 +23,8 @@ def test_an_estimate_and_its_interval_have_the_same_decimals() -> None:
     (wide, narrow), columns = rows_of_numbers([(1.0, -20000.0, 30000.0), (0.0312, 0.0, 0.0625)]), np.array
     assert [cell.text for cell in wide] == ["1", "-20,000", "30,000"]
     assert [cell.text for cell in narrow] == ["0.03120", "0.00000", "0.06250"]
-    cells = _cells(columns([1.0, 0.0312]), columns([-20000.0, 0.0299]), columns([30000.0, 0.0325]))
+    ends = columns([-20000.0, 0.0299]), columns([30000.0, 0.0325])
+    cells = _cells(columns([1.0, 0.0312]), *ends, columns(["", ""], dtype=object))
     assert [cell.text for cell in cells] == ["1 (-20,000 to 30,000)", "0.03120 (0.02990 to 0.03250)"]
 
 

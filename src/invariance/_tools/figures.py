@@ -94,7 +94,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
 def missing_glyphs_allowed() -> Iterator[None]:
     """Inside the block: names may have characters for which no font is there, which are drawn as boxes."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        warnings.filterwarnings("ignore", "Glyph .* missing from|Matplotlib currently does not support", UserWarning)
         yield
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.figures import Size, axes_for, plain_ticks, save_drawing
+from .._tools.fonts import lettered
 from .._tools.layout import name_labels, shorten
 from .._tools.style import PLAIN, TRUE
 from .._tools.titles import title, widest
@@ -48,6 +49,7 @@ def _feature_labels(comparison: Comparison, shown: ArrayLike) -> list[str]:
     return name_labels([comparison.feature_names[j] for j in np.asarray(shown)], _LONGEST_NAME)
 
 
+@lettered
 def plot_comparison(
     comparison: Comparison,
     ax: Axes | None = None,

@@ -29,6 +29,13 @@ class Findings:
     def judge(self) -> Judge:
         return Judge(self.target.model, self.tolerance)
 
+    @property
+    def allowed(self) -> str:
+        """To be said of "subsets" where it is the prior that rules some out."""
+        prior, n_features = self.target.prior, len(self.target.prior.feature_names)
+        limited = len(prior.free) < n_features or prior.max_size < min(self.target.model.largest_size, n_features)
+        return " that the prior allows" if limited else ""
+
     @cached_property
     def predictive(self) -> Posterior | None:
         """The posterior over compatible subsets by how well they predict; None where no subset is compatible."""

@@ -50,6 +50,7 @@ class Diagnosis(ComparedEnvironments):
     inclusion, predictive_inclusion : (p,) of the fit to all environments, the latter NaN if nothing is compatible
     leading, experiments : the most probable compatible subsets, and which features to move to tell them apart
     sites : what small environments cost
+    allowed : that the prior rules subsets out, in words, where it does
     judged_by : the tolerance in words; parts : in what environments are compared
     """
 
@@ -68,6 +69,7 @@ class Diagnosis(ComparedEnvironments):
     experiments: tuple[Experiment, ...]
     sites: Sites
     judged_by: str
+    allowed: str
 
     @property
     def worst(self) -> Broken | None:
@@ -197,6 +199,7 @@ def diagnose(
         experiments=experiments(leading, model.feature_names),
         sites=sites_of(compared.moments),
         judged_by=compared.asked.judged_by(accepted),
+        allowed=findings.allowed,
         parts=compared.asked.compares,
     )
 

@@ -93,7 +93,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     tested = "invariance" if diagnosis.judged_by.startswith("exact") else "approximate invariance"
     judged = f"p-value of {tested} {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
     if diagnosis.nothing_compatible:
-        yield f"No subset of the features is compatible with invariance ({diagnosis.judged_by})."
+        yield f"No subset of the features{diagnosis.allowed} is compatible with invariance ({diagnosis.judged_by})."
     if worst is None:
         undecided = diagnosis.unjudged or "fits to their rows cannot be decided"
         yield f"The environments cannot be compared given {subset}: {undecided}."
@@ -115,7 +115,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
             where = f"environment {worst.environment!r} is unlike the others"
             yield f"Given {subset}, {where}: {_DIFFER[worst.part]} most ({told})."
     else:
-        smallest = "" if worst.environment is None else f" of {worst.environment!r}"
+        smallest = "" if worst.environment is None else f", that of {worst.environment!r},"
         yield (
             f"No environment stands out given {subset}: the smallest p-value{smallest} is "
             f"{format_p(worst.p_value)}, not below {diagnosis.threshold:.2g}."
@@ -157,9 +157,10 @@ def _tests(diagnosis: Diagnosis) -> Section:
             for name, part in whole.parts.items()
             if name in diagnosis.parts
         )
+        noise = " with normal noise" if VARIANCE in diagnosis.parts else ""
         sentences.append(
             f"All together: T = {whole.deviance:.1f} = {shares}; {whole.expected_deviance:.1f} ± "
-            f"{whole.deviance_sd:.1f} is expected of an invariant subset."
+            f"{whole.deviance_sd:.1f} is expected of an invariant subset{noise}."
         )
     return Section(T_BY_ENVIRONMENT, tuple(sentences), rows)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.figures import Size, axes_for, has_layout, plain_ticks, save_drawing
+from .._tools.fonts import lettered
 from .._tools.layout import format_subset, name_labels, shorten
 from .._tools.style import GUIDE, PARTS, WARN, ink, tidy
 from .._tools.titles import title
@@ -31,6 +32,7 @@ def environments_size(diagnosis: ComparedEnvironments) -> Size:
     return 7.0, 2.1 + n * (0.5 if n <= _FEW else 0.3)
 
 
+@lettered
 def plot_environments(diagnosis: ComparedEnvironments | Decision, ax: Axes | None = None) -> Axes:
     """Horizontal bars of −log₁₀ p of each environment against the others, by part, first environment on top, and a
     diamond for all parts together.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from .._tools.figures import Size, axes_for, has_layout, panels_for, plain_ticks, save_drawing
+from .._tools.fonts import lettered
 from .._tools.layout import name_labels, shorten
 from .._tools.style import CHOSEN, FAINT, PLAIN, WARN, empty, ink, tidy
 from .._tools.titles import headline, title, widest
@@ -36,6 +37,7 @@ _ONLY_TEXT = (7.0, 1.6)
 _MOST_PANELS, _PANELS_PER_ROW = 12, 4
 _MOST_ENVIRONMENTS = 40
 _MOST_SUBSETS, _MOST_COLUMNS = 15, 30
+_WIDTH_OF_BARS = 1.5
 # Between panels that matplotlib does not lay out: numbers stand there.
 _APART = {"wspace": 0.6, "bottom": 0.3, "right": 0.88}
 # p-values below count as this in a picture.
@@ -56,6 +58,7 @@ def coefficients_size(decision: Decision, top: int = _MOST_PANELS) -> Size:
     return max(_NARROWEST, 1.6 + 2.1 * n_across), 0.8 + n_down * (0.75 + 0.2 * n_shown)
 
 
+@lettered
 def plot_coefficients(
     decision: Decision, ax: Axes | None = None, top: int = _MOST_PANELS, coverage: float = 0.95
 ) -> Panels:
@@ -154,30 +157,36 @@ def subsets_size(decision: Decision, top: int = _MOST_SUBSETS) -> Size:
         return _ONLY_TEXT
     # Names stand at 60 degrees.
     below = 0.87 * widest(_names(decision, listed), "small")
-    return listed.width + 5.4, 1.4 + max(below, 0.7) + 0.26 * max(len(listed.masks), 4)
+    bars = 5.4 if decision.findings.posterior.n_environments > 1 else 3.6
+    return max(listed.width + bars, _NARROWEST), 1.4 + max(below, 0.7) + 0.26 * max(len(listed.masks), 4)
 
 
 def _names(decision: Decision, listed: _Listed) -> list[str]:
     return name_labels([decision.findings.posterior.feature_names[j] for j in listed.shown], _LONGEST_NAME)
 
 
+@lettered
 def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SUBSETS) -> Panels:
     """The `top` compatible subsets, the best predictor first: a dot for each feature that they hold, and bars of their
-    probability among compatible subsets, of R² and of p_inv. The chosen one stands out.
+    probability among compatible subsets, of R² and of p_inv, which one environment does not have. The chosen one
+    stands out.
 
-    Returns the axes of the four panels. Without `ax` a new figure of pyplot is made; the place of an `ax` is divided.
+    Returns the axes of the panels. Without `ax` a new figure of pyplot is made; the place of an `ax` is divided.
     """
     decision = decision_of(decision, "plot_subsets")
     check_at_least_one("top", top)
     figure = panels_for(ax, subsets_size(decision, top))
     predictive, listed = decision.findings.predictive, _listed(decision, top)
     if predictive is None or listed is None:
-        return _only_text(figure, decision, "No subset is compatible with invariance.")
+        return _only_text(figure, decision, f"No subset{decision.findings.allowed} is compatible with invariance.")
     masks, held, shown = listed.masks, listed.held, listed.shown
     evidence = predictive.leading_evidence(len(masks))
     chosen = (masks == decision.mask).all(axis=1)
     apart = {} if has_layout(figure) else _APART
-    panels = figure.subplots(1, 4, sharey=True, width_ratios=[listed.width, 1.5, 1.5, 1.5], gridspec_kw=apart)
+    several = predictive.n_environments > 1
+    n_bars = 3 if several else 2
+    widths = [listed.width, *[_WIDTH_OF_BARS] * n_bars]
+    panels = figure.subplots(1, 1 + n_bars, sharey=True, width_ratios=widths, gridspec_kw=apart)
     dots, *bars = panels
     _dots(dots, masks[:, shown], chosen)
     dots.set_xticks(np.arange(len(shown)), _names(decision, listed), rotation=60, ha="right", rotation_mode="anchor")
@@ -188,9 +197,10 @@ def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SU
     dots.set_ylabel("rank")
     _bars(bars[0], np.exp(predictive.log_probabilities[: len(masks)]), chosen, "probability", format_probability)
     _bars(bars[1], evidence.r2, chosen, "R²", format_share)
-    _bars(bars[2], evidence.p_invariant, chosen, "p_inv", format_p_value)
-    bars[-1].axvline(decision.accepted.level, color=WARN, lw=1.0, ls="--")
-    which = "compatible subsets" if predictive.n_environments > 1 else "subsets"
+    if several:
+        _bars(bars[2], evidence.p_invariant, chosen, "p_inv", format_p_value)
+        bars[2].axvline(decision.accepted.level, color=WARN, lw=1.0, ls="--")
+    which = "compatible subsets" if several else "subsets"
     _headline(figure, decision, _cut(len(masks), decision.compatible.n, which))
     return panels
 
@@ -224,9 +234,10 @@ def _bars(ax: Axes, values: Floats, chosen: Mask, label: str, written: Callable[
 
 def frontier_size(decision: Decision) -> Size:
     """How large a figure `plot_frontier` wants, in inches."""
-    return 7.0, 4.8
+    return (7.0, 4.8) if decision.findings.posterior.n_environments > 1 else _ONLY_TEXT
 
 
+@lettered
 def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     """R² against p_inv of every subset that was scored, or of those that the posteriors list; the level from which on
     subsets count as compatible, the best R² for each p_inv, the chosen subset and the most probable one.
@@ -234,6 +245,9 @@ def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     Without `ax` a new figure of pyplot is made; it is at `ax.figure`.
     """
     decision = decision_of(decision, "plot_frontier")
+    if decision.findings.posterior.n_environments < 2:
+        (alone,) = _only_text(panels_for(ax, _ONLY_TEXT), decision, "One environment has no p-value of invariance.")
+        return alone
     survey = decision.survey
     ax = axes_for(ax, frontier_size(decision))
     p_values = np.maximum(survey.p_invariant, _LEAST_P_VALUE)
@@ -351,6 +365,7 @@ def _cut_environments(decision: Decision, shown: int) -> str:
     return _cut(shown, decision.findings.posterior.n_environments, "environments")
 
 
+@lettered
 def _only_text(figure: Figure | SubFigure, decision: Decision, text: str) -> Panels:
     """Axes without a frame, as an array (1,)."""
     ax = figure.add_subplot()

@@ -174,6 +174,6 @@ def _role(findings: Findings, neighbours: _Neighbours, j: int, role: Role, **mor
         selected=bool(neighbours.chosen[j]),
         role=role,
         r2_change=float(neighbours.r2_change[j]),
-        p_invariant=float(neighbours.p_invariant[j]),
+        p_invariant=float(neighbours.p_invariant[j]) if neighbours.scored[j] else np.nan,
         **more,
     )

@@ -60,20 +60,12 @@ def _compatible(decision: Decision) -> Iterator[str]:
     if decision.accepted.level < usual:
         found = "reaches" if compatible.exhaustive else "was found that reaches"
         passed = f"from {decision.accepted.level:g} on they pass here"
-        yield f"No subset{_allowed(decision)} {found} p-value {usual:g}: {passed}."
+        yield f"No subset{decision.findings.allowed} {found} p-value {usual:g}: {passed}."
     if compatible.n == posterior.n_subsets > 1:
         yield (
             f"But nothing speaks against any other subset either: all {format_count(compatible.n)} are compatible with "
             "invariance. The environments differ too little, or have too few rows, to tell subsets apart."
         )
-
-
-def _allowed(decision: Decision) -> str:
-    """That it is the prior that rules subsets out, where it does."""
-    prior, largest = decision.findings.target.prior, decision.findings.target.model.largest_size
-    n_features = len(prior.feature_names)
-    limited = len(prior.free) < n_features or prior.max_size < min(largest, n_features)
-    return " that the prior allows" if limited else ""
 
 
 def _not_compatible(decision: Decision) -> Iterator[str]:
@@ -84,7 +76,7 @@ def _not_compatible(decision: Decision) -> Iterator[str]:
         yield f"{_although_others_are(decision, chosen)}. {which}."
         return
     found = "is" if compatible.exhaustive else "was found that is"
-    yield f"No subset of these features{_allowed(decision)} {found} invariant: {_closest(decision)}."
+    yield f"No subset of these features{decision.findings.allowed} {found} invariant: {_closest(decision)}."
     unknown = "" if decision.judged else f", and {_CANNOT_BE_JUDGED}"
     yield f"The selection {chosen} is {fallback(decision)}{unknown}; its predictions may fail in a new environment."
 
@@ -158,7 +150,10 @@ def _p_value(decision: Decision, value: float) -> str:
 
 
 def header(decision: Decision) -> Iterator[tuple[str, str]]:
-    """Labels and what is said under them: the verdict first; "caution", "noise" and "limit" are caveats."""
+    """Labels and what is said under them: the verdict first; "caution", "noise" and "limit" are caveats.
+
+    With one environment no subset is compatible with anything, nor more probable than the prior says.
+    """
     posterior = decision.findings.posterior
     yield "verdict", decision.verdict
     yield "selected", f"{format_subset(decision.selected)}: {_figures(decision, decision.evidence)}"
@@ -166,12 +161,7 @@ def header(decision: Decision) -> Iterator[tuple[str, str]]:
         of = f"of {format_count(posterior.n_subsets)} subsets"
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
         yield "compatible", f"{_counted(decision)} {of}, by {judged_by}"
-    probability = f"probability {format_probability(posterior.mode_probability)}"
-    if (posterior.mode_mask == decision.mask).all():
-        yield "mode", f"the same subset is the most probable one, {probability}"
-    else:
-        figures = _figures(decision, decision.mode_evidence)
-        yield "mode", f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
+        yield "mode", _mode(decision)
     for alarm in decision.findings.target.model.untilted.remarks(decision.mask[None]).alarms:
         yield "caution", alarm
     yield "rule", decision.rule_says
@@ -179,6 +169,15 @@ def header(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "noise", decision.noise.sentence
     if len(decision.selected) < decision.findings.target.model.largest_size:
         yield from (("limit", sentence) for sentence in _too_few_rows(decision))
+
+
+def _mode(decision: Decision) -> str:
+    posterior = decision.findings.posterior
+    probability = f"probability {format_probability(posterior.mode_probability)}"
+    if (posterior.mode_mask == decision.mask).all():
+        return f"the same subset is the most probable one, {probability}"
+    figures = _figures(decision, decision.mode_evidence)
+    return f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
 
 
 def _figures(decision: Decision, evidence: SubsetEvidence) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._tools.arrays import Mask
 from .._tools.figures import Size, axes_for, plain_ticks, save_drawing
+from .._tools.fonts import lettered
 from .._tools.layout import name_labels, shorten
 from .._tools.style import FALSE, GUIDE, PLAIN, TRUE, tidy
 from .._tools.titles import title
@@ -62,6 +63,7 @@ def inclusion_size(posterior: Posterior, top: int = _MOST_BARS) -> Size:
     return 7.0, 1.5 + 0.26 * min(top, posterior.n_features)
 
 
+@lettered
 def plot_inclusion(
     posterior: Posterior,
     ax: Axes | None = None,
@@ -125,6 +127,8 @@ def _title(posterior: Posterior) -> str:
     n, verdict = posterior.n_environments, posterior.verdict
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
     what = f"Outcome {outcome}, {n} environment{'' if n == 1 else 's'}"
+    if n == 1:
+        return f"One environment cannot show invariance: these are the prior's probabilities\n{what}"
     return what if verdict is None else f"{verdict.headline[0].upper()}{verdict.headline[1:]}\n{what}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .._tools.layout import format_subset, printable
+from ..conditionals.compared import VARIANCE
 from ..decisions.decision import Decision
 from ..decisions.words import UNCHALLENGED, header
 from ..posterior.summary import reading
@@ -13,9 +14,11 @@ from .parts import Callout, Facts, Heading, Part, prose
 from .subject import Subject
 
 _LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "mode": "Most probable subset", "rule": "Rule"}
-# With one environment no subset is more probable than the prior says.
-_LABELS_OF_ONE = {name: label for name, label in _LABELS.items() if name != "mode"}
 _CAVEATS = ("caution", "noise", "limit")
+_UNCHALLENGED_ALL = (
+    "Never challenged: no environment shifts any of them, given the others selected. The data could not have shown "
+    "one of them to be a decoy."
+)
 
 
 def answer_parts(subject: Subject) -> Iterator[Part]:
@@ -23,8 +26,7 @@ def answer_parts(subject: Subject) -> Iterator[Part]:
     tone, label = state(decision)
     yield Callout(tone, label, worded(decision.verdict))
     said = [(name, worded(text)) for name, text in header(decision)]
-    labels = _LABELS if subject.posterior.n_environments > 1 else _LABELS_OF_ONE
-    yield Facts(tuple((labels[name], text) for name, text in said if name in labels))
+    yield Facts(tuple((_LABELS[name], text) for name, text in said if name in _LABELS))
     yield Heading("How sure this is")
     yield from prose(_readings(subject))
     yield Heading("Caveats")
@@ -47,12 +49,27 @@ def _readings(subject: Subject) -> Iterator[str]:
         among = ", among compatible subsets" if subject.posterior.n_environments > 1 else ""
         yield f"By prediction{among}. {reading(subject.predictive)}"
     yield f"By invariance alone, as in the paper. {reading(subject.posterior)}"
+    yield _why_they_differ(subject)
+
+
+def _why_they_differ(subject: Subject) -> str:
+    """Where the paper's posterior calls nothing invariant and the selection is compatible with invariance."""
+    decision = subject.decision
+    if subject.posterior.verdict is None or not decision.is_compatible:
+        return ""
+    judged_by = decision.findings.judge.model.judged_by(decision.accepted)
+    normal = ", and takes the noise as normal" if VARIANCE in decision.findings.target.model.compares else ""
+    return (
+        f"The two differ because they ask differently: subsets are compatible by a test of {judged_by}, and the "
+        f"paper's posterior weighs a likelihood ratio that tolerates no difference{normal}."
+    )
 
 
 def _caveats(decision: Decision) -> Iterator[str]:
     unmoved = [feature.name for feature in decision.features if feature.never_challenged]
     if unmoved:
-        yield f"{format_subset(unmoved)}: {UNCHALLENGED[0].lower()}{UNCHALLENGED[1:]}"
+        said = UNCHALLENGED if len(unmoved) == 1 else _UNCHALLENGED_ALL
+        yield f"{format_subset(unmoved)}: {said[0].lower()}{said[1:]}"
     if decision.findings.posterior.n_environments > 1:
         yield (
             "Compatible means that the data do not speak against invariance, by the test that the methods below state: "

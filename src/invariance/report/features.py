@@ -55,7 +55,8 @@ def feature_parts(subject: Subject) -> Iterator[Part]:
     columns = (_PREDICTIVE_OF_ONE if column is _PREDICTIVE and not several else column for column in _COLUMNS)
     yield table("Every feature", compress(columns, kept), (tuple(compress(row, kept)) for row in rows))
     if predictive is None and several:
-        yield from prose(["No subset is compatible with invariance, so that there is no predictive inclusion."])
+        none = f"No subset{decision.findings.allowed} is compatible with invariance"
+        yield from prose([f"{none}, so that there is no predictive inclusion."])
 
 
 def _coefficients(subject: Subject) -> dict[str, Cell]:

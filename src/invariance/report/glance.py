@@ -12,7 +12,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
 from ..moments.moments import Moments
 from ..posterior.summary import format_count, model_in_words
-from .numbers import numbers, without_rounding
+from .numbers import numbers, sample_sd, without_rounding
 from .parts import Cell, Column, Facts, Part, Table, name, prose, table
 from .subject import Subject
 
@@ -28,7 +28,10 @@ def glance_parts(subject: Subject) -> Iterator[Part]:
     posterior, data = subject.posterior, subject.data
     outcome, n = printable(posterior.outcome_name), posterior.n_environments
     where = f"in the same way in {'every one of ' if n > 1 else ''}{n:,} environment{'' if n == 1 else 's'}"
-    yield from prose([f"Which of {posterior.n_features:,} features predict {outcome} {where}, and how sure is that?"])
+    asked = f"Which of {posterior.n_features:,} features predict {outcome}"
+    if posterior.n_features == 1:
+        asked = f"Does {printable(posterior.feature_names[0])} predict {outcome}"
+    yield from prose([f"{asked} {where}, and how sure is that?"])
     yield Facts(tuple(_facts(subject)))
     yield _environments(subject)
     if isinstance(data, Moments) and (data.second is None or data.second.fourths is None):
@@ -44,7 +47,7 @@ def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
     yield "Features", _features(data)
     yield "Environments", _environment_names(subject)
     yield "Model of the outcome", subject.source.worded(model_in_words(posterior))
-    yield "Subsets", f"{format_count(posterior.n_subsets)} that the prior and the rows allow"
+    yield "Subsets", f"{format_count(posterior.n_subsets)}, by the prior and the number of rows"
 
 
 def _outcome(subject: Subject) -> str:
@@ -112,7 +115,7 @@ def _outcome_columns(subject: Subject) -> Iterator[tuple[Column, list[Cell]]]:
         means = data.means[:, data.outcome]
         yield Column("Mean", hint=f"of {outcome}"), numbers(means)
         if data.scatter.size:
-            yield _SD, numbers(np.sqrt(data.scatter[:-1, data.outcome, data.outcome] / data.counts))
+            yield _SD, numbers(sample_sd(data.scatter[:-1, data.outcome, data.outcome], data.counts))
         return
     groups = [data.rows(e) for e in range(data.n_environments)]
     scale = float(np.abs(data.y).max())
@@ -128,4 +131,4 @@ def _outcome_columns(subject: Subject) -> Iterator[tuple[Column, list[Cell]]]:
         yield Column("Rate", hint=f"of {outcome} per unit of {printable(data.exposure_name)}"), numbers(rates)
     else:
         yield Column("Mean", hint=f"of {outcome}"), numbers(means)
-        yield _SD, numbers(data.y[rows].std() for rows in groups)
+        yield _SD, numbers(sample_sd(np.array([data.y[rows].var() for rows in groups]) * data.counts, data.counts))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from .._tools.arrays import Floats, Integers
 from ..posterior.summary import format_p_value, format_probability, format_share
 from .parts import Cell
 
@@ -30,6 +31,11 @@ def rows_of_numbers(values: Iterable[Iterable[float]]) -> list[list[Cell]]:
     column = _decimals(max(largest, default=0.0))
     each = (column if column is None or _shows(value, column) else _decimals(value) for value in largest)
     return [[_cell(value, _written(decimals)) for value in row] for row, decimals in zip(rows, each, strict=True)]
+
+
+def sample_sd(squares: Floats, counts: Integers) -> Floats:
+    """Standard deviations (E,) of so many numbers whose squares around their mean sum to this; 0 of one number."""
+    return np.asarray(np.sqrt(squares / np.maximum(counts - 1, 1)))
 
 
 def without_rounding(value: float, scale: float) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.figures import Size, new_figure
+from .._tools.fonts import fonts_brought_by_readers
 from .._tools.layout import format_subset, printable
 from ..decisions.decision import Decision
 from ..decisions.diagnosis import Diagnosis
@@ -27,7 +28,7 @@ def picture(draw: Callable[[Axes], object], size: Size, prefix: str, alt: str, c
     from matplotlib import style
 
     alt = printable(alt)
-    with style.context("default"):
+    with style.context("default"), fonts_brought_by_readers():
         figure = new_figure(*size)
         draw(figure.add_subplot())
         return Picture(inline_svg(figure, prefix, alt), alt, caption)
@@ -43,11 +44,12 @@ def inclusion_picture(decision: Decision) -> Picture:
     posterior = decision.findings.posterior
     order = np.argsort(-posterior.inclusion, kind="stable")[:_MOST_NAMED]
     leading = ", ".join(f"{posterior.feature_names[j]} {format_probability(posterior.inclusion[j])}" for j in order)
+    source = "as in the paper" if posterior.n_environments > 1 else "by the prior, as one environment cannot tell"
     return _of_decision(
         decision,
         "inclusion",
         f"Bars of inclusion probabilities, the largest first: {leading}.",
-        "How probable it is that each feature belongs to the invariant subset, as in the paper; dashed at one half.",
+        f"How probable it is that each feature belongs to the invariant subset, {source}; dashed at one half.",
     )
 
 
@@ -77,13 +79,19 @@ def frontier_picture(decision: Decision) -> Picture:
 
 def coefficients_picture(decision: Decision, intervals: bool) -> Picture:
     """intervals : whether the model gives any"""
-    against = "intervals far from the band speak against it" if intervals else "the line is that of all rows together"
+    if decision.findings.posterior.n_environments > 1:
+        against = "the line is that of all rows together"
+        if intervals:
+            against = "intervals far from the band speak against it"
+        caption = f"Invariance asks for the same coefficient everywhere: {against}."
+    else:
+        caption = "Invariance asks for the same coefficient everywhere; one environment has nothing to compare with."
     return _of_decision(
         decision,
         "coefficients",
         "Coefficients of the selected features in each environment, beside those of all rows together; the table below "
         "has the same numbers.",
-        f"Invariance asks for the same coefficient everywhere: {against}.",
+        caption,
     )
 
 

@@ -23,7 +23,7 @@ from ..moments.sampling import sampled_data
 from ..posterior.summary import format_p_value
 from ..prediction.design import columns_of
 from ..prediction.outcome import as_observed
-from .numbers import numbers, without_rounding
+from .numbers import numbers, sample_sd, without_rounding
 from .parts import Cell, Column, Heading, Part, Picture, Table, name, prose, table
 from .pictures import picture
 from .subject import Subject
@@ -38,11 +38,11 @@ _QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 _MOST_ENVIRONMENTS = 40
 _LONGEST_LABEL = 24
 _WHAT = {
-    Predicts.number: ("outcome", "the outcome minus what the fit to all rows predicts"),
-    Predicts.probability: ("share of 1", "0 or 1 minus the probability that the fit to all rows predicts"),
-    Predicts.rate: ("count", "the count minus what the fit to all rows expects"),
+    Predicts.number: ("Mean outcome", "the outcome minus what the fit to all rows predicts"),
+    Predicts.probability: ("Share of 1", "0 or 1 minus the probability that the fit to all rows predicts"),
+    Predicts.rate: ("Mean count", "the count minus what the fit to all rows expects"),
     Predicts.time: (
-        "events",
+        "Mean events",
         "1 for an event and 0 for none, minus the events that the fit to all rows expects by then",
     ),
 }
@@ -69,7 +69,7 @@ class Residuals:
         rows = [data.rows(e) for e in range(data.n_environments)]
         each = [observed[at] - expected[at] for at in rows]
         means, predicted = (np.array([values[at].mean() for at in rows]) for values in (observed, expected))
-        spread = np.array([values.std() for values in each])
+        spread = sample_sd(np.array([values.var() for values in each]) * data.counts, data.counts)
         return cls(data.environments, each, data.counts, means, predicted, spread, float(np.abs(observed).max()))
 
     @property
@@ -79,7 +79,7 @@ class Residuals:
 
     @property
     def standard_errors(self) -> Floats:
-        return self.spread / np.sqrt(np.maximum(self.counts - 1, 1))
+        return self.spread / np.sqrt(self.counts)
 
     @property
     def largest_sample(self) -> int | None:
@@ -117,7 +117,7 @@ def residuals_of_sample(moments: Moments, fit: Fit) -> Residuals | None:
         counts=moments.counts,
         observed=means[:, -1],
         expected=means[:, :-1] @ fit.coefficients + fit.intercept,
-        spread=np.sqrt(np.maximum(squares, 0.0) / moments.counts),
+        spread=sample_sd(np.maximum(squares, 0.0), moments.counts),
         scale=float(np.abs([moments.minimum[:, moments.outcome], moments.maximum[:, moments.outcome]]).max()),
     )
 
@@ -139,7 +139,7 @@ def residual_parts(subject: Subject) -> Iterator[Part]:
 
 def _table(found: Residuals, what: Predicts) -> Table:
     columns: list[tuple[Column, Iterable[float]]] = [
-        (Column(f"Mean {_WHAT[what][0]}"), found.observed),
+        (Column(_WHAT[what][0]), found.observed),
         (Column("Mean predicted"), found.expected),
         (Column("Mean residual"), [without_rounding(mean, found.scale) for mean in found.means.tolist()]),
         (Column("Standard error"), found.standard_errors),

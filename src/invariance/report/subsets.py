@@ -28,7 +28,7 @@ def subset_parts(subject: Subject) -> Iterator[Part]:
     decision, predictive, several = subject.decision, subject.predictive, subject.posterior.n_environments > 1
     yield Heading("Compatible with invariance, by prediction" if several else "By prediction")
     if predictive is None:
-        yield from prose(["No subset is compatible with invariance."])
+        yield from prose([f"No subset{decision.findings.allowed} is compatible with invariance."])
     else:
         yield subsets_picture(decision)
         which = "Compatible subsets" if several else "Subsets"
@@ -57,7 +57,8 @@ def _table(caption: str, posterior: Posterior, subject: Subject, counted: str) -
     }
     if posterior.n_environments > 1:
         found = numbers(posterior.log_ratios[:_TOP]), map(p_value, evidence.p_invariant), map(share, evidence.r2_new)
-        columns |= dict(zip(_EVIDENCE, found, strict=True))
+        kept = len(_EVIDENCE) if np.isfinite(evidence.r2_new).any() else len(_EVIDENCE) - 1
+        columns |= dict(zip(_EVIDENCE[:kept], found, strict=False))
     rows = zip(*columns.values(), strict=False)
     return table(caption, columns, rows, f"The selected subset is set in bold. {_shown(len(masks), counted)}")
 

@@ -116,6 +116,7 @@ _RULES: tuple[Rule, ...] = (
     (r"n_jobs=(?P<processes>\d+)", lambda match: f"--jobs {match['processes']}"),
     (r"device='(?P<device>\w+)'", lambda match: f"--device {match['device']}"),
     (r"pass outcomes=None for all", lambda match: "leave --outcomes out"),
+    (r"model\.report\('report\.html'\)", lambda match: "`invariance fit` with --report report.html"),
     (r"leave device= out", lambda match: "leave --device out"),
     (r"device= is for this machine and dask= for", lambda match: "--device is for this machine and --dask for"),
 )
