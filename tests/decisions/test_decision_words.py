@@ -17,6 +17,7 @@ from invariance.decisions.challenges import never_challenged
 from invariance.decisions.decision import Decision
 from invariance.decisions.plots import plot_coefficients, plot_frontier
 from invariance.decisions.roles import Role
+from invariance.decisions.words import header
 from invariance.posterior.posterior import Posterior
 from invariance.posterior.summary import format_p_value
 from posteriors import all_masks
@@ -316,3 +317,10 @@ def test_the_reading_does_not_contradict_the_decision() -> None:
     older = json.loads(posterior.to_json())
     del older["lowest_level"]
     assert Posterior.from_json(json.dumps(older)).reading().startswith("The invariant subset is ")
+
+
+def test_the_rule_that_found_nothing_says_so() -> None:
+    said = "; here no subset is compatible"
+    assert dict(header(decided(broken())))["rule"].endswith(said)
+    assert said not in dict(header(decided(broken(), select="mode")))["rule"]
+    assert said not in dict(header(decided(made())))["rule"]

@@ -164,7 +164,9 @@ def header(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "mode", _mode(decision)
     for alarm in decision.findings.target.model.untilted.remarks(decision.mask[None]).alarms:
         yield "caution", alarm
-    yield "rule", decision.rule_says
+    unmet = posterior.n_environments > 1 and not decision.compatible.n
+    aside = "; here no subset is compatible" if unmet and isinstance(decision.rule, BestCompatible | Median) else ""
+    yield "rule", decision.rule_says + aside
     if decision.noise is not None and decision.noise.sentence is not None:
         yield "noise", decision.noise.sentence
     if len(decision.selected) < decision.findings.target.model.largest_size:
