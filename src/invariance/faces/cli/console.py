@@ -159,7 +159,7 @@ def _compilation_announced() -> Iterator[None]:
         nonlocal said
         if begun and not said:
             said = True
-            say("note", "compiling for the first run, about a quarter of a minute; later runs start at once")
+            say("note", "compiling for the first run, up to a minute; later runs start at once")
 
     with compilation_watched(tell):
         yield

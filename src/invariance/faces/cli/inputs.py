@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .console import detail, loudness, plain_speech, say, shown_progress
+from .loading import loading_announced
 from .names import read_merges, read_names
 from .options import (
     STANDARD_INPUT,
@@ -70,7 +71,7 @@ class SpeechOptions:
 
     @contextmanager
     def speaking(self) -> Iterator[None]:
-        with plain_speech(), loudness(self.quiet, self.verbose):
+        with plain_speech(), loudness(self.quiet, self.verbose), loading_announced(not self.quiet):
             yield
 
 
