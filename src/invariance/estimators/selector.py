@@ -385,11 +385,10 @@ def _columns_of(X: Any, columns: tuple[str, ...]) -> Floats:
 
 def _as_array(frame: Any, n_rows: int) -> NDArray:
     """(n_rows, number of columns) of a narwhals frame: float64, or objects where some columns are no numbers"""
-    names = frame.columns
-    if names and holds_numbers(frame):
-        return frame_values(frame, names)
-    values = np.empty((n_rows, len(names)), dtype=object)
-    for j, name in enumerate(names):
+    if frame.columns and holds_numbers(frame):
+        return frame_values(frame, frame.columns)
+    values = np.empty((n_rows, len(frame.columns)), dtype=object)
+    for j, name in enumerate(frame.columns):
         values[:, j] = frame[name].to_list()
     return values
 
