@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..exceptions import DataError
 from .checks import check_unique, listing, quoted, warn
 from .columns import reads_as_number
-from .number_text import NumberForm, grouped_in
+from .number_text import NumberForm, points_among
 from .table_file import EXCEL, PARQUET, TEXT, PathLike, TableFile
 from .text_form import SEPARATOR_NAMES
 
@@ -95,8 +95,10 @@ def iter_columns(
     rows_per_chunk: int,
     labels: str | None = None,
     as_text: Collection[str] = (),
+    doubted: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
-    """Like :func:`read_columns`, as frames of at most ``rows_per_chunk`` rows."""
+    """Like :func:`read_columns`, as frames of at most ``rows_per_chunk`` rows; ``doubted`` are those of ``as_text``
+    that nobody called text."""
     file = TableFile.of(path)
     if file.kind == PARQUET:
         batches = _parquet_batches(file, columns, rows_per_chunk)
@@ -110,29 +112,51 @@ def iter_columns(
                 frame = next(batches, None)
             if frame is None:
                 return
-            yield _finished(frame[list(columns)], file, labels, as_text)
+            yield _finished(frame[list(columns)], file, labels, as_text, doubted)
 
 
-def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str]) -> pd.DataFrame:
+def _finished(
+    frame: pd.DataFrame,
+    file: TableFile,
+    labels: str | None,
+    as_text: Collection[str],
+    doubted: Collection[str] = (),
+) -> pd.DataFrame:
+    _refuse_points(frame, file, {*as_text, labels} - {*doubted}, doubted)
     frame = _with_numbers(frame, file, {*as_text, labels})
     return _with_labels(frame, labels if file.kind == TEXT else None)
 
 
 def _with_numbers(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None]) -> pd.DataFrame:
-    """With columns of text as numbers where all of their values are such, in the form that was stated or shown;
-    thousands that nobody stated are refused where they would pass for decimals."""
+    """With columns of text as numbers where all of their values are such, in the form that was stated or shown."""
     form = file.numbers
     changed = {}
     for name, texts in _columns_of_text(frame, form, kept):
-        grouped = grouped_in(texts) if form == NumberForm(",") else None
-        if grouped is not None and grouped.thousands == ".":
-            raise DataError(
-                f"column {name!r} of {file.name} holds {grouped.example!r}, and decimals are written with a comma: if "
-                f"it is {grouped.value}, say so with read_table(path, thousands='.'); if not, write it with a comma."
-            )
         if all(form.plain(text) is not None for text in texts):
             changed[name] = frame[name].astype(object).map(form.number, na_action="ignore").infer_objects()
     return frame.assign(**changed)
+
+
+def _refuse_points(
+    frame: pd.DataFrame, file: TableFile, kept: Collection[str | None], doubted: Collection[str]
+) -> None:
+    """Raise where thousands that nobody stated, or decimals beside them, would pass for other numbers."""
+    for name, texts in _columns_of_text(frame, file.numbers, kept):
+        points = points_among(texts, file.numbers, as_text=name in doubted)
+        if points is None:
+            continue
+        text = points.grouped if points.decimal is None or file.thousands is None else points.decimal
+        row = int((frame[name] == text).to_numpy().argmax())
+        found = f"column {name!r} of {file.name} holds {text!r} in row {frame.index[row] + 1}, and decimals are"
+        levels = f"or take all values as levels, categorical=[{name!r}]"
+        if file.thousands is not None:
+            raise DataError(f"{found} written with a comma: write all those of that column so, {levels}.")
+        value = points.grouped.replace(".", "").replace(",", ".")
+        mended = "" if points.decimal is None else f", after {points.decimal!r} is written with a comma too"
+        raise DataError(
+            f"{found} written with a comma: if it is {value}, say so with read_table(path, thousands='.'){mended}; if "
+            f"not, write it with a comma, {levels}."
+        )
 
 
 def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd.DataFrame:
@@ -172,8 +196,11 @@ def _parquet_batches(file: TableFile, columns: Sequence[str], rows: int) -> Gene
     import pyarrow.parquet as pq
 
     with file.open() as stream, pq.ParquetFile(stream) as source:
+        start = 0
         for batch in source.iter_batches(batch_size=rows, columns=list(columns)):
-            yield _without(pa.Table.from_batches([batch]).to_pandas(ignore_metadata=True), file.na)
+            frame = pa.Table.from_batches([batch]).to_pandas(ignore_metadata=True)
+            yield _without(frame.set_axis(range(start, start + len(frame))), file.na)
+            start += len(frame)
 
 
 def _text_batches(file: TableFile, options: dict[str, Any], rows: int) -> Generator[pd.DataFrame, None, None]:
