@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from invariance import Moments
-from invariance.data import MultiEnvironmentData, read_chunks, read_table, table_file
+from invariance.data import MultiEnvironmentData, decimal_signs, read_chunks, read_table, table_file
 from invariance.exceptions import DataError
 
 SAMPLE = 400
@@ -34,9 +34,9 @@ WAYS = pytest.mark.parametrize("total", [in_memory, in_chunks, streamed])
 
 
 @pytest.fixture(autouse=True)
-def short_sample(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def short_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_file, "_SAMPLE", SAMPLE)
-    yield
+    monkeypatch.setattr(decimal_signs, "_BLOCK", 64)
 
 
 def written(path: Path, first: list[str], later: list[str], sep: str = ",", beside: str = "7") -> Path:

@@ -5,10 +5,11 @@ What can be read in two ways is refused with both of them: a guess would be a wr
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from ..exceptions import DataError
 from .number_text import EXPONENT
@@ -17,6 +18,7 @@ _NUMBER = re.compile(rf"[+-]?(?:\d+(?:(?P<sign>[.,])\d*)?|(?P<first>[.,])\d+){EX
 # Thousands by their look, which may be decimals too; a leading 0 is no thousand.
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 _HUNDREDS = re.compile(r"[+-]?[1-9]\d{2,}")
+_BLOCK = 1 << 16  # characters
 
 
 class Cell(NamedTuple):
@@ -107,27 +109,31 @@ class DecimalSigns:
 
 
 class TellingLines:
-    """The lines of a text, after the first `whole` characters only those that may hold a decimal or a quote.
+    """The lines of a text, after the first `whole` characters only those near a sign of decimals, or a quote.
 
-    number : of the last line that was given, counted from 1; seen : characters so far
+    number : of the last line that was given, counted from 1
     """
 
-    def __init__(self, lines: Iterable[str], sep: str, whole: int) -> None:
-        self._lines, self._whole = lines, whole
+    def __init__(self, text: TextIO, sep: str, whole: int) -> None:
+        self._text, self._whole = text, whole
         self._signs = '".' if sep == "," else '".,'
-        self.number, self.seen = 0, 0
+        self._seen, self.number = 0, 0
 
     def __iter__(self) -> Iterator[str]:
         quoted = False
-        for self.number, line in enumerate(self._lines, 1):
-            self.seen += len(line)
-            if not self.is_past or quoted or any(sign in line for sign in self._signs):
-                quoted ^= line.count('"') % 2 == 1
+        while block := self._text.read(_BLOCK) + self._text.readline():
+            if self.is_past and not quoted and not any(sign in block for sign in self._signs):
+                self.number += max(block.count("\n"), block.count("\r"))
+                continue
+            quoted ^= block.count('"') % 2 == 1
+            for line in io.StringIO(block, newline=""):
+                self.number += 1
+                self._seen += len(line)
                 yield line
 
     @property
     def is_past(self) -> bool:
-        return self.seen > self._whole
+        return self._seen > self._whole
 
 
 def _clear(cells: Sequence[Cell]) -> list[Cell]:

@@ -89,7 +89,8 @@ class TableFile(os.PathLike[str]):
             raise SettingError(f"sep and decimal are both {sep!r}: cells and decimals need different signs.")
         if encoding is not None:
             _check_encoding(encoding)
-        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, tuple(na), content, thousands)
+        words = tuple(word.strip() for word in na)
+        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, words, content, thousands)
 
     def __fspath__(self) -> str:
         return str(self.path)
