@@ -42,7 +42,7 @@ def short_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 def written(path: Path, first: list[str], later: list[str], sep: str = ",", beside: str = "7") -> Path:
     """x is `first`, again and again, beyond the sample, and then `later`."""
     cells = (first * SAMPLE)[:SAMPLE] + later
-    rows = [sep.join((x, f'"{beside}"', str(k % 5), "ns"[k % 2])) for k, x in enumerate(cells)]
+    rows = [sep.join((x, beside, str(k % 5), "ns"[k % 2])) for k, x in enumerate(cells)]
     path.write_text("\n".join([sep.join(("x", "z", "y", "site")), *rows]) + "\n")
     return path
 
@@ -69,6 +69,13 @@ def test_a_late_decimal_tells_what_the_others_are(tmp_path: Path, total: Callabl
     path = written(tmp_path / "t.csv", ["950"], ["2,5"], ";")
     with pytest.warns(match=r"decimal commas: '2,5' in 'x' is 2\.5"):
         assert total(path) == pytest.approx(SAMPLE * 950 + 2.5)
+
+
+def test_hundreds_count_wherever_they_stand(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", ["9", "7"], ["950"] + ["7"] * 50 + ["1.149"])
+    with pytest.raises(DataError, match=rf"'1\.149' in column 'x' of t\.csv, line {SAMPLE + 53}, may be"):
+        read_table(path)
+    assert read_table(written(path, ["9", "7"], ["1.149"]))["x"].max() == 9
 
 
 def test_lines_in_quotes_are_one_cell_also_beyond_the_beginning(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TextIO
 
@@ -76,6 +76,18 @@ class DecimalSigns:
     def are_clear(self) -> bool:
         return any(cell.clear for sign in ",." for cell in self._cells(sign))
 
+    @property
+    def are_doubtful(self) -> bool:
+        return not self.are_clear and any(True for sign in ",." for _ in self._cells(sign))
+
+    @property
+    def shown(self) -> Shown:
+        comma = next(iter(_clear(list(self._cells(",")))), None)
+        points = list(self._cells("."))
+        if _clear(points):
+            return Shown(comma, True, (), frozenset())
+        return Shown(comma, False, tuple(points), self._with_hundreds)
+
     def comma(self, file: str, sep: str) -> Cell | None:
         """A number that is written with a decimal comma, where all decimals are; else None."""
         commas, points = list(self._cells(",")), list(self._cells("."))
@@ -95,11 +107,14 @@ class DecimalSigns:
             return clear_commas[0]
         if commas:
             raise _decimals_or_thousands(commas[0], file)
-        with_hundreds = {column.name for column in self._columns if column.hundreds}
-        doubted = [cell for cell in points if sep == ";" or cell.column in with_hundreds]
+        doubted = [cell for cell in points if sep == ";" or cell.column in self._with_hundreds]
         if doubted and not clear_points:
             raise _decimals_or_thousands(doubted[0], file)
         return None
+
+    @property
+    def _with_hundreds(self) -> frozenset[str]:
+        return frozenset(column.name for column in self._columns if column.numbers and column.hundreds)
 
     def _cells(self, sign: str) -> Iterator[Cell]:
         for column in self._columns:
@@ -108,13 +123,40 @@ class DecimalSigns:
                 yield from sorted((cell for cell in found if cell is not None), key=lambda cell: cell.line)
 
 
+class Shown(NamedTuple):
+    """What one of several files shows of the signs in all of them.
+
+    comma : a decimal that cannot be thousands; clear_points : whether there are such with a point, and if there are
+    none, points : cells with one, and hundreds : the columns with whole numbers from 100 on
+    """
+
+    comma: Cell | None
+    clear_points: bool
+    points: tuple[Cell, ...]
+    hundreds: frozenset[str]
+
+
+def check_together(files: Mapping[str, Shown]) -> None:
+    """Raise where a number with a point, clear in its own file, may be thousands beside those of other files."""
+    comma = next(((file, shown.comma) for file, shown in files.items() if shown.comma is not None), None)
+    hundreds = frozenset[str]().union(*(shown.hundreds for shown in files.values()))
+    all_unclear = not any(shown.clear_points for shown in files.values())
+    for file, shown in files.items():
+        if comma is not None and shown.points:
+            other, cell = comma
+            raise _may_be_thousands(shown.points[0], file, f"beside decimal commas of {other}, such as {cell.text!r}")
+        doubted = [cell for cell in shown.points if cell.column in hundreds]
+        if doubted and all_unclear:
+            raise _decimals_or_thousands(doubted[0], file)
+
+
 class TellingLines:
     """The lines of a text, after the first `whole` characters only those near a sign of decimals, or a quote.
 
     number : of the last line that was given, counted from 1
     """
 
-    def __init__(self, text: TextIO, sep: str, whole: int) -> None:
+    def __init__(self, text: TextIO, sep: str, whole: float) -> None:
         self._text, self._whole = text, whole
         self._signs = '".' if sep == "," else '".,'
         self._seen, self.number = 0, 0

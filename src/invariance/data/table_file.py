@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from typing import BinaryIO, cast
 
 from ..exceptions import DataError, SettingError
 from .checks import warn
-from .decimal_signs import DecimalSigns, TellingLines
+from .decimal_signs import DecimalSigns, Shown, TellingLines
 from .missing_words import MISSING
 from .number_text import THOUSANDS, NumberForm, decimal_beside
 from .text_form import SEPARATOR_NAMES, TextForm, recognised_separator, records, stated_separator
@@ -155,18 +156,30 @@ class TableFile(os.PathLike[str]):
         """How numbers are written where they are text."""
         return NumberForm(self.text.decimal if self.kind == TEXT else self.decimal or ".", self.thousands)
 
-    @cached_property
+    @property
     def text(self) -> TextForm:
         """How the text of the file is written; decimal commas that nobody stated are told of."""
+        return self._read_form[0]
+
+    @property
+    def signs(self) -> Shown:
+        """What the numbers of the file show of its decimals; nothing where these are stated."""
+        return self._read_form[1]
+
+    @cached_property
+    def _read_form(self) -> tuple[TextForm, Shown]:
         sample, encoding = self._sample()
         named, sample = stated_separator(sample)
         usual = SEPARATORS.get(self._suffix or "", ",")
         sep = self.sep or named or recognised_separator(sample, usual, self.name)
-        skiprows = int(named is not None)
-        return TextForm(sep, self.decimal or self._decimal(sep, encoding, skiprows), encoding, skiprows)
+        form = TextForm(sep, self.decimal or ".", encoding, skiprows=int(named is not None))
+        if self.decimal is not None:
+            return form, DecimalSigns((), ()).shown
+        signs = self._decimal_signs(form)
+        return form._replace(decimal=self._decimal(signs, sep)), signs.shown
 
-    def _decimal(self, sep: str, encoding: str, skiprows: int) -> str:
-        found = self._decimal_signs(sep, encoding, skiprows).comma(self.name, sep)
+    def _decimal(self, signs: DecimalSigns, sep: str) -> str:
+        found = signs.comma(self.name, sep)
         if found is None:
             return "."
         warn(
@@ -176,14 +189,19 @@ class TableFile(os.PathLike[str]):
         )
         return ","
 
-    def _decimal_signs(self, sep: str, encoding: str, skiprows: int) -> DecimalSigns:
+    def _decimal_signs(self, form: TextForm) -> DecimalSigns:
         """Of the first lines or, where these have no decimal that is clear, of all lines up to the first one."""
-        with self.open() as stream, io.TextIOWrapper(stream, _with_mark(encoding), newline="") as text:
-            lines = TellingLines(text, sep, _SAMPLE)
-            cells = records(lines, sep)
+        signs = self._signs_in(form, _SAMPLE)
+        return self._signs_in(form, math.inf) if signs.are_doubtful else signs
+
+    def _signs_in(self, form: TextForm, whole: float) -> DecimalSigns:
+        """whole : characters of which no line is left out"""
+        with self.open() as stream, io.TextIOWrapper(stream, _with_mark(form.encoding), newline="") as text:
+            lines = TellingLines(text, form.sep, whole)
+            cells = records(lines, form.sep)
             signs = DecimalSigns((), ())
             with suppress(csv.Error):
-                header = next(islice(cells, skiprows, None), [])
+                header = next(islice(cells, form.skiprows, None), [])
                 signs = DecimalSigns(header, MISSING.union(self.na))
                 for record in cells:
                     signs.look(lines.number, [self._ungrouped(cell) for cell in record])

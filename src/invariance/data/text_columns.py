@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from ..exceptions import DataError
@@ -40,6 +42,36 @@ def _read_again(values: pd.Series, texts: Sequence[str], form: NumberForm) -> pd
     if all(text in _TRUTH for text in texts):
         return values.astype(object).map(_TRUTH, na_action="ignore")
     return values
+
+
+def refuse_swallowed(frame: pd.DataFrame, file: TableFile) -> None:
+    """Raise where a cell has lines that would be rows by themselves, as after a quote that nobody closed."""
+    from pandas.api.types import is_numeric_dtype
+
+    numeric = [is_numeric_dtype(kind) for kind in frame.dtypes]
+    for name, texts in _texts_of(frame):
+        place = list(frame.columns).index(name)
+        for text in texts:
+            lines = re.split(r"\r\n|\r|\n", text)
+            if len(lines) > 1 and _holds_rows(lines, file.text.sep, place, numeric):
+                row = int((frame[name] == text).to_numpy().argmax())
+                raise DataError(
+                    f"column {name!r} of {file.name} has a cell of {len(lines)} lines in row {frame.index[row] + 1}, "
+                    f"and they look like rows ({lines[0]!r}, {lines[1]!r}): close the quote before them, or remove it."
+                )
+
+
+def _holds_rows(lines: Sequence[str], sep: str, place: int, numeric: Sequence[bool]) -> bool:
+    """Whether a line between the first and the last is a row by its numbers; or whether the last and the first are,
+    which then begin and end one each."""
+    first, *middle, last = (line.split(sep) for line in lines)
+    around = [*last[:-1], "", *first[1:]] if len(last) == place + 1 else []
+    return any(numeric) and any(
+        len(cells) == len(numeric)
+        and any(map(reads_as_number, cells))
+        and all(reads_as_number(cell) or cell.strip() in MISSING for cell in compress(cells, numeric))
+        for cells in (*middle, around)
+    )
 
 
 def with_numbers(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..data.checks import check_unique, quoted, warn
 from ..data.columns import reads_as_number
+from ..data.decimal_signs import check_together
 from ..data.reading import column_names, iter_columns
 from ..data.table_file import PARQUET
 from ..data.table_file import TEXT as TEXT_FILE
@@ -91,6 +92,8 @@ class TextSource(FileSource):
             check_names(found, names, file.name, first.name)
         self._check_labels(names)
         check_unique(names, self.name)
+        if others and first.kind == TEXT_FILE:
+            check_together({file.name: file.signs for file in self.files})
         return names
 
     @cached_property
