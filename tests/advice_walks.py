@@ -730,6 +730,7 @@ IN_WORDS = (
     ", and read_table(path, thousands=',') for thousands",
     "say so with read_table(path, thousands='.'){}; if not, write it with a comma",
     "or take all values as levels, categorical=[{}]",
+    ", unless {} is {}, as read_table(path, thousands='.') reads it",
     "say so with read_table(path, thousands={}); if not, write all decimals",
     "say so with read_table(path, decimal={}); if it is {}, with read_table(path, thousands={})",
     "or name its encoding, for example read_table(path, encoding='utf-16-le')",
