@@ -143,6 +143,12 @@ def test_a_sheet_is_parsed_once_for_a_fit(tmp_path: Path, parsed: list[TableFile
     assert len(parsed) == 1
 
 
+def test_each_file_has_its_own_sheet(tmp_path: Path) -> None:
+    files = [TableFile.of(saved(table(word, "text"), tmp_path / f"{word}.xlsx")) for word in ("a", "b")]
+    for file, word in [*zip(files, "ab", strict=True)] * 2:
+        assert excel.sheet_of(file).rows["text"][0] == word
+
+
 def test_no_sheet_is_kept_longer_than_its_file(tmp_path: Path) -> None:
     file = TableFile.of(saved(table("low", "text"), tmp_path / "t.xlsx"))
     assert excel.sheet_of(file) is excel.sheet_of(file)

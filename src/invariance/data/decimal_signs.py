@@ -162,12 +162,10 @@ class TellingLines:
         self._seen, self.number = 0, 0
 
     def __iter__(self) -> Iterator[str]:
-        quoted = False
         while block := self._text.read(_BLOCK) + self._text.readline():
-            if self.is_past and not quoted and not any(sign in block for sign in self._signs):
+            if self.is_past and not any(sign in block for sign in self._signs):
                 self.number += max(block.count("\n"), block.count("\r"))
                 continue
-            quoted ^= block.count('"') % 2 == 1
             for line in io.StringIO(block, newline=""):
                 self.number += 1
                 self._seen += len(line)
