@@ -728,7 +728,9 @@ IN_WORDS = (
     # tests/data/test_numbers_in_text.py, tests/faces/test_cli_numbers.py
     "holds numbers with thousands (for example {}), which read_table(path, thousands=",
     ", and read_table(path, thousands=',') for thousands",
-    "say so with read_table(path, thousands='.'); if not, write it with a comma",
+    "say so with read_table(path, thousands='.'){}; if not, write it with a comma",
+    "or take all values as levels, categorical=[{}]",
+    ", unless {} is {}, as read_table(path, thousands='.') reads it",
     "say so with read_table(path, thousands={}); if not, write all decimals",
     "say so with read_table(path, decimal={}); if it is {}, with read_table(path, thousands={})",
     "or name its encoding, for example read_table(path, encoding='utf-16-le')",

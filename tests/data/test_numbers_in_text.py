@@ -90,6 +90,14 @@ def test_both_readings_are_named_for_text_of_a_table() -> None:
         MultiEnvironmentData.from_table(frame, "y", "site")
 
 
+def test_text_of_a_sheet_that_may_be_thousands(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    pd.DataFrame({"x": ["1.469", "950"] * 12, "y": np.arange(N) % 5.0, "site": SITES}).to_excel(path, index=False)
+    with pytest.raises(DataError, match=r"'1\.469' is 1469, as read_table\(path, thousands='\.'\) reads it"):
+        MultiEnvironmentData.from_table(path, "y", "site")
+    assert read_table(path, thousands=".")["x"].max() == 1469.0
+
+
 def test_thousands_after_the_beginning_of_a_file(tmp_path: Path) -> None:
     rows = [f"{k % 900};{k % 7},5;{'ns'[k % 2]}" for k in range(30_000)] + ["1.149;2,5;n"]
     path = written(tmp_path / "t.csv", "x;y;site\n" + "\n".join(rows) + "\n")

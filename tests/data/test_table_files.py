@@ -56,7 +56,7 @@ def test_chunks_are_read_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cell", ["1,234", "-12,345"])
 def test_thousands_or_decimals_are_not_guessed(tmp_path: Path, cell: str) -> None:
     path = written(tmp_path / "t.csv", f"a;y;site\n{cell};1;n\n2;2;s\n")
-    with pytest.raises(DataError, match=f"'{cell}' in column 'a' of t.csv may be ") as refused:
+    with pytest.raises(DataError, match=f"'{cell}' in column 'a' of t.csv, line 2, may be ") as refused:
         read_table(path)
     assert f"or {cell.replace(',', '')}" in str(refused.value)
     assert read_table(path, decimal=",")["a"][0] == float(cell.replace(",", "."))

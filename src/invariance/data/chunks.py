@@ -141,5 +141,6 @@ class _Source(NamedTuple):
 
     def _frames(self, texts: set[str]) -> Iterator[Any]:
         columns = (*self.names, self.outcome, self.environment)
-        for table in iter_columns(self.path, columns, self.rows_per_chunk, self.environment, texts):
+        doubted = texts - self.choices.categorical
+        for table in iter_columns(self.path, columns, self.rows_per_chunk, self.environment, texts, doubted):
             yield as_frame(table)

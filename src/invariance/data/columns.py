@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Sequence
 from numbers import Real
 from typing import Any
@@ -16,6 +17,16 @@ ADVICE = {
     "feature": "it held numbers when the model was fitted, and needs numbers here",
     "outcome": "the outcome must be numeric, so encode it as numbers or choose another column",
 }
+
+
+# Whole numbers up to this have a float64 of their own.
+LARGEST_WHOLE = 2**53
+_BREAK = re.compile(r"\s*[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+
+
+def one_line(name: str) -> str:
+    """A name as it can be typed: a blank for each line break or tab, with the blanks around it."""
+    return _BREAK.sub(" ", name.strip())
 
 
 def frame_names(table: Any) -> list[str] | None:
@@ -63,6 +74,7 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     """A narwhals Series as float64 (N,); booleans count 0 and 1."""
     import narwhals as nw
 
+    _refuse_beyond_double(series, name)
     native = series.to_native()
     dtype = getattr(native, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
@@ -89,6 +101,20 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
             f"convert it with {'.astype' if hasattr(native, 'astype') else '.cast'}(float)."
         )
     raise DataError(f"column {name!r} is not numeric (dtype {dtype_name}, for example {example!r}): {ADVICE[role]}.")
+
+
+def _refuse_beyond_double(series: Any, name: str) -> None:
+    ends = [series.min(), series.max()] if series.dtype.is_integer() else []
+    largest = max((int(end) for end in ends if end is not None and end == end), key=abs, default=0)
+    if abs(largest) > LARGEST_WHOLE:
+        raise DataError(beyond_double(name, largest))
+
+
+def beyond_double(name: str, example: object) -> str:
+    return (
+        f"column {name!r} holds whole numbers beyond 2**53 = {LARGEST_WHOLE} (for example {example}), which double "
+        "precision cannot tell apart: leave it out, or subtract a number from it where it is stored."
+    )
 
 
 def holds_numbers(frame: Any) -> bool:

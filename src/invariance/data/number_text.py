@@ -63,6 +63,13 @@ class Grouped(NamedTuple):
         return re.sub(THOUSANDS[self.thousands], "", self.example).replace(",", ".")
 
 
+class Points(NamedTuple):
+    """grouped : with points that may be between thousands; decimal : with a point that cannot be, if there is one"""
+
+    grouped: str
+    decimal: str | None
+
+
 def grouped_in(texts: Collection[str]) -> Grouped | None:
     """How thousands are written in texts that are all numbers, some of them with groups of three digits."""
     for sign in THOUSANDS:
@@ -75,6 +82,20 @@ def grouped_in(texts: Collection[str]) -> Grouped | None:
                 either = sign in ".," and all(NumberForm(sign).plain(text) is not None for text in texts)
                 return Grouped(sign, example, not either)
     return None
+
+
+def points_among(texts: Collection[str], form: NumberForm, as_text: bool = False) -> Points | None:
+    """Numbers with a point where decimals have a comma, in texts that are all numbers; None where none of them may be
+    thousands that are not read as such, or decimals beside thousands with points. as_text : whether nothing is read"""
+    points, groups = NumberForm("."), NumberForm(",", ".")
+    strange = [text for text in texts if form.plain(text) is None]
+    if form.decimal != "," or not all(points.plain(text) or groups.plain(text) for text in strange):
+        return None
+    grouped = next((text for text in texts if groups.plain(text) and not NumberForm(",").plain(text)), None)
+    decimal = next((text for text in strange if groups.plain(text) is None), None)
+    if strange and form.thousands == ".":
+        return Points(grouped or strange[0], decimal)
+    return Points(grouped, decimal) if grouped and (strange or as_text) else None
 
 
 def unit_in(texts: Iterable[str]) -> tuple[str, str] | None:

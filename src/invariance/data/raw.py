@@ -232,10 +232,12 @@ def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
 def _meant_as_numbers(texts: Sequence[str], convert: str) -> Refusal | None:
     """Of text that seems to be numbers, why it is not read as such."""
     strange = [text for text in texts if not reads_as_number(text)]
+    grouped = grouped_in(texts)
     if not strange:
         reason = f"holds numbers stored as text (for example {texts[0]!r}): convert it with {convert}(float)"
+        if grouped is not None:
+            reason += f", unless {grouped.example!r} is {grouped.value}, as read_table(path, thousands='.') reads it"
         return Refusal(reason, numeric=True, categorical=True)
-    grouped = grouped_in(texts)
     if grouped is not None and grouped.certain:
         shown = f"holds numbers with thousands (for example {grouped.example!r}), which read_table(path, thousands="
         return Refusal(f"{shown}{grouped.thousands!r}) reads as {grouped.value}", categorical=True)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..exceptions import DataError
 from .checks import check_unique, listing, quoted, warn
-from .columns import reads_as_number
-from .number_text import NumberForm, grouped_in
+from .columns import one_line
+from .excel import sheet_of
+from .missing_words import MISSING
 from .table_file import EXCEL, PARQUET, TEXT, PathLike, TableFile
+from .text_columns import refuse_points, refuse_swallowed, with_numbers, without_values, without_words
 from .text_form import SEPARATOR_NAMES
 
 if TYPE_CHECKING:
@@ -60,13 +62,17 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
             names = _parquet_names(file)
             check_unique(names, file.name)
             return names
-        header = _header(file) if file.kind == TEXT else [str(name) for name in _sheet(file)]
+        written = _header(file) if file.kind == TEXT else sheet_of(file).header
+    header = list(map(one_line, written))
     unnamed = [str(position + 1) for position, name in enumerate(header) if not name]
     if unnamed and warn_unnamed:
         warn(
             f"{file.name}: column {listing(unnamed)} has no name in the header and was left out "
             "(a row index?); give it a name to use it"
         )
+    broken = [name for name, as_written in zip(header, written, strict=True) if name != as_written]
+    if broken and warn_unnamed:
+        warn(f"{file.name}: line breaks and tabs in the names of columns are read as blanks: {quoted(broken)}")
     check_unique([name for name in header if name], file.name)
     return [name for name in header if name]
 
@@ -81,11 +87,13 @@ def read_columns(
     file = TableFile.of(path)
     with clear_errors(file), file.open() as stream:
         if file.kind == PARQUET:
-            frame = _without(pd.read_parquet(stream, engine="pyarrow", columns=list(columns)), file.na)
+            frame = without_values(pd.read_parquet(stream, engine="pyarrow", columns=list(columns)), file.na)
         elif file.kind == EXCEL:
-            frame = _with_words(_sheet(file)[list(columns)], as_text)
+            rows = without_values(sheet_of(file).rows[list(columns)], file.na).infer_objects()
+            frame = _with_words(rows, as_text)
         else:
             frame = pd.read_csv(stream, **_text_options(file, labels, as_text))
+            refuse_swallowed(frame, file)
     return _finished(frame[list(columns)], file, labels, as_text)
 
 
@@ -95,8 +103,10 @@ def iter_columns(
     rows_per_chunk: int,
     labels: str | None = None,
     as_text: Collection[str] = (),
+    doubted: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
-    """Like :func:`read_columns`, as frames of at most ``rows_per_chunk`` rows."""
+    """Like :func:`read_columns`, as frames of at most ``rows_per_chunk`` rows; ``doubted`` are those of ``as_text``
+    that nobody called text."""
     file = TableFile.of(path)
     if file.kind == PARQUET:
         batches = _parquet_batches(file, columns, rows_per_chunk)
@@ -110,61 +120,20 @@ def iter_columns(
                 frame = next(batches, None)
             if frame is None:
                 return
-            yield _finished(frame[list(columns)], file, labels, as_text)
+            yield _finished(frame[list(columns)], file, labels, as_text, doubted)
 
 
-def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str]) -> pd.DataFrame:
-    frame = _with_numbers(frame, file, {*as_text, labels})
+def _finished(
+    frame: pd.DataFrame,
+    file: TableFile,
+    labels: str | None,
+    as_text: Collection[str],
+    doubted: Collection[str] = (),
+) -> pd.DataFrame:
+    frame = without_words(frame, file, {*as_text, labels})
+    refuse_points(frame, file, {*as_text, labels} - {*doubted}, doubted)
+    frame = with_numbers(frame, file, {*as_text, labels})
     return _with_labels(frame, labels if file.kind == TEXT else None)
-
-
-def _with_numbers(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None]) -> pd.DataFrame:
-    """With columns of text as numbers where all of their values are such, in the form that was stated or shown;
-    thousands that nobody stated are refused where they would pass for decimals."""
-    form = file.numbers
-    changed = {}
-    for name, texts in _columns_of_text(frame, form, kept):
-        grouped = grouped_in(texts) if form == NumberForm(",") else None
-        if grouped is not None and grouped.thousands == ".":
-            raise DataError(
-                f"column {name!r} of {file.name} holds {grouped.example!r}, and decimals are written with a comma: if "
-                f"it is {grouped.value}, say so with read_table(path, thousands='.'); if not, write it with a comma."
-            )
-        if all(form.plain(text) is not None for text in texts):
-            changed[name] = frame[name].astype(object).map(form.number, na_action="ignore").infer_objects()
-    return frame.assign(**changed)
-
-
-def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd.DataFrame:
-    """Text as it is written in a file, but with its numbers as Python writes them; not in the `kept` columns."""
-    changed = {}
-    for name, texts in _columns_of_text(frame, file.numbers, kept):
-        plain = {text: file.numbers.plain(text) for text in texts}
-        if None not in plain.values():
-            changed[name] = frame[name].replace(plain)
-    return frame.assign(**changed)
-
-
-def _columns_of_text(
-    frame: pd.DataFrame, form: NumberForm, kept: Collection[str | None]
-) -> Iterator[tuple[str, list[str]]]:
-    """(name, different texts) of columns in which numbers may be written in another way than Python has them."""
-    from pandas.api.types import is_object_dtype, is_string_dtype
-
-    for name in frame if form != NumberForm(".") else ():
-        if name not in kept and (is_object_dtype(frame[name]) or is_string_dtype(frame[name])):
-            texts = [value for value in frame[name].dropna().unique() if isinstance(value, str)]
-            if texts:
-                yield str(name), texts
-
-
-def _without(frame: pd.DataFrame, na: Sequence[str]) -> pd.DataFrame:
-    """With no value where a word, or a number that it reads as, stands for a missing one."""
-    from pandas.api.types import is_bool_dtype
-
-    words = [*na, *(float(word) for word in na if reads_as_number(word))]
-    gone = {str(name): frame[name].isin(words) for name in frame if na and not is_bool_dtype(frame[name])}
-    return frame.assign(**{name: frame[name].mask(rows) for name, rows in gone.items() if rows.any()})
 
 
 def _parquet_batches(file: TableFile, columns: Sequence[str], rows: int) -> Generator[pd.DataFrame, None, None]:
@@ -172,15 +141,20 @@ def _parquet_batches(file: TableFile, columns: Sequence[str], rows: int) -> Gene
     import pyarrow.parquet as pq
 
     with file.open() as stream, pq.ParquetFile(stream) as source:
+        start = 0
         for batch in source.iter_batches(batch_size=rows, columns=list(columns)):
-            yield _without(pa.Table.from_batches([batch]).to_pandas(ignore_metadata=True), file.na)
+            frame = pa.Table.from_batches([batch]).to_pandas(ignore_metadata=True)
+            yield without_values(frame.set_axis(range(start, start + len(frame))), file.na)
+            start += len(frame)
 
 
 def _text_batches(file: TableFile, options: dict[str, Any], rows: int) -> Generator[pd.DataFrame, None, None]:
     import pandas as pd
 
     with file.open() as stream, pd.read_csv(stream, chunksize=rows, **options) as chunks:
-        yield from chunks
+        for frame in chunks:
+            refuse_swallowed(frame, file)
+            yield frame
 
 
 def _pieces(frame: pd.DataFrame, rows: int) -> Generator[pd.DataFrame, None, None]:
@@ -297,7 +271,7 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
 
     with clear_errors(file):
         header = _header(file)
-    names = [name or f"unnamed column {position}" for position, name in enumerate(header)]
+    names = [one_line(name) or f"unnamed column {position}" for position, name in enumerate(header)]
     options: dict[str, Any] = {
         **file.text._asdict(),
         "header": 0,
@@ -306,35 +280,12 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
         "dtype": dict.fromkeys([*as_text, *([] if labels is None else [labels])], str) or None,
         "skipinitialspace": True,
         "low_memory": False,
-        "na_values": list(file.na),
+        "na_values": [*MISSING, *file.na],
+        "keep_default_na": False,
     }
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
         options["float_precision"] = "round_trip"  # the default from pandas 3.1 on
     return options
-
-
-def _sheet(file: TableFile) -> pd.DataFrame:
-    """A sheet of an Excel file, each cell as it is stored; columns without a name are called ""."""
-    import pandas as pd
-
-    with file.open() as stream, pd.ExcelFile(stream, engine="openpyxl") as book:
-        sheet = _sheet_name(file, book.sheet_names)
-        frame = pd.read_excel(book, sheet_name=sheet, header=None, dtype=object)
-    if frame.empty:
-        raise pd.errors.EmptyDataError
-    header = ["" if pd.isna(name) else str(name).strip() for name in frame.iloc[0]]
-    body = frame[1:].set_axis(header, axis=1).reset_index(drop=True)
-    used = [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
-    return _without(body.loc[:, used].infer_objects(), file.na).infer_objects()
-
-
-def _sheet_name(file: TableFile, sheets: Sequence[Any]) -> Any:
-    if file.sheet in sheets or (file.sheet is None and len(sheets) == 1):
-        return file.sheet or sheets[0]
-    lacking = f"has no sheet {file.sheet!r}" if file.sheet is not None else "has several sheets"
-    raise DataError(
-        f"{file.name} {lacking}: name one of {quoted(sheets)}, for example read_table(path, sheet={str(sheets[0])!r})."
-    )
 
 
 def _with_words(frame: pd.DataFrame, as_text: Collection[str]) -> pd.DataFrame:

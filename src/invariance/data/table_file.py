@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
+import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from ..exceptions import DataError, SettingError
 from .checks import warn
+from .decimal_signs import DecimalSigns, Shown, TellingLines
+from .missing_words import MISSING
 from .number_text import THOUSANDS, NumberForm, decimal_beside
-from .text_form import (
-    SEPARATOR_NAMES,
-    TextForm,
-    recognised_decimal,
-    recognised_separator,
-    records,
-    stated_separator,
-)
+from .text_form import SEPARATOR_NAMES, TextForm, recognised_separator, records, stated_separator
 
 PathLike = str | os.PathLike[str]
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
@@ -92,7 +90,8 @@ class TableFile(os.PathLike[str]):
             raise SettingError(f"sep and decimal are both {sep!r}: cells and decimals need different signs.")
         if encoding is not None:
             _check_encoding(encoding)
-        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, tuple(na), content, thousands)
+        words = tuple(word.strip() for word in na)
+        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, words, content, thousands)
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -157,31 +156,64 @@ class TableFile(os.PathLike[str]):
         """How numbers are written where they are text."""
         return NumberForm(self.text.decimal if self.kind == TEXT else self.decimal or ".", self.thousands)
 
-    @cached_property
+    @property
     def text(self) -> TextForm:
         """How the text of the file is written; decimal commas that nobody stated are told of."""
+        return self._read_form[0]
+
+    @property
+    def signs(self) -> Shown:
+        """What the numbers of the file show of its decimals; nothing where these are stated."""
+        return self._read_form[1]
+
+    @cached_property
+    def _read_form(self) -> tuple[TextForm, Shown]:
         sample, encoding = self._sample()
         named, sample = stated_separator(sample)
         usual = SEPARATORS.get(self._suffix or "", ",")
         sep = self.sep or named or recognised_separator(sample, usual, self.name)
-        return TextForm(sep, self.decimal or self._decimal(sample, sep), encoding, skiprows=int(named is not None))
+        form = TextForm(sep, self.decimal or ".", encoding, skiprows=int(named is not None))
+        if self.decimal is not None:
+            return form, DecimalSigns((), ()).shown
+        signs = self._decimal_signs(form)
+        return form._replace(decimal=self._decimal(signs, sep)), signs.shown
 
-    def _decimal(self, sample: str, sep: str) -> str:
-        lines = records(sample, sep)
-        if self.thousands is not None:
-            lines = [
-                [re.sub(rf"(?<=\d){THOUSANDS[self.thousands]}(?=\d)", "", cell) for cell in line] for line in lines
-            ]
-        example = recognised_decimal(lines, self.name, self.na, sep)
-        if example is None:
+    def _decimal(self, signs: DecimalSigns, sep: str) -> str:
+        found = signs.comma(self.name, sep)
+        if found is None:
             return "."
-        column, cell = example
         warn(
             f"{self.name} is read with {SEPARATOR_NAMES.get(sep, repr(sep))} between cells and with decimal "
-            f"commas: {cell!r} in {column!r} is {float(cell.replace(',', '.')):g}; if it is not, say "
+            f"commas: {found.text!r} in {found.column!r} is {float(found.text.replace(',', '.')):g}; if it is not, say "
             "read_table(path, decimal='.')"
         )
         return ","
+
+    def _decimal_signs(self, form: TextForm) -> DecimalSigns:
+        """Of the first lines or, where these have no decimal that is clear, of all lines up to the first one."""
+        signs = self._signs_in(form, _SAMPLE)
+        return self._signs_in(form, math.inf) if signs.are_doubtful else signs
+
+    def _signs_in(self, form: TextForm, whole: float) -> DecimalSigns:
+        """whole : characters of which no line is left out"""
+        with self.open() as stream, io.TextIOWrapper(stream, _with_mark(form.encoding), newline="") as text:
+            lines = TellingLines(text, form.sep, whole)
+            cells = records(lines, form.sep)
+            signs = DecimalSigns((), ())
+            with suppress(csv.Error):
+                header = next(islice(cells, form.skiprows, None), [])
+                signs = DecimalSigns(header, MISSING.union(self.na))
+                for record in cells:
+                    signs.look(lines.number, [self._ungrouped(cell) for cell in record])
+                    if lines.is_past and signs.are_clear:
+                        break
+        return signs
+
+    def _ungrouped(self, cell: str) -> str:
+        """Without the sign between thousands that was stated."""
+        if self.thousands is None:
+            return cell
+        return re.sub(rf"(?<=\d){THOUSANDS[self.thousands]}(?=\d)", "", cell)
 
     def _sample(self) -> tuple[str, str]:
         """The first lines, whole, and the encoding."""
@@ -189,7 +221,7 @@ class TableFile(os.PathLike[str]):
             start = stream.read(_SAMPLE)
             whole = not stream.read(1)
         encoding = self.encoding or next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
-        decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
+        decoder = codecs.getincrementaldecoder(_with_mark(encoding))()
         sample = decoder.decode(start, final=whole)
         if "\0" in sample:
             raise DataError(
@@ -197,6 +229,11 @@ class TableFile(os.PathLike[str]):
                 "Save it as UTF-8, or name its encoding, for example read_table(path, encoding='utf-16-le')."
             )
         return sample if whole else sample[: sample.rfind("\n") + 1], encoding
+
+
+def _with_mark(encoding: str) -> str:
+    """That also reads the mark with which UTF-8 may begin."""
+    return "utf-8-sig" if encoding == "utf-8" else encoding
 
 
 def _check_encoding(encoding: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats
-from ..data.columns import reads_as_number
+from ..data.columns import beyond_double, reads_as_number
 from ..data.levels import Levels, as_text, in_natural_order
 from ..data.raw import Refusal, refuse
 from ..exceptions import DataError, WrongTypeError
@@ -16,8 +16,6 @@ from ..exceptions import DataError, WrongTypeError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Whole numbers up to this have a float64 of their own.
-LARGEST_WHOLE = 2**53
 NUMBERS, LEVELS, TEXT_AS_NUMBERS, NOTHING = "numbers", "levels", "text as numbers", "nothing"
 
 
@@ -80,11 +78,7 @@ def as_numbers(array: pa.Array, name: str) -> Floats:
         try:
             array = array.cast(pa.float64())
         except pa.ArrowInvalid:
-            raise DataError(
-                f"column {name!r} holds whole numbers beyond 2**53 = {LARGEST_WHOLE} (for example "
-                f"{_largest(array)}), which double precision cannot tell apart: leave it out, or subtract a number "
-                "from it where it is stored."
-            ) from None
+            raise DataError(beyond_double(name, _largest(array))) from None
     return np.array(array.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 

@@ -150,7 +150,10 @@ def _without(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
             continue
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        compared = column if isinstance(values[0], str) else column.cast(pa.float64(), safe=False)
+        of_words = isinstance(values[0], str)
+        compared = (
+            pc.utf8_trim_whitespace(column.cast(pa.string())) if of_words else column.cast(pa.float64(), safe=False)
+        )
         stands_for_none = pc.is_in(compared, pa.array(values, compared.type))
         batch = batch.set_column(n, batch.schema.names[n], pc.if_else(stands_for_none, None, column))
     return batch

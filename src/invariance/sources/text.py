@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..data.checks import check_unique, quoted, warn
 from ..data.columns import reads_as_number
+from ..data.decimal_signs import check_together
 from ..data.reading import column_names, iter_columns
 from ..data.table_file import PARQUET
 from ..data.table_file import TEXT as TEXT_FILE
@@ -30,17 +31,20 @@ _SAMPLE = 1 << 22  # bytes
 
 @dataclass(frozen=True)
 class TextPiece(FilePiece):
-    """A whole file; texts : columns that are text in all files, whatever a chunk of rows looks like"""
+    """A whole file; texts : columns that are text in all files, whatever a chunk of rows looks like; words : those that
+    were said to be"""
 
     environment: str
     texts: frozenset[str]
+    words: frozenset[str]
     rows: int
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         marked = self.environment if self.environment in columns else None
-        for frame in iter_columns(self.file, columns, self.rows, marked, self.texts & {*columns}):
+        texts = self.texts & {*columns}
+        for frame in iter_columns(self.file, columns, self.rows, marked, texts, texts - self.words):
             arrays = [labels(frame[name]) if name == marked else self._column(frame[name], name) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
@@ -51,13 +55,18 @@ class TextPiece(FilePiece):
         if name in self.texts:
             return array if kind_of(array.type) == TEXT else array.cast(pa.string())
         if kind_of(array.type) == TEXT and array.null_count < len(array):
-            found = [text for text in array.drop_null().unique().to_pylist() if not reads_as_number(text)]
             raise DataError(
                 f"column {name!r} holds numbers, or true and false, in the first rows, and text in {self.file.name} "
-                f"later on ({quoted(found, 4)}): mend it, count such words as missing with "
-                f"read_table(path, na={found[:_MOST_WORDS]!r}), or take all values as levels, categorical=[{name!r}]."
+                f"later on {_remedies(array, name)}."
             )
         return array
+
+
+def _remedies(array: pa.Array, name: str) -> str:
+    texts = array.drop_null().unique().to_pylist()
+    words = [text for text in texts if not reads_as_number(text)]
+    as_missing = f" count such words as missing with read_table(path, na={words[:_MOST_WORDS]!r})," if words else ""
+    return f"({quoted(words or texts, 4)}): mend it,{as_missing} or take all values as levels, categorical=[{name!r}]"
 
 
 class TextSource(FileSource):
@@ -83,6 +92,8 @@ class TextSource(FileSource):
             check_names(found, names, file.name, first.name)
         self._check_labels(names)
         check_unique(names, self.name)
+        if others and first.kind == TEXT_FILE:
+            check_together({file.name: file.signs for file in self.files})
         return names
 
     @cached_property
@@ -112,7 +123,7 @@ class TextSource(FileSource):
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         texts = self._texts([name for name in columns if name != environment and name in self._names])
-        pieces = [TextPiece(file, environment, texts, self._rows) for file in self.files]
+        pieces = [TextPiece(file, environment, texts, self._words, self._rows) for file in self.files]
         sizes = [file.n_bytes for file in self.files]
         return grouped(pieces, sizes, TASK_BYTES, self._names[0])
 

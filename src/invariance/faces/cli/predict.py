@@ -106,7 +106,8 @@ def _read(file: TableFile, saved: SavedModel) -> tuple[Any, pd.DataFrame]:
 
     from ...data.checks import quoted, with_counts
     from ...data.columns import as_frame, frame_values
-    from ...data.reading import column_names, in_points, read_columns
+    from ...data.reading import column_names, read_columns
+    from ...data.text_columns import in_points
 
     names = column_names(file)
     needed = saved.columns_to_predict

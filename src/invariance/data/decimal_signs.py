@@ -1,0 +1,197 @@
+"""What begins decimals in a text, as far as its numbers show it.
+
+What can be read in two ways is refused with both of them: a guess would be a wrong number that looks right.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TextIO
+
+from ..exceptions import DataError
+from .number_text import EXPONENT
+
+_NUMBER = re.compile(rf"[+-]?(?:\d+(?:(?P<sign>[.,])\d*)?|(?P<first>[.,])\d+){EXPONENT}")
+# Thousands by their look, which may be decimals too; a leading 0 is no thousand.
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
+_HUNDREDS = re.compile(r"[+-]?[1-9]\d{2,}")
+_BLOCK = 1 << 16  # characters
+
+
+class Cell(NamedTuple):
+    """line : of the file, counted from 1"""
+
+    column: str
+    text: str
+    line: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether it cannot be thousands."""
+        return not _GROUPED.fullmatch(self.text)
+
+    def where(self, file: str) -> str:
+        return f"{self.text!r} in column {self.column!r} of {file}, line {self.line},"
+
+
+@dataclass
+class _Column:
+    """first : {(sign, clear): the first such cell}; hundreds : whether it has a whole number from 100 on; numbers :
+    whether it has nothing else, so far"""
+
+    name: str
+    first: dict[tuple[str, bool], Cell] = field(default_factory=dict)
+    hundreds: bool = False
+    numbers: bool = True
+
+    def look(self, text: str, line: int) -> None:
+        number = _NUMBER.fullmatch(text)
+        if number is None:
+            self.numbers = False
+            return
+        sign = number["sign"] or number["first"]
+        if sign is None:
+            self.hundreds = self.hundreds or bool(_HUNDREDS.fullmatch(text))
+            return
+        cell = Cell(self.name, text, line)
+        self.first.setdefault((sign, cell.clear), cell)
+
+
+class DecimalSigns:
+    """Of the columns that hold nothing but numbers; missing : words that are no values"""
+
+    def __init__(self, header: Sequence[str], missing: Collection[str]) -> None:
+        self._columns = [_Column(name) for name in header]
+        self._missing = missing
+
+    def look(self, line: int, record: Sequence[str]) -> None:
+        for column, written in zip(self._columns, record, strict=False):
+            if column.numbers and (text := written.strip()) not in self._missing:
+                column.look(text, line)
+
+    @property
+    def are_clear(self) -> bool:
+        return any(cell.clear for sign in ",." for cell in self._cells(sign))
+
+    @property
+    def are_doubtful(self) -> bool:
+        return not self.are_clear and any(True for sign in ",." for _ in self._cells(sign))
+
+    @property
+    def shown(self) -> Shown:
+        comma = next(iter(_clear(list(self._cells(",")))), None)
+        points = list(self._cells("."))
+        if _clear(points):
+            return Shown(comma, True, (), frozenset())
+        return Shown(comma, False, tuple(points), self._with_hundreds)
+
+    def comma(self, file: str, sep: str) -> Cell | None:
+        """A number that is written with a decimal comma, where all decimals are; else None."""
+        commas, points = list(self._cells(",")), list(self._cells("."))
+        clear_commas, clear_points = _clear(commas), _clear(points)
+        if commas and points:
+            if clear_commas and not clear_points:
+                raise _may_be_thousands(points[0], file, f"beside decimal commas, such as {clear_commas[0].text!r}")
+            if clear_points and not clear_commas:
+                raise _may_be_thousands(commas[0], file, f"beside decimal points, such as {clear_points[0].text!r}")
+            comma, point = commas[0], points[0]
+            raise DataError(
+                f"{file} holds numbers with a comma, {comma.text!r} in {comma.column!r}, and numbers with a point, "
+                f"{point.text!r} in {point.column!r}: say which sign begins decimals, read_table(path, decimal=',') or "
+                "read_table(path, decimal='.'); columns with the other one are text then."
+            )
+        if clear_commas:
+            return clear_commas[0]
+        if commas:
+            raise _decimals_or_thousands(commas[0], file)
+        doubted = [cell for cell in points if sep == ";" or cell.column in self._with_hundreds]
+        if doubted and not clear_points:
+            raise _decimals_or_thousands(doubted[0], file)
+        return None
+
+    @property
+    def _with_hundreds(self) -> frozenset[str]:
+        return frozenset(column.name for column in self._columns if column.numbers and column.hundreds)
+
+    def _cells(self, sign: str) -> Iterator[Cell]:
+        for column in self._columns:
+            if column.numbers:
+                found = (column.first.get((sign, clear)) for clear in (True, False))
+                yield from sorted((cell for cell in found if cell is not None), key=lambda cell: cell.line)
+
+
+class Shown(NamedTuple):
+    """What one of several files shows of the signs in all of them.
+
+    comma : a decimal that cannot be thousands; clear_points : whether there are such with a point, and if there are
+    none, points : cells with one, and hundreds : the columns with whole numbers from 100 on
+    """
+
+    comma: Cell | None
+    clear_points: bool
+    points: tuple[Cell, ...]
+    hundreds: frozenset[str]
+
+
+def check_together(files: Mapping[str, Shown]) -> None:
+    """Raise where a number with a point, clear in its own file, may be thousands beside those of other files."""
+    comma = next(((file, shown.comma) for file, shown in files.items() if shown.comma is not None), None)
+    hundreds = frozenset[str]().union(*(shown.hundreds for shown in files.values()))
+    all_unclear = not any(shown.clear_points for shown in files.values())
+    for file, shown in files.items():
+        if comma is not None and shown.points:
+            other, cell = comma
+            raise _may_be_thousands(shown.points[0], file, f"beside decimal commas of {other}, such as {cell.text!r}")
+        doubted = [cell for cell in shown.points if cell.column in hundreds]
+        if doubted and all_unclear:
+            raise _decimals_or_thousands(doubted[0], file)
+
+
+class TellingLines:
+    """The lines of a text, after the first `whole` characters only those near a sign of decimals, or a quote.
+
+    number : of the last line that was given, counted from 1
+    """
+
+    def __init__(self, text: TextIO, sep: str, whole: float) -> None:
+        self._text, self._whole = text, whole
+        self._signs = '".' if sep == "," else '".,'
+        self._seen, self.number = 0, 0
+
+    def __iter__(self) -> Iterator[str]:
+        while block := self._text.read(_BLOCK) + self._text.readline():
+            if self.is_past and not any(sign in block for sign in self._signs):
+                self.number += max(block.count("\n"), block.count("\r"))
+                continue
+            for line in io.StringIO(block, newline=""):
+                self.number += 1
+                self._seen += len(line)
+                yield line
+
+    @property
+    def is_past(self) -> bool:
+        return self._seen > self._whole
+
+
+def _clear(cells: Sequence[Cell]) -> list[Cell]:
+    return [cell for cell in cells if cell.clear]
+
+
+def _decimals_or_thousands(cell: Cell, file: str) -> DataError:
+    sign = "," if "," in cell.text else "."
+    decimals, thousands = cell.text.replace(sign, "."), cell.text.replace(sign, "")
+    return DataError(
+        f"{cell.where(file)} may be {decimals} or {thousands}: if it is {decimals}, say so with "
+        f"read_table(path, decimal={sign!r}); if it is {thousands}, with read_table(path, thousands={sign!r}) instead."
+    )
+
+
+def _may_be_thousands(cell: Cell, file: str, beside: str) -> DataError:
+    sign = "," if "," in cell.text else "."
+    return DataError(
+        f"{cell.where(file)} stands {beside}: if it is {cell.text.replace(sign, '')}, say so with "
+        f"read_table(path, thousands={sign!r}); if not, write all decimals with the same sign."
+    )
