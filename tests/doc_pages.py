@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
 # A block, or a command inside a sentence; without an option it is the name of one.
-_TYPED = re.compile(
+TYPED = re.compile(
     r"^```(?P<language>[^\n]*)\n(?P<block>.*?)^```$|`(?P<inline>invariance\s+\w[^`]*--[^`]*)`", re.DOTALL | re.MULTILINE
 )
 
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 def steps(page: Path) -> Iterator[Step]:
-    for found in _TYPED.finditer(page.read_text(encoding="utf-8")):
+    for found in TYPED.finditer(page.read_text(encoding="utf-8")):
         if found["inline"] is not None:
             yield Step("command", " ".join(found["inline"].split()))
         elif found["language"] == "python":
