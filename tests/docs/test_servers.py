@@ -1,4 +1,4 @@
-"""Python in README and docs without >>>, which no doctest runs: it needs a server, and is run where one can be started."""
+"""Python in README and docs that no doctest runs, because it needs a server: run where one can be started."""
 
 from __future__ import annotations
 
