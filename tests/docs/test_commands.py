@@ -30,6 +30,14 @@ ELSEWHERE = {
 }
 
 
+FOR_DEVELOPERS = {"test", "docs", "lint", "bench", "peers", "browser"}
+
+
+def extras() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return set(project["optional-dependencies"])
+
+
 def commands(page: Path, program: str = "invariance") -> list[str]:
     typed = [step.text for step in steps(page) if step.kind == "command"]
     return [command for command in typed if command.split()[0] == program]
@@ -96,8 +104,12 @@ def test_other_programs_have_what_is_asked_of_them(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE) for command in commands(page, "make"))
     asked = re.findall(r"(?:invariance|\.)\[([\w,]+)\]", page.read_text(encoding="utf-8"))
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    assert {extra for names in asked for extra in names.split(",")} <= {*extras}
+    assert {extra for names in asked for extra in names.split(",")} <= extras()
+
+
+def test_the_readme_lists_every_extra_for_users() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {extra for extra in extras() - FOR_DEVELOPERS if f"`{extra}`" not in text} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
