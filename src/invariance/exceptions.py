@@ -60,7 +60,7 @@ class EmptySelectionWarning(UserWarning):
 
 
 class NotInvariantWarning(UserWarning):
-    """The most probable subset is far from invariant."""
+    """The selected features do not predict alike in all environments, or that cannot be judged."""
 
 
 class SeparationWarning(UserWarning):

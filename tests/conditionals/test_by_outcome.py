@@ -311,7 +311,7 @@ def test_families_by_name() -> None:
         ("logistic(rows=1)", "logistic has no setting 'rows'"),
         ("logistic(pseudo_rows=many)", "pseudo_rows cannot be 'many'"),
         ("logistic(pseudo_rows=-1)", "pseudo_rows=-1 is no weight"),
-        ("auto(a=1)", "auto has no setting 'a'; It has none."),
+        ("auto(a=1)", "auto has no setting 'a'. It has none."),
     ],
 )
 def test_families_that_are_none(text: str, phrase: str) -> None:

@@ -1,13 +1,10 @@
-"""Every command in README and docs is run as printed, after the Python of its page; or read, where it cannot be run."""
+"""Every command in README and docs is run as printed, in an empty folder, after what its page has printed before it;
+or read, where it cannot be run."""
 
 from __future__ import annotations
 
-import doctest
 import re
-import runpy
-import shlex
-import sys
-from collections.abc import Iterator
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,61 +12,47 @@ import pytest
 import typer
 
 from cli_runner import run
-from invariance.datasets import make_example, make_new_hospital
+from doc_pages import PAGES, ROOT, arguments_of, run_python, steps, with_stand_ins
 from invariance.faces.cli.main import app
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
-BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-# A command inside a sentence; without an option it is the name of one.
-INLINE = re.compile(r"`(invariance\s+\w[^`]*--[^`]*)`")
-# What is not at hand, or takes minutes: these commands are read, not run.
-ELSEWHERE = (
-    "invariance app",
-    "--device cuda",
-    "--dask tcp:",
-    "--scale paper",
-    "Kemmeren.RData",
-    "FOLDER",
-    "--simulated",
-    "comparison-p",
-)
+# {what stands in a command: why it is read and not run}
+ELSEWHERE = {
+    "…": "something is left out",
+    "invariance app": "serves a page until it is closed",
+    "--device cuda": "needs a GPU; the file is there",
+    "--dask tcp:": "needs a cluster; the file is there",
+    "--scale paper": "takes minutes",
+    "study comparison-p": "takes minutes",
+    "--simulated 600": "takes minutes",
+    "Kemmeren.RData": "a file that has to be fetched",
+    "FOLDER": "a folder of the reader's",
+    "PANELS": "a folder of the reader's",
+}
 
 
-def blocks(page: Path) -> Iterator[tuple[str, str]]:
-    """("python", an example), ("command", a line for a shell) and ("shown", a line that it prints), in their order."""
-    for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if language == "python":
-            examples = doctest.DocTestParser().get_examples(text)
-            yield from (("python", example.source) for example in examples if example.exc_msg is None)
-        elif language in ("console", ""):
-            for line in text.replace("\\\n", " ").splitlines():
-                if line.startswith(("$ invariance ", "invariance ")):
-                    yield "command", line.removeprefix("$ ")
-                elif text.startswith("$") and line != "…":
-                    yield "shown", line
+FOR_DEVELOPERS = {"test", "docs", "lint", "bench", "peers", "browser"}
 
 
-def commands(page: Path) -> list[str]:
-    return [text for kind, text in blocks(page) if kind == "command"]
+def extras() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return set(project["optional-dependencies"])
 
 
-def arguments_of(command: str) -> list[str]:
-    return shlex.split(command, comments=True)[1:]
+def commands(page: Path, program: str = "invariance") -> list[str]:
+    typed = [step.text for step in steps(page) if step.kind == "command"]
+    return [command for command in typed if command.split()[0] == program]
 
 
 def runs_here(command: str) -> bool:
     return not any(word in command for word in ELSEWHERE)
 
 
-def inline(page: Path) -> list[str]:
-    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
-    return [" ".join(command.split()) for command in INLINE.findall(text) if "…" not in command]
+def has_its_file(command: str) -> bool:
+    return any(word in command for word, reason in ELSEWHERE.items() if reason.endswith("the file is there"))
 
 
-ALL = [(page.name, command) for page in PAGES for command in commands(page) + inline(page)]
-TO_RUN = [page for page in PAGES if any(map(runs_here, commands(page)))]
+ALL = [(page.name, command) for page in PAGES for command in commands(page)]
+TO_RUN = [page for page in PAGES if any(runs_here(c) or has_its_file(c) for c in commands(page))]
 
 
 @pytest.mark.parametrize(("page", "command"), ALL)
@@ -83,38 +66,53 @@ def test_every_command_can_be_read(page: str, command: str) -> None:
     parser.parse_args(list(arguments))
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With the files that pages take for granted."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("patients.csv", "table.csv"):
-        make_example().to_frame().to_csv(name, index=False)
-    for name in ("new_patients.csv", "new.csv"):
-        make_new_hospital().to_frame().to_csv(name, index=False)
-    return tmp_path
-
-
 @pytest.mark.parametrize("page", TO_RUN, ids=lambda page: page.name)
-def test_the_commands_of_a_page_run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    helpers = runpy.run_path(str(DOCS / "conftest.py"))
-    if page.name == helpers["WITH_TUNNEL"]:
-        if not helpers["TUNNEL"].is_file():
-            pytest.skip("the light tunnel's data are not at hand")
-        for name, module in helpers["stand_in"]().items():
-            monkeypatch.setitem(sys.modules, name, module)
+def test_the_commands_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_stand_ins(page, monkeypatch)
+    monkeypatch.chdir(tmp_path)
     printed = ""
-    ready: dict[str, Any] = {"__name__": page.stem}
-    for kind, text in blocks(page):
+    names: dict[str, Any] = {"__name__": page.stem}
+    for kind, text in steps(page):
         if kind == "python":
-            exec(compile(text, page.name, "single"), ready)
+            run_python(text, page, names)
         elif kind == "shown":
             assert text in printed.splitlines()
-        elif runs_here(text):
+        elif kind == "command" and text.startswith("invariance ") and runs_here(text):
             result = run(*arguments_of(text))
             assert result.exit_code == 0, f"{text}\n{result.output}"
             printed = result.stdout
+        elif kind == "command" and has_its_file(text):
+            assert Path(arguments_of(text)[1]).is_file(), text
+
+
+def test_every_reason_not_to_run_is_one() -> None:
+    assert [word for word in ELSEWHERE if not any(word in command for _, command in ALL)] == []
+    assert sum(runs_here(command) for _, command in ALL) > 25
 
 
 def test_commands_are_found() -> None:
-    assert ("README.md", "invariance demo --csv patients.csv") in ALL
+    assert ("README.md", "invariance demo --csv patients.csv --new-csv new_patients.csv") in ALL
     assert any("--prior 'inclusion(0.2)'" in command for _, command in ALL)  # on the second line of a command
+    assert ("guide.md", "invariance compare patients.csv --outcome blood_pressure --environment hospital") in ALL
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_other_programs_have_what_is_asked_of_them(page: Path) -> None:
+    """pip finds its extras in pyproject.toml, make its targets in the Makefile; there is no third program."""
+    typed = [step.text for step in steps(page) if step.kind == "command"]
+    assert {command.split()[0] for command in typed} <= {"invariance", "pip", "make"}
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE) for command in commands(page, "make"))
+    asked = re.findall(r"(?:invariance|\.)\[([\w,]+)\]", page.read_text(encoding="utf-8"))
+    assert {extra for names in asked for extra in names.split(",")} <= extras()
+
+
+def test_the_readme_lists_every_extra_for_users() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {extra for extra in extras() - FOR_DEVELOPERS if f"`{extra}`" not in text} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_command_hides_in_a_block_without_a_language(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^```(?:text|sh|bash|shell)?\n(?:\$ )?(?:invariance|pip|python) .*", text, re.MULTILINE) == []

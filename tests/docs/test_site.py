@@ -55,6 +55,15 @@ def test_every_page_is_in_a_table_of_contents() -> None:
     assert pages - entries == {DOCS / "index"}
 
 
+@pytest.mark.parametrize("page", [DOCS / "index.md", DOCS / "how-to/index.md", DOCS / "explanation/index.md"])
+def test_a_hidden_table_of_contents_hides_nothing(page: Path) -> None:
+    """What is beside the page in the menu is also a link in its text."""
+    text = page.read_text(encoding="utf-8")
+    (contents,) = re.findall(r"```{toctree}\n:hidden:\n(.*?)```", text, re.DOTALL)
+    entries = [re.sub(r".*<(.*)>", r"\1", line) for line in contents.splitlines() if line]
+    assert [entry for entry in entries if not re.search(rf"\]\({re.escape(entry)}(\.md)?\)", text)] == []
+
+
 def test_nothing_is_fetched() -> None:
     conf = runpy.run_path(str(DOCS / "conf.py"))
     needed = [f"_static/{conf['mathjax_path']}", "_static/mathjax/LICENSE"]

@@ -252,7 +252,7 @@ def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
     folded = {known.casefold(): known for known in METHODS}
     if name.casefold() not in folded:
         hint = did_you_mean(name, list(METHODS))
-        raise SettingError(f"no method is named {name!r}{hint or ';'} Known are {', '.join(METHODS)}.")
+        raise SettingError(f"no method is named {name!r}{hint or '.'} Known are {', '.join(METHODS)}.")
     method = METHODS[folded[name.casefold()]]
     model = method.build() if bip is None or method.load() is not BIP else method.around(clone(bip))
     return text.strip() if settings else method.name, _configured(model, settings)

@@ -34,7 +34,7 @@ def parse_family(text: str) -> str | Conditional:
     for key, value in settings.items():
         if key not in known:
             listed = f"It has {', '.join(known)}." if known else "It has none."
-            raise SettingError(f"{typed} has no setting {key!r}{did_you_mean(key, list(known)) or ';'} {listed}")
+            raise SettingError(f"{typed} has no setting {key!r}{did_you_mean(key, list(known)) or '.'} {listed}")
         if not is_a(value, known[key]):
             raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {known[key]}.")
     built: Conditional = replace(member, **settings)

@@ -27,7 +27,7 @@ def parse_inference(text: str) -> str | Engine:
     known_settings = {field.name: str(field.type) for field in fields(engine)}
     for key, value in settings.items():
         if key not in known_settings:
-            hint = did_you_mean(key, list(known_settings)) or ";"
+            hint = did_you_mean(key, list(known_settings)) or "."
             raise SettingError(f"{name} has no setting {key!r}{hint} It has {', '.join(known_settings)}.")
         if not is_a(value, known_settings[key]):
             raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {known_settings[key]}.")

@@ -85,6 +85,9 @@ class Store:
             n_rows += size
         self._join(together)
 
+    def results(self) -> pd.DataFrame:
+        return results_in(self.folder)
+
     def _join(self, paths: list[Path]) -> None:
         if len(paths) < 2:
             return
@@ -119,6 +122,30 @@ class Store:
                 yield from table["outcome"].unique().to_pylist()
 
 
+class InMemory:
+    """What a sweep without a folder keeps its results in: the same table as that of a `Store`, without Parquet."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, Any]] = []
+
+    @contextmanager
+    def open(self) -> Iterator[set[str]]:
+        yield set()
+
+    def add(self, entry: Entry) -> None:
+        self._rows.extend(_rows(entry))
+
+    def compact(self) -> None:
+        pass
+
+    def results(self) -> pd.DataFrame:
+        import pandas as pd
+
+        kinds = {"str": pd.Series([""]).dtype, "float": float, "bool": bool}
+        table = pd.DataFrame(self._rows, columns=list(COLUMNS))
+        return _sorted(table.astype({name: kinds[kind] for name, kind in COLUMNS.items()}))
+
+
 def parts_of(folder: Path) -> list[Path]:
     """In the order in which they were written; other files are none of ours."""
     return sorted(path for path in folder.glob("part-*.parquet") if _number(path).isdecimal())
@@ -146,7 +173,11 @@ def results_in(folder: Path) -> pd.DataFrame:
             table = _concatenated(_whole_parts(folder))
         except FileNotFoundError:
             continue  # it has just become part of another: look again
-        return table.to_pandas().sort_values("outcome", kind="stable", ignore_index=True)
+        return _sorted(table.to_pandas())
+
+
+def _sorted(table: pd.DataFrame) -> pd.DataFrame:
+    return table.sort_values("outcome", kind="stable", ignore_index=True)
 
 
 def _whole_parts(folder: Path) -> Iterator[Any]:
@@ -213,5 +244,5 @@ def _pyarrow() -> Any:
         import pyarrow.compute
         import pyarrow.parquet
     except ImportError:
-        raise OutputError("a sweep keeps its results as Parquet: pip install 'invariance[parquet]'.") from None
+        raise OutputError("the folder of a sweep holds Parquet: pip install 'invariance[parquet]'.") from None
     return pyarrow

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -40,7 +39,7 @@ from .memory import check_processes, memory_words
 from .reading import Reading, read_source
 from .settings import settings_of
 from .source import Source
-from .store import Store, results_in
+from .store import InMemory, Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +93,8 @@ def sweep(
         features only.
     perturbed : name of a column, or one entry per row: the column that was intervened on in that row, None for none.
         A row is not used for the outcome that it perturbs.
-    out : folder of the results, a Parquet data set that the same call continues after an interruption; None keeps none
+    out : folder of the results, a Parquet data set that the same call continues after an interruption (extra
+        `parquet`); None keeps none
     top : features kept of each outcome, by inclusion, beside those that are selected; None is all, p rows an outcome
     n_jobs : processes, of one thread each; None is one, -1 all cores. The result does not depend on it.
     dask : address of a scheduler that is to do the work instead; nor does it depend on that.
@@ -136,10 +136,8 @@ def sweep(
     column = environment if model is None or environment is not None else model.environment
     reading = read_source(table, column, environments, perturbed, **(said | how_to_read))
     announce = _on_standard_error if _watched(progress) else lambda sentence: None
-    with _folder(out) as folder:
-        run = run_sweep(
-            reading, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device
-        )
+    folder = None if out is None else Path(out).expanduser()
+    run = run_sweep(reading, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device)
     failed = run.results["outcome"][run.results["feature"].isna()]
     if len(failed):
         counted = f"{len(failed):,} of {run.results['outcome'].nunique():,} outcomes"
@@ -151,7 +149,7 @@ def run_sweep(
     reading: Reading,
     model: BIP | None,
     outcomes: Sequence[str] | None,
-    folder: Path,
+    folder: Path | None,
     top: int | None,
     jobs: int | None,
     dask: str | None,
@@ -173,7 +171,7 @@ def run_sweep(
     workers_here = 1 if dask is not None else min(n_workers(jobs), len(wanted))
     check_processes(source, workers_here)
     processes = 1 if device is not None else workers_here
-    store = Store(folder, _identity(reading, task, device))
+    store = InMemory() if folder is None else Store(folder, _identity(reading, task, device))
     started = time.perf_counter()
     with store.open() as done:
         left = [name for name in wanted if name not in done]
@@ -186,7 +184,7 @@ def run_sweep(
                 store.add(entry)
                 bar.advance(1, f"{60 * n / (time.perf_counter() - begun):.3g} a minute")
         store.compact()
-        results = results_in(folder)
+        results = store.results()
     results = results[results["outcome"].isin(wanted)].reset_index(drop=True)
     seconds = time.perf_counter() - started
     return SweepRun(results, folder, seconds, len(left), len(wanted) - len(left), workers)
@@ -314,15 +312,6 @@ def _announcements(
     if source.features_only:
         names = ", ".join(source.features_only[:8])
         yield f"Features only, and no outcomes, because they are levels or several columns: {names}."
-
-
-@contextmanager
-def _folder(out: str | Path | None) -> Iterator[Path]:
-    if out is not None:
-        yield Path(out).expanduser()
-        return
-    with tempfile.TemporaryDirectory(prefix="invariance-sweep-") as temporary:
-        yield Path(temporary)
 
 
 def _watched(progress: ProgressMode) -> bool:

@@ -150,6 +150,7 @@ Examples:
   invariance demo
   invariance demo --json posterior.json --plot inclusion.png
   invariance demo --csv example.csv
+  invariance demo --csv patients.csv --new-csv new_patients.csv
 """
 
 app = typer.Typer(
@@ -294,13 +295,19 @@ def demo(
     csv: Annotated[
         Path | None, typer.Option(metavar="CSV", help="Save the data as a table that fit can read.", show_default=False)
     ] = None,
+    new_csv: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV", help="Save a fifth hospital, which the fit has not seen, for predict.", show_default=False
+        ),
+    ] = None,
     speech: SpeechOptions,
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
     with speech.speaking():
-        outputs = checked_outputs(json, plot, csv, plot_kind=plot_kind)
+        outputs = checked_outputs(json, plot, csv, plot_kind=plot_kind, new_csv=new_csv)
 
-        from ...datasets import make_example
+        from ...datasets import make_example, make_new_hospital
         from ...estimators.bip import BIP
         from ...posterior.summary import format_probability, format_subset
 
@@ -317,10 +324,16 @@ def demo(
         found = bool((posterior.mode_mask == data.truth).all())
         verdict = "was found: it is the most probable" if found else "was not found: it is not the most probable"
         closing = f"The true subset {truth}\n{verdict} ({probability})."
-        deliver(model, 10, outputs, closing=closing, data=data)
+        deliver(model, 10, outputs, closing=closing, data=data, new=make_new_hospital())
         if csv is not None:
             names = f"--outcome {data.outcome_name} --environment {data.environment_name}"
-            show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names}")
+            show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names}{_then_predict(new_csv)}")
+
+
+def _then_predict(new: Path | None) -> str:
+    if new is None:
+        return ""
+    return f" \\\n      --save model.json\n  invariance predict model.json {shlex.quote(str(new))} --out predicted.csv"
 
 
 register(app)

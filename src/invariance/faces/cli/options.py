@@ -46,7 +46,8 @@ PlotOption = Annotated[
 PlotKindOption = Annotated[
     PlotKind | None,
     typer.Option(
-        help="Of what: inclusion probabilities, coefficients by environment, compatible subsets, or R² against p_inv.",
+        help="Of what: inclusion probabilities, coefficients by environment, compatible subsets, deviations "
+        "of environments, or the frontier of R² against p_inv.",
         show_default=PlotKind.inclusion.value,
     ),
 ]

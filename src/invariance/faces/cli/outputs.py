@@ -32,6 +32,7 @@ class Outputs:
     model: Path | None
     plot_kind: PlotKind
     report: Path | None = None
+    new_csv: Path | None = None
 
 
 def checked_outputs(
@@ -42,25 +43,28 @@ def checked_outputs(
     model: Path | None = None,
     plot_kind: PlotKind | None = None,
     report: Path | None = None,
+    new_csv: Path | None = None,
 ) -> Outputs:
     """Complete the paths and refuse, before any long computation, those that cannot be written."""
     if plot is None and plot_kind is not None:
         kind = plot_kind.value
         raise OutputError(f"--plot-kind {kind} draws nothing without a file: add --plot {kind}.png")
-    given = (json, plot, csv, model, report)
-    json, plot, csv, model, report = (None if path is None else Path(os.path.expanduser(path)) for path in given)
+    given = (json, plot, csv, model, report, new_csv)
+    paths = [None if path is None else Path(os.path.expanduser(path)) for path in given]
+    json, plot, csv, model, report, new_csv = paths
     if plot is not None:
         plot = plot if plot.suffix else plot.with_name(plot.name + ".png")
         if plot.suffix.lower() not in _PICTURES:
             raise OutputError(f"cannot write a picture as {plot.suffix!r}: use {', '.join(_PICTURES)}")
-    if csv is not None and csv.suffix.lower() != ".csv":
-        raise OutputError(f"cannot write a table as {csv.name!r}: use a name that ends in .csv")
+    for table in (csv, new_csv):
+        if table is not None and table.suffix.lower() != ".csv":
+            raise OutputError(f"cannot write a table as {table.name!r}: use a name that ends in .csv")
     if report is not None:
         from ...report.page import checked_path
 
         checked_path(report)
     taken = set() if source is None else {os.path.realpath(os.path.expanduser(source))}
-    for path in (json, plot, csv, model, report):
+    for path in (json, plot, csv, model, report, new_csv):
         if path is None:
             continue
         with _write_errors(path):
@@ -68,7 +72,7 @@ def checked_outputs(
         if os.path.realpath(path) in taken:
             raise OutputError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
         taken.add(os.path.realpath(path))
-    return Outputs(json, plot, csv, model, plot_kind or PlotKind.inclusion, report)
+    return Outputs(json, plot, csv, model, plot_kind or PlotKind.inclusion, report, new_csv)
 
 
 def deliver(
@@ -77,6 +81,7 @@ def deliver(
     outputs: Outputs,
     closing: str = "",
     data: MultiEnvironmentData | None = None,
+    new: MultiEnvironmentData | None = None,
 ) -> None:
     """Save what was asked for, print the result (also when saving fails) and say where the files are."""
     from ...decisions.decision import FitSummary
@@ -92,6 +97,9 @@ def deliver(
         if outputs.csv is not None and data is not None:
             save(outputs.csv, lambda path: data.to_frame().to_csv(path, index=False))
             saved.append(f"Saved the data to {outputs.csv}")
+        if outputs.new_csv is not None and new is not None:
+            save(outputs.new_csv, lambda path: new.to_frame().to_csv(path, index=False))
+            saved.append(f"Saved a hospital that the fit has not seen to {outputs.new_csv}")
     finally:
         show(FitSummary(model.decision_, posterior_for_command_line(posterior).summary(top), for_command_line))
     for paragraph in (closing, "\n".join(saved)):
