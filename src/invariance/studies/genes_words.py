@@ -34,7 +34,7 @@ _WARNED = {
     ApproximationWarning.__name__: "the approximation is far from the posterior, by its own checks (Pareto k̂ above "
     "0.7, probability that it misses or cannot score)",
     MixingWarning.__name__: "the replicas of the sampler disagree",
-    NotInvariantWarning.__name__: "the most probable subset is far from invariant",
+    NotInvariantWarning.__name__: "the selected genes do not predict alike in all environments",
 }
 
 
