@@ -723,6 +723,8 @@ FROM_THE_SOURCE = (
 
 # Advice in words, or about an argument's form: nothing to be typed as it stands. Beginnings or parts of the messages.
 IN_WORDS = (
+    # tests/faces/test_cli_predict_gaps.py
+    "or write them without a prediction with --missing empty",
     # tests/sources
     "in the first rows, and text in {} later on",
     "holds values of several types, or of one that cannot be used",

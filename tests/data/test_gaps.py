@@ -12,7 +12,7 @@ import pytest
 
 from cli_runner import run
 from invariance import BIP
-from invariance.data import MultiEnvironmentData
+from invariance.data import MultiEnvironmentData, read_chunks
 from invariance.data.gaps import Gaps
 from invariance.exceptions import DataError, DataWarning
 from invariance.moments.moments import Moments
@@ -211,3 +211,46 @@ def test_gaps_of_a_constant_do_not_stop_predictions(as_frame: bool) -> None:
     for ask in (model.predict, model.transform):
         with pytest.raises(ValueError, match="Input X contains NaN"):
             ask(broken)
+
+
+def counted(*kinds: tuple[int, tuple[int, int, int]]) -> Gaps:
+    gaps = Gaps()
+    for n_rows, missing in kinds:
+        gaps.add(np.array([missing] * n_rows, dtype=bool), "north")
+    return gaps
+
+
+@pytest.mark.parametrize(
+    ("gaps", "expected"),
+    [
+        (counted((4, (1, 0, 0)), (3, (0, 1, 0)), (3, (0, 0, 1))), (["a", "b"], 7)),
+        (counted((9, (0, 0, 1)), (3, (1, 0, 0))), ([], 0)),
+        (counted((9, (1, 1, 0))), (["a", "b"], 9)),
+        (counted((9, (1, 1, 1))), ([], 0)),
+    ],
+    ids=["the fewest that cost half", "the outcome stays", "together", "all of them"],
+)
+def test_columns_that_cost_rows(gaps: Gaps, expected: tuple[list[str], int]) -> None:
+    n_lost = sum(gaps.rows.values())
+    assert gaps.costly(["a", "b", "y"], ["a", "b", "c"], n_lost) == expected
+
+
+def test_not_all_features_are_left_out() -> None:
+    assert counted((9, (1, 1, 0))).costly(["a", "b", "y"], ["a", "b"], 9) == ([], 0)
+
+
+def test_files_are_counted_together(tmp_path: Path) -> None:
+    for name, rows in (("1", costly()[:30]), ("2", costly()[30:])):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    with pytest.raises(DataError, match=re.escape(SENTENCE)):
+        Moments.from_rows(tmp_path, "y", "site")
+    chunks = read_chunks(tmp_path / "2.csv", "y", "site", missing="drop", rows_per_chunk=7)
+    with pytest.warns(DataWarning, match=r"^dropped 25 of 50 rows with [^.]*$"):
+        list(chunks)
+    costly()[25:].to_csv(tmp_path / "2.csv", index=False)
+    chunks = read_chunks(tmp_path / "2.csv", "y", "site", missing="drop", rows_per_chunk=7)
+    with pytest.warns(DataWarning, match=r"keeps 25 of 55 rows, and 45 with exclude=\['c', 'd'\]"):
+        list(chunks)
+    chunks = read_chunks(tmp_path / "1.csv", "y", "site", missing="drop", rows_per_chunk=7)
+    with pytest.raises(DataError, match=re.escape("keeps 0 of 30 rows, and 30 with exclude=['c', 'd'].")):
+        list(chunks)
