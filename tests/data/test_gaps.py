@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from cli_runner import run
@@ -15,6 +16,7 @@ from invariance import BIP
 from invariance.data import MultiEnvironmentData, read_chunks
 from invariance.data.gaps import Gaps
 from invariance.exceptions import DataError, DataWarning
+from invariance.moments.accumulator import MomentsAccumulator
 from invariance.moments.moments import Moments
 
 N = 80
@@ -84,6 +86,10 @@ def costly() -> pd.DataFrame:
 
 
 SENTENCE = "Most of them go for 'c', 'd': missing='drop' keeps 25 of 80 rows, and 70 with exclude=['c', 'd']."
+
+
+def arrow(rows: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(rows, preserve_index=False)
 
 
 def read(rows: pd.DataFrame, in_pieces: bool, **how: Any) -> Any:
@@ -254,3 +260,24 @@ def test_files_are_counted_together(tmp_path: Path) -> None:
     chunks = read_chunks(tmp_path / "1.csv", "y", "site", missing="drop", rows_per_chunk=7)
     with pytest.raises(DataError, match=re.escape("keeps 0 of 30 rows, and 30 with exclude=['c', 'd'].")):
         list(chunks)
+
+
+def accumulated(first: pd.DataFrame, second: pd.DataFrame) -> MomentsAccumulator:
+    columns = [name for name in first.columns if name != "site"]
+    added = [MomentsAccumulator(columns, "site").add(arrow(rows)) for rows in (first, second)]
+    return added[0].merge(added[1])
+
+
+def test_accumulators_count_together() -> None:
+    with pytest.raises(DataError, match=re.escape(SENTENCE)):
+        accumulated(costly()[:30], costly()[30:]).moments("y")
+
+
+def test_values_in_rows_that_go_are_merged() -> None:
+    """Each piece has one value of k, the second in a row that lacks b."""
+    rows = table(k=np.where(TEN_HAVE_IT, 7.5, np.nan)).assign(b=lambda t: t["b"].mask(ROWS >= 40))
+    with pytest.raises(DataError, match="'k' has one value only, which is missing in 70 rows"):
+        accumulated(rows[:40], rows[40:]).moments("y")
+    rows.loc[48, "k"] = 8.5
+    with pytest.raises(DataError, match="missing values"):
+        accumulated(rows[:40], rows[40:]).moments("y")

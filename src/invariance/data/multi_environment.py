@@ -242,7 +242,8 @@ class MultiEnvironmentData:
         """Take data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or .xlsx file.
 
         ``outcome`` and ``environment`` name columns; ``features`` lists columns (None: all others but ``exclude``).
-        ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them.
+        ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them. A feature that has
+        one value besides, or none, leaves before that, as constant ones do.
 
         An outcome of text, of truth values or of a categorical type must have two values, which count 0 and 1 in the
         order of letters or numbers. ``event`` names a column of 0 and 1, or of truth values: 1 where the time that the

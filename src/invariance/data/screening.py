@@ -78,10 +78,12 @@ def screened(
     gaps = Gaps()
     gone = unlabelled
     if not finite:
-        lacking = np.isnan(np.column_stack([X, outcome]))
+        lacking = np.column_stack([np.isnan(X), np.isnan(outcome)])
         gone = unlabelled | lacking.any(axis=1)
-        for code in np.unique(codes[gone & ~unlabelled]).tolist():
-            gaps.add(lacking[gone & (codes == code)], environments[code])
+        lost = np.flatnonzero(gone & ~unlabelled)
+        lost = lost[np.argsort(codes[lost], kind="stable")]
+        for rows in np.split(lost, np.flatnonzero(np.diff(codes[lost])) + 1) if len(lost) else ():
+            gaps.add(lacking[rows], environments[codes[rows[0]]])
     if missing == "error":
         if unlabelled.any():
             column = "environments" if environment is None else f"environment column {environment!r}"
