@@ -265,6 +265,12 @@ PYTHON = (
         )
     ),
     Walk("one environment to choose", "data.choosing('north')", r"\['north'\]", "data.choosing(REMEDY)"),
+    Walk(
+        "gaps that cost most rows",
+        "from_table(hollow, 'y', 'site')",
+        r"exclude=\['c'\]",
+        "from_table(hollow, 'y', 'site', REMEDY)",
+    ),
     Walk("gaps in labels", "from_arrays(X, y, holes)", r"missing='drop'", "from_arrays(X, y, holes, REMEDY)"),
     Walk(
         "gaps in fit",
@@ -653,6 +659,12 @@ SHELL = (
     Walk("a sweep over gaps, in a shell", "sweep gaps.csv --environment site --out swept --jobs 1", r"--missing drop"),
     Walk("a sweep over names, in a shell", "sweep words.csv --environment site --out swept --jobs 1", r"--exclude b"),
     Walk("gaps", "fit gaps.csv --outcome y --environment site", r"--missing drop"),
+    Walk("gaps that cost most rows, in a shell", "fit hollow.csv --outcome y --environment site", r"--exclude c"),
+    Walk(
+        "gaps that cost most rows beside what is left out",
+        "fit hollow.csv --outcome y --environment site --exclude b --stream",
+        r"--exclude b,c",
+    ),
     Walk("gaps, compare", "compare gaps.csv --outcome y --environment site", r"--missing drop"),
     Walk("text", "fit words.csv --outcome y --environment site", r"--exclude b"),
     Walk("text as levels", "fit words.csv --outcome y --environment site", r"--categorical b"),
@@ -711,6 +723,8 @@ FROM_THE_SOURCE = (
 
 # Advice in words, or about an argument's form: nothing to be typed as it stands. Beginnings or parts of the messages.
 IN_WORDS = (
+    # tests/faces/test_cli_predict_gaps.py
+    "or write them without a prediction with --missing empty",
     # tests/sources
     "in the first rows, and text in {} later on",
     "holds values of several types, or of one that cannot be used",

@@ -270,7 +270,7 @@ def test_parquet_without_pyarrow_names_the_extra(
         ),
         pytest.param(
             {"X": np.full((12, 2), np.nan), "missing": "drop"},
-            "column 'x0' has no values; column 'x1' has no values. Leave them out of X.",
+            "every feature is constant over all rows: 'x0' (missing in 12 rows), 'x1' (missing in 12 rows).",
             id="all empty",
         ),
         pytest.param({"X": X[:2], "y": Y[:2], "environments": None}, "only 2 rows; at least 3 rows are", id="N=2"),

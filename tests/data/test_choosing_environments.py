@@ -113,9 +113,9 @@ def test_small_environments_are_left_out() -> None:
 def test_rows_with_gaps_do_not_count() -> None:
     gaps = table()
     gaps.loc[gaps.index[:10], "a"] = np.nan
-    with pytest.warns(UserWarning, match="dropped 10 of"):
-        data = read(gaps, min_rows=11, missing="drop")
+    data = read(gaps, min_rows=11, missing="drop")
     assert data.environments == ("south", "east")
+    assert "10 rows more of them had missing values" in data.losses[0]
     assert read(gaps, drop_environments=["north", "tiny"]).environments == ("south", "east")
 
 
@@ -123,7 +123,7 @@ def test_rows_that_were_lost_are_counted_once() -> None:
     gaps = table({"north": 30, "south": 30, "east": 30, "west": 30})
     gaps.loc[gaps.index[:10], "a"] = np.nan
     gaps.loc[gaps.index[40:45], "a"] = np.nan
-    with pytest.warns(UserWarning, match="dropped 15 of 120 rows"):
+    with pytest.warns(UserWarning, match="^dropped 5 of 90 rows"):
         data = read(gaps, min_rows=25, missing="drop")
     assert data.dropped_rows == {"south": 5}
     assert data.losses == (

@@ -17,7 +17,6 @@ BAD = {
     "hour": ["08:30", "9:15 PM"] * (N // 2),
     "born": [f"{1 + i % 9}.5.1970" for i in range(N)],
     "patient": [f"P{i}" for i in range(N)],
-    "empty": [None] * N,
     "dose": ["1,5", "2,5"] * (N // 2),
     "number": list(range(1000, 1000 + N)),
 }
@@ -26,7 +25,6 @@ REASONS = {
     "hour": "holds dates or times (for example '08:30')",
     "born": "holds dates or times (for example '1.5.1970')",
     "patient": "is not numeric but has 40 different values in 40 rows",
-    "empty": "has no values",
     "dose": "holds numbers with a comma (for example '1,5')",
     "number": "counts the rows from 1000 to 1039, as an identifier does",
 }

@@ -70,7 +70,7 @@ def test_arrays(table: pd.DataFrame) -> None:
 def test_saving_and_loading(model: BIP, table: pd.DataFrame, tmp_path: Path) -> None:
     model.save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
-    assert again.columns_to_predict == tuple(FEATURES)
+    assert again.columns_to_predict == model.selected_features_
     np.testing.assert_array_equal(again.predict(table[FEATURES]), model.predict(table[FEATURES]))
     np.testing.assert_array_equal(again.predict_interval(table[FEATURES]), model.predict_interval(table[FEATURES]))
     assert again.settings_["conditional"] == "'additive'"

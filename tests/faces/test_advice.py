@@ -44,6 +44,7 @@ def tables() -> dict[str, pd.DataFrame]:
     return {
         "table": table,
         "gaps": table.assign(a=table["a"].mask(table.index == 3)),
+        "hollow": table.assign(c=np.sqrt(table.index).where(table.index % 3 == 0)),
         "words": table.assign(b=[f"name {i}" for i in range(30)]),
         "codes": table.assign(b=np.where(table["b"] > 0, "1.5", "2")),
         "tied": table.assign(a=np.repeat([1.0, 2.0, 3.0, 4.0], [3, 3, 21, 3])),

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from .beside import check_beside
-from .checks import announce_constant, check_spread, check_whole
+from .checks import check_spread, check_whole, warn
 from .choices import Choices
 from .encoding import Encoding, Learner
 from .environment_choice import ALL_ENVIRONMENTS, EnvironmentChoice, refuse_single
+from .gaps import WORTH_A_WARNING, filled
+from .losses import announce_constant, dropped_message
 from .multi_environment import MultiEnvironmentData, without_constant
 from .outcomes import Outcome
 from .raw import RawTable
@@ -30,15 +32,23 @@ def learnt(
     choice: EnvironmentChoice = ALL_ENVIRONMENTS,
 ) -> MultiEnvironmentData:
     """A whole table, encoded by what it teaches itself."""
-    learner = Learner(raw.names, choices, in_table=environment is not None)
+    in_table = environment is not None
+    raw, constant_gaps = filled(raw)
+    learner = Learner(raw.names, choices, in_table)
     learner.look(raw)
     learner.check()
     words = list(raw.levels) if from_text else []
     named = [outcome.name, *(name for name, _ in outcome.beside.values())]
     beside = [values for _, values in outcome.beside.values()]
     columns = (*raw.names, *named)
-    rows = screened(raw.values, outcome.values, labels, columns, environment, missing, words=words, beside=beside)
+    told: dict[str, Any] = {"words": words, "beside": beside, "excluded": choices.excluded}
+    rows = screened(raw.values, outcome.values, labels, columns, environment, missing, **told)
     rows, notes = choice.large_enough(rows)
+    if rows.dropped:
+        n_lost = sum(rows.dropped.values())
+        counted = raw.names, len(rows.y), n_lost, in_table, choices.excluded
+        more = rows.gaps.advice(columns, *counted, share=WORTH_A_WARNING)
+        warn(dropped_message(rows.dropped, rows.environments, len(rows.y) + n_lost) + (more and f".{more}"))
     y, classes = outcome.two_of(rows.y)
     rows = rows._replace(y=y)
     learner.learn(rows, raw)
@@ -47,7 +57,7 @@ def learnt(
     data = encoded(rows, raw, encoding, outcome.name, environment)
     with_it: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome.beside.items()}
     with_it |= dict(zip(outcome.beside, rows.beside, strict=True))
-    return replace(data, environment_notes=notes, classes=classes, **with_it)
+    return replace(data, environment_notes=notes, constant_gaps=constant_gaps, classes=classes, **with_it)
 
 
 def encoded(
@@ -93,5 +103,5 @@ def whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnvi
     if not constant.any():
         return data
     left = without_constant(data, constant)
-    announce_constant(left.dropped_features, data.n_features, left.dropped_columns)
+    announce_constant(left.dropped_features, data.n_features, left.dropped_columns, data.constant_gaps)
     return left

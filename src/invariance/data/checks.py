@@ -54,6 +54,12 @@ def with_counts(names: Sequence[object], counts: ArrayLike) -> str:
     return listing(f"{name!r} ({rows_text(count)})" for name, count in pairs if count)
 
 
+def most_first(names: Sequence[object], counts: ArrayLike) -> str:
+    """As `with_counts`, those of most rows first."""
+    order = np.argsort(-np.asarray(counts), kind="stable")
+    return with_counts([names[j] for j in order], np.asarray(counts)[order])
+
+
 def closest(name: str, available: Sequence[str]) -> str | None:
     """The available name most like `name`, whatever its capitals; None when none is close."""
     folded = {other.casefold(): other for other in reversed(available)}
@@ -199,7 +205,7 @@ def located(
     """Which columns, of X (N, r) and of the outcome (N, k), hold the marked values, in how many rows of which
     environments; empty when none do."""
     counts = np.append(X_bad.sum(axis=0), y_bad.sum(axis=0))
-    where = with_counts(columns, counts)
+    where = most_first(columns, counts)
     if not where or environments is None:
         return where
     bad = X_bad.any(axis=1) | y_bad.any(axis=1)
@@ -211,16 +217,6 @@ def located(
 def all_missing(X: Floats, y: Floats) -> Mask:
     """Which columns of X (N, r) and of the outcome (N, k) have no value at all (r + k,)."""
     return np.append(np.isnan(X).all(axis=0), np.isnan(y).all(axis=0))
-
-
-def dropped_message(dropped: Mapping[Hashable, int], environments: Sequence[Hashable], n_rows: int) -> str:
-    """What missing="drop" removed; ``environments`` are those that are left."""
-    parts = [f"{n} of environment {label!r}" for label, n in dropped.items() if label is not None]
-    if None in dropped:
-        parts.append(f"{dropped[None]} without an environment label")
-    message = f"dropped {sum(dropped.values())} of {rows_text(n_rows)} with missing values: {listing(parts)}"
-    lost = [label for label in dropped if label is not None and label not in environments]
-    return f"{message}; nothing is left of environment {quoted(lost)}" if lost else message
 
 
 def check_scale(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
@@ -313,38 +309,6 @@ def check_outcome(
             "so no model can be fitted there: leave that environment out or merge it with another. Or choose another "
             "outcome."
         )
-
-
-def announce_constant(constant: Sequence[str], n_features: int, columns: Sequence[str] = ()) -> None:
-    """Warn that features constant over all rows are left out, and such columns of others; raise when none remain."""
-    if len(constant) == n_features:
-        raise DataError(f"every feature is constant over all rows: {quoted(constant)}. Add features that vary.")
-    if constant:
-        warn(f"dropped features that are constant over all rows: {quoted(constant)}")
-    if columns:
-        warn(constant_columns(columns))
-
-
-def losses(
-    dropped_rows: Mapping[Hashable, int],
-    environments: Sequence[Hashable],
-    n_rows: int,
-    features: Sequence[str],
-    columns: Sequence[str],
-) -> tuple[str, ...]:
-    """Sentences about what was left out: rows, of which n_rows are left, constant features, and columns of others."""
-    sentences = []
-    if dropped_rows:
-        sentences.append(dropped_message(dropped_rows, environments, n_rows + sum(dropped_rows.values())) + ".")
-    if features:
-        sentences.append(f"dropped features that are constant over all rows: {quoted(features)}.")
-    if columns:
-        sentences.append(constant_columns(columns) + ".")
-    return tuple(sentences)
-
-
-def constant_columns(columns: Sequence[str]) -> str:
-    return f"dropped columns that are constant over all rows from their features: {quoted(columns)}"
 
 
 def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:

@@ -17,16 +17,24 @@ Member = str | Spline
 @dataclass(frozen=True)
 class Choices:
     """categorical: columns whose values are levels, whatever they look like; levels: those of some of them, where the
-    user lists them; numeric: columns whose text is read as numbers; groups: {feature: what its columns are made of}.
-    Columns that are in none of them speak for themselves."""
+    user lists them; numeric: columns whose text is read as numbers; groups: {feature: what its columns are made of};
+    excluded: what is left out. Columns that are in none of them speak for themselves."""
 
     categorical: frozenset[str] = frozenset()
     numeric: frozenset[str] = frozenset()
     groups: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, columns: Sequence[str], categorical: Any = "auto", numeric: Any = (), groups: Any = None) -> Choices:
+    def of(
+        cls,
+        columns: Sequence[str],
+        categorical: Any = "auto",
+        numeric: Any = (),
+        groups: Any = None,
+        exclude: Sequence[str] = (),
+    ) -> Choices:
         """Checked against the columns that may be features."""
         named = () if isinstance(categorical, str) and categorical == "auto" else categorical
         choices = cls(
@@ -34,6 +42,7 @@ class Choices:
             frozenset(known_columns("numeric", numeric, columns)),
             _groups(groups, columns),
             _levels(categorical) if isinstance(categorical, Mapping) else {},
+            tuple(map(str, exclude)),
         )
         both = choices.categorical & choices.numeric
         if both:

@@ -13,10 +13,12 @@ import numpy as np
 from ..exceptions import DataError
 from .beside import refuse as refuse_beside
 from .building import encoded
-from .checks import check_missing_argument, dropped_message, resolve_columns, rows_text, warn
+from .checks import check_missing_argument, resolve_columns, rows_text, warn
 from .choices import Choices, excluding
 from .columns import as_frame, series_values
 from .encoding import Encoding, Learner
+from .gaps import WORTH_A_WARNING, Gaps
+from .losses import dropped_message
 from .multi_environment import MultiEnvironmentData
 from .raw import RawTable, refuse
 from .reading import column_names, is_text, iter_columns
@@ -63,7 +65,7 @@ def read_chunks(
     available = column_names(path, warn_unnamed=features is None)
     outcome, environment, names = resolve_columns(available, outcome, environment, features, "the file")
     names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])
-    choices = Choices.of(names, categorical, numeric, groups)
+    choices = Choices.of(names, categorical, numeric, groups, exclude)
     return _Source(path, outcome, environment, names, missing, int(rows_per_chunk), choices).chunks()
 
 
@@ -80,7 +82,7 @@ class _Source(NamedTuple):
         dropped: Counter[Hashable] = Counter()
         said: Counter[Hashable] = Counter()
         kept: dict[Hashable, None] = {}
-        n_rows = 0
+        n_rows, gaps = 0, Gaps()
         texts = self._columns_of_text()
         encoding = self._encoding(texts)
         held: MultiEnvironmentData | None = None  # a chunk also tells of rows before and after it of which none is left
@@ -93,13 +95,18 @@ class _Source(NamedTuple):
                     said = dropped.copy()
                 held = encoded(rows, raw, encoding, self.outcome, self.environment)
             dropped.update(rows.dropped)
+            gaps = gaps.merged(rows.gaps)
         if n_rows == 0:
             raise DataError(NO_ROWS)
+        n_lost = sum(dropped.values())
+        counted = (*self.names, self.outcome), self.names, n_rows - n_lost, n_lost, True, self.choices.excluded
+        advice = gaps.advice(*counted, share=WORTH_A_WARNING)
         if held is None:
-            raise DataError(f"no rows are left: all {rows_text(n_rows)} have missing values; impute them instead.")
+            gone = f"no rows are left: all {rows_text(n_rows)} have missing values; impute them instead."
+            raise DataError(gone + advice)
         yield replace(held, dropped_rows=dict(dropped - said))
         if dropped:
-            warn(dropped_message(dropped, tuple(kept), n_rows))
+            warn(dropped_message(dropped, tuple(kept), n_rows) + (advice and f".{advice}"))
 
     def _encoding(self, texts: set[str]) -> Encoding | None:
         learner = Learner(self.names, self.choices)

@@ -249,7 +249,9 @@ class Learner:
             if doubt is not None:
                 refused[name] = doubt
         refused |= self._row_numbers if refused else {}
-        refuse({name: refused[name] for name in self._columns if name in refused}, self._in_table)
+        refuse(
+            {name: refused[name] for name in self._columns if name in refused}, self._in_table, self._choices.excluded
+        )
         for name in self._choices.splines:
             if name in self._looked:
                 raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")
@@ -274,7 +276,8 @@ class Learner:
                 )
         self._warn_of_labels()
         for name, doubt in self._row_numbers.items():
-            warn(f"column {name!r} {doubt.reason}: if it is one, leave it out with exclude={[name]!r}")
+            excluded = [*self._choices.excluded, name]
+            warn(f"column {name!r} {doubt.reason}: if it is one, leave it out with exclude={excluded!r}")
 
     def _warn_of_labels(self) -> None:
         """Among rows with the same level, environments could not differ."""
@@ -282,9 +285,10 @@ class Learner:
         if not found:
             return
         its = "its" if len(found) == 1 else "their"
+        remedy = leave_out(found, self._in_table, excluded=self._choices.excluded)
         warn(
             f"each level of {quoted(found)} occurs in one environment only: {its} levels can fit every environment, "
-            f"and what is not invariant then looks so. {leave_out(found, self._in_table)}"
+            f"and what is not invariant then looks so. {remedy}"
         )
 
     def encoding(self, taken: Sequence[str] = ()) -> Encoding | None:

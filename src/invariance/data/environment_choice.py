@@ -109,7 +109,8 @@ class EnvironmentChoice:
             return rows, notes
         kept = np.array([label not in small for label in rows.environments])[rows.codes]
         dropped = {label: n for label, n in rows.dropped.items() if label not in small}
-        return rows.kept(kept)._replace(dropped=dropped), notes
+        gaps = rows.gaps.relabelled({label: label for label in dropped})
+        return rows.kept(kept)._replace(dropped=dropped, gaps=gaps), notes
 
     def too_small(
         self, environments: Sequence[Hashable], counts: Integers, dropped: Mapping[Hashable, int]

@@ -19,7 +19,6 @@ from .checks import (
     check_lengths,
     check_missing_argument,
     check_unique,
-    losses,
     quoted,
     resolve_columns,
     rows_text,
@@ -31,6 +30,7 @@ from .encoding import Encoding
 from .environment_choice import EnvironmentChoice
 from .features import Features
 from .labels import places_of
+from .losses import losses
 from .outcome_kinds import OutcomeKind, outcome_kind
 from .outcomes import Classes, class_note, one_series, outcome_of, read_outcome, two_values
 from .raw import RawTable, table_of
@@ -70,6 +70,7 @@ class MultiEnvironmentData:
     exposure: Floats | None = None  #: (N,), positive: what y counts events of
     event_name: str | None = None
     exposure_name: str | None = None
+    constant_gaps: Mapping[str, int] = field(default_factory=dict)  #: rows that lack the one value of a dropped feature
     classes: Classes | None = None  #: what 0 and 1 of y stand for, where these were no numbers
 
     def __post_init__(self) -> None:
@@ -106,7 +107,7 @@ class MultiEnvironmentData:
     @property
     def losses(self) -> tuple[str, ...]:
         """Sentences about what was left out of the data as given; empty when nothing was."""
-        left_out = self.dropped_features, self.dropped_columns
+        left_out = self.dropped_features, self.dropped_columns, self.constant_gaps
         return (*self.environment_notes, *losses(self.dropped_rows, self.environments, self.n_rows, *left_out))
 
     @property
@@ -241,7 +242,8 @@ class MultiEnvironmentData:
         """Take data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or .xlsx file.
 
         ``outcome`` and ``environment`` name columns; ``features`` lists columns (None: all others but ``exclude``).
-        ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them.
+        ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them. A feature that has
+        one value besides, or none, leaves before that, as constant ones do.
 
         An outcome of text, of truth values or of a categorical type must have two values, which count 0 and 1 in the
         order of letters or numbers. ``event`` names a column of 0 and 1, or of truth values: 1 where the time that the
@@ -270,7 +272,7 @@ class MultiEnvironmentData:
         outcome, environment, names = resolve_columns(available, outcome, environment, features, where, beside)
         others = {outcome, environment, *beside.values()}
         names = excluding(exclude, names, [name for name in available if name not in others])
-        choices = Choices.of(names, categorical, numeric, groups)
+        choices = Choices.of(names, categorical, numeric, groups, exclude)
         if frame is None:
             wanted = (*names, outcome, *beside.values(), environment)
             frame = as_frame(read_columns(table, wanted, labels=environment, as_text=choices.categorical))
@@ -314,7 +316,7 @@ class MultiEnvironmentData:
 
         check_missing_argument(missing)
         table, names = table_of(X, feature_names, exclude)
-        choices = Choices.of(names, categorical, numeric, groups)
+        choices = Choices.of(names, categorical, numeric, groups, exclude)
         is_array = isinstance(table, np.ndarray)
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
         beside = {role: beside_of(values, role) for role, values in stated(event, exposure, entry, "time").items()}

@@ -284,23 +284,25 @@ def counts_rows(lowest: float, highest: float) -> Refusal:
     return Refusal(f"counts the rows from {lowest:.0f} to {highest:.0f}, as an identifier does")
 
 
-def refuse(refused: Mapping[str, Refusal], in_table: bool) -> None:
-    """Raise one DataError about all columns that cannot be used, and what can be done about each kind of them."""
+def refuse(refused: Mapping[str, Refusal], in_table: bool, excluded: Sequence[str] = ()) -> None:
+    """Raise one DataError about all columns that cannot be used, and what can be done about each kind of them;
+    excluded: what is left out already."""
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
     claimed = [name for name, refusal in refused.items() if refusal.claimed]
     others = {name: refusal for name, refusal in refused.items() if not refusal.claimed}
-    advice = _remedies(others, "it" if len(refused) == 1 else quoted(others) if claimed else "them", in_table)
+    them = "it" if len(refused) == 1 else quoted(others) if claimed else "them"
+    advice = _remedies(others, them, in_table, excluded)
     if claimed:
         advice += f" Mend such values, or take {quoted(claimed)} out of numeric=."
     raise DataError(f"{found}.{advice}")
 
 
-def _remedies(refused: Mapping[str, Refusal], them: str, in_table: bool) -> str:
+def _remedies(refused: Mapping[str, Refusal], them: str, in_table: bool, excluded: Sequence[str]) -> str:
     if not refused:
         return ""
-    remedies = [leave_out(list(refused), in_table, them)]
+    remedies = [leave_out(list(refused), in_table, them, excluded)]
     readable = [name for name, refusal in refused.items() if refusal.numeric]
     levelled = [name for name, refusal in refused.items() if refusal.categorical]
     if readable:
@@ -313,7 +315,8 @@ def _remedies(refused: Mapping[str, Refusal], them: str, in_table: bool) -> str:
     return f" {', or '.join(remedies)}."
 
 
-def leave_out(names: list[str], in_table: bool, them: str | None = None) -> str:
-    """The beginning of a remedy; them: how the columns are called, if not "it" or "them"."""
+def leave_out(names: list[str], in_table: bool, them: str | None = None, excluded: Sequence[str] = ()) -> str:
+    """The beginning of a remedy; them: how the columns are called, if not "it" or "them"; excluded: what is left out
+    already."""
     them = them or ("it" if len(names) == 1 else "them")
-    return f"Leave {them} out with exclude={names!r}" if in_table else f"Leave {them} out of X"
+    return f"Leave {them} out with exclude={[*excluded, *names]!r}" if in_table else f"Leave {them} out of X"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Mask
+from ..data.columns import frame_names
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..moments.moments import Moments
@@ -65,6 +66,19 @@ class Layout:
             return tuple(name for name, kept in zip(self.table, self.kept, strict=True) if not kept)
         fitted = {name for name, place in zip(self.columns, self.column_at, strict=True) if place != _ABSENT}
         return tuple(term.column for term in self.encoding.terms if not fitted.intersection(term.names))
+
+    def blanked(self, X: Any) -> Any:
+        """A table with zeros for columns of which nothing was fitted: whatever is in them, or missing, is not used."""
+        if self.encoding is not None or self.kept.all():
+            return X
+        if frame_names(X) is None:
+            values = np.asarray(X)
+            return np.where(self.kept, values, 0) if values.shape[1:] == self.kept.shape else X
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        there = [nw.lit(0).alias(name) for name in self.ignored if name in frame.columns]
+        return frame.with_columns(*there).to_native()
 
     def by_table(self, values: NDArray, fill: Any) -> NDArray:
         """(n_features_in_, …) from (p, …), one of each feature that was fitted"""

@@ -34,6 +34,7 @@ from .saving import FORMAT, versions
 from .times import TimesToEvent
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
     from ..posterior.summary import Summary
@@ -90,11 +91,25 @@ class SavedModel(IntervalRegressor):
 
     @property
     def columns_to_predict(self) -> tuple[str, ...]:
-        """Names of the columns that a table to predict must have."""
-        if self._layout.grouped_without_table:
-            return self.columns_
-        ignored = self._layout.ignored if self._by_name else ()
-        return tuple(name for name in self._layout.table if name not in ignored)
+        """Names of the columns that predict, of the selected features or of all that are averaged."""
+        used = set(self._predictor(self.predict_with).design.columns)
+        if self.encoding is not None:
+            used = {term.column for term in self.encoding.terms if used.intersection(term.names)}
+        return tuple(name for name in self._columns_of_tables if name in used)
+
+    @property
+    def _columns_of_tables(self) -> tuple[str, ...]:
+        return self.columns_ if self._layout.grouped_without_table else self._layout.table
+
+    def completed(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table with the columns that predict as `predict` takes it: the others are there, and any value does."""
+        import pandas as pd
+
+        levels = {} if self.encoding is None else self.encoding.of_levels
+        others = {name: levels[name].levels[0] if name in levels else 0.0 for name in self._columns_of_tables}
+        predict = self.columns_to_predict
+        columns = {name: table[name] if name in predict else other for name, other in others.items()}
+        return pd.DataFrame(columns, index=table.index)
 
     @classmethod
     def _from_plain(cls, content: dict[str, Any], trusted: Sequence[str]) -> SavedModel:

@@ -211,7 +211,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         if self._layout.grouped_without_table:
             return _columns_of(X, self.columns_)
         if encoding is None:
-            return validate_data(self, X, dtype=np.float64, reset=False)
+            return validate_data(self, self._layout.blanked(X), dtype=np.float64, reset=False)
         if frame_names(X) is None:
             if self._by_name or np.asarray(X).dtype.kind not in "biuf":
                 wanted = quoted(encoding.columns)
@@ -241,7 +241,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         """What is selected of a table of features. Where it holds more than numbers, values stay as they are."""
         encoding = self._layout.encoding
         if encoding is None or frame_names(X) is None:
-            return super().transform(X)
+            return super().transform(self._layout.blanked(X))
         validate_data(self, X, reset=False, skip_check_array=True)
         frame = as_frame(X, "X")
         _check_finite(encoding.read(frame, self._layout.ignored))

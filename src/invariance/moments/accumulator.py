@@ -388,4 +388,4 @@ class MomentsAccumulator:
         other rows may settle to `Moments.checked`."""
         from .finishing import screened
 
-        return screened(self, outcome, groups, is_text).moments(partial)
+        return screened(self, outcome, groups, is_text, partial=partial).moments(partial)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._tools.arrays import Integers
-from ..data.checks import check_scale, nearest, with_counts
+from ..data.checks import check_scale, nearest, rows_text, with_counts
 from ..data.choices import Choices
 from ..data.columns import ADVICE
 from ..data.encoding import Encoding, Learner
@@ -81,14 +81,22 @@ def _features(rows: MomentsAccumulator, outcome: str) -> tuple[str, ...]:
 
 
 def screened(
-    rows: MomentsAccumulator, outcome: str, groups: Any, is_text: bool, choice: EnvironmentChoice = ALL_ENVIRONMENTS
+    rows: MomentsAccumulator,
+    outcome: str,
+    groups: Any,
+    is_text: bool,
+    choice: EnvironmentChoice = ALL_ENVIRONMENTS,
+    partial: bool = False,
+    excluded: Sequence[str] = (),
 ) -> Screened:
-    """With the complaints that only all rows can justify."""
+    """With the complaints that only all rows can justify; partial: of which some are elsewhere; excluded: columns that
+    the user left out."""
     if outcome not in rows.columns:
         raise DataError(f"outcome column {outcome!r} is not among the columns; {nearest(outcome, rows.columns)}")
     features = _features(rows, outcome)
-    choices = replace(rows.choices, groups=Choices.of(features, groups=groups).groups)
+    choices = replace(rows.choices, groups=Choices.of(features, groups=groups).groups, excluded=tuple(excluded))
     _refuse_splines(choices)
+    hollow = {} if partial else _one_valued(rows)
     rows, notes, merged = _regrouped(rows, choice)
     parts, columns = rows.parts, rows.wide_columns
     learner = Learner(features, choices)
@@ -97,7 +105,7 @@ def screened(
         {name: levels for name, levels in rows.levels.items() if name in features},
         {name: [level for column, level in columns if column == name and level is not None] for name in rows.levels},
         _learnt(parts, columns, features),
-        {name: refusal for name, refusal in rows.refused.items() if name in features},
+        {name: refusal for name, refusal in {**hollow, **rows.refused}.items() if name in features},
         {name for name, n in zip(rows.columns, rows.tally.missing, strict=True) if n == rows.tally.n_rows > 0},
         _row_numbers(parts, columns),
     )
@@ -106,15 +114,32 @@ def screened(
     _check_stated(choices, parts, columns)
     learner.check()
     words = [name for name in rows.levels if is_text]
-    rows.tally.complain(rows.columns, rows.environment, rows.missing, words, tuple(parts))
+    rows.tally.complain(rows.columns, rows.environment, rows.missing, words, tuple(parts), features, excluded)
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
     small, more = choice.too_small(tuple(parts), _counts(parts), rows.tally.dropped)
     if small:
         rows = rows.relabelled({label: label for label in rows.environments if label not in small})
         learner.learn_of(_learnt(rows.parts, columns, features))
+    rows.tally.tell_dropped(rows.columns, tuple(rows.parts), features, excluded)
     learner.warn()
     return Screened(rows, outcome, learner.encoding((outcome, rows.environment)), (*notes, *more), merged)
+
+
+def _one_valued(rows: MomentsAccumulator) -> dict[str, Refusal]:
+    """Columns with one value besides missing ones: they say nothing, and the rows that go for them cannot come back."""
+    parts, found = rows.parts.values(), {}
+    at = {name: place for place, (name, level) in enumerate(rows.wide_columns) if level is None}
+    for j in np.flatnonzero(rows.tally.missing).tolist():
+        name = rows.columns[j]
+        if name in rows.levels:
+            varies = len(rows.levels[name].texts) > 1
+        else:
+            ends = [(part.minimum[at[name]], part.maximum[at[name]]) for part in parts] if name in at else []
+            varies = name not in at or rows.tally.vary(j, ends)
+        if not varies:
+            found[name] = Refusal(f"has one value only, which is missing in {rows_text(int(rows.tally.missing[j]))}")
+    return found
 
 
 def _regrouped(

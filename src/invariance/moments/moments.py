@@ -15,19 +15,18 @@ from numpy.typing import ArrayLike, NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
 from ..data.checks import (
-    announce_constant,
     check_max_size,
     check_outcome,
     check_spread,
     check_whole,
     largest_size,
-    losses,
     rows_text,
     with_counts,
 )
 from ..data.encoding import Encoding
 from ..data.environment_choice import refuse_single
 from ..data.features import Features
+from ..data.losses import announce_constant, losses
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcome_kinds import OutcomeKind
 from ..exceptions import DataError

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Wanted:
     """Names and settings, as in `Moments.from_rows`; is_text : whether values were words, as in a csv file;
-    partial : whether there are other rows elsewhere."""
+    partial : whether there are other rows elsewhere; excluded : columns that the user left out."""
 
     outcome: str
     environment: str
@@ -34,6 +34,7 @@ class Wanted:
     is_text: bool = False
     partial: bool = False
     choice: EnvironmentChoice = ALL_ENVIRONMENTS
+    excluded: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -60,7 +61,7 @@ class Wanted:
         outcome, environment, names = resolve_columns(available, outcome, environment, features, where)
         names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])
         Choices.of(names, categorical, numeric, groups)
-        chosen = tuple(numeric), groups, is_text, partial, choice
+        chosen = tuple(numeric), groups, is_text, partial, choice, tuple(map(str, exclude))
         return cls(outcome, environment, names, missing, categorical, *chosen)
 
     @property
@@ -90,7 +91,7 @@ class Wanted:
         return rows.settled()
 
     def screened(self, rows: MomentsAccumulator) -> Screened:
-        return screened(rows, self.outcome, self.groups, self.is_text, self.choice)
+        return screened(rows, self.outcome, self.groups, self.is_text, self.choice, self.partial, self.excluded)
 
     def finished(self, rows: MomentsAccumulator) -> Moments:
         return self.screened(rows).moments(self.partial)

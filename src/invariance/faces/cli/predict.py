@@ -20,7 +20,7 @@ from .streaming import Named
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..._tools.arrays import Floats
+    from ..._tools.arrays import Floats, Integers
     from ...data.table_file import TableFile
     from ...estimators.saved import SavedModel
 
@@ -36,6 +36,11 @@ Examples:
 class Unknown(StrEnum):
     error = "error"
     ignore = "ignore"
+
+
+class Gaps(StrEnum):
+    error = "error"
+    empty = "empty"
 
 
 def register(app: typer.Typer) -> None:
@@ -58,19 +63,25 @@ def predict(
     unknown: Annotated[
         Unknown, typer.Option(help="Levels that the training data lack: stop, or take the reference level.")
     ] = Unknown.error,
+    missing: Annotated[
+        Gaps, typer.Option(help="Rows that lack a value that predicts: stop, or leave their prediction empty.")
+    ] = Gaps.error,
     *,
     form: FileOptions,
     speech: SpeechOptions,
 ) -> None:
     """Predict the outcome for the rows of a table, with intervals for a new environment.
 
-    Columns are found by name. The rows are written as they are, with the columns prediction, lower and upper; of two
+    Columns are found by name; those that do not predict, as features that were not selected, may be absent. The rows
+    are written as they are, with the columns prediction, lower and upper; of two
     classes with prediction and the probability of one of them; of counts with an exposure with the rate and, where the
     table has the exposure, prediction. Where the table has the outcome too, what was missed is printed.
     """
     with speech.speaking():
         target = checked_outputs(None, None, out, source=file).csv
         assert target is not None
+
+        import numpy as np
 
         from ...estimators.saved import load
         from .predicted import Predicted
@@ -85,47 +96,66 @@ def predict(
                 f"predict takes one file, and {str(file)!r} is a {what}: name its files one after the other."
             )
         table = form.open(file)
-        X, rows = _read(table, saved)
-        predicted = Predicted.by(saved, X, coverage, _exposure(table, saved))
+        X, rows, lacking = _read(table, saved, missing)
+        complete = np.setdiff1d(np.arange(len(rows)), lacking)
+        exposure = _exposure(table, saved)
+        predicted = Predicted.by(saved, X, coverage, None if exposure is None else exposure[complete])
         far = int(saved.extrapolates(X).sum())
-        save(target, lambda path: _with_columns(rows, predicted.columns).to_csv(path, index=False))
+        save(target, lambda path: _with_columns(rows, predicted.columns, complete).to_csv(path, index=False))
+        known = _known(table, saved)
         said = [
-            _what(saved, table, len(rows)) + predicted.how,
+            _what(saved, table, len(complete)) + predicted.how,
+            *([f"Without a prediction, as values that predict are missing: {_numbered(lacking)}."] if lacking else []),
             *(["There was nothing to average: no subset is compatible with invariance."] if _none(saved) else []),
             _how_far(far),
-            *predicted.missed(_known(table, saved), table.name),
+            *predicted.missed([known[row] for row in complete] if known else [], table.name),
         ]
         for sentence in said:
             show("\n".join(wrap(sentence, "", "", COLUMNS)))
         show(f"Saved the predictions to {target}")
 
 
-def _read(file: TableFile, saved: SavedModel) -> tuple[Any, pd.DataFrame]:
-    """The features, and all columns as they are written, but for decimal commas and thousands."""
-    import pandas as pd
+def _read(file: TableFile, saved: SavedModel, missing: Gaps) -> tuple[Any, pd.DataFrame, list[int]]:
+    """The features of the rows that can be predicted; all columns as they are written, but for decimal commas and
+    thousands; and the rows that lack something. Columns that do not predict are not looked at."""
+    import numpy as np
 
-    from ...data.checks import quoted, with_counts
+    from ...data.checks import most_first, quoted
     from ...data.columns import as_frame, frame_values
     from ...data.reading import column_names, read_columns
     from ...data.text_columns import in_points
 
     names = column_names(file)
     needed = saved.columns_to_predict
-    lacking = [name for name in needed if name not in names]
-    if lacking:
-        raise DataError(f"{file.name} lacks columns that the model needs: {quoted(lacking)}; it has {quoted(names)}.")
+    absent = [name for name in needed if name not in names]
+    if absent:
+        raise DataError(f"{file.name} lacks columns that the model needs: {quoted(absent)}; it has {quoted(names)}.")
     of_levels = () if saved.encoding is None else tuple(saved.encoding.of_levels)
-    X: Any = read_columns(file, needed, as_text=[name for name in of_levels if name in names])
+    read = read_columns(file, needed, as_text=[name for name in of_levels if name in needed]).reset_index(drop=True)
     rows = in_points(read_columns(file, names, as_text=names), file, of_levels)
     if not len(rows):
         raise DataError(f"{file.name} has no rows to predict.")
     if saved.encoding is None:
-        values = frame_values(as_frame(X), needed)
-        gaps = with_counts(needed, pd.isna(values).sum(axis=0))
-        if gaps:
-            raise DataError(f"{file.name} has missing values in {gaps}. Replace them, or leave those rows out.")
-        X = pd.DataFrame(values, columns=list(needed)) if hasattr(saved, "feature_names_in_") else values
-    return X, rows
+        read[list(needed)] = frame_values(as_frame(read), needed)
+    gaps = read.isna().to_numpy()
+    lacking = np.flatnonzero(gaps.any(axis=1)).tolist()
+    if len(lacking) == len(rows) or (lacking and missing is Gaps.error):
+        where = f"{file.name} has missing values in {most_first(needed, gaps.sum(axis=0))}"
+        raise DataError(
+            f"{where}: no row can be predicted. Replace them."
+            if len(lacking) == len(rows)
+            else f"{where}: {_numbered(lacking)}. Replace them, leave those rows out, or write them without a "
+            "prediction with --missing empty."
+        )
+    X = saved.completed(read.drop(index=lacking))
+    of_numbers = saved.encoding is None and not hasattr(saved, "feature_names_in_")
+    return X.to_numpy() if of_numbers else X, rows, lacking
+
+
+def _numbered(rows: list[int]) -> str:
+    from ...data.checks import listing
+
+    return f"row{'s' if len(rows) > 1 else ''} {listing(str(row + 1) for row in rows)} below the header"
 
 
 def _exposure(file: TableFile, saved: SavedModel) -> Floats | None:
@@ -158,10 +188,14 @@ def _known(file: TableFile, saved: SavedModel) -> list[Any]:
     return as_frame(read_columns(file, [name]))[name].to_list() if name in column_names(file) else []
 
 
-def _with_columns(rows: pd.DataFrame, new: dict[str, Any]) -> pd.DataFrame:
+def _with_columns(rows: pd.DataFrame, new: dict[str, Any], at: Integers) -> pd.DataFrame:
+    """With values for the rows at these places, and nothing in the others."""
+    import pandas as pd
+
     from ...data.columns import free_name
 
-    return rows.assign(**{free_name(name, list(rows.columns)): values for name, values in new.items()})
+    columns = {free_name(name, list(rows.columns)): pd.Series(values, at, object) for name, values in new.items()}
+    return rows.reset_index(drop=True).assign(**columns)
 
 
 def _what(saved: SavedModel, file: TableFile, n_rows: int) -> str:
