@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, TextIO
 
 from ..exceptions import DataError
@@ -18,7 +19,10 @@ _NUMBER = re.compile(rf"[+-]?(?:\d+(?:(?P<sign>[.,])\d*)?|(?P<first>[.,])\d+){EX
 # Thousands by their look, which may be decimals too; a leading 0 is no thousand.
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 _HUNDREDS = re.compile(r"[+-]?[1-9]\d{2,}")
+_QUOTED_COMMA = re.compile(rf'"[ \t]*[+-]?(?:\d+,\d*|,\d+){EXPONENT}[ \t]*"')
 _BLOCK = 1 << 16  # characters
+
+Tells = Callable[[str], bool]
 
 
 class Cell(NamedTuple):
@@ -47,17 +51,20 @@ class _Column:
     hundreds: bool = False
     numbers: bool = True
 
-    def look(self, text: str, line: int) -> None:
-        number = _NUMBER.fullmatch(text)
-        if number is None:
+    def look(self, text: str, line: int) -> bool:
+        """Whether it shows something new."""
+        clear = _GROUPED.fullmatch(text) is None
+        number = _NUMBER.fullmatch(text) if clear else None
+        if clear and number is None:
             self.numbers = False
-            return
-        sign = number["sign"] or number["first"]
+            return True
+        sign = ("," if "," in text else ".") if number is None else number["sign"] or number["first"]
         if sign is None:
             self.hundreds = self.hundreds or bool(_HUNDREDS.fullmatch(text))
-            return
-        cell = Cell(self.name, text, line)
-        self.first.setdefault((sign, cell.clear), cell)
+        elif (sign, clear) not in self.first:
+            self.first[sign, clear] = Cell(self.name, text, line)
+            return True
+        return False
 
 
 class DecimalSigns:
@@ -67,10 +74,13 @@ class DecimalSigns:
         self._columns = [_Column(name) for name in header]
         self._missing = missing
 
-    def look(self, line: int, record: Sequence[str]) -> None:
+    def look(self, line: int, record: Sequence[str]) -> bool:
+        """Whether some cell shows something new."""
+        new = False
         for column, written in zip(self._columns, record, strict=False):
             if column.numbers and (text := written.strip()) not in self._missing:
-                column.look(text, line)
+                new |= column.look(text, line)
+        return new
 
     @property
     def are_clear(self) -> bool:
@@ -151,29 +161,66 @@ def check_together(files: Mapping[str, Shown]) -> None:
 
 
 class TellingLines:
-    """The lines of a text, after the first `whole` characters only those near a sign of decimals, or a quote.
+    """The lines of a text; after the first `whole` characters only those in blocks that `telling` finds.
 
-    number : of the last line that was given, counted from 1
+    number : of the last line that was given, counted from 1; all_given : whether none was left out so far
     """
 
-    def __init__(self, text: TextIO, sep: str, whole: float) -> None:
-        self._text, self._whole = text, whole
-        self._signs = '".' if sep == "," else '".,'
+    def __init__(self, text: TextIO, whole: float, telling: Tells) -> None:
+        self._text, self._whole, self.telling = text, whole, telling
         self._seen, self.number = 0, 0
+        self.all_given = True
 
     def __iter__(self) -> Iterator[str]:
         while block := self._text.read(_BLOCK) + self._text.readline():
-            if self.is_past and not any(sign in block for sign in self._signs):
+            if self.is_past and self._tells_nothing(block):
                 self.number += max(block.count("\n"), block.count("\r"))
+                self.all_given = False
                 continue
             for line in io.StringIO(block, newline=""):
                 self.number += 1
                 self._seen += len(line)
                 yield line
 
+    def _tells_nothing(self, block: str) -> bool:
+        """And after which it stands as before whether a quote is open."""
+        return block.count('"') % 2 == 0 and not self.telling(block)
+
     @property
     def is_past(self) -> bool:
         return self._seen > self._whole
+
+
+def decimals_in(sep: str) -> Tells:
+    """Whether a block of lines has cells that are numbers with a sign of decimals."""
+    return partial(_finds, sep, re.compile(_cell(sep, _with_sign(sep))))
+
+
+def settling_in(sep: str) -> Tells:
+    """Whether it has cells by which numbers that may be thousands are told: clear decimals, and whole numbers from 100
+    on."""
+    clear = re.compile(_cell(sep, f"(?!{_GROUPED.pattern}{_end_of_cell(sep)}){_with_sign(sep)}"))
+    hundreds = re.compile(_cell(sep, _HUNDREDS.pattern))
+    return lambda block: bool(hundreds.search(block)) or _finds(sep, clear, block)
+
+
+def _finds(sep: str, pattern: re.Pattern[str], block: str) -> bool:
+    """Of numbers with a sign; a comma between cells is none, unless it is quoted."""
+    has_signs = "." in block or (sep != "," and "," in block)
+    return (has_signs and bool(pattern.search(block))) or (sep == "," and bool(_QUOTED_COMMA.search(block)))
+
+
+def _cell(sep: str, pattern: str) -> str:
+    return rf'(?<![^{re.escape(sep)}"\r\n])[ \t]*{pattern}{_end_of_cell(sep)}'
+
+
+def _end_of_cell(sep: str) -> str:
+    return rf'[ \t]*(?![^{re.escape(sep)}"\r\n])'
+
+
+def _with_sign(sep: str) -> str:
+    signs = "." if sep == "," else ".,"
+    return rf"[+-]?(?:\d+[{signs}]\d*|[{signs}]\d+){EXPONENT}"
 
 
 def _clear(cells: Sequence[Cell]) -> list[Cell]:

@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 
 from ..exceptions import DataError, SettingError
 from .checks import warn
-from .decimal_signs import DecimalSigns, Shown, TellingLines
+from .decimal_signs import DecimalSigns, Shown, TellingLines, Tells, decimals_in, settling_in
 from .missing_words import MISSING
 from .number_text import THOUSANDS, NumberForm, decimal_beside
 from .text_form import SEPARATOR_NAMES, TextForm, recognised_separator, records, stated_separator
@@ -90,7 +90,7 @@ class TableFile(os.PathLike[str]):
             raise SettingError(f"sep and decimal are both {sep!r}: cells and decimals need different signs.")
         if encoding is not None:
             _check_encoding(encoding)
-        words = tuple(word.strip() for word in na)
+        words = tuple(str(word).strip() for word in na)
         return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, words, content, thousands)
 
     def __fspath__(self) -> str:
@@ -190,24 +190,30 @@ class TableFile(os.PathLike[str]):
         return ","
 
     def _decimal_signs(self, form: TextForm) -> DecimalSigns:
-        """Of the first lines or, where these have no decimal that is clear, of all lines up to the first one."""
-        signs = self._signs_in(form, _SAMPLE)
-        return self._signs_in(form, math.inf) if signs.are_doubtful else signs
+        """Of the first lines or, where these have no decimal that is clear, of all that tell, up to the first one."""
+        signs, whole = self._signs_in(form, decimals_in(form.sep), None)
+        return signs if whole else self._signs_in(form, settling_in(form.sep), signs)[0]
 
-    def _signs_in(self, form: TextForm, whole: float) -> DecimalSigns:
-        """whole : characters of which no line is left out"""
+    def _signs_in(self, form: TextForm, telling: Tells, known: DecimalSigns | None) -> tuple[DecimalSigns, bool]:
+        """Beside those that are known; and whether doubts came up, if at all, before a line was left out."""
+        # Cells in which thousands stand apart are found by no pattern.
+        most = _SAMPLE if self.thousands is None else math.inf
+        signs, whole = known or DecimalSigns((), ()), True
         with self.open() as stream, io.TextIOWrapper(stream, _with_mark(form.encoding), newline="") as text:
-            lines = TellingLines(text, form.sep, whole)
+            lines = TellingLines(text, most, telling)
             cells = records(lines, form.sep)
-            signs = DecimalSigns((), ())
             with suppress(csv.Error):
                 header = next(islice(cells, form.skiprows, None), [])
-                signs = DecimalSigns(header, MISSING.union(self.na))
+                signs = known or DecimalSigns(header, MISSING.union(self.na))
+                new = True
                 for record in cells:
-                    signs.look(lines.number, [self._ungrouped(cell) for cell in record])
-                    if lines.is_past and signs.are_clear:
+                    new |= signs.look(lines.number, [self._ungrouped(cell) for cell in record])
+                    if new and signs.are_doubtful and lines.telling is telling:
+                        lines.telling, whole = settling_in(form.sep), lines.all_given
+                    if new and lines.is_past and signs.are_clear:
                         break
-        return signs
+                    new = new and not lines.is_past
+        return signs, whole or not signs.are_doubtful
 
     def _ungrouped(self, cell: str) -> str:
         """Without the sign between thousands that was stated."""

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..exceptions import DataError
 from .columns import reads_as_number
 from .missing_words import MISSING
@@ -52,8 +54,8 @@ def refuse_swallowed(frame: pd.DataFrame, file: TableFile) -> None:
     for name, texts in _texts_of(frame):
         place = list(frame.columns).index(name)
         for text in texts:
-            lines = re.split(r"\r\n|\r|\n", text)
-            if len(lines) > 1 and _holds_rows(lines, file.text.sep, place, numeric):
+            lines = re.split(r"\r\n|\r|\n", text) if "\n" in text or "\r" in text else []
+            if lines and _holds_rows(lines, file.text.sep, place, numeric):
                 row = int((frame[name] == text).to_numpy().argmax())
                 raise DataError(
                     f"column {name!r} of {file.name} has a cell of {len(lines)} lines in row {frame.index[row] + 1}, "
@@ -129,7 +131,8 @@ def _texts_of(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
 
     for name in frame:
         if is_object_dtype(frame[name]) or is_string_dtype(frame[name]):
-            texts = [value for value in frame[name].dropna().unique() if isinstance(value, str)]
+            present = np.asarray(frame[name].dropna().unique(), dtype=object)
+            texts = [value for value in present if isinstance(value, str)]
             if texts:
                 yield str(name), texts
 
