@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from invariance import Moments
-from invariance.data import MultiEnvironmentData, read_chunks
+from invariance.data import MultiEnvironmentData, read_chunks, read_table
 from invariance.exceptions import DataError
 
 
@@ -60,14 +61,60 @@ def with_notes(path: Path, *notes: str) -> Path:
     return path
 
 
+def told(read: Callable[[], object]) -> tuple[object, str]:
+    """What comes of it, and all that is said beside it."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = read()
+    return found, " ".join(str(warning.message) for warning in said)
+
+
 @pytest.mark.parametrize("read", [in_memory, in_chunks, streamed])
-def test_quotes_that_are_not_closed_swallow_no_rows(tmp_path: Path, read: Callable[[Path], int]) -> None:
+def test_quotes_that_are_not_closed_are_told_of(tmp_path: Path, read: Callable[[Path], int]) -> None:
     path = with_notes(tmp_path / "t.csv", "a", '"b', "c", "d")  # each quote is closed by the next one
-    with pytest.raises(DataError, match=r"column 'note' of t\.csv has a cell of 5 lines in row 2, .*close the quote"):
-        read(path)
+    rows, said = told(lambda: read(path))
+    assert rows == 12
+    assert "column 'note' of t.csv has a cell of 5 lines in row 2 that look like rows ('b,1.5,1,n', 'c,2" in said
+    assert "if a quote was left open there, close it, or remove it." in said
     path = with_notes(tmp_path / "t.csv", "a", '"b', '"c', "d")
-    with pytest.raises(DataError, match=r"column 'note' of t\.csv has a cell of 2 lines in row 2, .*close the quote"):
-        read(path)
+    rows, said = told(lambda: read(path))
+    assert rows == 18
+    assert "column 'note' of t.csv has a cell of 2 lines in row 2 that look like rows" in said
+
+
+SWALLOWED = {
+    "decimal commas": ('y;n;s\n1,5;"abc;a\n2,5;def;b\n3,5;ghi";c\n4,5;d;e\n', {}),
+    "truth values": ('y,n,flag\n1.5,"abc,True\n2.5,def",False\n4.5,d,True\n', {}),
+    "missing words": ('y,n,x\n1.5,"abc",-\n2.5,"def,-\n3.5,ghi",8\n4.5,d,9\n', {"na": ["-"]}),
+    "blanks": ('y,n,x\n1.5,"abc, 7\n 2.5 ,def, 8 \n3.5,ghi",8\n4.5,d,9\n', {}),
+}
+
+
+@pytest.mark.parametrize("kind", SWALLOWED)
+def test_rows_are_recognised_in_whatever_way_they_are_written(tmp_path: Path, kind: str) -> None:
+    text, options = SWALLOWED[kind]
+    (tmp_path / "t.csv").write_text(text)
+    assert "if a quote was left open there" in told(lambda: read_table(tmp_path / "t.csv", **options))[1]
+
+
+CELLS = {
+    "no numbers to go by": 'a,n,s\nx,"one\ntwo, three, four\nfive",p\ny,b,q\n',
+    "other numbers of cells": 'y,n,s\n1.5,"one\n2.5, three\nfive",p\n2.5,b,q\n',
+    "words in the place of a number": 'y,n,s\n1.5,"one\ntwo, three, four\nfive",p\n2.5,b,q\n',
+    "nothing but gaps": 'y,n,s\n1.5,"one\n,,\nfive",p\n2.5,b,q\n',
+}
+
+
+@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.filterwarnings("error")
+def test_other_lines_are_no_rows(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "t.csv").write_text(CELLS[kind])
+    assert len(read_table(tmp_path / "t.csv")) == 2
+
+
+def test_numbers_may_stand_for_missing_values(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n1,-99\n2,5\n")
+    assert read_table(tmp_path / "t.csv", na=[-99])["y"].isna().tolist() == [True, False]
 
 
 @pytest.mark.parametrize("read", [in_memory, in_chunks, streamed])

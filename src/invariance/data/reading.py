@@ -15,7 +15,7 @@ from .columns import one_line
 from .excel import sheet_of
 from .missing_words import MISSING
 from .table_file import EXCEL, PARQUET, TEXT, PathLike, TableFile
-from .text_columns import refuse_points, refuse_swallowed, with_numbers, without_values, without_words
+from .text_columns import refuse_points, warn_of_swallowed, with_numbers, without_values, without_words
 from .text_form import SEPARATOR_NAMES
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def read_columns(
             frame = _with_words(rows, as_text)
         else:
             frame = pd.read_csv(stream, **_text_options(file, labels, as_text))
-            refuse_swallowed(frame, file)
+            warn_of_swallowed(frame, file)
     return _finished(frame[list(columns)], file, labels, as_text)
 
 
@@ -153,7 +153,7 @@ def _text_batches(file: TableFile, options: dict[str, Any], rows: int) -> Genera
 
     with file.open() as stream, pd.read_csv(stream, chunksize=rows, **options) as chunks:
         for frame in chunks:
-            refuse_swallowed(frame, file)
+            warn_of_swallowed(frame, file)
             yield frame
 
 

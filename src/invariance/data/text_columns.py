@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from itertools import compress
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..exceptions import DataError
+from .checks import warn
 from .columns import reads_as_number
 from .missing_words import MISSING
 from .number_text import NumberForm, points_among
@@ -46,34 +46,50 @@ def _read_again(values: pd.Series, texts: Sequence[str], form: NumberForm) -> pd
     return values
 
 
-def refuse_swallowed(frame: pd.DataFrame, file: TableFile) -> None:
-    """Raise where a cell has lines that would be rows by themselves, as after a quote that nobody closed."""
-    from pandas.api.types import is_numeric_dtype
+def warn_of_swallowed(frame: pd.DataFrame, file: TableFile) -> None:
+    """Where a cell has lines that would be rows by themselves, as after a quote that nobody closed."""
+    fits = _fits_of(frame, file)
+    for place, (name, texts) in enumerate(_texts_by_column(frame)):
+        cells = [re.split(r"\r\n|\r|\n", text) for text in texts if "\n" in text or "\r" in text]
+        inside = [lines for lines in cells if any(_is_row(line.split(file.text.sep), fits) for line in lines[1:-1])]
+        across = [lines for lines in cells if _is_row(_across(lines, file.text.sep, place), fits)]
+        if inside or (cells and len(across) == len(cells)):
+            lines = (inside or across)[0]
+            row = int(frame[name].astype(str).str.startswith(lines[0]).to_numpy().argmax())
+            warn(
+                f"column {name!r} of {file.name} has a cell of {len(lines)} lines in row {frame.index[row] + 1} that "
+                f"look like rows ({lines[0]!r}, {lines[1]!r}), which are not read as such: if a quote was left open "
+                "there, close it, or remove it."
+            )
 
-    numeric = [is_numeric_dtype(kind) for kind in frame.dtypes]
-    for name, texts in _texts_of(frame):
-        place = list(frame.columns).index(name)
-        for text in texts:
-            lines = re.split(r"\r\n|\r|\n", text) if "\n" in text or "\r" in text else []
-            if lines and _holds_rows(lines, file.text.sep, place, numeric):
-                row = int((frame[name] == text).to_numpy().argmax())
-                raise DataError(
-                    f"column {name!r} of {file.name} has a cell of {len(lines)} lines in row {frame.index[row] + 1}, "
-                    f"and they look like rows ({lines[0]!r}, {lines[1]!r}): close the quote before them, or remove it."
-                )
+
+def _fits_of(frame: pd.DataFrame, file: TableFile) -> list[Callable[[str], bool] | None]:
+    """Of each column: whether a text could be one of its values; None where any text could."""
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    missing, form = {*file.na, *MISSING}, file.numbers
+
+    def number(text: str) -> bool:
+        return text in missing or form.plain(text) is not None
+
+    def truth(text: str) -> bool:
+        return text in missing or text in _TRUTH
+
+    kinds = frame.dtypes
+    return [truth if is_bool_dtype(kind) else number if is_numeric_dtype(kind) else None for kind in kinds]
 
 
-def _holds_rows(lines: Sequence[str], sep: str, place: int, numeric: Sequence[bool]) -> bool:
-    """Whether a line between the first and the last is a row by its numbers; or whether the last and the first are,
-    which then begin and end one each."""
-    first, *middle, last = (line.split(sep) for line in lines)
-    around = [*last[:-1], "", *first[1:]] if len(last) == place + 1 else []
-    return any(numeric) and any(
-        len(cells) == len(numeric)
-        and any(map(reads_as_number, cells))
-        and all(reads_as_number(cell) or cell.strip() in MISSING for cell in compress(cells, numeric))
-        for cells in (*middle, around)
-    )
+def _is_row(cells: Sequence[str], fits: Sequence[Callable[[str], bool] | None]) -> bool:
+    if len(cells) != len(fits) or not any(fits):
+        return False
+    judged = [(fit, cell.strip()) for fit, cell in zip(fits, cells, strict=True) if fit is not None]
+    return all(fit(text) for fit, text in judged) and any(text not in MISSING for _, text in judged)
+
+
+def _across(lines: Sequence[str], sep: str, place: int) -> list[str]:
+    """The cells after the first line of a cell at this place and before its last, which begin and end a row each."""
+    first, last = lines[0].split(sep), lines[-1].split(sep)
+    return [*last[:-1], "", *first[1:]] if len(last) == place + 1 else []
 
 
 def with_numbers(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None]) -> pd.DataFrame:
@@ -127,14 +143,18 @@ def _columns_of_text(
 
 def _texts_of(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
     """(name, different texts) of columns that have some"""
+    return ((name, texts) for name, texts in _texts_by_column(frame) if texts)
+
+
+def _texts_by_column(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
     from pandas.api.types import is_object_dtype, is_string_dtype
 
     for name in frame:
+        texts = []
         if is_object_dtype(frame[name]) or is_string_dtype(frame[name]):
             present = np.asarray(frame[name].dropna().unique(), dtype=object)
             texts = [value for value in present if isinstance(value, str)]
-            if texts:
-                yield str(name), texts
+        yield str(name), texts
 
 
 def without_values(frame: pd.DataFrame, na: Sequence[str]) -> pd.DataFrame:
