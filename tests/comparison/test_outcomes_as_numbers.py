@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from invariance import BIP, MultiEnvironmentData, compare
+from invariance.baselines import ICP
 
 RNG = np.random.default_rng(5)
 SITE = np.repeat(["a", "b", "c"], 80)
@@ -39,6 +40,11 @@ def test_least_squares_are_named(outcome: str) -> None:
     assert f"ICP and Regression fit {outcome} as a number, by least squares." in words(found)
     assert f"ICP fits {outcome} as a number" in words(compare(data_of(outcome), ["ICP"]))
     assert [m["as_number"] for m in json.loads(found.to_json())["methods"]] == [False, True, True]
+
+
+def test_bip_may_be_told_to() -> None:
+    found = compare(data_of("alive"), {"BIP": BIP(conditional="linear_gaussian"), "ICP": ICP()})
+    assert "BIP and ICP fit alive as a number, by least squares." in words(found)
 
 
 def test_numbers_need_no_such_words() -> None:

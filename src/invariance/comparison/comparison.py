@@ -23,6 +23,7 @@ from .._tools.settings import Value, is_a, read_call, split_outside_brackets
 from ..baselines.registry import METHODS, compared_by_default, listing, name_of, remarks
 from ..baselines.screened import Screened, feature_values
 from ..conditionals.by_outcome import FAMILIES
+from ..conditionals.predicts import Predicts, predicts_of
 from ..conditionals.registry import GAUSSIAN
 from ..data.checks import did_you_mean
 from ..data.features import Features
@@ -345,8 +346,13 @@ def _fit(
         weights,
         _predictive_inclusion(inner, data) if isinstance(inner, BIP) else None,
         None if posterior is None else model_in_words(posterior),
-        posterior is None and FAMILIES[data.outcome_kind[0]] != GAUSSIAN,
+        _fits_a_number(inner) and FAMILIES[data.outcome_kind[0]] != GAUSSIAN,
     )
+
+
+def _fits_a_number(model: Any) -> bool:
+    """All but BIP do, and BIP where it was told to."""
+    return not isinstance(model, BIP) or predicts_of(model._conditional) is Predicts.number
 
 
 def _predictive_inclusion(model: BIP, data: MultiEnvironmentData) -> Floats | None:

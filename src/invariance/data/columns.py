@@ -110,6 +110,20 @@ def _refuse_beyond_double(series: Any, name: str) -> None:
         raise DataError(beyond_double(name, largest))
 
 
+def refuse_beyond_double(values: Any, what: str) -> None:
+    """Raise where a frame, a series or an array has whole numbers that double precision cannot tell apart."""
+    if frame_names(values) is not None:
+        frame = as_frame(values, what)
+        for name in frame.columns:
+            _refuse_beyond_double(frame[name], name)
+    elif (series := as_series(values)) is not None:
+        _refuse_beyond_double(series, what)
+    elif isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size:
+        largest = max(int(values.min()), int(values.max()), key=abs)
+        if abs(largest) > LARGEST_WHOLE:
+            raise DataError(beyond_double(what, largest))
+
+
 def beyond_double(name: str, example: object) -> str:
     return (
         f"column {name!r} holds whole numbers beyond 2**53 = {LARGEST_WHOLE} (for example {example}), which double "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
@@ -39,8 +39,8 @@ class Outcome:
         if self.classes is None:
             return y, None
         found = [self.classes[int(k)] for k in np.unique(y)]
+        self._refuse_other_spellings(found)
         if len(found) > 2:
-            self._refuse_other_spellings(found)
             raise DataError(
                 f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model tells two apart. "
                 f"Compare one of them with the rest: {self.compare(found[0])}"
@@ -51,7 +51,7 @@ class Outcome:
             )
         return (y == y.max()).astype(np.float64), (found[0], found[1])
 
-    def _refuse_other_spellings(self, found: Iterable[Hashable]) -> None:
+    def _refuse_other_spellings(self, found: Sequence[Hashable]) -> None:
         """Raise where two classes differ in capitals or blanks only."""
         seen: dict[str, Hashable] = {}
         for value in found:
@@ -59,7 +59,8 @@ class Outcome:
             if other is not value:
                 raise DataError(
                     f"outcome {self.name!r}: {other!r} and {value!r} count as two classes but differ in capitals or "
-                    "blanks only. Write them in the same way if they are one class."
+                    "blanks only. Write them in the same way if they are one class; if not, compare one of them with "
+                    f"the rest: {self.compare(other)}"
                 )
 
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from .._tools.arrays import Floats, Mask
 from ..data.beside import left_out
 from ..data.checks import DROP_HINT, check_outcome, quoted, warn, with_counts
-from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers
+from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers, refuse_beyond_double
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..data.outcomes import has_classes, named_like, outcome_of
 from ..data.raw import RawTable
@@ -114,12 +114,14 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             )
         names = None
         if frame_names(X) is None or holds_numbers(as_frame(X, "X")):
+            refuse_beyond_double(X, "X")
             with _complaints("X", lambda: array_values(X, "X")):
                 X = validate_data(self, X, **_X_AS_NUMBERS)
             names = list(getattr(self, "feature_names_in_", [])) or None
         else:
             validate_data(self, X, skip_check_array=True)
         if not has_classes(y):
+            refuse_beyond_double(y, "y")
             with _complaints("y", lambda: outcome_of(y)):
                 y = column_or_1d(check_array(y, input_name="y", **_Y_AS_NUMBERS), warn=True)
         return X, y, names
@@ -282,12 +284,8 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
                 + (f"only {quoted(columns)}." if columns else "no column names.")
                 + " Pass a data frame with that column, or fit(X, y, environments=labels)."
             )
-        import narwhals as nw
-
         labels = as_frame(X, "X")[self.environment].to_list()
-        frame = nw.from_native(X, eager_only=True)
-        features = [name for name in frame.columns if str(name) != self.environment]
-        return frame.select(features).to_native(), labels
+        return without_columns(X, [self.environment]), labels
 
     def _features_of(self, X: Any) -> Any:
         """The features of X: all columns but the environment's; after fit_data, those that it named."""
