@@ -34,6 +34,8 @@ def test_counts_and_scores_are_not() -> None:
     assert "missing" not in outcome_kind(np.random.default_rng(0).normal(size=5000), "y").reason
     late = np.concatenate([np.zeros(600), np.ones(600), np.arange(2.0, 50.0)])
     assert "missing" not in outcome_kind(late, "y").reason
+    many = np.concatenate([np.zeros(900), np.ones(900), np.arange(10.0, 60.0, 10.0)])
+    assert "missing" not in outcome_kind(many, "y").reason
 
 
 def test_the_fit_says_so() -> None:
