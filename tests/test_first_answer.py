@@ -75,3 +75,15 @@ def test_a_small_problem_compiles_nothing(tmp_path: Path, face: str, kind: str):
     assert done.returncode == 0, done.stderr
     assert "x0" in done.stdout
     assert [line for line in done.stdout.splitlines() if line.startswith("COMPILED")] == []
+
+
+def test_a_command_ends_without_looking_for_garbage() -> None:
+    lines = """
+import atexit, gc, sys
+atexit.register(lambda: print(gc.get_freeze_count() > 0))
+sys.argv = ["invariance", "--version"]
+from invariance.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True"

@@ -21,6 +21,8 @@ def main() -> None:
         app(prog_name="invariance")
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        gc.freeze()  # the end takes half a second where all that was imported is looked through once more
 
 
 if __name__ == "__main__":
