@@ -84,6 +84,14 @@ def test_hundreds_count_wherever_they_stand(tmp_path: Path) -> None:
     assert read_table(written(path, ["9", "7"], ["1.149"]))["x"].max() == 9
 
 
+def test_a_column_is_doubted_beside_one_that_was_doubted_before(tmp_path: Path) -> None:
+    rows = [f"1.{k + 100},{950 if k < SAMPLE // 2 else 7},{k % 5},{'ns'[k % 2]}" for k in range(SAMPLE)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["x,z,y,site", *rows, "1.234,1.149,3,n", *rows[-50:]]) + "\n")
+    with pytest.raises(DataError, match=rf"'1\.149' in column 'z' of t\.csv, line {SAMPLE + 2}, may be"):
+        read_table(path)
+
+
 def test_lines_in_quotes_are_one_cell_also_beyond_the_beginning(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", ["950"], ["1"])
     with path.open("a") as more:

@@ -97,6 +97,11 @@ def test_rows_are_recognised_in_whatever_way_they_are_written(tmp_path: Path, ki
     assert "if a quote was left open there" in told(lambda: read_table(tmp_path / "t.csv", **options))[1]
 
 
+def test_the_row_is_that_of_the_cell(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('y,n,x\n0.5,abc,1\n1.5,"abc\n2.5,def,8\n3.5,ghi",8\n4.5,d,9\n')
+    assert "has a cell of 3 lines in row 2 that" in told(lambda: read_table(tmp_path / "t.csv"))[1]
+
+
 CELLS = {
     "no numbers to go by": 'a,n,s\nx,"one\ntwo, three, four\nfive",p\ny,b,q\n',
     "other numbers of cells": 'y,n,s\n1.5,"one\n2.5, three\nfive",p\n2.5,b,q\n',

@@ -9,7 +9,6 @@ import io
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple, TextIO
 
 from ..exceptions import DataError
@@ -167,7 +166,7 @@ class TellingLines:
     """
 
     def __init__(self, text: TextIO, whole: float, telling: Tells) -> None:
-        self._text, self._whole, self.telling = text, whole, telling
+        self._text, self._whole, self._telling = text, whole, telling
         self._seen, self.number = 0, 0
         self.all_given = True
 
@@ -184,7 +183,7 @@ class TellingLines:
 
     def _tells_nothing(self, block: str) -> bool:
         """And after which it stands as before whether a quote is open."""
-        return block.count('"') % 2 == 0 and not self.telling(block)
+        return block.count('"') % 2 == 0 and not self._telling(block)
 
     @property
     def is_past(self) -> bool:
@@ -192,35 +191,27 @@ class TellingLines:
 
 
 def decimals_in(sep: str) -> Tells:
-    """Whether a block of lines has cells that are numbers with a sign of decimals."""
-    return partial(_finds, sep, re.compile(_cell(sep, _with_sign(sep))))
+    """Whether a block of lines has cells that are numbers with a sign of decimals. A comma between cells is none, but
+    one in quotes is."""
+    signs = "." if sep == "," else ".,"
+    pattern = re.compile(_cell(sep, rf"[+-]?(?:\d+[{signs}]\d*|[{signs}]\d+){EXPONENT}"))
+
+    def found(block: str) -> bool:
+        has_signs = any(sign in block for sign in signs)
+        return (has_signs and bool(pattern.search(block))) or (sep == "," and bool(_QUOTED_COMMA.search(block)))
+
+    return found
 
 
-def settling_in(sep: str) -> Tells:
-    """Whether it has cells by which numbers that may be thousands are told: clear decimals, and whole numbers from 100
-    on."""
-    clear = re.compile(_cell(sep, f"(?!{_GROUPED.pattern}{_end_of_cell(sep)}){_with_sign(sep)}"))
-    hundreds = re.compile(_cell(sep, _HUNDREDS.pattern))
-    return lambda block: bool(hundreds.search(block)) or _finds(sep, clear, block)
-
-
-def _finds(sep: str, pattern: re.Pattern[str], block: str) -> bool:
-    """Of numbers with a sign; a comma between cells is none, unless it is quoted."""
-    has_signs = "." in block or (sep != "," and "," in block)
-    return (has_signs and bool(pattern.search(block))) or (sep == "," and bool(_QUOTED_COMMA.search(block)))
+def numbers_in(sep: str) -> Tells:
+    """Whether it has such cells, or whole numbers from 100 on."""
+    decimals, hundreds = decimals_in(sep), re.compile(_cell(sep, _HUNDREDS.pattern))
+    return lambda block: bool(hundreds.search(block)) or decimals(block)
 
 
 def _cell(sep: str, pattern: str) -> str:
-    return rf'(?<![^{re.escape(sep)}"\r\n])[ \t]*{pattern}{_end_of_cell(sep)}'
-
-
-def _end_of_cell(sep: str) -> str:
-    return rf'[ \t]*(?![^{re.escape(sep)}"\r\n])'
-
-
-def _with_sign(sep: str) -> str:
-    signs = "." if sep == "," else ".,"
-    return rf"[+-]?(?:\d+[{signs}]\d*|[{signs}]\d+){EXPONENT}"
+    edge = re.escape(sep)
+    return rf'(?<![^{edge}"\r\n])[ \t]*{pattern}[ \t]*(?![^{edge}"\r\n])'
 
 
 def _clear(cells: Sequence[Cell]) -> list[Cell]:

@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 
 from ..exceptions import DataError, SettingError
 from .checks import warn
-from .decimal_signs import DecimalSigns, Shown, TellingLines, Tells, decimals_in, settling_in
+from .decimal_signs import DecimalSigns, Shown, TellingLines, Tells, decimals_in, numbers_in
 from .missing_words import MISSING
 from .number_text import THOUSANDS, NumberForm, decimal_beside
 from .text_form import SEPARATOR_NAMES, TextForm, recognised_separator, records, stated_separator
@@ -191,35 +191,35 @@ class TableFile(os.PathLike[str]):
 
     def _decimal_signs(self, form: TextForm) -> DecimalSigns:
         """Of the first lines or, where these have no decimal that is clear, of all that tell, up to the first one."""
-        signs, whole = self._signs_in(form, decimals_in(form.sep), None)
-        return signs if whole else self._signs_in(form, settling_in(form.sep), signs)[0]
+        signs, all_given = self._signs_in(form, decimals_in(form.sep))
+        if signs.are_doubtful and not all_given:
+            signs, _ = self._signs_in(form, numbers_in(form.sep))
+        return signs
 
-    def _signs_in(self, form: TextForm, telling: Tells, known: DecimalSigns | None) -> tuple[DecimalSigns, bool]:
-        """Beside those that are known; and whether doubts came up, if at all, before a line was left out."""
+    def _signs_in(self, form: TextForm, telling: Tells) -> tuple[DecimalSigns, bool]:
+        """And whether no line was left out."""
         # Cells in which thousands stand apart are found by no pattern.
-        most = _SAMPLE if self.thousands is None else math.inf
-        signs, whole = known or DecimalSigns((), ()), True
+        whole = _SAMPLE if self.thousands is None else math.inf
         with self.open() as stream, io.TextIOWrapper(stream, _with_mark(form.encoding), newline="") as text:
-            lines = TellingLines(text, most, telling)
+            lines = TellingLines(text, whole, telling)
             cells = records(lines, form.sep)
+            signs = DecimalSigns((), ())
             with suppress(csv.Error):
                 header = next(islice(cells, form.skiprows, None), [])
-                signs = known or DecimalSigns(header, MISSING.union(self.na))
-                new = True
+                signs, new = DecimalSigns(header, MISSING.union(self.na)), True
                 for record in cells:
-                    new |= signs.look(lines.number, [self._ungrouped(cell) for cell in record])
-                    if new and signs.are_doubtful and lines.telling is telling:
-                        lines.telling, whole = settling_in(form.sep), lines.all_given
-                    if new and lines.is_past and signs.are_clear:
-                        break
-                    new = new and not lines.is_past
-        return signs, whole or not signs.are_doubtful
+                    new |= signs.look(lines.number, self._ungrouped(record))
+                    if new and lines.is_past:
+                        if signs.are_clear:
+                            break
+                        new = False
+        return signs, lines.all_given
 
-    def _ungrouped(self, cell: str) -> str:
+    def _ungrouped(self, record: Sequence[str]) -> Sequence[str]:
         """Without the sign between thousands that was stated."""
         if self.thousands is None:
-            return cell
-        return re.sub(rf"(?<=\d){THOUSANDS[self.thousands]}(?=\d)", "", cell)
+            return record
+        return [re.sub(rf"(?<=\d){THOUSANDS[self.thousands]}(?=\d)", "", cell) for cell in record]
 
     def _sample(self) -> tuple[str, str]:
         """The first lines, whole, and the encoding."""

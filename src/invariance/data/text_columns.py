@@ -50,12 +50,13 @@ def warn_of_swallowed(frame: pd.DataFrame, file: TableFile) -> None:
     """Where a cell has lines that would be rows by themselves, as after a quote that nobody closed."""
     fits = _fits_of(frame, file)
     for place, (name, texts) in enumerate(_texts_by_column(frame)):
-        cells = [re.split(r"\r\n|\r|\n", text) for text in texts if "\n" in text or "\r" in text]
-        inside = [lines for lines in cells if any(_is_row(line.split(file.text.sep), fits) for line in lines[1:-1])]
-        across = [lines for lines in cells if _is_row(_across(lines, file.text.sep, place), fits)]
+        cells = {text: re.split(r"\r\n|\r|\n", text) for text in texts if "\n" in text or "\r" in text}
+        sep = file.text.sep if cells else ""
+        inside = [text for text in cells if any(_is_row(line.split(sep), fits) for line in cells[text][1:-1])]
+        across = [text for text in cells if _is_row(_across(cells[text], sep, place), fits)]
         if inside or (cells and len(across) == len(cells)):
-            lines = (inside or across)[0]
-            row = int(frame[name].astype(str).str.startswith(lines[0]).to_numpy().argmax())
+            text = (inside or across)[0]
+            lines, row = cells[text], int((frame[name] == text).to_numpy().argmax())
             warn(
                 f"column {name!r} of {file.name} has a cell of {len(lines)} lines in row {frame.index[row] + 1} that "
                 f"look like rows ({lines[0]!r}, {lines[1]!r}), which are not read as such: if a quote was left open "
