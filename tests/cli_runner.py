@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pandas as pd
 from typer.testing import CliRunner, Result
 
 from invariance.faces.cli.main import app
@@ -23,3 +26,11 @@ def fails(*arguments: object) -> str:
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     return " ".join(result.stderr.split())
+
+
+def parts_of(table: pd.DataFrame, rows: int, folder: Path) -> Path:
+    """A new folder, with so many rows of the table in each file."""
+    folder.mkdir()
+    for k in range(-(-len(table) // rows)):
+        table[k * rows : (k + 1) * rows].to_csv(folder / f"part-{k}.csv", index=False)
+    return folder

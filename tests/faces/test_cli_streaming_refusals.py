@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from cli_runner import PLAIN, fails, run
+from cli_runner import PLAIN, fails, parts_of, run
 from invariance.faces.cli.main import app
 from invariance.faces.cli.streaming import Named
 
@@ -27,11 +27,7 @@ ASKED = ["--outcome", "y", *WHERE]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "rows"
-    place.mkdir()
-    for k in range(2):
-        TABLE[k * N : (k + 1) * N].to_csv(place / f"part-{k}.csv", index=False)
-    return place
+    return parts_of(TABLE, N, tmp_path / "rows")
 
 
 def test_patterns_that_match_nothing(folder: Path) -> None:

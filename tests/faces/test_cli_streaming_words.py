@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from cli_runner import fails, run
+from cli_runner import fails, parts_of, run
 from invariance import BIP, Moments, sweep
 from invariance.exceptions import DataError
 from invariance.faces.cli.inputs import FileOptions
@@ -37,11 +37,7 @@ ASKED = ["--outcome", "y", *WHERE]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "rows"
-    place.mkdir()
-    for k in range(3):
-        TABLE[k * N : (k + 1) * N].to_csv(place / f"part-{k}.csv", index=False)
-    return place
+    return parts_of(TABLE, N, tmp_path / "rows")
 
 
 @pytest.mark.parametrize(("outcome", "options"), [("died", []), ("y", ["--compare", "Lasso"])])

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
+
+from report_reader import Page
 
 EMPTY = '<svg xmlns="" width="9pt" height="9pt"><g/></svg>'
 
@@ -13,3 +19,9 @@ def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     from invariance.report import svg
 
     monkeypatch.setattr(svg, "_drawn", lambda figure: EMPTY)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Callable[[Any], Page]:
+    """The report of a fitted model, read."""
+    return lambda model: Page(model.report(tmp_path / "report.html").read_text(encoding="utf-8"))

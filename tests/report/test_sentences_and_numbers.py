@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,11 +20,6 @@ pytestmark = [
     pytest.mark.usefixtures("without_pictures"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Callable[[BIP], Page]:
-    return lambda model: Page(model.report(tmp_path / "report.html").read_text(encoding="utf-8"))
 
 
 def values(read: Page, caption: str, title: str) -> dict[str, float]:

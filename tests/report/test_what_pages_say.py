@@ -32,11 +32,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Callable[[BIP], Page]:
-    return lambda model: Page(model.report(tmp_path / "report.html").read_text(encoding="utf-8"))
-
-
 def test_a_standard_error_is_that_of_a_mean() -> None:
     values = np.array([1.0, 2.0, 4.0, 9.0])
     data = MultiEnvironmentData.from_arrays(np.arange(8.0)[:, None], np.tile(values, 2), ["a"] * 4 + ["b"] * 4)
