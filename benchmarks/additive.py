@@ -15,7 +15,7 @@ import numpy as np
 
 from _harness import header
 from invariance import BIP, Additive, LinearGaussian, MultiEnvironmentData
-from invariance.conditionals.base import Conditional
+from invariance.models.base import Conditional
 
 MODELS: dict[str, Conditional] = {
     "straight lines": LinearGaussian(),

@@ -12,7 +12,7 @@ import numpy as np
 
 from _harness import best_seconds, header
 from invariance import BayesianLinearGaussian, LinearGaussian, Moments, MultiEnvironmentData
-from invariance.conditionals.base import Conditional
+from invariance.models.base import Conditional
 from invariance.simulation import p10
 
 DATA_SETS, P = 40, 10

@@ -17,7 +17,7 @@ import numpy as np
 
 from _harness import header
 from invariance import LinearGaussian, MultiEnvironmentData, NegativeBinomial, Poisson
-from invariance.conditionals.base import BoundConditional, Conditional
+from invariance.models.base import BoundConditional, Conditional
 
 LEVEL = 0.05
 P, N_CAUSES = 6, 2

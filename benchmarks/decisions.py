@@ -29,17 +29,9 @@ from scipy.stats import kstest
 import _light_tunnel as tunnel
 from _faults import KINDS, one_fault, one_faulty_tunnel
 from _harness import header, peak_memory_gb
-from invariance import (
-    BIP,
-    EILLS,
-    ICP,
-    BetaBinomialPrior,
-    Moments,
-    MultiEnvironmentData,
-    PooledRegression,
-    Tolerance,
-)
-from invariance.simulation import StructuralModel, flat, p10, p450
+from invariance import BIP, EILLS, ICP, BetaBinomialPrior, Moments, MultiEnvironmentData, PooledRegression, Tolerance
+from invariance.simulation import StructuralModel, p10, p450
+from invariance.simulation import presets as flat
 
 FRESH = 6
 LARGEST_RATIO = 10.0

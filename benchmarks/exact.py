@@ -16,11 +16,10 @@ import numpy as np
 
 from _harness import header, median_seconds, peak_memory_gb, seconds
 from invariance import BIP, Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
-from invariance.conditionals.tolerance import Tolerance
 from invariance.decisions.predictive import predictive_posterior
-from invariance.inference.base import RunOptions
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.subset_blocks import all_log_ratios
-from invariance.inference.target import Target
+from invariance.models.invariance_test import Tolerance
 
 
 def simulated(p: int, n: int = 200, n_environments: int = 5, seed: int = 0) -> MultiEnvironmentData:

@@ -18,7 +18,8 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LinearRegression
 
 from invariance import BIP, ExtrapolationWarning
-from invariance.simulation import StructuralModel, flat, p10
+from invariance.simulation import StructuralModel, p10
+from invariance.simulation import presets as flat
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "new-environment.png"
 ENVIRONMENTS, ROWS = 5, 200

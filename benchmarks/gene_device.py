@@ -26,12 +26,11 @@ from _harness import best_seconds, header, peak_memory_gb
 from _torch_vi import TorchVI
 from gene_scale import PUBLISHED, PUBLISHED_PRIOR, START, target_moments
 from invariance import BIP, BetaBinomialPrior, LinearGaussian, Moments, Variational
-from invariance.conditionals.gaussian_device import OutcomeArrays, SharedScatter
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
-from invariance.kernels.device.draws_torch import listed
-from invariance.kernels.device.problem import Problem
+from invariance.kernels.device.torch_kernels import Problem, listed
+from invariance.models.gaussian_device import OutcomeArrays, SharedScatter
 from invariance.simulation import knockouts
-from invariance.sweeps.reading import Reading, read_source
+from invariance.sweeps.source import Reading, read_source
 from invariance.sweeps.store import results_in
 from invariance.sweeps.sweep import run_sweep
 

@@ -28,20 +28,17 @@ from threadpoolctl import threadpool_limits
 
 from _harness import header, peak_memory_gb
 from invariance import BetaBinomialPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior, Variational
-from invariance.conditionals.tolerance import Tolerance
-from invariance.data.deletions import DELETION
-from invariance.decisions.predictive import predictive_posterior
-from invariance.decisions.predictive_search import flipped_log_prior
-from invariance.inference.base import Engine, RunOptions
+from invariance.decisions.predictive import flipped_log_prior, predictive_posterior
+from invariance.inference.base import Engine, RunOptions, Target
 from invariance.inference.enumeration import Enumeration
-from invariance.inference.target import Target
 from invariance.inference.variational.ascent import FreeSpace
 from invariance.kernels.mean_field import Trace, ascend
+from invariance.models.invariance_test import Tolerance
 from invariance.moments.moments import Moments
 from invariance.posterior.posterior import Posterior
-from invariance.screening.lasso import LassoFit, cross_validated_lasso
-from invariance.screening.lasso_screen import screening_of
+from invariance.screening import LassoFit, cross_validated_lasso, screening_of
 from invariance.simulation import Knockouts, knockouts
+from invariance.simulation.knockouts import DELETION
 from invariance.studies.genes_source import DELETIONS, GENES, WILD_TYPES
 
 PRIOR = BetaBinomialPrior(max_size=20)

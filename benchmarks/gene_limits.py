@@ -22,9 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from _harness import header
 from invariance.kernels.active_set import Scoring
-from invariance.kernels.gram_rows import PairedMoments
-from invariance.kernels.group_rows import GroupRows
-from invariance.kernels.large_subsets import decided_as_large, large_subset
+from invariance.kernels.cholesky import decided_as_large, large_subset
+from invariance.kernels.row_residuals import GroupRows, PairedMoments
 
 GENES, DRAWS, GROUPS = 6_170, 200_000, 3
 SIZES = (123, 150, 170)

@@ -29,12 +29,11 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance.data.deletions import Deletions
-from invariance.inference.base import Engine, RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import Engine, RunOptions, Target
 from invariance.inference.variational.ascent import FreeSpace, climb
 from invariance.priors import Prior
 from invariance.simulation import knockouts
+from invariance.simulation.knockouts import Deletions
 
 PUBLISHED = 10_000
 PUBLISHED_PRIOR = UniformPrior(max_size=200)

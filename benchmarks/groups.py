@@ -11,13 +11,12 @@ import numpy as np
 
 from _harness import best_seconds, header
 from invariance import Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
-from invariance.conditionals.base import BoundConditional
 from invariance.data.features import Features
-from invariance.inference.base import RunOptions
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.subset_blocks import DenseBlocks
-from invariance.inference.target import Target
-from invariance.kernels.feature_order import walk_order
-from invariance.priors.bound import PriorTerms
+from invariance.kernels.subset_tree import walk_order
+from invariance.models.base import BoundConditional
+from invariance.priors.base import PriorTerms
 
 
 def simulated(widths: np.ndarray, n: int = 400, n_environments: int = 5) -> BoundConditional:

@@ -16,10 +16,10 @@ import numpy as np
 
 from _harness import header
 from invariance import BetaBinomialPrior, LinearGaussian, MixingWarning, Tempering, UniformPrior
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from invariance.priors import Prior
-from invariance.simulation import HIDDEN_SUMS, hidden_sums
+from invariance.simulation import HIDDEN_SUMS
+from invariance.simulation import presets as hidden_sums
 
 MAX_SIZE = 15
 PRIORS: dict[str, Prior] = {

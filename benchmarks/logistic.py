@@ -21,7 +21,7 @@ from scipy.special import expit
 
 from _harness import header
 from invariance import BIP, BetaBinomialPrior, DataError, LinearGaussian, Logistic, MultiEnvironmentData, Poisson
-from invariance.conditionals.regression import Regression
+from invariance.models.regression import Regression
 
 _SIMULATIONS, _DATA_SETS = 500, 100
 

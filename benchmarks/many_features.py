@@ -29,17 +29,10 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance.inference.base import Engine, RunOptions
-from invariance.inference.target import Target
-from invariance.inference.tempering.replicas import CompiledTarget
-from invariance.kernels.active_set import (
-    active_set,
-    add_column,
-    flip_scores,
-    load,
-    remove_column,
-)
-from invariance.kernels.block_gibbs import block_log_ratios
+from invariance.inference.base import Engine, RunOptions, Target
+from invariance.inference.tempering.ladders import CompiledTarget
+from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
+from invariance.kernels.moves import block_log_ratios
 from invariance.priors import Prior
 from invariance.simulation import p450
 

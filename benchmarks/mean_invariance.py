@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from _harness import header
 from invariance import LinearGaussian, Moments, MultiEnvironmentData
-from invariance.conditionals.base import BoundConditional
 from invariance.inference.subset_blocks import DenseBlocks
-from invariance.priors.bound import PriorTerms
+from invariance.models.base import BoundConditional
+from invariance.priors.base import PriorTerms
 
 Floats = NDArray[np.float64]
 TRUTH = np.array([True, True, False, False, False, False])

@@ -15,8 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from _harness import header, median_seconds, seconds
 from invariance import LassoScreen, LinearGaussian, UniformPrior, Variational
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from invariance.simulation import p10, p450
 
 BOTH = ("uninformative", "informative")

@@ -9,7 +9,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_extensions"), str(HERE.parent / "src")]
 
-from invariance import __version__  # noqa: E402
+from invariance import __version__
 
 project = "invariance"
 author = "The invariance developers"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 from typer.testing import CliRunner, Result
 
-from invariance.faces.cli.main import app
+from invariance.cli.main import app
 
 PLAIN = {"FORCE_COLOR": None, "NO_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS": "80"}
 

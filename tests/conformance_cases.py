@@ -19,10 +19,10 @@ from invariance import (
     Poisson,
     UniformPrior,
 )
-from invariance.conditionals.base import BoundConditional, Conditional
-from invariance.conditionals.likelihood import ByLikelihood, Maximum
 from invariance.data.features import Features
-from invariance.inference.target import Target
+from invariance.inference.base import Target
+from invariance.models.base import BoundConditional, Conditional
+from invariance.models.likelihood import ByLikelihood, Maximum
 from invariance.priors import Prior
 from twins import all_masks
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from invariance import BIP, Moments, MultiEnvironmentData
-from invariance.decisions.base import Findings
 from invariance.decisions.decision import Decision
+from invariance.decisions.rules import Findings
 
 
 def made(

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.stats import chi2, f, kurtosis, ncf, ncx2
 
 from invariance import MultiEnvironmentData
-from invariance.conditionals.tolerance import Tolerance
 from invariance.decisions.predictive import FLOOR
+from invariance.models.invariance_test import Tolerance
 from twins import all_masks
 
 

@@ -7,10 +7,9 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, InclusionPrior, UniformPrior
-from invariance.conditionals.base import BoundConditional, Fit, Null, Prediction
-from invariance.conditionals.description import Description
 from invariance.data.features import Features
-from invariance.inference.target import Target
+from invariance.inference.base import Target
+from invariance.models.base import BoundConditional, Description, Fit, Null, Prediction
 from twins import all_masks
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from invariance.sources.base import RowSource
-from invariance.sources.opening import source_of
+from invariance.data.record_batches import RowSource
+from invariance.data.sources import source_of
 
 
 def batches_of(source: RowSource, columns: Sequence[str], environment: str) -> list[pa.RecordBatch]:

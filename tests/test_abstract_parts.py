@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from invariance.conditionals.gaussian import GaussianModel
-from invariance.estimators.intervals import IntervalRegressor
+from invariance.estimators.fitted import IntervalRegressor
+from invariance.models.gaussian_shared import GaussianModel
 
 
 def test_what_a_subclass_must_answer_is_asked_for_when_it_is_made() -> None:

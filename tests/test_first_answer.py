@@ -28,7 +28,7 @@ import matplotlib
 matplotlib.use("Agg")
 import pandas as pd
 from invariance import BIP
-from invariance.decisions.environment_plot import plot_environments
+from invariance.decisions.plots import plot_environments
 from invariance.decisions.plots import plot_coefficients, plot_frontier, plot_subsets
 from invariance.posterior.plots import plot_inclusion
 
@@ -42,7 +42,7 @@ for plot in (plot_coefficients, plot_frontier, plot_subsets):
 model.predict(table.drop(columns=["y", "site"]))
 """
 COMMAND = """
-from invariance.faces.cli.main import app
+from invariance.cli.main import app
 
 app(["fit", sys.argv[1], "--outcome", "y", "--environment", "site"])
 """

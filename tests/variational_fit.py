@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from invariance import LinearGaussian, Variational
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 
 
 def fit(model: LinearGaussian, prior, engine: Variational | None = None, seed: int = 0, n_jobs=None):

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._tools.lazy import on_first_use
-from ._tools.notebook import follow_cells
+from ._tools.progress import follow_cells
+from ._tools.registry import on_first_use
 from ._version import __version__
 
 if TYPE_CHECKING:
     from .baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
+    from .baselines.comparison import compare
     from .baselines.screened import Screened
-    from .comparison import compare
-    from .conditionals.additive import Additive
-    from .conditionals.bayesian_gaussian import BayesianLinearGaussian
-    from .conditionals.linear_gaussian import LinearGaussian
-    from .conditionals.logistic import Logistic
-    from .conditionals.negative_binomial import NegativeBinomial
-    from .conditionals.piecewise_exponential import PiecewiseExponential
-    from .conditionals.poisson import Poisson
-    from .conditionals.tolerance import Tolerance
     from .data import MultiEnvironmentData, read_table, spline
-    from .decisions.environment_plot import plot_environments
-    from .decisions.plots import plot_coefficients, plot_frontier, plot_subsets
+    from .decisions.plots import plot_coefficients, plot_environments, plot_frontier, plot_subsets
     from .decisions.residual_check import residual_check
     from .estimators.bip import BIP
     from .estimators.classifier import BIPClassifier
@@ -55,6 +46,14 @@ if TYPE_CHECKING:
     from .inference.enumeration import Enumeration
     from .inference.tempering import Tempering
     from .inference.variational import Variational
+    from .models.additive import Additive
+    from .models.bayesian import BayesianLinearGaussian
+    from .models.invariance_test import Tolerance
+    from .models.linear_gaussian import LinearGaussian
+    from .models.logistic import Logistic
+    from .models.negative_binomial import NegativeBinomial
+    from .models.poisson import Poisson
+    from .models.survival import PiecewiseExponential
     from .moments import Moments
     from .moments.accumulator import MomentsAccumulator
     from .posterior import Posterior
@@ -65,12 +64,12 @@ if TYPE_CHECKING:
     from .sweeps.sweep import sweep
 
 _HOMES = {
-    "Additive": "conditionals.additive",
+    "Additive": "models.additive",
     "ApproximationWarning": "exceptions",
     "BIP": "estimators.bip",
     "BIPClassifier": "estimators.classifier",
     "BIPSurvival": "estimators.survival",
-    "BayesianLinearGaussian": "conditionals.bayesian_gaussian",
+    "BayesianLinearGaussian": "models.bayesian",
     "BetaBinomialPrior": "priors",
     "ClusterWarning": "exceptions",
     "CoverageWarning": "exceptions",
@@ -87,10 +86,10 @@ _HOMES = {
     "InvarianceError": "exceptions",
     "LassoScreen": "screening",
     "LassoSelection": "baselines",
-    "LinearGaussian": "conditionals.linear_gaussian",
-    "Logistic": "conditionals.logistic",
-    "PiecewiseExponential": "conditionals.piecewise_exponential",
-    "Poisson": "conditionals.poisson",
+    "LinearGaussian": "models.linear_gaussian",
+    "Logistic": "models.logistic",
+    "PiecewiseExponential": "models.survival",
+    "Poisson": "models.poisson",
     "MarginalSelection": "baselines",
     "MissingFileError": "exceptions",
     "MissingLettersWarning": "exceptions",
@@ -98,7 +97,7 @@ _HOMES = {
     "Moments": "moments",
     "MomentsAccumulator": "moments.accumulator",
     "MultiEnvironmentData": "data",
-    "NegativeBinomial": "conditionals.negative_binomial",
+    "NegativeBinomial": "models.negative_binomial",
     "NotInvariantWarning": "exceptions",
     "NumericalWarning": "exceptions",
     "Oracle": "baselines",
@@ -113,14 +112,14 @@ _HOMES = {
     "StudyError": "exceptions",
     "SweepError": "exceptions",
     "Tempering": "inference.tempering",
-    "Tolerance": "conditionals.tolerance",
+    "Tolerance": "models.invariance_test",
     "UniformPrior": "priors",
     "Variational": "inference.variational",
     "WrongTypeError": "exceptions",
-    "compare": "comparison",
+    "compare": "baselines.comparison",
     "load": "estimators.saved",
     "plot_coefficients": "decisions.plots",
-    "plot_environments": "decisions.environment_plot",
+    "plot_environments": "decisions.plots",
     "plot_frontier": "decisions.plots",
     "plot_inclusion": "posterior.plots",
     "plot_subsets": "decisions.plots",

@@ -16,7 +16,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        from .faces.cli.main import app
+        from .cli.main import app
 
         app(prog_name="invariance")
     except KeyboardInterrupt:

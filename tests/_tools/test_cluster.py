@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from invariance._tools import cluster as cluster_module
-from invariance._tools.workers import finished
+from invariance._tools import parallel as cluster_module
+from invariance._tools.parallel import finished
 from invariance._version import __version__
 from invariance.exceptions import ClusterWarning, EngineError, StudyError
 

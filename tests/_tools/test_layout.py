@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance._tools.layout import display_width, name_labels, subset_labels
+from invariance._tools.text import display_width, name_labels, subset_labels
 from invariance.posterior import Posterior
 from invariance.posterior.plots import plot_inclusion
 from posteriors import random_posterior

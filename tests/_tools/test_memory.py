@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from invariance._tools import memory
+from invariance._tools import parallel as memory
 
 
 def test_files_that_the_system_keeps_count_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,8 @@ import pytest
 from numba.core import event
 
 from invariance._tools import progress
-from invariance._tools.compiling import COMPILING
-from invariance._tools.notebook import Cell as NotebookCell
-from invariance._tools.progress import ProgressBar, compilation_explained
+from invariance._tools.progress import COMPILING, ProgressBar, compilation_explained
+from invariance._tools.progress import Cell as NotebookCell
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from invariance import Enumeration, Tempering, Variational
-from invariance._tools.settings import read_call, split_outside_brackets
-from invariance.inference.parsing import parse_inference
+from invariance._tools.registry import read_call, split_outside_brackets
+from invariance.inference.registry import parse_inference
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from invariance._tools import loan as loan_module
-from invariance._tools.loan import borrowed, lent
-from invariance._tools.workers import finished
+from invariance._tools import parallel as loan_module
+from invariance._tools.parallel import borrowed, finished, lent
 from invariance.exceptions import EngineError, OutputError, StudyError
 
 

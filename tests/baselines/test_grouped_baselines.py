@@ -12,19 +12,10 @@ import pytest
 from scipy import stats
 
 from invariance import DataError, DataWarning, LassoScreen, MultiEnvironmentData, Screened, compare
-from invariance.baselines import (
-    EILLS,
-    ICP,
-    HiddenICP,
-    LassoSelection,
-    MarginalSelection,
-    Oracle,
-    PooledRegression,
-)
+from invariance.baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
 from invariance.baselines.screened import feature_values
 from invariance.baselines.subset_lists import SizedSubsets, column_lists
-from invariance.data.features import Features
-from invariance.data.subsets import as_lists
+from invariance.data.features import Features, as_lists
 
 COLUMNS = ("x", "a", "b", "c", "u", "v", "w")
 GROUPS = {"g": ("a", "b", "c"), "h": ("u", "v")}

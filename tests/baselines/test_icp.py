@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from invariance.baselines import ICP
-from invariance.baselines.invariance_tests import ResidualTests, f_test
+from invariance.baselines.icp import ResidualTests, f_test
 from invariance.baselines.subset_lists import BitPatterns, SizedSubsets
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import DataError, DataWarning, SingleEnvironmentWarning
@@ -130,7 +130,7 @@ def test_rows_and_moments_give_the_same_residuals() -> None:
     data = MultiEnvironmentData.from_arrays(*simulated(n=20, E=4, p=5))
     tests, lists = ResidualTests(data), BitPatterns(5).lists(np.arange(32))
     mean, scatter = tests._by_rows(lists, 32)
-    from invariance.baselines.invariance_tests import _smallest
+    from invariance.baselines.icp import _smallest
 
     np.testing.assert_allclose(np.minimum(1, 6 * _smallest(mean, scatter, tests.counts)), tests.test(lists).p_values)
 

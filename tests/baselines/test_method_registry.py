@@ -7,9 +7,9 @@ import pytest
 
 from cli_runner import run
 from invariance import BIP, Screened, baselines, compare
+from invariance.baselines.comparison import METHODS as COMPARED
+from invariance.baselines.comparison import named_methods
 from invariance.baselines.registry import METHODS, Method, class_names, compared_by_default, name_of
-from invariance.comparison import METHODS as COMPARED
-from invariance.comparison import named_methods
 from invariance.datasets import make_example
 from invariance.studies.methods import METHODS as STUDIED
 

@@ -10,14 +10,7 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 from invariance import BIP, LassoScreen, Screened
-from invariance.baselines import (
-    EILLS,
-    ICP,
-    LassoSelection,
-    MarginalSelection,
-    Oracle,
-    PooledRegression,
-)
+from invariance.baselines import EILLS, ICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
 from invariance.baselines.regression import coefficient_tests
 from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example

@@ -9,9 +9,7 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from invariance.report.numbers import numbers
-from invariance.report.page import write_report
-from invariance.report.parts import Cell, Column, Contents, Part, Section, name, table
+from invariance.report.page import Cell, Column, Contents, Part, Section, name, numbers, table, write_report
 from invariance.report.pictures import picture
 
 if TYPE_CHECKING:

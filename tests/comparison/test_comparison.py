@@ -12,23 +12,12 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from invariance import BIP, LassoScreen, Screened, UniformPrior
-from invariance.baselines import (
-    EILLS,
-    ICP,
-    HiddenICP,
-    LassoSelection,
-    MarginalSelection,
-    Oracle,
-    PooledRegression,
-)
-from invariance.comparison import METHODS, compare
-from invariance.comparison.plot import plot_comparison, save_comparison
-from invariance.comparison.text import comparison_summary
+from invariance.baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
+from invariance.baselines.comparison import METHODS, compare, comparison_summary, plot_comparison, save_comparison
 from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example
 from invariance.exceptions import DataWarning, SettingError
-from invariance.posterior.summary import display_width
-from invariance.posterior.verdict import CAUSES
+from invariance.posterior.summary import CAUSES, display_width
 
 ESTIMATORS = [
     ICP(max_size=2),

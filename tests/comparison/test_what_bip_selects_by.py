@@ -11,7 +11,7 @@ import pytest
 from invariance import BIP, compare
 from invariance.baselines.screened import Screened
 from invariance.datasets import make_example
-from invariance.screening.lasso_screen import LassoScreen
+from invariance.screening import LassoScreen
 
 
 def test_selection_by_prediction_is_shown_with_predictive_inclusion() -> None:

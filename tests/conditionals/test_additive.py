@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from invariance import Additive, DataError, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tolerance
-from invariance.conditionals.additive_model import AdditiveModel
-from invariance.conditionals.recoding import prepared
-from invariance.conditionals.registry import as_conditional
+from invariance.models.additive import AdditiveModel
+from invariance.models.registry import as_conditional, prepared
 from twins import all_masks
 
 

@@ -13,10 +13,10 @@ from scipy.stats import kstest, multivariate_t
 
 from conformance_cases import table
 from invariance import BIP, BayesianLinearGaussian, LinearGaussian, Moments, MultiEnvironmentData
-from invariance.conditionals.registry import as_conditional
 from invariance.data.features import Features
 from invariance.exceptions import DataError, NotInvariantWarning, SettingError
-from invariance.kernels.subset_volumes import subset_volumes
+from invariance.kernels.cholesky import subset_volumes
+from invariance.models.registry import as_conditional
 from twins import all_masks, datasets, simulated
 
 prior_rows = pytest.mark.parametrize("rows", [0.2, 1.0, 7.0])

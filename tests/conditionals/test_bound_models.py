@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from conformance_cases import Plain, StatsmodelsLogistic, UnitNoise, table
 from invariance import BIP, InclusionPrior, LinearGaussian, MultiEnvironmentData
-from invariance.conditionals.gaussian_rows import GaussianOnDemand
-from invariance.conditionals.likelihood import ByLikelihood, Maximum
 from invariance.exceptions import DataError
+from invariance.models.likelihood import ByLikelihood, Maximum
+from invariance.models.linear_gaussian import GaussianOnDemand
 from invariance.moments import Moments
 from twins import all_masks, half_n_log_variance, log_ratio, simulated
 
@@ -151,9 +151,7 @@ def test_a_category_is_no_dependence_for_which_rows_are_needed() -> None:
 
 def test_rows_are_not_prepared_for_a_category(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = []
-    monkeypatch.setattr(
-        "invariance.conditionals.gaussian_moments.group_rows", lambda data, moments: prepared.append(data)
-    )
+    monkeypatch.setattr("invariance.models.gaussian.group_rows", lambda data, moments: prepared.append(data))
     data = category()
     expected = [log_ratio(data, columns) for columns in data.features.expand(all_masks(3))]
     np.testing.assert_allclose(LinearGaussian().bind(data).log_ratio_many(all_masks(3)), expected, rtol=1e-9)

@@ -13,11 +13,19 @@ import pandas as pd
 import pytest
 
 from invariance import BIP, ICP, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson, Posterior, sweep
-from invariance.conditionals.by_outcome import ByOutcome, Chosen, as_fitted, family_of, settled, two_valued
-from invariance.conditionals.parsing import FAMILIES, parse_family
-from invariance.conditionals.registry import CONDITIONALS
 from invariance.datasets import make_example
 from invariance.exceptions import DataError, DataWarning, SettingError
+from invariance.models.registry import (
+    CONDITIONALS,
+    FAMILIES,
+    ByOutcome,
+    Chosen,
+    as_fitted,
+    family_of,
+    parse_family,
+    settled,
+    two_valued,
+)
 
 RNG = np.random.default_rng(11)
 N = 240
@@ -321,7 +329,7 @@ def test_families_that_are_none(text: str, phrase: str) -> None:
 
 
 def test_replacing_rows_keeps_the_fingerprint_of_data_without_events() -> None:
-    from invariance.prediction.fingerprint import fingerprint
+    from invariance.prediction.saving import fingerprint
 
     data = data_of(VISITS, exposure=YEARS)
     assert fingerprint(data) != fingerprint(replace(data, exposure=YEARS + 1.0))

@@ -7,7 +7,7 @@ import pytest
 
 from decision_twins import all_masks
 from invariance import BIP, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, UniformPrior
-from invariance.posterior.judge import Judge
+from invariance.posterior.posterior import Judge
 
 
 def sites(seed: int = 0, n: int = 60, p: int = 3) -> MultiEnvironmentData:

@@ -19,17 +19,16 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance.conditionals.gaussian_rows import GaussianOnDemand
-from invariance.conditionals.row_groups import no_rows
 from invariance.exceptions import EngineError
-from invariance.inference.base import RunOptions
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.subset_blocks import all_log_ratios
-from invariance.inference.target import Target
-from invariance.inference.tempering.support_note import support_note
+from invariance.inference.tempering.search import support_note
 from invariance.kernels.active_set import active_set, flip_scores, load
-from invariance.kernels.block_gibbs import block_log_ratios
-from invariance.kernels.group_rows import _supported, fill_shares_from_rows, share_from_rows
-from invariance.kernels.subset_cholesky import subset_log_ratio
+from invariance.kernels.cholesky import subset_log_ratio
+from invariance.kernels.moves import block_log_ratios
+from invariance.kernels.row_residuals import _supported, fill_shares_from_rows, share_from_rows
+from invariance.models.gaussian_fit import no_rows
+from invariance.models.linear_gaussian import GaussianOnDemand
 from invariance.moments import Moments
 from twins import all_masks, simulated
 
@@ -207,7 +206,7 @@ def test_threads_blocks_and_streaming_do_not_change_the_result(
 ) -> None:
     model = LinearGaussian().bind(intervened(1e5, 9, "sum"))
     whole = run(model, UniformPrior(max_size))
-    monkeypatch.setattr("invariance.kernels.feature_order.LOW_FEATURES", 3)
+    monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", 3)
     monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 16)
     monkeypatch.setattr(type(model), "dense_advantage", 1 if max_size else 16)
     cut, threaded = (run(model, UniformPrior(max_size), Enumeration(in_memory=0), n_jobs) for n_jobs in (1, 3))
@@ -290,7 +289,7 @@ def test_moments_alone_name_the_real_cause() -> None:
 @pytest.mark.parametrize("in_memory", [0, 1 << 24])
 def test_the_count_is_of_subsets_that_the_prior_allows(monkeypatch: pytest.MonkeyPatch, in_memory: int) -> None:
     """Not of those beyond max_size, nor with features that the prior forces out."""
-    monkeypatch.setattr("invariance.kernels.feature_order.LOW_FEATURES", 4)
+    monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", 4)
     data = intervened(1.0, 8)
     X = data.X.copy()
     X[:, 6] = X[:, 2] - X[:, 5]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from invariance import LinearGaussian, MultiEnvironmentData
-from invariance.kernels import by_size
+from invariance.kernels import dispatch as by_size
 from twins import all_masks
 
 

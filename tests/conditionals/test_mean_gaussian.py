@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from invariance import DataError, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tolerance
-from invariance.conditionals.mean_gaussian import MeanGaussian
-from invariance.conditionals.mean_law import mean_deviance_moments
-from invariance.conditionals.registry import as_conditional
 from invariance.data.features import Features
-from invariance.kernels.feasible_subsets import fit_from_moments
+from invariance.kernels.generalised_least_squares import fit_from_moments
+from invariance.models.gaussian_mean import MeanGaussian, mean_deviance_moments
+from invariance.models.registry import as_conditional
 from twins import all_masks
 
 

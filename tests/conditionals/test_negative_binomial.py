@@ -23,8 +23,8 @@ from invariance import (
     Tempering,
     Variational,
 )
-from invariance.conditionals.negative_binomial import NegativeBinomialFit
 from invariance.data.features import Features
+from invariance.models.negative_binomial import NegativeBinomialFit
 from invariance.priors import UniformPrior
 from twins import all_masks
 

@@ -8,7 +8,7 @@ import statsmodels.api as sm
 
 from count_twins import counted
 from invariance import NegativeBinomial, Poisson
-from invariance.conditionals.overdispersion import overdispersion, overdispersion_words
+from invariance.models.poisson import overdispersion, overdispersion_words
 
 
 @pytest.mark.parametrize("exposed", [False, True])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, PiecewiseExponential, Poisson
-from invariance.conditionals.regression import Regression
+from invariance.models.regression import Regression
 
 ENVIRONMENT = np.repeat([0, 1, 2], 120)
 rng = np.random.default_rng(5)

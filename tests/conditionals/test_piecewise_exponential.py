@@ -25,9 +25,8 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance.conditionals.hazards import PiecewiseHazard
-from invariance.inference.base import Engine, RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import Engine, RunOptions, Target
+from invariance.models.survival import PiecewiseHazard
 from survival_twins import split, survived
 from twins import all_masks
 

@@ -20,10 +20,9 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from invariance.kernels.subset_tree import settled
-from invariance.posterior.judge import Judge
+from invariance.posterior.posterior import Judge
 from twins import all_masks, half_n_log_variance, log_ratio, simulated
 
 REWARD = 0.3

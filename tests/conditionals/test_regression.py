@@ -14,14 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from invariance import Logistic, MultiEnvironmentData, Poisson, UniformPrior
-from invariance.conditionals.figures import Figures
-from invariance.conditionals.invariance_test import largest_deviance
-from invariance.conditionals.regression import Regression
-from invariance.conditionals.regression_model import RegressionModel
-from invariance.conditionals.tolerance import Tolerance
 from invariance.decisions.predictive import PredictiveModel
 from invariance.exceptions import DataError, SettingError
 from invariance.inference.subset_blocks import all_log_ratios
+from invariance.models.invariance_test import Tolerance, largest_deviance
+from invariance.models.regression import Figures, Regression, RegressionModel
 from regression_cases import (
     HARD,
     constant_somewhere,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from invariance import Logistic, Poisson
-from invariance.conditionals.regression_remarks import separates
+from invariance.models.regression import separates
 from regression_cases import all_in_one, none_in_one, plain_table, regression_data, separated
 from twins import all_masks
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from invariance import Logistic, MultiEnvironmentData, PiecewiseExponential, Poisson
-from invariance.conditionals.regression_model import READ, RegressionModel
 from invariance.inference.subset_blocks import all_log_ratios
+from invariance.models.regression import READ, RegressionModel
 from twins import all_masks
 
 P = 4

@@ -7,8 +7,8 @@ import io
 import numpy as np
 import pytest
 
-from invariance.data import decimal_signs
-from invariance.data.decimal_signs import TellingLines, decimals_in, numbers_in
+from invariance.data import text as decimal_signs
+from invariance.data.text import TellingLines, decimals_in, numbers_in
 
 SEPARATORS = [",", ";", "\t"]
 

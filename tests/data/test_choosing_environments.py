@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from invariance import DataError, Moments, MultiEnvironmentData
-from invariance.moments.choosing import against_the_rest
+from invariance.moments.moments import against_the_rest
 
 
 def table(sizes: dict[str, int] | None = None) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from invariance import BIP, DataError, MultiEnvironmentData
-from invariance.data.outcome_kinds import outcome_kind
+from invariance.data.outcomes import outcome_kind
 
 
 def reason(*values_and_counts: tuple[float, int]) -> str:

@@ -10,9 +10,9 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from invariance import DataError, MultiEnvironmentData, spline
+from invariance.data.column_settings import SplineBasis
 from invariance.data.columns import as_frame
-from invariance.data.curves import FEWEST_VALUES, with_curves
-from invariance.data.terms import SplineBasis
+from invariance.models.additive import FEWEST_VALUES, with_curves
 
 N = 120
 

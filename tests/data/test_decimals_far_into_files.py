@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from invariance import Moments
-from invariance.data import MultiEnvironmentData, decimal_signs, read_chunks, read_table, table_file
+from invariance.data import MultiEnvironmentData, read_chunks, read_table
+from invariance.data import reading as table_file
+from invariance.data import text as decimal_signs
 from invariance.exceptions import DataError
 
 SAMPLE = 400

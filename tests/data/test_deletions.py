@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariance.data.deletions import Deletions
 from invariance.exceptions import DataError
+from invariance.simulation.knockouts import Deletions
 
 VALUES = np.array(
     [[0.1, 0.2, 0.0], [-0.1, 0.0, 0.1], [-3.0, 0.5, 0.0], [0.0, 0.1, -4.0], [-2.0, 0.0, 0.3], [0.0, 0.0, 0.0]]

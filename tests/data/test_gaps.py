@@ -14,7 +14,7 @@ import pytest
 from cli_runner import run
 from invariance import BIP
 from invariance.data import MultiEnvironmentData, read_chunks
-from invariance.data.gaps import Gaps
+from invariance.data.missing import Gaps
 from invariance.exceptions import DataError, DataWarning
 from invariance.moments.accumulator import MomentsAccumulator
 from invariance.moments.moments import Moments
@@ -184,7 +184,7 @@ def test_a_value_in_a_row_that_goes_counts(other: Any) -> None:
 
 
 def test_kinds_of_rows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.data.gaps._MOST_KINDS", 1)
+    monkeypatch.setattr("invariance.data.missing._MOST_KINDS", 1)
     gaps = Gaps()
     gaps.add(np.array([[True, False, False]] * 9), "north")
     gaps.add(np.array([[True, True, False]]), "north")

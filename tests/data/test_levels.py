@@ -13,9 +13,8 @@ import pytest
 
 from invariance import BIP, MultiEnvironmentData
 from invariance.data import read_chunks
-from invariance.data.columns import as_frame
+from invariance.data.columns import as_frame, as_text
 from invariance.data.features import Features
-from invariance.data.levels import as_text
 from invariance.exceptions import DataError, DataWarning, SettingError
 from patients import patients
 

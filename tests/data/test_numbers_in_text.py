@@ -12,7 +12,7 @@ import pytest
 
 import invariance
 from invariance.data import DataWarning, MultiEnvironmentData, read_chunks, read_table
-from invariance.data.number_text import NumberForm, grouped_in, unit_in
+from invariance.data.text import NumberForm, grouped_in, unit_in
 from invariance.exceptions import DataError, SettingError
 
 N = 24

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from invariance import BIP, BIPClassifier, MultiEnvironmentData
-from invariance.data.outcome_kinds import outcome_kind
+from invariance.data.outcomes import outcome_kind
 from invariance.exceptions import DataError
 
 from_table = MultiEnvironmentData.from_table

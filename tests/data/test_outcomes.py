@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from invariance.data import MultiEnvironmentData, read_chunks
-from invariance.data.outcome_kinds import outcome_kind
+from invariance.data.outcomes import outcome_kind
 from invariance.exceptions import DataError, DataWarning, SettingError
 
 from_table = MultiEnvironmentData.from_table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from invariance.data.rows_that_fit import RowSize, rows_that_fit
+from invariance.data.sources import RowSize, rows_that_fit
 
 TEN, TWENTY = RowSize.of_numbers(10), RowSize.of_numbers(20)
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from invariance.data import DataWarning, MultiEnvironmentData, read_chunks, read_table
-from invariance.data.table_file import TableFile
+from invariance.data.reading import TableFile
 from invariance.exceptions import DataError, SettingError
 
 RNG = np.random.default_rng(8)

@@ -13,9 +13,10 @@ import pytest
 
 from cli_runner import run
 from invariance import Moments
-from invariance.data import MultiEnvironmentData, excel, read_chunks, read_table
-from invariance.data.missing_words import MISSING
-from invariance.data.table_file import TableFile
+from invariance.data import MultiEnvironmentData, read_chunks, read_table
+from invariance.data import reading as excel
+from invariance.data.reading import TableFile
+from invariance.data.text import MISSING
 from invariance.exceptions import DataError
 
 ROWS = 30

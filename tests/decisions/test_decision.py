@@ -12,14 +12,12 @@ import pytest
 from conformance_cases import UnitNoise
 from decision_cases import Fixed, broken, decided, made, role_of
 from invariance import BIP, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, UniformPrior
-from invariance._tools.layout import display_width
+from invariance._tools.text import display_width
 from invariance.data.features import Features
 from invariance.datasets import make_example
-from invariance.decisions.challenges import never_challenged
 from invariance.decisions.decision import Decision
-from invariance.decisions.roles import Role
-from invariance.posterior.judge import Judge
-from invariance.posterior.posterior import Posterior
+from invariance.decisions.roles import Role, never_challenged
+from invariance.posterior.posterior import Judge, Posterior
 from posteriors import all_masks
 
 

@@ -13,11 +13,17 @@ import pytest
 from matplotlib.colors import to_hex
 
 from decision_cases import broken, decided, made
-from invariance._tools.style import CHOSEN, EMPTY
+from invariance._tools.plotting import CHOSEN, EMPTY
 from invariance.decisions.decision import Decision
-from invariance.decisions.environment_plot import plot_environments
 from invariance.decisions.environments import compared_environments
-from invariance.decisions.plots import PICTURES, plot_coefficients, plot_frontier, plot_subsets, save_picture
+from invariance.decisions.plots import (
+    PICTURES,
+    plot_coefficients,
+    plot_environments,
+    plot_frontier,
+    plot_subsets,
+    save_picture,
+)
 from posteriors import run_without_package_init
 
 

@@ -12,12 +12,10 @@ import pytest
 from conformance_cases import UnitNoise
 from decision_cases import Fixed, broken, decided, made, role_of
 from invariance import BIP, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tolerance, UniformPrior
-from invariance.decisions import compatible as module
-from invariance.decisions.challenges import never_challenged
-from invariance.decisions.decision import Decision
+from invariance.decisions import roles as module
+from invariance.decisions.decision import Decision, header
 from invariance.decisions.plots import plot_coefficients, plot_frontier
-from invariance.decisions.roles import Role
-from invariance.decisions.words import header
+from invariance.decisions.roles import Role, never_challenged
 from invariance.posterior.posterior import Posterior
 from invariance.posterior.summary import format_p_value
 from posteriors import all_masks

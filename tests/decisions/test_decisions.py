@@ -9,7 +9,7 @@ from sklearn.base import clone
 from invariance import BIP, SettingError
 from invariance.datasets import make_example
 from invariance.decisions import BestCompatible, Median, Mode, Threshold
-from invariance.decisions.registry import RULES, as_rule
+from invariance.decisions.rules import RULES, as_rule
 
 EXAMPLE = make_example()
 

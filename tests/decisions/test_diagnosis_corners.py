@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 
 from invariance import BIP, Moments, MultiEnvironmentData, OutputError
-from invariance.conditionals.compared import IN_MEAN, VARIANCE
-from invariance.decisions.deviation import Deviation, Part
-from invariance.decisions.diagnosis_text import format_r2
-from invariance.decisions.environments import EnvironmentTest, most_deviating
-from invariance.decisions.leaving_out import LeftOut, Refit
-from invariance.decisions.sites import sites_of
+from invariance.decisions.diagnosis import LeftOut, Refit, format_r2, sites_of
+from invariance.decisions.environments import Deviation, EnvironmentTest, Part, most_deviating
+from invariance.models.base import IN_MEAN, VARIANCE
 
 PARTS = (*IN_MEAN, VARIANCE)
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -11,11 +11,17 @@ from scipy.special import gammaincc, polygamma, psi
 from scipy.stats import chi2, f
 
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tempering, Tolerance
-from invariance.conditionals.compared import IN_MEAN, VARIANCE
-from invariance.decisions.deviation import Deviation, fits_of_moments, fits_of_rows
-from invariance.decisions.environments import SubsetTests, breaking_environment, where_it_breaks
-from invariance.decisions.telling_apart import experiments, leading_subsets
-from invariance.posterior.judge import Judge
+from invariance.decisions.diagnosis import experiments, leading_subsets
+from invariance.decisions.environments import (
+    Deviation,
+    SubsetTests,
+    breaking_environment,
+    fits_of_moments,
+    fits_of_rows,
+    where_it_breaks,
+)
+from invariance.models.base import IN_MEAN, VARIANCE
+from invariance.posterior.posterior import Judge
 
 PARTS = (*IN_MEAN, VARIANCE)
 

@@ -21,7 +21,7 @@ from matplotlib.text import Text
 from cli_runner import run
 from decision_cases import made
 from invariance import BIP, MissingLettersWarning, compare
-from invariance._tools.fonts import _fonts_with
+from invariance._tools.plotting import _fonts_with
 from invariance.decisions.plots import PICTURES, save_picture
 
 LETTERS = "年龄体重"
@@ -33,7 +33,7 @@ def known_fonts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Those that come with matplotlib, and all are forgotten that a test brings."""
     own = [font for font in font_manager.fontManager.ttflist if "mpl-data" in str(font.fname)]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
-    monkeypatch.setattr("invariance._tools.fonts._tell_new_fonts", lambda: None)
+    monkeypatch.setattr("invariance._tools.plotting._tell_new_fonts", lambda: None)
     _fonts_with.cache_clear()
     yield
     plt.close("all")

@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
-from invariance.decisions.environments import Compared, breaking_environment
-from invariance.decisions.mean_tests import MeanTests
+from invariance.decisions.environments import Compared, MeanTests, breaking_environment
 
 TRUTH = np.array([True, True, False, False])
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from statsmodels.stats.diagnostic import het_breuschpagan
 
 from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
-from invariance.decisions.noise import NoiseChecks, Shape, noise_checks
+from invariance.decisions.decision import NoiseChecks, Shape, noise_checks
 
 MASK = np.array([True, True, False])
 

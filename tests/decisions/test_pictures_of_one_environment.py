@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 
 from decision_cases import decided, made
-from invariance.decisions.decision import Decision
+from invariance.decisions.decision import Decision, header
 from invariance.decisions.plots import PICTURES, plot_subsets
-from invariance.decisions.words import header
 from invariance.report.pictures import coefficients_picture, inclusion_picture
 
 

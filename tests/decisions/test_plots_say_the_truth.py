@@ -20,19 +20,16 @@ from numba.core import event
 import invariance
 from decision_cases import broken, decided, made
 from invariance import BIP, WrongTypeError
+from invariance._tools.plotting import EMPTY, INK, WARN, text_width, wrapped
 from invariance._tools.progress import ProgressBar, compilation_explained
-from invariance._tools.style import EMPTY, INK, WARN
-from invariance._tools.titles import text_width, wrapped
-from invariance.comparison.plot import comparison_size
+from invariance.baselines.comparison import comparison_size
 from invariance.decisions.decision import Decision
-from invariance.decisions.deviation import Deviation, Part
-from invariance.decisions.environment_plot import plot_environments
-from invariance.decisions.environment_test import EnvironmentTest
-from invariance.decisions.environments import ComparedEnvironments
+from invariance.decisions.environments import ComparedEnvironments, Deviation, EnvironmentTest, Part
 from invariance.decisions.plots import (
     PICTURES,
     _headline_text,
     plot_coefficients,
+    plot_environments,
     plot_frontier,
     plot_subsets,
 )

@@ -16,15 +16,22 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance.conditionals.base import BoundConditional
-from invariance.conditionals.tolerance import Tolerance
-from invariance.decisions import predictive_search
-from invariance.decisions.predictive import PredictiveModel, predictive_posterior
-from invariance.decisions.predictive_search import Examined, annealed, flipped_log_prior
-from invariance.decisions.soft_gate import CompiledNeighbours, PlainNeighbours, SoftGate, neighbours_of
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.decisions import predictive as predictive_search
+from invariance.decisions.predictive import (
+    CompiledNeighbours,
+    Examined,
+    PlainNeighbours,
+    PredictiveModel,
+    SoftGate,
+    annealed,
+    flipped_log_prior,
+    neighbours_of,
+    predictive_posterior,
+)
+from invariance.inference.base import RunOptions, Target
 from invariance.kernels.active_set import active_set, flip_log_shares
+from invariance.models.base import BoundConditional
+from invariance.models.invariance_test import Tolerance
 from twins import all_masks, log_ratio
 
 TOLERANCE = Tolerance()

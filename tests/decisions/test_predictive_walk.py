@@ -13,14 +13,13 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, kurtosis, ncf, ncx2
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
-from invariance.conditionals import screen
-from invariance.conditionals.tolerance import Tolerance
-from invariance.decisions import compatible_walk
+from invariance.decisions import predictive as compatible_walk
 from invariance.decisions.predictive import PredictiveModel, predictive_posterior
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
-from invariance.kernels.residual_powers import residual_powers
-from invariance.kernels.subset_cholesky import subset_fits, subset_slopes
+from invariance.inference.base import RunOptions, Target
+from invariance.kernels.cholesky import subset_fits, subset_slopes
+from invariance.kernels.row_residuals import residual_powers
+from invariance.models import gaussian as screen
+from invariance.models.invariance_test import Tolerance
 from invariance.moments import Moments
 from invariance.posterior.posterior import Posterior
 from predictive_twin import DATA, collinear, constant_inside, fitted, grouped, plain, twin_value, twin_values

@@ -7,15 +7,12 @@ import pytest
 from scipy.stats import chi2
 
 from invariance import BIP, InclusionPrior, Logistic, Poisson, SeparationWarning, Tempering
-from invariance.conditionals.tolerance import Tolerance
-from invariance.decisions.base import Findings
-from invariance.decisions.environments import breaking_environment
-from invariance.decisions.predictive import PredictiveModel
-from invariance.decisions.regression_tests import RegressionTests
-from invariance.decisions.soft_gate import PlainNeighbours, SoftGate, neighbours_of
-from invariance.inference.base import RunOptions
+from invariance.decisions.environments import RegressionTests, breaking_environment
+from invariance.decisions.predictive import PlainNeighbours, PredictiveModel, SoftGate, neighbours_of
+from invariance.decisions.rules import Findings
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import Enumeration
-from invariance.inference.target import Target
+from invariance.models.invariance_test import Tolerance
 from regression_cases import all_in_one, grouped_log_likelihood, plain_table, regression_data, separated
 
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")

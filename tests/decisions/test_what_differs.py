@@ -20,8 +20,7 @@ from invariance import (
     SettingError,
     residual_check,
 )
-from invariance.decisions.environments import breaking_environment
-from invariance.decisions.regression_tests import RegressionTests
+from invariance.decisions.environments import RegressionTests, breaking_environment
 
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 

@@ -13,7 +13,7 @@ import typer
 
 from cli_runner import run
 from doc_pages import PAGES, ROOT, arguments_of, run_python, steps, with_stand_ins
-from invariance.faces.cli.main import app
+from invariance.cli.main import app
 
 # {what stands in a command: why it is read and not run}
 ELSEWHERE = {

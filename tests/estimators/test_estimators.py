@@ -24,9 +24,9 @@ from invariance import (
     SettingError,
     UniformPrior,
 )
-from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.datasets import make_example
 from invariance.exceptions import SingleEnvironmentWarning
+from invariance.models.linear_gaussian import GaussianOnDemand
 from twins import simulated
 
 EXAMPLE = make_example()
@@ -213,7 +213,7 @@ def test_dropped_rows_are_noted() -> None:
 
 def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every engine works with that model; sampling with it, whose kernels compile anew, is tested beside the engine."""
-    monkeypatch.setattr("invariance.conditionals.gaussian_rows.free_bytes", lambda: 1000)
+    monkeypatch.setattr("invariance.models.linear_gaussian.free_bytes", lambda: 1000)
     with pytest.warns(
         DataWarning, match=r"second moments of 8 features take 0\.0 GB, more than is free, and are computed"
     ):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from invariance.estimators.looking_again import _leading
+from invariance.estimators.bip import _leading
 
 
 def test_selected_features_come_first_and_then_those_that_predict() -> None:

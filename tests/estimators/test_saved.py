@@ -25,7 +25,7 @@ from invariance import (
     SettingError,
     spline,
 )
-from invariance.prediction.fingerprint import fingerprint
+from invariance.prediction.saving import fingerprint
 from shifted_sites import DATA, NEW, as_table, fitted, several
 
 SITES = np.array(["north", "south", "east", "west"])[DATA.environment_index]

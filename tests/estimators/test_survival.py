@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import invariance
 from invariance import BIP, BIPSurvival, DataError, PiecewiseExponential, SettingError
-from invariance.prediction.survival import concordance
+from invariance.prediction.predictor import concordance
 from survival_twins import survived
 
 DATA = survived(n=120, n_environments=4)

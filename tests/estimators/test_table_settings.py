@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from invariance import BIP, ICP, DataError, Moments, MultiEnvironmentData, Screened, SettingError, compare, spline
 from invariance.data.chunks import read_chunks
-from invariance.estimators.table_settings import stated, typed
+from invariance.estimators.selector import stated, typed
 
 RNG = np.random.default_rng(0)
 SITE = np.repeat(["a", "b", "c"], 60)

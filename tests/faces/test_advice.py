@@ -23,11 +23,10 @@ from sklearn.pipeline import make_pipeline
 import invariance
 from advice_walks import EXTRAS, FROM_THE_SOURCE, IN_WORDS, PYTHON, SHELL, Walk
 from cli_runner import run
+from invariance.cli.advice import for_command_line
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import DataError
-from invariance.faces.cli.advice import for_command_line
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.tempering.posterior import DrawnSource
 
 SOURCE = Path(invariance.__file__).parent
@@ -223,7 +222,7 @@ def test_no_renaming_is_needed(tmp_path: Path, suffix: str, separator: str) -> N
 
 # ---------------------------------------------------------------- nothing escapes the walk
 
-REPORTS = ("advice.py", "studies/output.py", "studies/theory.py", "studies/comparison.py", "studies/cost.py")
+REPORTS = ("advice.py", "studies/output.py", "studies/theory.py", "studies/baselines/comparison.py", "studies/cost.py")
 TYPED = re.compile(
     r"\w=['\"\[{\d]|\w\([\w\[.]|[A-Z]\w+\(\)|\.\w+\(\)|--\w|pip install|(?:use|pass) '\w|`|\[\{|\[\.\.\."
 )

@@ -10,10 +10,9 @@ import pandas as pd
 import pytest
 
 from invariance import BIP, InclusionPrior, Tolerance
+from invariance.app.choices import Choices, read_choices, script
+from invariance.cli.inputs import notes
 from invariance.exceptions import InvarianceError, SettingError
-from invariance.faces.app.choices import Choices, read_choices
-from invariance.faces.app.script import script
-from invariance.faces.cli.inputs import notes
 from patients import patients
 
 COLUMNS = ["a", "b", "c", "y", "site", "died"]

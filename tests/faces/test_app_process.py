@@ -226,7 +226,7 @@ def test_a_worker_that_nobody_listens_to_takes_the_files_with_it(tmp_path: Path)
     """A fit tells of its progress just before the end of standard input is seen."""
     folder = tmp_path / "session"
     folder.mkdir()
-    command = [sys.executable, "-m", "invariance.faces.app.tasks", str(folder)]
+    command = [sys.executable, "-m", "invariance.app.tasks", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
         worker.stdout.close()
         worker.stdin.write(json.dumps({"task": "look", "file": str(folder / "table.csv"), "written": {}}) + "\n")
@@ -264,7 +264,7 @@ def test_help_is_there() -> None:
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "invariance.faces.app.server", raising=False)
+    monkeypatch.delitem(sys.modules, "invariance.app.server", raising=False)
     assert (
         fails("app", "--no-browser") == "error: the page needs uvicorn: install it with pip install 'invariance[app]'."
     )

@@ -14,9 +14,9 @@ pytest.importorskip("httpx", reason="needs httpx")
 from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
-from invariance.faces.app.pages import application, script_hashes
-from invariance.faces.app.security import report_policy
-from invariance.faces.app.session import Session
+from invariance.app.pages import application, script_hashes
+from invariance.app.security import report_policy
+from invariance.app.session import Session
 
 HERE, TOKEN = "http://127.0.0.1:8123", "s3cret"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from invariance.app.tasks import look
 from invariance.exceptions import DataError
-from invariance.faces.app.tasks import look
 
 
 def test_refused_before_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

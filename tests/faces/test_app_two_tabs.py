@@ -15,9 +15,10 @@ pytest.importorskip("httpx", reason="needs httpx")
 from starlette.requests import ClientDisconnect, Request
 from starlette.testclient import TestClient
 
-from invariance.faces.app import pages, uploads
-from invariance.faces.app.session import MOST_RUNS, Session
-from invariance.faces.app.worker import CANCELLED, DONE, FAILED, RUNNING, BusyError, Job
+from invariance.app import pages
+from invariance.app import security as uploads
+from invariance.app.session import MOST_RUNS, Session
+from invariance.app.worker import CANCELLED, DONE, FAILED, RUNNING, BusyError, Job
 
 ROLES = {"outcome": "0", "environment": "1", "feature": "2"}
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance.data.table_file import TableFile
+from invariance.app import tasks as understanding
+from invariance.app.tasks import MOST_GROUPS, understand
+from invariance.data.reading import TableFile
 from invariance.exceptions import DataError
-from invariance.faces.app import understanding
-from invariance.faces.app.understanding import MOST_GROUPS, understand
 
 N = 40
 

@@ -14,9 +14,10 @@ pytest.importorskip("httpx", reason="needs httpx")
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from invariance.faces.app import pages, uploads
-from invariance.faces.app.session import Session
-from invariance.faces.app.worker import DONE, Job
+from invariance.app import pages
+from invariance.app import security as uploads
+from invariance.app.session import Session
+from invariance.app.worker import DONE, Job
 
 
 class Reader:

@@ -16,9 +16,9 @@ from typer.testing import Result
 from bad_tables import BAD_TABLES, table
 from cli_runner import fails, run
 from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior, Tolerance, __version__
+from invariance.cli.advice import for_command_line
 from invariance.datasets import make_example
 from invariance.exceptions import EngineError, PosteriorError
-from invariance.faces.cli.advice import for_command_line
 from invariance.posterior.summary import display_width
 from posteriors import JSON_ARRAYS
 

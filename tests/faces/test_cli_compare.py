@@ -7,8 +7,8 @@ import pytest
 
 from bad_tables import BAD_TABLES
 from cli_runner import fails, run
-from invariance.comparison import METHODS
-from invariance.faces.cli.advice import for_command_line
+from invariance.baselines.comparison import METHODS
+from invariance.cli.advice import for_command_line
 
 COLUMNS = ("--outcome", "blood_pressure", "--environment", "hospital")
 

@@ -11,11 +11,11 @@ import pytest
 
 from cli_runner import fails, run
 from invariance import SettingError
-from invariance.comparison import named_methods
-from invariance.conditionals.parsing import parse_family
+from invariance.baselines.comparison import named_methods
+from invariance.cli.options import PlotKind
 from invariance.datasets import make_new_hospital
-from invariance.faces.cli.options import PlotKind
-from invariance.inference.parsing import parse_inference
+from invariance.inference.registry import parse_inference
+from invariance.models.registry import parse_family
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ import pytest
 
 from cli_runner import fails, run
 from invariance import SettingError
-from invariance.faces.cli.advice import for_command_line
-from invariance.faces.cli.names import read_merges
+from invariance.cli.advice import for_command_line
+from invariance.cli.options import read_merges
 
 ASKED = ["--outcome", "y", "--environment", "site"]
 

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cli_runner import PLAIN, fails, run
+from invariance.cli.inputs import FileOptions
+from invariance.cli.main import app
 from invariance.exceptions import DataError
-from invariance.faces.cli.inputs import FileOptions
-from invariance.faces.cli.main import app
 
 RNG = np.random.default_rng(4)
 SITE = np.repeat(["north", "south", "west"], 30)
@@ -79,7 +79,7 @@ def test_sweep_and_predict_read_it_too(tmp_path: Path) -> None:
 def test_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, told = piped(b"", "fit", "-", *ASKED)
     assert (code, told) == (2, "error: standard input is empty: it needs a header line and rows.\n")
-    monkeypatch.setattr("invariance.faces.cli.inputs.sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
+    monkeypatch.setattr("invariance.cli.inputs.sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     assert sys.stdin.isatty()
     with pytest.raises(DataError, match=r"nothing is sent there: write cat table\.csv \|"):
         FileOptions().open(Path("-"))
@@ -151,7 +151,7 @@ def test_chains_and_steps(tmp_path: Path) -> None:
 def test_a_note_on_the_prior_of_many_features(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], told: bool
 ) -> None:
-    monkeypatch.setattr("invariance.faces.cli.inputs.MANY_FEATURES", 1)
+    monkeypatch.setattr("invariance.cli.inputs.MANY_FEATURES", 1)
     TABLE.to_csv(tmp_path / "t.csv", index=False)
     result = run("fit", tmp_path / "t.csv", *ASKED, *options)
     assert result.exit_code == 0

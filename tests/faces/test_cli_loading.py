@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from app_server import wait_until
-from invariance.faces.cli import loading
-from invariance.faces.cli.loading import loading_announced
+from invariance.cli import inputs as loading
+from invariance.cli.inputs import loading_announced
 
 LAST = "invariance.estimators.bip"
 

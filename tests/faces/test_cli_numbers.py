@@ -65,8 +65,8 @@ def test_settings_said_twice_are_refused(tmp_path: Path, stated: str) -> None:
 
 
 def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    from invariance.cli.inputs import FileOptions
     from invariance.exceptions import DataError
-    from invariance.faces.cli.inputs import FileOptions
 
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(DataError, match="nothing is sent there"):

@@ -13,8 +13,8 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from cli_runner import PLAIN, fails, run
 from invariance import BIP
+from invariance.cli.main import app
 from invariance.datasets import make_example
-from invariance.faces.cli.main import app
 from report_reader import Page
 
 COLUMNS = ("--outcome", "blood_pressure", "--environment", "hospital")

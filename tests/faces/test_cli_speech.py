@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from cli_runner import fails, run
 from invariance import MultiEnvironmentData
-from invariance.faces.cli.main import app
+from invariance.cli.main import app
 from invariance.moments import Moments
 
 COMMANDS = sorted(get_command(app).commands)  # type: ignore[attr-defined]

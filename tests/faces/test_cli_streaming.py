@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from cli_runner import run
-from invariance.faces.cli import streaming
+from invariance.cli import streaming
 
 RNG = np.random.default_rng(4)
 N = 60
@@ -173,8 +173,8 @@ def test_large_files_stream(monkeypatch: pytest.MonkeyPatch, read_file: Path) ->
 
 
 def test_files_that_do_not_fit_stream(monkeypatch: pytest.MonkeyPatch, read_file: Path) -> None:
-    monkeypatch.setattr("invariance.data.rows_that_fit.free_bytes", lambda: 4000)
-    monkeypatch.setattr("invariance._tools.memory.free_bytes", lambda: 4000)
+    monkeypatch.setattr("invariance.data.sources.free_bytes", lambda: 4000)
+    monkeypatch.setattr("invariance._tools.parallel.free_bytes", lambda: 4000)
     assert "in pieces" in run("fit", read_file, *ASKED).stderr
 
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli_runner import PLAIN, fails, parts_of, run
-from invariance.faces.cli.main import app
-from invariance.faces.cli.streaming import Named
+from invariance.cli.main import app
+from invariance.cli.streaming import Named
 
 RNG = np.random.default_rng(8)
 N = 50
@@ -76,7 +76,7 @@ def test_standard_input() -> None:
     ("outcome", "model"), [("died", "logistic"), ("lived", "logistic"), ("falls", "negative binomial")]
 )
 def test_outcomes_that_need_rows(outcome: str, model: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.data.rows_that_fit.free_bytes", lambda: 2_000)
+    monkeypatch.setattr("invariance.data.sources.free_bytes", lambda: 2_000)
     told = fails("fit", folder, "--outcome", outcome, *WHERE)
     assert f"the {model} model ({outcome} " in told
     assert "100 rows of 3 columns" in told
@@ -87,7 +87,7 @@ def test_outcomes_that_need_rows(outcome: str, model: str, folder: Path, monkeyp
 
 
 def test_needs_that_show_before_reading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.data.rows_that_fit.free_bytes", lambda: 2_000)
+    monkeypatch.setattr("invariance.data.sources.free_bytes", lambda: 2_000)
     told = fails("fit", folder, "--outcome", "y", "--event", "died", *WHERE)
     assert "a model with --event needs all rows in memory" in told
     assert "gaussian" not in told

@@ -14,12 +14,11 @@ import pytest
 
 from cli_runner import fails, parts_of, run
 from invariance import BIP, Moments, sweep
+from invariance.cli.inputs import FileOptions
+from invariance.cli.streaming import too_large
+from invariance.data.sources import row_size, source_of
 from invariance.exceptions import DataError
-from invariance.faces.cli.inputs import FileOptions
-from invariance.faces.cli.streaming import too_large
 from invariance.moments.accumulator import MomentsAccumulator
-from invariance.sources.opening import source_of
-from invariance.sources.row_sizes import row_size
 
 RNG = np.random.default_rng(9)
 N = 50
@@ -91,9 +90,9 @@ def test_levels_count_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert row_size(source_of(folder), "site", ["a", "ward", "died"], with_levels=False).n_fitted == 3
     needed = int(len(TABLE) * size.n_bytes)
     asked = ["--outcome", "died", "--environment", "site", "--features", "a,ward"]
-    monkeypatch.setattr("invariance.data.rows_that_fit.free_bytes", lambda: needed + 1)
+    monkeypatch.setattr("invariance.data.sources.free_bytes", lambda: needed + 1)
     assert run("fit", folder, *asked).exit_code == 0
-    monkeypatch.setattr("invariance.data.rows_that_fit.free_bytes", lambda: needed - 1)
+    monkeypatch.setattr("invariance.data.sources.free_bytes", lambda: needed - 1)
     assert "150 rows of 3 columns, which levels make 13, take" in fails("fit", folder, *asked)
 
 
@@ -101,7 +100,7 @@ def test_levels_of_all_files_count(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for k in range(3):
         rows = TABLE[k::3]
         rows.assign(ward=[f"{k} {j % 2}" for j in range(N)]).to_csv(tmp_path / f"part-{k}.csv", index=False)
-    monkeypatch.setattr("invariance.data.rows_that_fit.free_bytes", lambda: 2_000)
+    monkeypatch.setattr("invariance.data.sources.free_bytes", lambda: 2_000)
     asked = ["--outcome", "died", "--environment", "site", "--features", "a,ward"]
     assert "150 rows of 3 columns, which levels make 7, take" in fails("fit", tmp_path, *asked)
 
@@ -124,7 +123,7 @@ def test_words_that_are_different_in_all_rows_make_no_columns(tmp_path: Path) ->
 
 
 def test_reading_as_a_whole_is_not_needed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.data.rows_that_fit.free_bytes", lambda: 2_000)
+    monkeypatch.setattr("invariance.data.sources.free_bytes", lambda: 2_000)
     told = fails("fit", folder, *ASKED, "--no-stream")
     assert "reading a table as a whole needs all rows in memory: about 1" in told
     assert "Without --no-stream a linear Gaussian model reads any number of rows: leave it out." in told

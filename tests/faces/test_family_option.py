@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from cli_runner import fails, run
-from invariance.faces.cli.advice import for_command_line
+from invariance.cli.advice import for_command_line
 
 RNG = np.random.default_rng(2)
 N = 150

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cli_runner import fails, run
 from invariance import DataError, MultiEnvironmentData
+from invariance.cli.advice import for_command_line
+from invariance.cli.options import read_names, write_names
 from invariance.data.chunks import read_chunks
-from invariance.faces.cli.advice import for_command_line
-from invariance.faces.cli.names import read_names, write_names
 
 ASKED = ["--outcome", "y", "--environment", "site"]
 

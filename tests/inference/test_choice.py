@@ -12,12 +12,10 @@ import pytest
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, Tempering, UniformPrior
 from invariance.exceptions import EngineError
-from invariance.inference.base import Engine, RunOptions
-from invariance.inference.generic_walk import walk_of
+from invariance.inference.base import Engine, RunOptions, Target
 from invariance.inference.registry import choose_engine
-from invariance.inference.subset_blocks import DenseBlocks, count_steps, count_subsets, subset_blocks
-from invariance.inference.target import Target
-from invariance.priors.bound import PriorTerms
+from invariance.inference.subset_blocks import DenseBlocks, count_steps, count_subsets, subset_blocks, walk_of
+from invariance.priors.base import PriorTerms
 from twins import simulated
 
 

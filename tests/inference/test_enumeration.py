@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, Tempering, UniformPrior
-from invariance.conditionals.gaussian_walk import GaussianWalk
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import EngineError, NumericalWarning
-from invariance.inference.base import RunOptions
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.registry import choose_engine
-from invariance.inference.target import Target
+from invariance.models.gaussian import GaussianWalk
 from invariance.moments import Moments
 from reference_data import load_reference, reference_files
 from twins import all_masks, datasets, simulated
@@ -79,7 +78,7 @@ def test_blocks_memory_and_threads_do_not_change_the_result(
 ) -> None:
     model = LinearGaussian().bind(simulated(11, (40, 50, 60), seed=21))
     whole = run(model, UniformPrior(max_size))
-    monkeypatch.setattr("invariance.kernels.feature_order.LOW_FEATURES", 4)
+    monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", 4)
     monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 16)
     engine = Enumeration(keep=50, in_memory=0 if streamed else 1 << 24)
     cut, threaded = (run(model, UniformPrior(max_size), engine, n_jobs) for n_jobs in (1, 3))
@@ -201,7 +200,7 @@ def test_an_interrupt_ends_it_cleanly(n_jobs: int) -> None:
         import numpy as np, os, signal, threading
         from invariance import Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
         from invariance.inference.base import RunOptions
-        from invariance.inference.target import Target
+        from invariance.inference.base import Target
         rng = np.random.default_rng(0)
         X = rng.normal(size=(200, 34)); y = X[:, 0] + rng.normal(size=200)
         model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 100)))

@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData
-from invariance.conditionals.base import BoundConditional
-from invariance.inference.base import RunOptions
-from invariance.inference.generic_walk import GenericWalk, walk_of
-from invariance.inference.subset_blocks import DenseBlocks, ListedBlocks, count_steps, count_subsets
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
+from invariance.inference.subset_blocks import (
+    DenseBlocks,
+    GenericWalk,
+    ListedBlocks,
+    count_steps,
+    count_subsets,
+    walk_of,
+)
 from invariance.inference.variational.ascent import FreeSpace
+from invariance.models.base import BoundConditional
 from invariance.moments import Moments
-from invariance.priors.bound import PriorTerms
+from invariance.priors.base import PriorTerms
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
 from twins import all_masks
 
@@ -22,8 +27,8 @@ NOTHING = np.empty(0, np.int64)
 
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch, features: int, listed: int = 8) -> None:
-    monkeypatch.setattr("invariance.inference.generic_walk._LOW_FEATURES", features)
-    monkeypatch.setattr("invariance.kernels.feature_order.LOW_FEATURES", features)
+    monkeypatch.setattr("invariance.inference.subset_blocks._LOW_FEATURES", features)
+    monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", features)
     monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", listed)
 
 
@@ -117,7 +122,7 @@ def expected_of(draws: np.ndarray) -> np.ndarray:
 
 
 def test_a_dense_block_holds_its_high_features_and_only_sizes_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.inference.generic_walk._LOW_FEATURES", 3)
+    monkeypatch.setattr("invariance.inference.subset_blocks._LOW_FEATURES", 3)
     model = Toy(6, hole=(0, 2))
     walk, sizes = GenericWalk(model, FREE, FORCED), np.array([1, 0, 1, 1, 0, 0], dtype=bool)
     for high in (NOTHING, np.array([3]), np.array([3, 4])):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from invariance import ApproximationWarning, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior, Variational
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from twins import simulated
 
 

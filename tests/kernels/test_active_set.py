@@ -6,16 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance import LinearGaussian, MultiEnvironmentData
-from invariance.kernels.active_set import (
-    Scoring,
-    active_set,
-    add_column,
-    flip_scores,
-    load,
-    remove_column,
-)
-from invariance.kernels.block_gibbs import block_inclusion, block_log_ratios, block_terms, draw_index, normalised
-from invariance.kernels.subset_cholesky import subset_log_ratio
+from invariance.kernels.active_set import Scoring, active_set, add_column, flip_scores, load, remove_column
+from invariance.kernels.cholesky import subset_log_ratio
+from invariance.kernels.moves import block_inclusion, block_log_ratios, block_terms, draw_index, normalised
 from invariance.moments import Moments
 from twins import all_masks, datasets, log_ratio, simulated
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from invariance import Additive, MultiEnvironmentData
-from invariance.conditionals.additive_model import AdditiveModel
+from invariance.models.additive import AdditiveModel
 from twins import all_masks
 
 

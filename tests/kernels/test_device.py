@@ -14,12 +14,19 @@ from twins import simulated
 
 torch = pytest.importorskip("torch")
 
-from invariance.conditionals.gaussian_device import OutcomeArrays, SharedScatter  # noqa: E402
-from invariance.kernels.device import draws_torch, shares_torch  # noqa: E402
-from invariance.kernels.device.ascent import Objectives, State, Stretch, ascend  # noqa: E402
-from invariance.kernels.device.draws_torch import draw_pairs, listed, uniforms  # noqa: E402
-from invariance.kernels.device.leading import Leaders, with_prior_and_entropy  # noqa: E402
-from invariance.kernels.device.scoring import log_ratios  # noqa: E402
+from invariance.kernels.device import torch_kernels as draws_torch
+from invariance.kernels.device import torch_kernels as shares_torch
+from invariance.kernels.device.ascent import (
+    Leaders,
+    Objectives,
+    State,
+    Stretch,
+    ascend,
+    log_ratios,
+    with_prior_and_entropy,
+)
+from invariance.kernels.device.torch_kernels import draw_pairs, listed, uniforms
+from invariance.models.gaussian_device import OutcomeArrays, SharedScatter
 
 CPU = torch.device("cpu")
 HAS_CUDA = torch.cuda.is_available()
@@ -262,7 +269,8 @@ def test_terms_that_are_known_exactly() -> None:
 @pytest.mark.skipif(not HAS_CUDA, reason="needs a CUDA device")
 @pytest.mark.parametrize("n_removed", [0, 1, 2])
 def test_fused_kernels_give_what_plain_operations_give(n_removed: int) -> None:
-    from invariance.kernels.device import draws_triton, shares_triton
+    from invariance.kernels.device import triton_kernels as draws_triton
+    from invariance.kernels.device import triton_kernels as shares_triton
 
     device = torch.device("cuda")
     moments, source, model = with_removed(max(n_removed, 1))

@@ -10,12 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance import LinearGaussian, MultiEnvironmentData
-from invariance.kernels.block_gibbs import block_log_ratios, grouped_block_log_ratios
-from invariance.kernels.combinations import score_grouped_extensions
-from invariance.kernels.feature_order import feature_starts, low_features, walk_order
-from invariance.kernels.group_rows import without_values
-from invariance.kernels.subset_cholesky import subset_log_ratio
-from invariance.kernels.subset_tree import score_grouped_block, tree_starts
+from invariance.kernels.cholesky import subset_log_ratio
+from invariance.kernels.moves import block_log_ratios, grouped_block_log_ratios
+from invariance.kernels.row_residuals import without_values
+from invariance.kernels.subset_tree import (
+    feature_starts,
+    low_features,
+    score_grouped_block,
+    score_grouped_extensions,
+    tree_starts,
+    walk_order,
+)
 from twins import all_masks, log_ratio, simulated
 
 TOLERANCE = 1e-9

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance.conditionals.linear_gaussian import LinearGaussian
-from invariance.inference.generic_walk import walk_of
-from invariance.inference.subset_blocks import DenseBlocks, ListedBlocks, all_log_ratios
+from invariance.inference.subset_blocks import DenseBlocks, ListedBlocks, all_log_ratios, walk_of
 from invariance.kernels.elementary import add_weighted_log, exp_shifted
-from invariance.kernels.orthogonal import triangular_factor
-from invariance.kernels.reductions import fold_inclusion, listed_inclusion
-from invariance.priors.bound import PriorTerms
+from invariance.kernels.row_residuals import triangular_factor
+from invariance.kernels.subset_sums import fold_inclusion, listed_inclusion
+from invariance.models.linear_gaussian import LinearGaussian
+from invariance.priors.base import PriorTerms
 from twins import all_masks, datasets, simulated
 
 
@@ -129,7 +128,7 @@ def test_listed_walk_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_dense_walk_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.kernels.feature_order.LOW_FEATURES", 3)
+    monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", 3)
     model = LinearGaussian().bind(simulated(7, (30, 40), seed=6))
     assert DenseBlocks(walk_of(model, np.arange(7), np.empty(0, np.int64)), PriorTerms.flat(7, 7)).n_blocks == 16
     np.testing.assert_allclose(all_log_ratios(model), model.log_ratio_many(all_masks(7)), rtol=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from invariance import LinearGaussian, MultiEnvironmentData
-from invariance.kernels.large_subsets import LARGE, decided_as_large, large_subset
+from invariance.kernels.cholesky import LARGE, decided_as_large, large_subset
 
 
 def test_a_pivot_near_the_tolerance_is_left_to_sweeps() -> None:

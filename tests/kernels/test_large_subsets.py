@@ -8,14 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance import InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior
-from invariance.conditionals.gaussian_rows import GaussianOnDemand
-from invariance.inference.target import Target
+from invariance.inference.base import Target
 from invariance.inference.variational import ascent
 from invariance.inference.variational.ascent import FreeSpace
-from invariance.kernels.blocked_cholesky import Ahead, block_start, factor_block, n_blocks
-from invariance.kernels.gram_rows import PairedMoments
-from invariance.kernels.large_subsets import LARGE, decided_as_large, large_subset
-from invariance.kernels.subset_cholesky import score_subsets, subset_fits, subset_log_ratio
+from invariance.kernels.cholesky import (
+    LARGE,
+    Ahead,
+    block_start,
+    decided_as_large,
+    factor_block,
+    large_subset,
+    n_blocks,
+    score_subsets,
+    subset_fits,
+    subset_log_ratio,
+)
+from invariance.kernels.row_residuals import PairedMoments
+from invariance.models.linear_gaussian import GaussianOnDemand
 
 TOLERANCE = 1e-9
 

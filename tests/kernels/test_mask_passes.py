@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance.kernels.masks import listed, sizes, sums_over_members, weighted_shares
 from invariance.kernels.scatter import fill_pooled, fill_without_row
+from invariance.kernels.subset_sums import listed, sizes, sums_over_members, weighted_shares
 
 
 def random_masks(n: int, p: int, seed: int) -> np.ndarray:

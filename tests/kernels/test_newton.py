@@ -7,12 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from invariance.kernels.newton.evaluation import evaluate
-from invariance.kernels.newton.exponential import exponential
-from invariance.kernels.newton.flips import guess_flips
-from invariance.kernels.newton.maximise import invert, maximise, without_parameter
-from invariance.kernels.newton.rows import BLOCK, LOGISTIC, POISSON, Rows, work_for
-from invariance.kernels.newton.walk import score_dense, score_lists
+from invariance.kernels.elementary import exponential
+from invariance.kernels.likelihoods import BLOCK, LOGISTIC, POISSON, Rows, evaluate, work_for
+from invariance.kernels.newton import guess_flips, invert, maximise, score_dense, score_lists, without_parameter
 
 FAMILIES = pytest.mark.parametrize("family", [LOGISTIC, POISSON], ids=["logistic", "poisson"])
 

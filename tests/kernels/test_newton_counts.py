@@ -8,13 +8,11 @@ from numba import njit
 
 from count_twins import counted, log_density, log_likelihood
 from invariance import NegativeBinomial
-from invariance.conditionals.dispersion_table import log_rising
-from invariance.conditionals.regression_model import RegressionModel
-from invariance.kernels.newton.evaluation import evaluate
-from invariance.kernels.newton.logarithm import logarithm
-from invariance.kernels.newton.maximise import invert
-from invariance.kernels.newton.negative_binomial import at_centre
-from invariance.kernels.newton.rows import NO_OWN, Work, work_for
+from invariance.kernels.elementary import logarithm
+from invariance.kernels.likelihoods import NO_OWN, Work, at_centre, evaluate, work_for
+from invariance.kernels.newton import invert
+from invariance.models.negative_binomial import log_rising
+from invariance.models.regression import RegressionModel
 
 MEMBERS = np.array([0, 1, 3])
 K = len(MEMBERS)

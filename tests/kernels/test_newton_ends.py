@@ -7,8 +7,8 @@ import pytest
 
 from count_twins import log_density
 from invariance import DataError, MultiEnvironmentData, NegativeBinomial, Poisson
-from invariance.conditionals.regression_model import RegressionModel, Scores
-from invariance.kernels.newton import maximise as kernel
+from invariance.kernels import newton as kernel
+from invariance.models.regression import RegressionModel, Scores
 from twins import all_masks
 
 NOTHING = np.empty(0, np.int64)

@@ -11,9 +11,9 @@ from scipy.optimize import minimize
 
 from count_twins import log_likelihood
 from invariance import MultiEnvironmentData, NegativeBinomial, PiecewiseExponential
-from invariance.conditionals.regression_model import RegressionModel
-from invariance.kernels.newton.maximise import maximise
-from invariance.kernels.newton.rows import work_for
+from invariance.kernels.likelihoods import work_for
+from invariance.kernels.newton import maximise
+from invariance.models.regression import RegressionModel
 
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 

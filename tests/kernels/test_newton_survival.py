@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from invariance import PiecewiseExponential
-from invariance.conditionals.piecewise_exponential import PiecewiseExponentialModel
-from invariance.kernels.newton.evaluation import evaluate
-from invariance.kernels.newton.rows import NO_OWN, Work, work_for
+from invariance.kernels.likelihoods import NO_OWN, Work, evaluate, work_for
+from invariance.models.survival import PiecewiseExponentialModel
 from survival_twins import hazards_of, log_likelihood, split, survived
 
 DATA = survived(n=40)

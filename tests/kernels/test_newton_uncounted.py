@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numba.core.options import DefaultOptions
 
-from invariance.kernels.newton.evaluation import evaluate
-from invariance.kernels.newton.maximise import maximise
-from invariance.kernels.newton.piecewise import _largest, evaluate_piecewise
+from invariance.kernels.likelihoods import _largest, evaluate, evaluate_piecewise
+from invariance.kernels.newton import maximise
 
 
 @pytest.mark.skipif(not hasattr(DefaultOptions, "_nrt"), reason="this numba always counts references")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariance.kernels import row_blocks
+from invariance.kernels import scatter as row_blocks
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 1003])

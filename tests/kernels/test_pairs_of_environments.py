@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from invariance import LinearGaussian, MultiEnvironmentData, UniformPrior
-from invariance.inference.target import Target
+from invariance.inference.base import Target
 from invariance.inference.variational import ascent
 from invariance.inference.variational.ascent import FreeSpace
-from invariance.kernels.gram_rows import PairedMoments
+from invariance.kernels.row_residuals import PairedMoments
 
 
 @pytest.mark.parametrize("n_environments", [2, 3, 5])

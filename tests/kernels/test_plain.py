@@ -8,26 +8,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance import LinearGaussian, MultiEnvironmentData
-from invariance.data.subsets import as_lists
-from invariance.kernels import (
-    block_gibbs,
-    by_size,
-    centring,
-    combinations,
-    elementary,
-    group_rows,
-    masks,
-    orthogonal,
-    reductions,
-    residual_powers,
-    scatter,
-    screen,
-    subset_cholesky,
-    subset_tree,
-)
-from invariance.kernels.feature_order import feature_starts
-from invariance.kernels.orthogonal import DEPENDENT
-from invariance.kernels.plain import moments, rows, subsets, sums, tree
+from invariance.data.features import as_lists
+from invariance.kernels import cholesky as subset_cholesky
+from invariance.kernels import dispatch as by_size
+from invariance.kernels import elementary, scatter, subset_tree
+from invariance.kernels import moves as block_gibbs
+from invariance.kernels import plain as moments
+from invariance.kernels import plain as rows
+from invariance.kernels import plain as subsets
+from invariance.kernels import plain as sums
+from invariance.kernels import plain as tree
+from invariance.kernels import row_residuals as group_rows
+from invariance.kernels import row_residuals as orthogonal
+from invariance.kernels import row_residuals as residual_powers
+from invariance.kernels import scatter as centring
+from invariance.kernels import subset_sums as masks
+from invariance.kernels import subset_sums as reductions
+from invariance.kernels import subset_tree as combinations
+from invariance.kernels import subset_tree as screen
+from invariance.kernels.row_residuals import DEPENDENT
+from invariance.kernels.subset_tree import feature_starts
 from invariance.moments.least_squares import unit_rows
 from twins import all_masks
 

@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 from invariance import LinearGaussian, MultiEnvironmentData
-from invariance.conditionals.row_groups import compressed_rows
-from invariance.data.subsets import as_lists
-from invariance.kernels import (
-    block_gibbs,
-    centring,
-    elementary,
-    group_rows,
-    orthogonal,
-    reductions,
-    screen,
-    subset_cholesky,
-    subset_tree,
-)
+from invariance.data.features import as_lists
+from invariance.kernels import cholesky as subset_cholesky
+from invariance.kernels import elementary, subset_tree
+from invariance.kernels import moves as block_gibbs
+from invariance.kernels import plain as moments
+from invariance.kernels import plain as rows
+from invariance.kernels import plain as subsets
+from invariance.kernels import plain as sums
+from invariance.kernels import plain as tree
+from invariance.kernels import row_residuals as group_rows
+from invariance.kernels import row_residuals as orthogonal
+from invariance.kernels import scatter as centring
+from invariance.kernels import subset_sums as reductions
+from invariance.kernels import subset_tree as screen
 from invariance.kernels.active_set import Scoring
-from invariance.kernels.orthogonal import DEPENDENT
-from invariance.kernels.plain import moments, rows, subsets, sums, tree
-from invariance.kernels.residual_powers import residual_powers
+from invariance.kernels.row_residuals import DEPENDENT, residual_powers
+from invariance.models.gaussian_fit import compressed_rows
 from twins import all_masks
 
 TOLERANCE = 1e-9

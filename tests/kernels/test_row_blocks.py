@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariance.kernels import by_size, row_blocks
-from invariance.kernels.plain import row_blocks as plain
-from invariance.kernels.row_blocks import add_products
+from invariance.kernels import dispatch as by_size
+from invariance.kernels import plain
+from invariance.kernels import scatter as row_blocks
+from invariance.kernels.scatter import add_products
 
 GROUPS = [
     np.array([2, 0, 2, 2, 4, 0, 4]),

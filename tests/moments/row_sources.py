@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 import pyarrow as pa
 
-from invariance.sources.base import RowSource, RowTask
+from invariance.data.record_batches import RowSource, RowTask
 
 
 @dataclass(frozen=True)

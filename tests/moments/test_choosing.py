@@ -7,7 +7,7 @@ import pytest
 
 from invariance import DataError, Moments, MultiEnvironmentData
 from invariance.data.features import Features
-from invariance.moments.choosing import choosing
+from invariance.moments.moments import choosing
 
 
 def data() -> MultiEnvironmentData:

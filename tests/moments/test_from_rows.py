@@ -19,8 +19,8 @@ import pytest
 from arrow_rows import assert_alike
 from invariance import DataError, Moments, MultiEnvironmentData, SettingError, spline
 from invariance.data import read_chunks
+from invariance.data import record_batches as base
 from invariance.moments import accumulator
-from invariance.sources import base
 
 N = 60
 RNG = np.random.default_rng(0)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from invariance import DataError, DataWarning, Enumeration, MultiEnvironmentData, UniformPrior
-from invariance.conditionals.linear_gaussian import LinearGaussian
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
+from invariance.models.linear_gaussian import LinearGaussian
 from invariance.moments import Moments
 
 

@@ -18,11 +18,11 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 from distributed import Client  # noqa: E402
 
-from invariance import Moments  # noqa: E402
-from invariance.exceptions import DataError, DataWarning, EngineError, SettingError  # noqa: E402
-from invariance.moments import on_dask  # noqa: E402
-from invariance.sources.base import RowTask  # noqa: E402
-from invariance.sources.parquet import ParquetSource  # noqa: E402
+from invariance import Moments
+from invariance.data.record_batches import RowTask
+from invariance.data.source_files import ParquetSource
+from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
+from invariance.moments import from_rows as on_dask
 from local_cluster import Cluster, two_workers  # noqa: E402
 
 N_TASKS = 20
@@ -58,8 +58,8 @@ def client(cluster: Cluster) -> Iterator[Client]:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("invariance.sources.base.TASK_BYTES", 1)
-    monkeypatch.setattr("invariance.sources.base.TASK_ROWS_PER_COLUMN", 0)
+    monkeypatch.setattr("invariance.data.record_batches.TASK_BYTES", 1)
+    monkeypatch.setattr("invariance.data.record_batches.TASK_ROWS_PER_COLUMN", 0)
     path = tmp_path / "rows.parquet"
     frame = table()
     pq.write_table(pa.Table.from_pandas(frame), path, row_group_size=len(frame) // N_TASKS)
@@ -190,7 +190,7 @@ def test_a_file_that_workers_do_not_find(client: Client, file: Path, monkeypatch
 
 
 def test_what_does_not_go_together(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance._tools.cluster._CONNECTION_SECONDS", 1)
+    monkeypatch.setattr("invariance._tools.parallel._CONNECTION_SECONDS", 1)
     dd = pytest.importorskip("dask.dataframe")
     with pytest.raises(SettingError, match="dask= is for files and Dask data frames, which the table is not"):
         Moments.from_rows(table(), "y", "site", dask="tcp://127.0.0.1:1")

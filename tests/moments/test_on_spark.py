@@ -20,7 +20,7 @@ from invariance.exceptions import DataError, DataWarning, EngineError, SettingEr
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from invariance.moments import on_spark
+from invariance.moments import from_rows as on_spark
 
 IN_A_SESSION = pytest.mark.slow  # which takes half a minute to begin, and seconds for each question
 SOURCE = Path(__file__).parents[2] / "src"
@@ -136,7 +136,7 @@ def test_pieces_are_merged_in_the_order_of_the_rows() -> None:
     """In whatever order Spark brings them: labels, levels and last digits depend on it."""
     import pyarrow as pa
 
-    from invariance.moments.wanted import Wanted
+    from invariance.moments.from_rows import Wanted
 
     wanted = Wanted("y", "site", ("a", "b.c", "kind"))
     parts = [wanted.accumulated([pa.RecordBatch.from_pandas(table()[n * 100 :][:100])]) for n in range(9)]

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from invariance import BIP, Moments, MultiEnvironmentData
-from invariance.data.outcome_kinds import outcome_kind
+from invariance.data.outcomes import outcome_kind
+from invariance.data.sources import source_of
 from invariance.exceptions import DataError
+from invariance.moments.accumulator import WholeNumbers
 from invariance.moments.from_rows import of_source, opened
-from invariance.moments.whole_numbers import WholeNumbers
-from invariance.sources.opening import source_of
 
 RNG = np.random.default_rng(11)
 SITE = np.repeat([1, 2, 3, 4], [40, 30, 20, 5])
@@ -138,7 +138,7 @@ def _kind(table: pd.DataFrame, missing: str = "error", drop: Any = ()) -> Any:
 
 
 def test_too_many_whole_numbers_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.moments.whole_numbers._MOST", 3)
+    monkeypatch.setattr("invariance.moments.accumulator._MOST", 3)
     one, other = WholeNumbers(), WholeNumbers()
     one.add(np.array([0.0, 1.0, 1.0]))
     other.add(np.array([2.0, 70_000.0]))

@@ -14,19 +14,17 @@ pytest.importorskip("pyarrow")
 from row_sources import TableSource
 
 from invariance import BIP, Moments, MultiEnvironmentData
-from invariance.conditionals.gaussian_moments import GaussianFromMoments
-from invariance.conditionals.mean_gaussian import MeanGaussian
-from invariance.conditionals.screen import _heaviest, largest_excess_kurtosis
 from invariance.decisions import roles
 from invariance.decisions.environments import Broken
 from invariance.decisions.residual_check import residual_check
 from invariance.decisions.roles import Role
 from invariance.exceptions import DataError, SettingError
-from invariance.moments import second_look
-from invariance.moments.roots import RootSum
-from invariance.moments.sampling import SampledRows, SampleSum, sampled_data
-from invariance.moments.second_look import Rows
-from invariance.report.residuals import Residuals, residuals_of_sample
+from invariance.models.gaussian import GaussianFromMoments, _heaviest, largest_excess_kurtosis
+from invariance.models.gaussian_mean import MeanGaussian
+from invariance.moments import second_pass as second_look
+from invariance.moments.least_squares import RootSum
+from invariance.moments.second_pass import Rows, SampledRows, SampleSum, sampled_data
+from invariance.report.pictures import Residuals, residuals_of_sample
 
 NAMES = ["u", "v", "w", "x", "z"]
 SUBSETS = np.array(list(product([False, True], repeat=len(NAMES))))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from invariance.moments.fourths import most_columns
-from invariance.moments.sampling import rows_to_keep
+from invariance.moments.fourth_moments import most_columns
+from invariance.moments.second_pass import rows_to_keep
 
 
 @pytest.mark.parametrize(("n_environments", "columns"), [(2, 25), (10, 25), (1_000, 9), (1_000_000, 2)])

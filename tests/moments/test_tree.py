@@ -9,8 +9,8 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from invariance.moments.accumulator import MomentsAccumulator  # noqa: E402
-from invariance.moments.tree import eights, folded, merged, rooted  # noqa: E402
+from invariance.moments.accumulator import MomentsAccumulator
+from invariance.moments.from_rows import eights, folded, merged, rooted
 
 
 def piece(seed: int) -> MomentsAccumulator:

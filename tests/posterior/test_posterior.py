@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance.data.subsets import as_mask
+from invariance.data.features import as_mask
 from invariance.exceptions import PosteriorError
-from invariance.posterior.evidence import Evidence
+from invariance.posterior.posterior import Evidence
 from posteriors import (
     all_masks,
     assert_same,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from decision_twins import all_masks, risk_in_a_new_environment
 from decision_twins import evidence as plain_evidence
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Posterior, PosteriorError, Tolerance
-from invariance.conditionals.gaussian import GaussianModel
 from invariance.exceptions import SettingError
-from invariance.posterior.judge import Judge
+from invariance.models.gaussian_shared import GaussianModel
+from invariance.posterior.posterior import Judge
 from twins import simulated
 
 EXAMPLE = simulated(p=4)

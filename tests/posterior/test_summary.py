@@ -11,15 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance._tools.layout import shorten
-from invariance.posterior.evidence import Evidence
-from invariance.posterior.summary import (
-    bar,
-    display_width,
-    format_count,
-    format_probability,
-    format_subset,
-)
+from invariance._tools.text import shorten
+from invariance.posterior.posterior import Evidence
+from invariance.posterior.summary import bar, display_width, format_count, format_probability, format_subset
 from posteriors import (
     cut,
     enumerate_posterior,

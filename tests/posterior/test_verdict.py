@@ -26,12 +26,11 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance.conditionals.gaussian import deviance_moments
-from invariance.conditionals.gaussian_rows import GaussianOnDemand
-from invariance.inference.base import RunOptions, judged
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target, judged
+from invariance.models.gaussian_shared import deviance_moments
+from invariance.models.linear_gaussian import GaussianOnDemand
 from invariance.posterior.plots import plot_inclusion
-from invariance.posterior.verdict import Verdict, verdict_of
+from invariance.posterior.summary import Verdict, verdict_of
 from posteriors import cut, enumerate_posterior, from_probabilities, random_posterior
 from twins import log_ratio, simulated
 

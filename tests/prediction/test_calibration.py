@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss, d2_tweedie_score, log_loss, r2_score, roc_auc_score
 
-from invariance.conditionals.predicts import Predicts
-from invariance.prediction.calibration import FIGURES, figures_of, log_odds
+from invariance.models.base import Predicts
+from invariance.prediction.new_environments import FIGURES, figures_of, log_odds
 
 
 def classes(n: int = 150, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import pytest
 
 from invariance import BIP, ExtrapolationWarning, Moments, MultiEnvironmentData, spline
 from invariance.datasets import make_example
-from invariance.prediction.design import Design
+from invariance.prediction.predictor import Design
 from shifted_sites import DATA, NEW, fitted
 
 COLUMNS = ("x0", "x2")

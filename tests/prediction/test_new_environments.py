@@ -13,16 +13,8 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from invariance import (
-    BIP,
-    CoverageWarning,
-    InclusionPrior,
-    Moments,
-    MultiEnvironmentData,
-    SettingError,
-    Variational,
-)
-from invariance.decisions.base import Findings
+from invariance import BIP, CoverageWarning, InclusionPrior, Moments, MultiEnvironmentData, SettingError, Variational
+from invariance.decisions.rules import Findings
 from invariance.prediction.new_environments import LeftOut, NewEnvironments
 from shifted_sites import DATA, NEW, as_table, fitted, several
 

@@ -22,7 +22,7 @@ from invariance import (
     load,
 )
 from invariance.estimators import bip
-from invariance.estimators.saving import to_plain
+from invariance.estimators.saved import to_plain
 from invariance.prediction.new_environments import LeftOut, NewEnvironments
 from invariance.prediction.predictor import RefittedPredictor
 from shifted_sites import DATA, NEW, fitted, several

@@ -9,12 +9,10 @@ import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from invariance import BIP, BIPClassifier, Moments, Poisson, SettingError
-from invariance.conditionals.predicts import Predicts
-from invariance.prediction.calibration import figures_of
-from invariance.prediction.new_environments import LeftOut, NewEnvironments
-from invariance.prediction.outcome import PredictedOutcome
-from invariance.prediction.plain import elsewhere_from_plain, elsewhere_to_plain
-from invariance.prediction.report import LeftOutReport
+from invariance.models.base import Predicts
+from invariance.prediction.new_environments import LeftOut, LeftOutReport, NewEnvironments, figures_of
+from invariance.prediction.predictor import PredictedOutcome
+from invariance.prediction.saving import elsewhere_from_plain, elsewhere_to_plain
 from shifted_sites import DATA, fitted
 from two_classes import LABELS, SITE, X, Y, classifier
 

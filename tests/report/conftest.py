@@ -16,7 +16,7 @@ EMPTY = '<svg xmlns="" width="9pt" height="9pt"><g/></svg>'
 @pytest.fixture
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """All is drawn on axes, and nothing of it is written."""
-    from invariance.report import svg
+    from invariance.report import pictures as svg
 
     monkeypatch.setattr(svg, "_drawn", lambda figure: EMPTY)
 

@@ -7,8 +7,8 @@ import re
 import matplotlib as mpl
 import pytest
 
-from invariance._tools.figures import new_figure
-from invariance.report.svg import inline_svg
+from invariance._tools.plotting import new_figure
+from invariance.report.pictures import inline_svg
 
 
 def _drawn(prefix: str = "a", title: str = "a title", alt: str = "what it shows") -> str:

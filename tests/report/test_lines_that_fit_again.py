@@ -22,9 +22,9 @@ from sklearn.preprocessing import StandardScaler
 from invariance import BIP, LinearGaussian, Tolerance, spline
 from invariance.datasets import make_example
 from invariance.inference.tempering.engine import Tempering
-from invariance.moments.second_look import SecondLook
+from invariance.moments.second_pass import SecondLook
 from invariance.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
-from invariance.report.lines import python_lines, typed
+from invariance.report.methods import python_lines, typed
 from invariance.report.subject import Source, Subject
 
 DATA = make_example()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from invariance.report.coefficients import _cells
-from invariance.report.numbers import number, numbers, rows_of_numbers, without_rounding
+from invariance.report.page import number, numbers, rows_of_numbers, without_rounding
+from invariance.report.sections import _cells
 
 
 def test_a_column_has_the_decimals_of_its_largest_number() -> None:

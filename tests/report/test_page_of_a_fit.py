@@ -15,11 +15,12 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from invariance import BIP, MultiEnvironmentData, Tolerance, compare
 from invariance.datasets import make_example
-from invariance.decisions.words import said
+from invariance.decisions.decision import said
 from invariance.exceptions import OutputError, SettingError
 from invariance.moments import Moments
 from invariance.priors import UniformPrior
-from invariance.report import contents, page
+from invariance.report import page
+from invariance.report import sections as contents
 from report_reader import Page
 
 HOSTILE = [

@@ -15,10 +15,10 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, MultiEnvironmentData, Tolerance
 from invariance.datasets import make_example
-from invariance.decisions.words import _found_in
+from invariance.decisions.decision import _found_in
 from invariance.moments import Moments
-from invariance.report.residuals import Residuals
-from invariance.report.subsets import _shown
+from invariance.report.pictures import Residuals
+from invariance.report.sections import _shown
 from report_reader import Page
 
 DATA = make_example()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from invariance.data.multi_environment import MultiEnvironmentData
-from invariance.screening.lasso import LassoFit
+from invariance.screening import LassoFit
 from invariance.simulation import knockouts
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -12,16 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 
 from invariance import LinearGaussian
-from invariance.simulation import (
-    P10,
-    P450,
-    StructuralModel,
-    example_1,
-    p10,
-    p450,
-    random_model,
-    theory,
-)
+from invariance.simulation import P10, P450, StructuralModel, example_1, p10, p450, random_model, theory
 from simulated_precisely import precise_mu
 
 seeds = st.integers(0, 2**32)

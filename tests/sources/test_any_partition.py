@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance.sources import base, text
+from invariance.data import record_batches as base
+from invariance.data import source_files as text
 from source_rows import rows_of
 
 Cuts = list[int]

@@ -16,8 +16,8 @@ import pytest
 import postgres_server
 from arrow_rows import assert_alike
 from invariance import DataError, DataWarning, Moments
-from invariance.sources import base
-from invariance.sources.opening import source_of
+from invariance.data import record_batches as base
+from invariance.data.sources import source_of
 
 N = 500
 

@@ -12,10 +12,11 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from invariance.data.table_file import TableFile
+from invariance.data import record_batches as base
+from invariance.data import source_files as parquet
+from invariance.data.reading import TableFile
+from invariance.data.sources import source_of
 from invariance.exceptions import DataError
-from invariance.sources import base, parquet
-from invariance.sources.opening import source_of
 from source_rows import batches_of, rows_of
 
 ROWS = [(1.5, "a"), (2.5, "b"), (3.5, "a")]

@@ -10,9 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from invariance.data import record_batches as base
+from invariance.data.sources import source_of
 from invariance.exceptions import DataError, SettingError
-from invariance.sources import base
-from invariance.sources.opening import source_of
 from source_rows import batches_of, rows_of
 
 COLUMNS = {

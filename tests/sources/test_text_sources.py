@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 
 from invariance.data import read_chunks
-from invariance.data.reading import clear_errors
-from invariance.data.table_file import TableFile
+from invariance.data import record_batches as base
+from invariance.data.reading import TableFile, clear_errors
+from invariance.data.sources import source_of
 from invariance.exceptions import DataError, DataWarning
-from invariance.sources import base
-from invariance.sources.opening import source_of
 from source_rows import batches_of, rows_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from invariance.data.deletions import Deletions
+from invariance.simulation.knockouts import Deletions
 
 GENES = ("a", "b", "c", "d", "e")
 QUICK_METHODS = ("ICP-screen", "Lasso", "Marginal")

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from invariance import MultiEnvironmentData
-from invariance.faces.cli.main import app
-from invariance.faces.cli.studies import Scale, StudyName
+from invariance.cli.main import app
+from invariance.cli.studies import Scale, StudyName
 from invariance.simulation import p10
 from invariance.studies import SCALES, STUDIES
 
@@ -180,7 +180,7 @@ def test_the_command_knows_every_study() -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     script = (
-        "import sys; from invariance.faces.cli.main import app\n"
+        "import sys; from invariance.cli.main import app\n"
         "print({'numpy', 'pandas', 'numba', 'sklearn', 'matplotlib', 'joblib', 'distributed'} & set(sys.modules))"
     )
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}

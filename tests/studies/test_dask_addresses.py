@@ -22,7 +22,7 @@ def short_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("distributed.Client", client)
-    monkeypatch.setattr("invariance._tools.cluster._CONNECTION_SECONDS", 0.5)
+    monkeypatch.setattr("invariance._tools.parallel._CONNECTION_SECONDS", 0.5)
 
 
 @pytest.fixture

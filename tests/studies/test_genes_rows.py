@@ -13,7 +13,7 @@ from gene_samples import regulated
 from invariance import BIP, BetaBinomialPrior, LinearGaussian
 from invariance.baselines import ICP
 from invariance.exceptions import ApproximationWarning, MixingWarning
-from invariance.screening.lasso import LassoFit
+from invariance.screening import LassoFit
 from invariance.studies.base import Cell
 from invariance.studies.genes_agreement import agreed
 from invariance.studies.genes_methods import GENE_METHODS, THRESHOLDS, Predicted, Timed, Training, published_max_size

@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from invariance.studies.metrics import (
-    coverage,
-    exact_discovery,
-    precision,
-    rate,
-    recall,
-    wilson_interval,
-)
+from invariance.studies.metrics import coverage, exact_discovery, precision, rate, recall, wilson_interval
 
 TRUTH = [True, True, False, False]
 masks = st.integers(1, 8).flatmap(

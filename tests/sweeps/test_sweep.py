@@ -11,16 +11,7 @@ import polars as pl
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from invariance import (
-    BIP,
-    BetaBinomialPrior,
-    LassoSelection,
-    Moments,
-    MultiEnvironmentData,
-    Tempering,
-    spline,
-    sweep,
-)
+from invariance import BIP, BetaBinomialPrior, LassoSelection, Moments, MultiEnvironmentData, Tempering, spline, sweep
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -388,11 +379,11 @@ def test_a_large_table_is_announced(capsys: pytest.CaptureFixture[str], monkeypa
 
 
 def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 700)
+    monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 700)
     with pytest.raises(DataError, match="second moments of 5 columns in 2 environments take 1 kB"):
         sweep(table(), environment="site")
     moments = Moments.from_data(MultiEnvironmentData.from_table(table(), "a", "site"))
     assert len(sweep(moments, outcomes=["a"]))
-    monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 500)
+    monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 500)
     with pytest.raises(DataError, match=r"2 processes would take 1 kB more, and 0 kB are free\. Use n_jobs=1\."):
         sweep(moments, n_jobs=2)

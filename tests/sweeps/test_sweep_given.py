@@ -15,9 +15,9 @@ import pytest
 from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, read_sweep, sweep
 from invariance._tools import files
 from invariance.exceptions import DataError, DataWarning, SettingError, SweepError
-from invariance.sweeps.reading import read_source
-from invariance.sweeps.settings import settings_of
+from invariance.sweeps.source import read_source
 from invariance.sweeps.store import MANIFEST
+from invariance.sweeps.sweep import settings_of
 
 SMALL = BIP(prior=BetaBinomialPrior(max_size=2), inference="exact")
 
@@ -222,9 +222,9 @@ def test_processes_need_room_for_outcomes_that_do_without_rows(monkeypatch: pyte
     rows, perturbed = table(), ["a", *[None] * 59]
     moments = Moments.from_data(MultiEnvironmentData.from_table(rows, "a", "site"))
     assert moments.scatter.nbytes == 384
-    monkeypatch.setattr("invariance.sweeps.reading.check_room", lambda data, needs_rows: None)
-    monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 383)
+    monkeypatch.setattr("invariance.sweeps.source.check_room", lambda data, needs_rows: None)
+    monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 383)
     with pytest.raises(DataError, match=r"1 process would take 0 kB more, and 0 kB are free\. Leave columns out\."):
         outcomes_of(rows, perturbed=perturbed)
-    monkeypatch.setattr("invariance.sweeps.memory.free_bytes", lambda: 384)
+    monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 384)
     assert outcomes_of(rows, perturbed=perturbed, outcomes=["a"]) == ["a"]

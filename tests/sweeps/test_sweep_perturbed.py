@@ -10,14 +10,13 @@ import pandas as pd
 import pytest
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, Moments, MultiEnvironmentData, Tolerance, sweep
-from invariance.conditionals.bayesian_gaussian import BayesianGaussian
-from invariance.conditionals.gaussian_moments import GaussianFromMoments
 from invariance.datasets import make_example
-from invariance.decisions.predictive import PredictiveModel
-from invariance.decisions.soft_gate import PlainNeighbours
+from invariance.decisions.predictive import PlainNeighbours, PredictiveModel
 from invariance.exceptions import SettingError
+from invariance.models.bayesian import BayesianGaussian
+from invariance.models.gaussian import GaussianFromMoments
 from invariance.sweeps.fitting import Sweep, fit_outcome
-from invariance.sweeps.reading import read_source
+from invariance.sweeps.source import read_source
 
 
 def few_rows() -> pd.DataFrame:

@@ -2,19 +2,163 @@
 
 from __future__ import annotations
 
+import gc
 import html
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from ..exceptions import SettingError
-from .compiling import COMPILING, compilation_watched
-from .notebook import CELL, in_notebook
-from .wording import duration
+from .text import duration
+
+
+def shell_of_notebook() -> Any | None:
+    """IPython's shell, if output goes to the cells of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell if getattr(shell, "kernel", None) is not None else None
+
+
+def in_notebook() -> bool:
+    """Whether output goes to the cells of a notebook."""
+    return shell_of_notebook() is not None
+
+
+class Cell:
+    """The output of the running cell.
+
+    A frontend can forget all outputs of a cell or none. So the display is taken away where it is known to be the only
+    one, and otherwise left without content: then the next display in the cell takes its place.
+    """
+
+    def __init__(self) -> None:
+        self._handle: Any | None = None
+        # The kernel's count of messages up to which the cell holds nothing but our display; None where it is not known.
+        self._alone_until: int | None = None
+
+    def begin(self, *_: object) -> None:
+        """A cell begins to run."""
+        self._handle, self._alone_until = None, self._sent()
+
+    def show(self, html: str) -> None:
+        from IPython.display import HTML, display
+
+        handle = self._handle
+        if handle is None:
+            self._handle = self._sending(lambda: display(HTML(html), display_id=True))
+        else:
+            self._sending(lambda: handle.update(HTML(html)))
+
+    def take_away(self) -> None:
+        from IPython.display import clear_output
+
+        if self._handle is None:
+            return
+        if self._is_alone():
+            self._sending(clear_output)
+            self._handle = None
+        else:
+            self._handle.update({}, raw=True)
+
+    def _sending(self, send: Callable[[], Any]) -> Any:
+        alone = self._is_alone()
+        answer = send()
+        if alone:
+            self._alone_until = self._sent()
+        return answer
+
+    def _is_alone(self) -> bool:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return self._alone_until is not None and self._alone_until == self._sent()
+
+    def _sent(self) -> int | None:
+        session = getattr(getattr(shell_of_notebook(), "kernel", None), "session", None)
+        return getattr(session, "message_count", None)
+
+
+CELL = Cell()
+
+
+def follow_cells() -> None:
+    """From the next cell on it is known what else the cells of this notebook show."""
+    shell = shell_of_notebook()
+    if shell is not None and CELL.begin not in shell.events.callbacks["pre_run_cell"]:
+        shell.events.register("pre_run_cell", CELL.begin)
+
+
+COMPILING = "compiling, once after an installation"
+
+
+def compilation_watched(tell: Callable[[bool], None]) -> AbstractContextManager[Any]:
+    """Inside the block: tell(True) whenever numba begins to compile, tell(False) when it is through."""
+    from numba.core import event
+
+    return event.install_listener("numba:compile", _watch(tell))
+
+
+def hold_off_collections() -> None:
+    """From here on: Python looks for no garbage while numba compiles.
+
+    Every look goes through all that numba has made so far, a tenth of the time in all.
+    """
+    from numba.core import event
+
+    held_off = False
+
+    def tell(begun: bool) -> None:
+        nonlocal held_off
+        if begun and gc.isenabled():
+            gc.disable()
+            held_off = True
+        elif not begun and held_off:
+            gc.enable()
+            held_off = False
+
+    watch = _watch(tell)
+
+    def go_on_alone() -> None:
+        """In a forked process, which has no other thread that would come to the end of what it compiles."""
+        watch.begin_anew()
+        tell(False)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=go_on_alone)
+    event.register("numba:compile", watch)
+
+
+def _watch(tell: Callable[[bool], None]) -> Any:
+    from numba.core import event
+
+    class Watch(event.Listener):
+        def __init__(self) -> None:
+            self.begin_anew()
+
+        def begin_anew(self) -> None:
+            self._running = 0
+            self._lock = threading.Lock()
+
+        def on_start(self, event: Any) -> None:
+            self._count(1, 1)
+
+        def on_end(self, event: Any) -> None:
+            self._count(-1, 0)
+
+        def _count(self, change: int, told_at: int) -> None:
+            """What is compiled first compiles what it calls."""
+            with self._lock:
+                self._running += change
+                turned = self._running == told_at
+            if turned:
+                tell(bool(told_at))
+
+    return Watch()
+
 
 Report = Callable[[float, str], None]
 ProgressMode = bool | Literal["auto"] | Report

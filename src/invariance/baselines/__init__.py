@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from .._tools.lazy import on_first_use
+from .._tools.registry import on_first_use
 
 if TYPE_CHECKING:
     from .eills import EILLS

@@ -11,14 +11,14 @@ import numpy as np
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
-from ..conditionals.gaussian_moments import GaussianFromMoments
 from ..data.checks import quoted, warn
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError, SettingError
-from ..kernels.eills_losses import subset_losses
-from ..screening.lasso import screened
+from ..kernels.baseline_scores import subset_losses
+from ..models.gaussian import GaussianFromMoments
+from ..screening import screened
 from .subset_lists import (
     BitPatterns,
     SizedSubsets,

@@ -13,7 +13,7 @@ from ..data.checks import quoted, rows_text
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError
-from ..screening.lasso import screened
+from ..screening import screened
 from .icp import check_level
 from .subset_lists import features_text, most_features, refuse_wide
 

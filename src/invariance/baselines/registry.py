@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._tools.family import load
+from .._tools.registry import load
 
 if TYPE_CHECKING:
     from ..estimators.selector import EnvironmentSelector

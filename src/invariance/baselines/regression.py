@@ -11,14 +11,13 @@ from scipy.special import fdtrc, stdtr
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.checks import quoted, warn
+from ..data.features import as_mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.subsets import as_mask
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError
-from ..kernels.orthogonal import triangular_factor
+from ..kernels.row_residuals import triangular_factor
 from ..moments.least_squares import DEPENDENT, unit_rows
-from ..screening.lasso import LassoFit, cross_validated_lasso
-from ..screening.lasso_screen import pooled_correlations
+from ..screening import LassoFit, cross_validated_lasso, pooled_correlations
 from .icp import check_level
 from .subset_lists import features_text
 

@@ -10,11 +10,10 @@ from sklearn.base import clone, is_classifier
 
 from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..estimators.selector import EnvironmentSelector
-from ..estimators.table_settings import refuse_inside
+from ..estimators.selector import EnvironmentSelector, refuse_inside
 from ..exceptions import SettingError
-from ..prediction.outcome import PredictedOutcome
-from ..screening.lasso_screen import LassoScreen, Screening
+from ..prediction.predictor import PredictedOutcome
+from ..screening import LassoScreen, Screening
 
 
 class Screened(EnvironmentSelector):

@@ -9,12 +9,11 @@ from math import comb
 import numpy as np
 
 from .._tools.arrays import Integers, Mask
-from .._tools.wording import approximate_count, duration
-from ..data.features import Features
-from ..data.subsets import as_lists
+from .._tools.text import approximate_count, duration
+from ..data.features import Features, as_lists
 from ..exceptions import DataError, SettingError
 from ..inference.subset_blocks import count_subsets
-from ..screening.lasso import screened
+from ..screening import screened
 
 Lists = tuple[Integers, Integers]
 
@@ -36,7 +35,7 @@ class BitPatterns:
         return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
 
     def lists(self, positions: Integers) -> Lists:
-        """(starts, members), as `invariance.data.subsets.as_lists` gives them."""
+        """(starts, members), as `invariance.data.features.as_lists` gives them."""
         return as_lists(self.masks(positions))
 
 

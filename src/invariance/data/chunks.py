@@ -11,19 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..exceptions import DataError
-from .beside import refuse as refuse_beside
-from .building import encoded
 from .checks import check_missing_argument, resolve_columns, rows_text, warn
-from .choices import Choices, excluding
+from .column_settings import Choices, excluding
+from .column_types import RawTable, refuse
 from .columns import as_frame, series_values
 from .encoding import Encoding, Learner
-from .gaps import WORTH_A_WARNING, Gaps
-from .losses import dropped_message
-from .multi_environment import MultiEnvironmentData
-from .raw import RawTable, refuse
-from .reading import column_names, is_text, iter_columns
-from .screening import NO_ROWS, Rows, screened
-from .table_file import TableFile
+from .missing import NO_ROWS, WORTH_A_WARNING, Gaps, Rows, dropped_message, screened
+from .multi_environment import MultiEnvironmentData, encoded
+from .outcomes import refuse as refuse_beside
+from .reading import TableFile, column_names, is_text, iter_columns
 
 
 def read_chunks(

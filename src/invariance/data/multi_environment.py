@@ -14,29 +14,41 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import DataError, WrongTypeError
-from .beside import beside_of, read_beside, stated
 from .checks import (
     check_lengths,
     check_missing_argument,
+    check_spread,
     check_unique,
+    check_whole,
     quoted,
     resolve_columns,
     rows_text,
+    warn,
     with_counts,
 )
-from .choices import Choices, excluding
+from .column_settings import Choices, excluding
+from .column_types import RawTable, table_of
 from .columns import as_frame, free_name, label_list
-from .encoding import Encoding
-from .environment_choice import EnvironmentChoice
+from .encoding import Encoding, Learner
+from .environments import ALL_ENVIRONMENTS, EnvironmentChoice, places_of, refuse_single
 from .features import Features
-from .labels import places_of
-from .losses import losses
-from .outcome_kinds import OutcomeKind, outcome_kind
-from .outcomes import Classes, class_note, one_series, outcome_of, read_outcome, two_values
-from .raw import RawTable, table_of
-from .reading import column_names, is_text, read_columns
-from .screening import NO_ROWS
-from .table_file import TableFile
+from .missing import NO_ROWS, WORTH_A_WARNING, Rows, announce_constant, dropped_message, filled, losses, screened
+from .outcomes import (
+    Classes,
+    Outcome,
+    OutcomeKind,
+    beside_of,
+    check_beside,
+    class_note,
+    one_series,
+    outcome_kind,
+    outcome_of,
+    read_beside,
+    read_outcome,
+    stated,
+    two_values,
+)
+from .reading import TableFile, column_names, is_text, read_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -259,7 +271,7 @@ class MultiEnvironmentData:
         ``drop_environments`` lists labels to leave out; ``merge_environments``, ``{"north": ["A", "B"]}``, makes one
         environment of several; of what is then left, those with fewer than ``min_rows`` rows are left out.
         """
-        from .building import learnt, whole
+        pass
 
         check_missing_argument(missing)
         choice = EnvironmentChoice.of(drop_environments, merge_environments, min_rows)
@@ -312,7 +324,7 @@ class MultiEnvironmentData:
         ``exclude``, ``categorical``, ``numeric`` and ``groups`` are as in :meth:`from_table`, as are ``event`` and
         ``exposure``, with one value per row.
         """
-        from .building import learnt, whole
+        pass
 
         check_missing_argument(missing)
         table, names = table_of(X, feature_names, exclude)
@@ -368,3 +380,89 @@ def without_constant(data: MultiEnvironmentData, constant: Mask) -> MultiEnviron
         truth=None if data.truth is None else data.truth[kept],
         grouping=None if data.grouping is None else left,
     )
+
+
+def learnt(
+    raw: RawTable,
+    choices: Choices,
+    outcome: Outcome,
+    labels: list[Hashable] | None,
+    environment: str | None,
+    missing: str,
+    from_text: bool = False,
+    choice: EnvironmentChoice = ALL_ENVIRONMENTS,
+) -> MultiEnvironmentData:
+    """A whole table, encoded by what it teaches itself."""
+    in_table = environment is not None
+    raw, constant_gaps = filled(raw)
+    learner = Learner(raw.names, choices, in_table)
+    learner.look(raw)
+    learner.check()
+    words = list(raw.levels) if from_text else []
+    named = [outcome.name, *(name for name, _ in outcome.beside.values())]
+    beside = [values for _, values in outcome.beside.values()]
+    columns = (*raw.names, *named)
+    told: dict[str, Any] = {"words": words, "beside": beside, "excluded": choices.excluded}
+    rows = screened(raw.values, outcome.values, labels, columns, environment, missing, **told)
+    rows, notes = choice.large_enough(rows)
+    if rows.dropped:
+        n_lost = sum(rows.dropped.values())
+        counted = raw.names, len(rows.y), n_lost, in_table, choices.excluded
+        more = rows.gaps.advice(columns, *counted, share=WORTH_A_WARNING)
+        warn(dropped_message(rows.dropped, rows.environments, len(rows.y) + n_lost) + (more and f".{more}"))
+    y, classes = outcome.two_of(rows.y)
+    rows = rows._replace(y=y)
+    learner.learn(rows, raw)
+    learner.warn()
+    encoding = learner.encoding((*named,) if environment is None else (*named, environment))
+    data = encoded(rows, raw, encoding, outcome.name, environment)
+    with_it: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome.beside.items()}
+    with_it |= dict(zip(outcome.beside, rows.beside, strict=True))
+    return replace(data, environment_notes=notes, constant_gaps=constant_gaps, classes=classes, **with_it)
+
+
+def encoded(
+    rows: Rows, raw: RawTable, encoding: Encoding | None, outcome: str, environment: str | None
+) -> MultiEnvironmentData:
+    """Rows of a table in the columns that a model fits."""
+    features = None if encoding is None else encoding.features
+    return MultiEnvironmentData(
+        rows.X if encoding is None else encoding.encode(replace(raw, values=rows.X)),
+        rows.y,
+        rows.codes,
+        raw.names if features is None else features.names,
+        rows.environments,
+        outcome,
+        environment,
+        dropped_rows=rows.dropped,
+        grouping=features,
+        encoding=encoding,
+    )
+
+
+def whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnvironmentData:
+    """The checks that need all rows; drops the features that are constant over them."""
+    refuse_single(data.environments, data.environment_notes)
+    check_whole(
+        data.environments,
+        data.counts,
+        *data.outcome_range,
+        outcome_name=data.outcome_name,
+        environment_name=data.environment_name,
+        single_allowed=single_allowed,
+        flat_allowed=data.outcome_kind.kind != "number",
+    )
+    names = {"outcome": data.outcome_name, "event": str(data.event_name), "exposure": str(data.exposure_name)}
+    check_beside(data.y, data.beside, names, data.environments, data.environment_index)
+    low, high = data.X.min(axis=0), data.X.max(axis=0)
+    check_spread(
+        (*data.features.columns, data.outcome_name),
+        np.append(low, data.y.min()),
+        np.append(high, data.y.max()),
+    )
+    constant = low == high
+    if not constant.any():
+        return data
+    left = without_constant(data, constant)
+    announce_constant(left.dropped_features, data.n_features, left.dropped_columns, data.constant_gaps)
+    return left

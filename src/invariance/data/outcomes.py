@@ -6,13 +6,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .._tools.arrays import Floats
-from ..exceptions import DataError
-from .checks import quoted
+from .._tools.arrays import Floats, Mask
+from ..exceptions import DataError, SettingError
+from .checks import quoted, rows_text, with_counts
 from .columns import array_values, as_frame, as_series, frame_names, present_values, reads_as_number, series_values
 
 Classes = tuple[Hashable, Hashable]
@@ -181,3 +182,197 @@ def _positions(series: Any, found: list[Any]) -> Floats:
     places = {value: float(k) for k, value in enumerate(found)}
     pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
     return np.array([np.nan if gone else places[value] for value, gone in pairs])
+
+
+ROLES = ("event", "exposure")
+
+
+def stated(event: Any, exposure: Any, entry: Any, outcome: str) -> dict[str, Any]:
+    """{role: what was given for it}; raises about what no model knows."""
+    if entry is not None:
+        late = repr(entry) if isinstance(entry, str) else "'entry'"
+        raise SettingError(
+            "entry= is not known: every row counts as watched from time 0 on, and delayed entry has no model here. "
+            "Leave out rows that enter later; or count time from the entry of each row, "
+            f"table[{outcome!r}] = table[{outcome!r}] - table[{late}], with the entry as a feature."
+        )
+    if event is not None and exposure is not None:
+        raise SettingError(
+            "event= and exposure= were both given: one is for times, which are their own exposure, the other for "
+            "counts. Leave one of them out."
+        )
+    return {role: given for role, given in zip(ROLES, (event, exposure), strict=True) if given is not None}
+
+
+def refuse(what: str, **given: Any) -> None:
+    """Raise where events or exposures are given to `what`, which needs second moments only."""
+    said = [name for name, value in given.items() if value is not None]
+    if said:
+        raise SettingError(
+            f"{said[0]}= needs the rows, and {what} keeps their second moments only: read the whole table with "
+            f"MultiEnvironmentData.from_table(table, outcome, environment, {said[0]}={given[said[0]]!r}), and fit that."
+        )
+
+
+def left_out(role: str, name: str) -> str:
+    """What to type so that a column beside the outcome is not used: by itself it would become a feature."""
+    return f"leave {role}= out; exclude=[{name!r}] keeps the column from becoming a feature"
+
+
+def read_beside(series: Any, name: str, role: str, in_table: bool = True) -> Floats:
+    """(N,) of a narwhals series: events as 0 and 1, or exposures; NaN where missing"""
+    import narwhals as nw
+
+    present = present_values(series)
+    truths = series.dtype == nw.Boolean or all(isinstance(value, (bool, np.bool_)) for value in present)
+    if series.dtype.is_numeric() or truths:
+        values = series_values(series, name)
+        if role == "exposure" or np.isin(values[~np.isnan(values)], (0.0, 1.0)).all():
+            return values
+    if role == "exposure":
+        raise DataError(
+            f"exposure {name!r} holds {present[0]!r}: it must be numbers, how long or how much of it was watched."
+        )
+    found = in_order(present)
+    raise DataError(
+        f"event {name!r} must be 1 where the event occurred and 0 where a row is censored, or True and False, but it "
+        f"holds {quoted(found, 4)}. Say which of them is the event: "
+        + comparison(series, name if in_table else None, role, found[-1])
+    )
+
+
+def beside_of(values: Any, role: str) -> tuple[str, Floats]:
+    """The name of a series, or the role, and (N,) as `read_beside`, of an array, a list or a series"""
+    if isinstance(values, (str, bytes)):
+        raise DataError(
+            f"{role}={values!r} is a single string: pass one value per row, for example {role}=table[{values!r}]."
+        )
+    series, name = one_series(values, role)
+    series = as_one_series(values, role, role) if series is None else series
+    return name, read_beside(series, name, role, in_table=False)
+
+
+def check_beside(
+    y: Floats,
+    values: Mapping[str, Floats],
+    names: Mapping[str, str],
+    environments: Sequence[Hashable],
+    codes: NDArray[np.intp],
+) -> None:
+    """Raise where times or exposures are not positive, what has an exposure is no count, or no event occurs.
+
+    values: {role: (N,)}; names: {role: column}, of the outcome too; codes (N,) into environments
+    """
+
+    def rows_where(bad: Mask) -> str:
+        per_environment = np.bincount(codes[bad], minlength=len(environments))
+        return f"{rows_text(int(bad.sum()))}; in environment {with_counts(environments, per_environment)}"
+
+    if "event" in values:
+        if (y <= 0.0).any():
+            raise DataError(
+                f"outcome {names['outcome']!r} is a time to event, which must be above 0, and is not in "
+                f"{rows_where(y <= 0.0)}. Leave those rows out, or begin to count earlier."
+            )
+        if not values["event"].any():
+            raise DataError(
+                f"event {names['event']!r} is 0 in every row, as if all were censored: it must be 1 where the event "
+                "occurred."
+            )
+    if "exposure" in values:
+        too_low, no_count = values["exposure"] <= 0.0, (y < 0.0) | (y != np.rint(y))
+        if too_low.any():
+            raise DataError(
+                f"exposure {names['exposure']!r} must be above 0, and is not in {rows_where(too_low)}. Leave those "
+                "rows out."
+            )
+        if no_count.any():
+            raise DataError(
+                f"exposure= is for outcomes that are counts, and {names['outcome']!r} is not in "
+                f"{rows_where(no_count)}, for example {y[no_count][0]:g}. Give the count itself, not a rate, or "
+                f"{left_out('exposure', names['exposure'])}."
+            )
+
+
+# Each value of a count is shared by so many rows or more, on average.
+ROWS_PER_VALUE = 2
+# The mean of counts is below this share of the largest: that of a law with two like ends is half of it, whatever is
+# drawn, and that of a few dozen rows of a Poisson law with mean 2 a third.
+LOW = 0.4
+# Sums of squares are as of two values where they leave this share of what such values have at most.
+_ROUNDING = 1e-9
+# At most so many other values, in at most this share of the rows, are taken for codes beside two values.
+_MOST_CODES, _FEW = 3, 0.05
+_GLANCE = 1000
+
+
+class OutcomeKind(NamedTuple):
+    """kind, and why: a clause that begins with the name of the outcome"""
+
+    kind: Literal["time", "classes", "count", "number"]
+    reason: str
+
+
+def outcome_kind(
+    y: Floats, name: str, event: str | None = None, exposure: str | None = None, classes: Classes | None = None
+) -> OutcomeKind:
+    """Of the values (N,) of an outcome; event, exposure: names of the columns that come with it.
+
+    Two values are classes. A count is: whole numbers, none below 0, at least one 0, at least three different values,
+    each of them in two rows or more on average, and a mean below 0.4 of the largest. Ages, years and marks from 1
+    to 10 have no 0; a score from 0 to 10 is a count only where low values prevail. With an exposure, whole numbers are
+    a count whatever they look like.
+    """
+    if event is not None:
+        return OutcomeKind("time", f"{name} is a time, and {event} says which end with the event")
+    if exposure is not None:
+        return OutcomeKind("count", f"{name} is a count, and {exposure} its exposure")
+    two = classes or two_values(y)
+    if two is not None:
+        return OutcomeKind("classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}")
+    counted = y.min() >= 0.0 and not (y != np.rint(y)).any()
+    n_values = len(np.unique(y)) if counted else None
+    found = number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
+    return found._replace(reason=found.reason + _doubt_about_codes(y))
+
+
+def _doubt_about_codes(y: Floats) -> str:
+    """Where nearly all of the values (N,) are two and the others lie far from these, as codes such as 9 and -99 do."""
+    if len(np.unique(y[:_GLANCE])) > 2 + _MOST_CODES:
+        return ""
+    values, counts = np.unique(y, return_counts=True)
+    if not 2 < len(values) <= 2 + _MOST_CODES:
+        return ""
+    common = np.sort(np.argsort(counts, kind="stable")[-2:])
+    low, high = values[common]
+    codes = np.delete(values, common)
+    apart = np.maximum(low - codes, codes - high)
+    n_codes = len(y) - int(counts[common].sum())
+    if n_codes > _FEW * len(y) or not (apart > high - low).all():
+        return ""
+    listed, one = " and ".join(f"{code:g}" for code in codes), len(codes) == 1
+    return (
+        f", but {len(y) - n_codes:,} of {len(y):,} rows are {low:g} or {high:g}: look whether {listed} "
+        f"stand{'s' if one else ''} for missing values"
+    )
+
+
+def number_kind(name: str, n_rows: int, low: float, high: float, mean: float, n_values: int | None) -> OutcomeKind:
+    """Of numbers that are not two values; n_values: how many different ones, None where not all of them are whole and
+    none below 0"""
+    if n_values is None:
+        return OutcomeKind("number", f"{name} takes values that are no counts")
+    if low > 0.0:
+        return OutcomeKind("number", f"{name} is whole numbers without a 0, from {low:g} to {high:g}")
+    if n_values * ROWS_PER_VALUE > n_rows:
+        return OutcomeKind("number", f"{name} is whole numbers of which few are equal")
+    found = f"{name} is whole numbers from 0 to {high:g}"
+    if mean >= LOW * high:
+        return OutcomeKind("number", f"{found}, whose mean, {mean:.3g}, is not low for a count")
+    return OutcomeKind("count", f"{found}, many of them equal, with a low mean, {mean:.3g}")
+
+
+def at_two_values(n_rows: int, low: float, high: float, mean: float, scatter: float) -> bool:
+    """Whether numbers are all at the ends of their range: between these nothing varies as much; scatter: the sum of
+    squared deviations from the mean"""
+    return low < high and bool(np.isclose(scatter, n_rows * (mean - low) * (high - mean), rtol=_ROUNDING))

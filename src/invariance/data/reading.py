@@ -2,24 +2,484 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
+import gzip
+import io
+import math
+import os
+import re
 import warnings
+import weakref
 import zlib
-from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
-from ..exceptions import DataError
+import numpy as np
+
+from ..exceptions import DataError, SettingError
 from .checks import check_unique, listing, quoted, warn
-from .columns import one_line
-from .excel import sheet_of
-from .missing_words import MISSING
-from .table_file import EXCEL, PARQUET, TEXT, PathLike, TableFile
-from .text_columns import refuse_points, warn_of_swallowed, with_numbers, without_values, without_words
-from .text_form import SEPARATOR_NAMES
+from .columns import one_line, reads_as_number
+from .text import (
+    MISSING,
+    SEPARATOR_NAMES,
+    THOUSANDS,
+    DecimalSigns,
+    NumberForm,
+    Shown,
+    TellingLines,
+    Tells,
+    TextForm,
+    decimal_beside,
+    decimals_in,
+    numbers_in,
+    points_among,
+    recognised_separator,
+    records,
+    stated_separator,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+PathLike = str | os.PathLike[str]
+SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+TEXT, PARQUET, EXCEL = "text", ".parquet", ".xlsx"
+_SUFFIXES = (*SEPARATORS, PARQUET, EXCEL)
+_FIRST_BYTES = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
+_GZIP = b"\x1f\x8b"
+_SAMPLE = 1 << 18  # bytes
+# A mark of UTF-32 begins as one of UTF-16 does.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_TAB = {"tab": "\t", r"\t": "\t"}
+
+
+@dataclass(frozen=True)
+class TableFile(os.PathLike[str]):
+    """sep, decimal, encoding, sheet : as the user states them; None: as the file shows them
+    na : further words that stand for missing values
+    thousands : the sign between groups of three digits, where the user says that there are such
+    content : of standard input, which has no path
+    """
+
+    path: Path
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    na: tuple[str, ...] = ()
+    content: bytes | None = None
+    thousands: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        path: PathLike,
+        sep: str | None = None,
+        decimal: str | None = None,
+        encoding: str | None = None,
+        sheet: str | None = None,
+        na: Sequence[str] = (),
+        content: bytes | None = None,
+        thousands: str | None = None,
+    ) -> TableFile:
+        if isinstance(path, TableFile):
+            return path
+        sep = None if sep is None else _TAB.get(sep, sep)
+        if sep is not None and len(sep) != 1:
+            raise SettingError(f"sep={sep!r} is not one sign: write one, such as ';', or tab.")
+        if decimal not in (None, ".", ","):
+            raise SettingError(f"decimal={decimal!r} is neither '.' nor ',': write one of these.")
+        if thousands is not None and thousands not in THOUSANDS:
+            raise SettingError(
+                f"thousands={thousands!r} is none of {', '.join(map(repr, THOUSANDS))}: write one of these."
+            )
+        if thousands is not None and thousands == decimal:
+            raise SettingError(
+                f"decimal and thousands are both {decimal!r}: leave decimal out, or name the other sign there."
+            )
+        decimal = decimal or decimal_beside(thousands)
+        if sep is not None and sep == decimal:
+            raise SettingError(f"sep and decimal are both {sep!r}: cells and decimals need different signs.")
+        if encoding is not None:
+            _check_encoding(encoding)
+        words = tuple(str(word).strip() for word in na)
+        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, words, content, thousands)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name if self.content is None else "standard input"
+
+    @cached_property
+    def kind(self) -> str:
+        """TEXT, PARQUET or EXCEL"""
+        kind = self._kind()
+        for option in ("sep", "encoding") if kind != TEXT else ("sheet",):
+            value = getattr(self, option)
+            if value is not None:
+                raise SettingError(
+                    f"{option}={value!r} is for {'text' if kind != TEXT else 'Excel'} files, which {self.name} is not: "
+                    "leave it out."
+                )
+        return kind
+
+    def _kind(self) -> str:
+        if self.content is None:
+            self._check_path()
+        suffix = self._suffix
+        if self.content is None and suffix is None and self.sep is None:
+            raise DataError(
+                f"cannot tell the format of {self.name!r} from its suffix: save it as {', '.join(_SUFFIXES[:-1])} or "
+                f"{_SUFFIXES[-1]}; a text file may also be read with read_table(path, sep=',')."
+            )
+        if suffix in (PARQUET, EXCEL):
+            return suffix
+        with self.open() as stream:
+            found = _FIRST_BYTES.get(stream.read(4))
+        if found is None or self.content is not None:
+            return found or TEXT
+        raise DataError(f"{self.name} is no text, but a file of another kind: rename it to end in {found}.")
+
+    def _check_path(self) -> None:
+        if not self.path.exists():
+            raise DataError(f"file not found: {str(self.path)!r}. Check the path and the working directory.")
+        if self.path.is_dir():
+            raise DataError(
+                f"{str(self.path)!r} is a directory: pass the path of one table file, or "
+                f"read all files in it with Moments.from_rows({str(self.path)!r}, outcome, environment)."
+            )
+
+    @property
+    def _suffix(self) -> str | None:
+        return next((suffix for suffix in _SUFFIXES if self.path.name.lower().endswith(suffix)), None)
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """The bytes of the file, unpacked."""
+        with self.path.open("rb") if self.content is None else io.BytesIO(self.content) as raw:
+            packed = raw.read(2) == _GZIP or (self.content is None and self.path.name.lower().endswith(".gz"))
+            raw.seek(0)
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+
+    @property
+    def numbers(self) -> NumberForm:
+        """How numbers are written where they are text."""
+        return NumberForm(self.text.decimal if self.kind == TEXT else self.decimal or ".", self.thousands)
+
+    @property
+    def text(self) -> TextForm:
+        """How the text of the file is written; decimal commas that nobody stated are told of."""
+        return self._read_form[0]
+
+    @property
+    def signs(self) -> Shown:
+        """What the numbers of the file show of its decimals; nothing where these are stated."""
+        return self._read_form[1]
+
+    @cached_property
+    def _read_form(self) -> tuple[TextForm, Shown]:
+        sample, encoding = self._sample()
+        named, sample = stated_separator(sample)
+        usual = SEPARATORS.get(self._suffix or "", ",")
+        sep = self.sep or named or recognised_separator(sample, usual, self.name)
+        form = TextForm(sep, self.decimal or ".", encoding, skiprows=int(named is not None))
+        if self.decimal is not None:
+            return form, DecimalSigns((), ()).shown
+        signs = self._decimal_signs(form)
+        return form._replace(decimal=self._decimal(signs, sep)), signs.shown
+
+    def _decimal(self, signs: DecimalSigns, sep: str) -> str:
+        found = signs.comma(self.name, sep)
+        if found is None:
+            return "."
+        warn(
+            f"{self.name} is read with {SEPARATOR_NAMES.get(sep, repr(sep))} between cells and with decimal "
+            f"commas: {found.text!r} in {found.column!r} is {float(found.text.replace(',', '.')):g}; if it is not, say "
+            "read_table(path, decimal='.')"
+        )
+        return ","
+
+    def _decimal_signs(self, form: TextForm) -> DecimalSigns:
+        """Of the first lines or, where these have no decimal that is clear, of all that tell, up to the first one."""
+        signs, all_given = self._signs_in(form, decimals_in(form.sep))
+        if signs.are_doubtful and not all_given:
+            signs, _ = self._signs_in(form, numbers_in(form.sep))
+        return signs
+
+    def _signs_in(self, form: TextForm, telling: Tells) -> tuple[DecimalSigns, bool]:
+        """And whether no line was left out."""
+        # Cells in which thousands stand apart are found by no pattern.
+        whole = _SAMPLE if self.thousands is None else math.inf
+        with self.open() as stream, io.TextIOWrapper(stream, _with_mark(form.encoding), newline="") as text:
+            lines = TellingLines(text, whole, telling)
+            cells = records(lines, form.sep)
+            signs = DecimalSigns((), ())
+            with suppress(csv.Error):
+                header = next(islice(cells, form.skiprows, None), [])
+                signs, new = DecimalSigns(header, MISSING.union(self.na)), True
+                for record in cells:
+                    new |= signs.look(lines.number, self._ungrouped(record))
+                    if new and lines.is_past:
+                        if signs.are_clear:
+                            break
+                        new = False
+        return signs, lines.all_given
+
+    def _ungrouped(self, record: Sequence[str]) -> Sequence[str]:
+        """Without the sign between thousands that was stated."""
+        if self.thousands is None:
+            return record
+        return [re.sub(rf"(?<=\d){THOUSANDS[self.thousands]}(?=\d)", "", cell) for cell in record]
+
+    def _sample(self) -> tuple[str, str]:
+        """The first lines, whole, and the encoding."""
+        with self.open() as stream:
+            start = stream.read(_SAMPLE)
+            whole = not stream.read(1)
+        encoding = self.encoding or next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
+        decoder = codecs.getincrementaldecoder(_with_mark(encoding))()
+        sample = decoder.decode(start, final=whole)
+        if "\0" in sample:
+            raise DataError(
+                f"{self.name} is no {encoding.upper()} text: it holds NUL characters, as UTF-16 without a mark does. "
+                "Save it as UTF-8, or name its encoding, for example read_table(path, encoding='utf-16-le')."
+            )
+        return sample if whole else sample[: sample.rfind("\n") + 1], encoding
+
+
+def _with_mark(encoding: str) -> str:
+    """That also reads the mark with which UTF-8 may begin."""
+    return "utf-8-sig" if encoding == "utf-8" else encoding
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        "".encode(encoding)  # raises where it is a codec, but not of text
+        codecs.getincrementaldecoder(encoding)
+    except (LookupError, UnicodeError):
+        raise SettingError(f"encoding={encoding!r} is not known: try 'utf-8', 'latin-1' or 'utf-16'.") from None
+
+
+class Sheet(NamedTuple):
+    """header : the names as they are written, "" where a column has none; rows : with these names, each in one line"""
+
+    header: list[str]
+    rows: pd.DataFrame
+
+
+class _LastSheet:
+    """Parsing takes seconds, and a file is asked for its names before its rows: the last sheet is kept, as long as its
+    file is."""
+
+    def __init__(self) -> None:
+        self._last: tuple[weakref.ref[TableFile], Sheet] | None = None
+
+    def of(self, file: TableFile) -> Sheet:
+        last = self._last
+        if last is not None and last[0]() is file:
+            return last[1]
+        sheet = _parsed(file)
+        self._last = weakref.ref(file, self._forget), sheet
+        return sheet
+
+    def _forget(self, file: weakref.ref[TableFile]) -> None:
+        if self._last is not None and self._last[0] is file:
+            self._last = None
+
+
+_last_sheet = _LastSheet()
+
+
+def sheet_of(file: TableFile) -> Sheet:
+    return _last_sheet.of(file)
+
+
+def _parsed(file: TableFile) -> Sheet:
+    import pandas as pd
+
+    with file.open() as stream, pd.ExcelFile(stream, engine="openpyxl") as book:
+        sheet = _sheet_name(file, book.sheet_names)
+        options: dict[str, Any] = {"na_values": list(MISSING), "keep_default_na": False}
+        frame = pd.read_excel(book, sheet_name=sheet, header=None, dtype=object, **options)
+    if frame.empty:
+        raise pd.errors.EmptyDataError
+    header = ["" if pd.isna(name) else str(name).strip() for name in frame.iloc[0]]
+    body = frame[1:].set_axis(list(map(one_line, header)), axis=1).reset_index(drop=True)
+    used = [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
+    return Sheet([name for name, there in zip(header, used, strict=True) if there], body.loc[:, used].infer_objects())
+
+
+def _sheet_name(file: TableFile, sheets: Sequence[Any]) -> Any:
+    if file.sheet in sheets or (file.sheet is None and len(sheets) == 1):
+        return file.sheet or sheets[0]
+    lacking = f"has no sheet {file.sheet!r}" if file.sheet is not None else "has several sheets"
+    raise DataError(
+        f"{file.name} {lacking}: name one of {quoted(sheets)}, for example read_table(path, sheet={str(sheets[0])!r})."
+    )
+
+
+_TRUTH = {word: truth for truth in (True, False) for word in (str(truth), str(truth).upper(), str(truth).lower())}
+
+
+def without_words(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None]) -> pd.DataFrame:
+    """With no value where a word with blanks around it stands for a missing one; what is left is read as it would have
+    been without, but for the `kept` columns."""
+    words = {*file.na, *(MISSING if file.kind != PARQUET else ())}
+    changed = {}
+    for name, texts in _texts_of(frame):
+        gone = {text for text in texts if text.strip() in words} if words else set()
+        if not gone:
+            continue
+        left = frame[name].mask(frame[name].isin(gone))
+        if name not in kept and file.kind == TEXT:
+            left = _read_again(left, [text for text in texts if text not in gone], file.numbers)
+        changed[name] = left if name in kept else left.infer_objects()
+    return frame.assign(**changed)
+
+
+def _read_again(values: pd.Series, texts: Sequence[str], form: NumberForm) -> pd.Series:
+    """Numbers, or true and false, where all texts are"""
+    if all(form.plain(text) is not None for text in texts):
+        return values.astype(object).map(form.number, na_action="ignore")
+    if all(text in _TRUTH for text in texts):
+        return values.astype(object).map(_TRUTH, na_action="ignore")
+    return values
+
+
+def warn_of_swallowed(frame: pd.DataFrame, file: TableFile) -> None:
+    """Where a cell has lines that would be rows by themselves, as after a quote that nobody closed."""
+    fits = _fits_of(frame, file)
+    for place, (name, texts) in enumerate(_texts_by_column(frame)):
+        cells = {text: re.split(r"\r\n|\r|\n", text) for text in texts if "\n" in text or "\r" in text}
+        sep = file.text.sep if cells else ""
+        inside = [text for text in cells if any(_is_row(line.split(sep), fits) for line in cells[text][1:-1])]
+        across = [text for text in cells if _is_row(_across(cells[text], sep, place), fits)]
+        if inside or (cells and len(across) == len(cells)):
+            text = (inside or across)[0]
+            lines, row = cells[text], int((frame[name] == text).to_numpy().argmax())
+            warn(
+                f"column {name!r} of {file.name} has a cell of {len(lines)} lines in row {frame.index[row] + 1} that "
+                f"look like rows ({lines[0]!r}, {lines[1]!r}), which are not read as such: if a quote was left open "
+                "there, close it, or remove it."
+            )
+
+
+def _fits_of(frame: pd.DataFrame, file: TableFile) -> list[Callable[[str], bool] | None]:
+    """Of each column: whether a text could be one of its values; None where any text could."""
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    missing, form = {*file.na, *MISSING}, file.numbers
+
+    def number(text: str) -> bool:
+        return text in missing or form.plain(text) is not None
+
+    def truth(text: str) -> bool:
+        return text in missing or text in _TRUTH
+
+    kinds = frame.dtypes
+    return [truth if is_bool_dtype(kind) else number if is_numeric_dtype(kind) else None for kind in kinds]
+
+
+def _is_row(cells: Sequence[str], fits: Sequence[Callable[[str], bool] | None]) -> bool:
+    if len(cells) != len(fits) or not any(fits):
+        return False
+    judged = [(fit, cell.strip()) for fit, cell in zip(fits, cells, strict=True) if fit is not None]
+    return all(fit(text) for fit, text in judged) and any(text not in MISSING for _, text in judged)
+
+
+def _across(lines: Sequence[str], sep: str, place: int) -> list[str]:
+    """The cells after the first line of a cell at this place and before its last, which begin and end a row each."""
+    first, last = lines[0].split(sep), lines[-1].split(sep)
+    return [*last[:-1], "", *first[1:]] if len(last) == place + 1 else []
+
+
+def with_numbers(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None]) -> pd.DataFrame:
+    """With columns of text as numbers where all of their values are such, in the form that was stated or shown."""
+    form = file.numbers
+    changed = {}
+    for name, texts in _columns_of_text(frame, form, kept):
+        if all(form.plain(text) is not None for text in texts):
+            changed[name] = frame[name].astype(object).map(form.number, na_action="ignore").infer_objects()
+    return frame.assign(**changed)
+
+
+def refuse_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None], doubted: Collection[str]) -> None:
+    """Raise where thousands that nobody stated, or decimals beside them, would pass for other numbers."""
+    for name, texts in _columns_of_text(frame, file.numbers, kept):
+        points = points_among(texts, file.numbers, as_text=name in doubted)
+        if points is None:
+            continue
+        text = points.grouped if points.decimal is None or file.thousands is None else points.decimal
+        row = int((frame[name] == text).to_numpy().argmax())
+        found = f"column {name!r} of {file.name} holds {text!r} in row {frame.index[row] + 1}, and decimals are"
+        levels = f"or take all values as levels, categorical=[{name!r}]"
+        if file.thousands is not None:
+            raise DataError(f"{found} written with a comma: write all those of that column so, {levels}.")
+        value = points.grouped.replace(".", "").replace(",", ".")
+        mended = "" if points.decimal is None else f", after {points.decimal!r} is written with a comma too"
+        raise DataError(
+            f"{found} written with a comma: if it is {value}, say so with read_table(path, thousands='.'){mended}; if "
+            f"not, write it with a comma, {levels}."
+        )
+
+
+def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd.DataFrame:
+    """Text as it is written in a file, but with its numbers as Python writes them; not in the `kept` columns."""
+    changed = {}
+    for name, texts in _columns_of_text(frame, file.numbers, kept):
+        plain = {text: file.numbers.plain(text) for text in texts}
+        if None not in plain.values():
+            changed[name] = frame[name].replace(plain)
+    return frame.assign(**changed)
+
+
+def _columns_of_text(
+    frame: pd.DataFrame, form: NumberForm, kept: Collection[str | None]
+) -> Iterator[tuple[str, list[str]]]:
+    """(name, different texts) of columns in which numbers may be written in another way than Python has them."""
+    for name, texts in _texts_of(frame) if form != NumberForm(".") else ():
+        if name not in kept:
+            yield name, texts
+
+
+def _texts_of(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
+    """(name, different texts) of columns that have some"""
+    return ((name, texts) for name, texts in _texts_by_column(frame) if texts)
+
+
+def _texts_by_column(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
+    from pandas.api.types import is_object_dtype, is_string_dtype
+
+    for name in frame:
+        texts = []
+        if is_object_dtype(frame[name]) or is_string_dtype(frame[name]):
+            present = np.asarray(frame[name].dropna().unique(), dtype=object)
+            texts = [value for value in present if isinstance(value, str)]
+        yield str(name), texts
+
+
+def without_values(frame: pd.DataFrame, na: Sequence[str]) -> pd.DataFrame:
+    """With no value where a word, or a number that it reads as, stands for a missing one."""
+    from pandas.api.types import is_bool_dtype
+
+    words = [*na, *(float(word) for word in na if reads_as_number(word))]
+    gone = {str(name): frame[name].isin(words) for name in frame if na and not is_bool_dtype(frame[name])}
+    return frame.assign(**{name: frame[name].mask(rows) for name, rows in gone.items() if rows.any()})
+
 
 _NEEDS = {
     PARQUET: "pyarrow: install it with pip install 'invariance[parquet]'",

@@ -13,8 +13,8 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from ..data.checks import listing, warn
-from ..data.deletions import Deletions
 from ..exceptions import DataError, MissingFileError
+from ..simulation.knockouts import Deletions
 from .yeast_table import DELETIONS, GENES, MATRIX, ORIGIN, WILD_TYPES, YeastTable
 
 PathLike = str | os.PathLike[str]

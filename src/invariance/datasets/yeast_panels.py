@@ -10,8 +10,8 @@ import numpy as np
 
 from .._tools.arrays import Mask
 from ..data.checks import quoted
-from ..data.deletions import Deletions
 from ..exceptions import DataError, MissingFileError
+from ..simulation.knockouts import Deletions
 
 _FILE = "panels_nodes.npz"
 _ARRAYS = ("X", "samples", "genes", "is_obs", "ko_index", "labels")

@@ -2,14 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from .._tools.lazy import on_first_use
+from .._tools.registry import on_first_use
 
 if TYPE_CHECKING:
-    from .best_compatible import BestCompatible
     from .decision import Decision
-    from .median import Median
-    from .mode import Mode
-    from .threshold import Threshold
+    from .rules import BestCompatible, Median, Mode, Threshold
 
 __all__ = ["BestCompatible", "Decision", "Median", "Mode", "Threshold"]
 _HOMES = {

@@ -2,26 +2,252 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtrc, gammaincc
+from scipy.stats import chi2, f
 
-from .._tools.arrays import Mask
-from ..conditionals.base import BoundConditional
-from ..conditionals.compared import VARIANCE
-from ..conditionals.gaussian import GaussianModel
-from ..conditionals.regression_model import RegressionModel
+from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
-from ..moments.choosing import against_the_rest
-from ..moments.moments import Moments
-from .deviation import Deviation, NestedFits, deviation, fits_of_moments, fits_of_roots, fits_of_rows
-from .environment_test import EnvironmentTest
-from .regression_tests import RegressionTests
+from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundConditional
+from ..models.gaussian_shared import GaussianModel, deviance_moments
+from ..models.invariance_test import Residuals, spread_p_values
+from ..models.regression import RegressionModel
+from ..moments.least_squares import least_squares, least_squares_of_root, root_of
+from ..moments.moments import Moments, against_the_rest, own_mean_names, with_own_means
+
+
+class SquareSum(NamedTuple):
+    """Residual sum of squares of a fit, NaN where it cannot be decided, and the rank of its columns."""
+
+    rss: float
+    rank: int
+
+
+class NestedFits(NamedTuple):
+    """own: in each of G groups; within: common slopes and own intercepts; pooled: everything in common; counts (G,)."""
+
+    own: tuple[SquareSum, ...]
+    within: SquareSum
+    pooled: SquareSum
+    counts: Integers
+
+    @property
+    def decided(self) -> bool:
+        fits = (*self.own, self.within, self.pooled)
+        enough = all(n >= fit.rank + 2 for n, fit in zip(self.counts, self.own, strict=True))
+        return enough and not any(np.isnan(fit.rss) for fit in fits)
+
+
+def fits_of_moments(moments: Moments) -> NestedFits:
+    """All features of the moments, in their environments."""
+    order = np.append(moments.feature_columns, moments.outcome)
+    scatter, present = moments.scatter[:, order[:, None], order], moments.present[:, moments.feature_columns]
+    own = tuple(_square_sum(products, used) for products, used in zip(scatter[:-1], present[:-1], strict=True))
+    within = _square_sum(scatter[:-1].sum(axis=0), np.logical_or.reduce(present[:-1]))
+    return NestedFits(own, within, _square_sum(scatter[-1], present[-1]), moments.counts)
+
+
+def fits_of_rows(X: Floats, y: Floats, groups: Sequence[NDArray[np.intp]]) -> NestedFits:
+    """The columns of X (N, k) in groups of its rows."""
+    own = tuple(_by_rows(X[rows], y[rows]) for rows in groups)
+    centred = [(X[rows] - X[rows].mean(axis=0), y[rows] - y[rows].mean()) for rows in groups]
+    for deviations, rows in zip(centred, groups, strict=True):
+        deviations[0][:, np.ptp(X[rows], axis=0) == 0.0] = 0.0
+    within = _by_rows(np.vstack([x for x, _ in centred]), np.concatenate([values for _, values in centred]))
+    rows = np.concatenate(groups)
+    return NestedFits(own, within, _by_rows(X[rows], y[rows]), np.array([len(group) for group in groups]))
+
+
+def fits_of_roots(moments: Moments, roots: Floats, groups: Sequence[NDArray[np.intp]]) -> NestedFits:
+    """All features of the moments, from factors (E, m, d) of the rows, in groups of environments."""
+    columns = np.append(moments.feature_columns, moments.outcome)
+    found = [root_of(moments, roots, group, columns) for group in groups]
+    own = tuple(map(_by_root, found))
+    pooled = _by_root(root_of(moments, roots, np.concatenate(groups), columns))
+    counts = np.array([moments.counts[group].sum() for group in groups])
+    return NestedFits(own, _by_root(np.vstack(found)), pooled, counts)
+
+
+def _by_root(root: Floats) -> SquareSum:
+    fit = least_squares_of_root(root, np.zeros(root.shape[1]))
+    return SquareSum(fit.rss, fit.rank)
+
+
+def _by_rows(X: Floats, y: Floats) -> SquareSum:
+    fit = least_squares(X, y)
+    return SquareSum(fit.rss, fit.rank)
+
+
+def _square_sum(scatter: Floats, used: Mask) -> SquareSum:
+    """Of the last column on the `used` others (k,), from centred products (k + 1, k + 1)."""
+    columns = np.append(np.flatnonzero(used), len(used))
+    scale = np.sqrt(np.diagonal(scatter)[columns])
+    left = scatter[np.ix_(columns, columns)] / np.outer(scale, scale)
+    for j in range(len(columns) - 1):
+        if not left[j, j] >= PIVOT_TOLERANCE:
+            return SquareSum(np.nan, len(columns) - 1)
+        left[j + 1 :, j + 1 :] -= np.outer(left[j + 1 :, j], left[j, j + 1 :]) / left[j, j]
+    share = left[-1, -1]
+    return SquareSum(share * scale[-1] ** 2 if share >= PIVOT_TOLERANCE else np.nan, len(columns) - 1)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share of T, and the p-value that it is so large under invariance; None where nothing there can differ."""
+
+    deviance: float
+    p_value: float | None
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """deviance: T = −2 log Λ of the groups; expected_deviance, deviance_sd: its mean and standard deviation under
+    invariance; p_gaussian: that it is then as large, for Gaussian noise.
+
+    parts : {"intercept", "slopes", "variance"}, whose deviances add up to T. Their p-values are independent under
+        invariance; that of the variance allows for heavy tails where the rows are at hand.
+    p_value : of the parts together, by Fisher's rule: what is decided by
+
+    Of models that are not linear Gaussian: p_gaussian is by the law of −2 log Λ for many rows; in the place of the
+    variance there is "dispersion", "baseline" or nothing, as the model has it.
+    """
+
+    deviance: float
+    expected_deviance: float
+    deviance_sd: float
+    p_gaussian: float
+    p_value: float
+    parts: Mapping[str, Part]
+
+    @property
+    def worst_part(self) -> str:
+        """The part with the smallest p-value."""
+        tested = {name: part.p_value for name, part in self.parts.items() if part.p_value is not None}
+        return min(tested, key=lambda name: tested[name], default=INTERCEPT)
+
+
+def deviation(fits: NestedFits, excess_kurtosis: float) -> Deviation | None:
+    """None where the fits cannot be decided."""
+    if not fits.decided:
+        return None
+    n, groups = int(fits.counts.sum()), len(fits.counts)
+    own, counts = np.array([fit.rss for fit in fits.own]), fits.counts.astype(float)
+    ranks = np.array([[*(fit.rank for fit in fits.own), fits.pooled.rank]])
+    residuals = Residuals(np.append(own, fits.pooled.rss)[None], ranks, np.append(counts, n))
+    left = float(n - groups - ranks[0, :-1].sum()), float(n - groups - fits.within.rank), float(n - 1 - ranks[0, -1])
+    parts = {
+        INTERCEPT: _common(n, fits.pooled.rss, fits.within.rss, left[2] - left[1], left[1]),
+        SLOPES: _common(n, fits.within.rss, own.sum(), left[1] - left[0], left[0]),
+        VARIANCE: Part(
+            float(n * np.log(own.sum() / n) - counts @ np.log(own / counts)),
+            float(spread_p_values(residuals, 0.0, excess_kurtosis)[0]),
+        ),
+    }
+    total = float(sum(part.deviance for part in parts.values()))
+    mean, variance = (float(value[0]) for value in deviance_moments(residuals.counts, ranks))
+    exact = float(gammaincc(mean**2 / variance, max(total, 0.0) * mean / variance))
+    return Deviation(total, mean, float(np.sqrt(variance)), exact, joint_of_parts(parts), parts)
+
+
+def joint_of_parts(parts: Mapping[str, Part]) -> float:
+    """The p-value of all parts that were tested, by Fisher's rule."""
+    known = [part.p_value for part in parts.values() if part.p_value is not None]
+    with np.errstate(divide="ignore"):
+        return float(chi2.sf(-2.0 * np.log(known).sum(), 2 * len(known)))
+
+
+def _common(n: int, joint: float, separate: float, degrees: float, left: float) -> Part:
+    """What own parameters save, by the F test of so many of them."""
+    if degrees <= 0.0:
+        return Part(0.0, None)
+    saved = max(joint - separate, 0.0)
+    return Part(float(n * np.log1p(saved / separate)), float(f.sf(saved / degrees / (separate / left), degrees, left)))
+
+
+@dataclass(frozen=True)
+class EnvironmentTest:
+    """One environment against the rows of all others together; deviation is None where the fits cannot be decided."""
+
+    environment: Hashable
+    rows: int
+    deviation: Deviation | None
+
+
+class RegressionTests:
+    """As `SubsetTests`, by the specification itself, tied to the groups that are compared. Parts are what the groups'
+    own intercepts gain, what their own slopes gain beyond, and what is left: where that is nothing, there is no third.
+    """
+
+    def __init__(self, model: RegressionModel, mask: Mask) -> None:
+        self._specification, self._data = model.specification, model.data
+        self._columns = model.data.X[:, model.features.expand(mask)]
+
+    def all_environments(self) -> Deviation | None:
+        """All environments against one common fit."""
+        return self._test(self._data.environment_index, self._data.environments)
+
+    def each(self) -> tuple[EnvironmentTest, ...]:
+        return tuple(map(self.against_the_rest, range(self._data.n_environments)))
+
+    def against_the_rest(self, e: int) -> EnvironmentTest:
+        """The environment at place e."""
+        tested = self._test((self._data.environment_index == e).astype(np.intp), (False, True))
+        return EnvironmentTest(self._data.environments[e], int(self._data.counts[e]), tested)
+
+    def _test(self, groups: Integers, labels: tuple[Hashable, ...]) -> Deviation | None:
+        model = self._specification.tied(self._regrouped(groups, labels), None)
+        k, place = self._columns.shape[1], np.arange(model.n_features)
+        common, own_level = place < k, place < k + len(labels) - 1
+        figures = model.figures(common)
+        if not figures.log_ratio[0] > -np.inf:
+            return None
+        deviance, degrees = -2.0 * float(figures.log_ratio[0]), float(figures.degrees[0])
+        fits = model.figures(np.array([own_level, place >= 0])[: len(model.compares) - 1])
+        gained = [*np.clip(2.0 * (fits.pooled - figures.pooled), 0.0, deviance), deviance]
+        freed = [*(fits.parameters - figures.parameters), degrees]
+        shares = np.diff(np.maximum.accumulate(gained), prepend=0.0), np.diff(freed, prepend=0.0)
+        parts = {
+            name: _likelihood_part(*map(float, share)) for name, *share in zip(model.compares, *shares, strict=True)
+        }
+        null = model.null_many(common)
+        tail = float(model.invariance_tails(common, figures.log_ratio).probability[0])
+        spread = 2.0 * float(np.sqrt(null.variance[0]))
+        return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, joint_of_parts(parts), parts)
+
+    def _regrouped(self, groups: Integers, labels: tuple[Hashable, ...]) -> MultiEnvironmentData:
+        """The columns of the subset; after them, for each group but the first, one that is 1 there; and, where slopes
+        are not all that is left, the columns within each of these groups."""
+        level: Floats = (groups[:, None] == np.arange(1, len(labels))).astype(float)
+        within = [self._columns * one[:, None] for one in level.T] if self._specification.about_mean else []
+        X = np.column_stack([self._columns, level, *within])
+        names = tuple(f"column {j}" for j in range(X.shape[1]))
+        return replace(
+            self._data,
+            X=X,
+            environment_index=groups,
+            environments=labels,
+            feature_names=names,
+            original_features=names,
+            dropped_features=(),
+            dropped_positions=(),
+            dropped_columns=(),
+            constants={},
+            truth=None,
+            grouping=None,
+            encoding=None,
+        )
+
+
+def _likelihood_part(deviance: float, degrees: float) -> Part:
+    return Part(0.0, None) if degrees <= 0.0 else Part(deviance, float(chdtrc(degrees, deviance)))
+
 
 ALARM = 0.05
 
@@ -128,7 +354,7 @@ class Compared:
         compared = self.asked.compared_by(mask)
         assert compared is not None
         if VARIANCE not in self.asked.compares:
-            from .mean_tests import MeanTests
+            pass
 
             return MeanTests(*compared)
         return SubsetTests(*compared)
@@ -201,3 +427,92 @@ def most_deviating(tests: tuple[EnvironmentTest, ...]) -> Broken | None:
         return None
     label, worst = min(decided, key=lambda pair: (pair[1].p_value, -pair[1].deviance))
     return Broken(label if len(tests) > 2 else None, worst.p_value, worst.worst_part)
+
+
+class _Deviance(NamedTuple):
+    """T of some environments, and its mean and degrees of freedom under invariance."""
+
+    value: float
+    mean: float
+    degrees: float
+
+    def less(self, other: _Deviance) -> _Deviance:
+        return _Deviance(max(self.value - other.value, 0.0), self.mean - other.mean, self.degrees - other.degrees)
+
+
+class MeanTests:
+    """As `SubsetTests`, of the coefficients alone."""
+
+    def __init__(self, model: GaussianModel, mask: Mask) -> None:
+        self._model, self._mask = model, mask
+        self._moments = moments_of(model, mask)
+
+    def all_environments(self) -> Deviation | None:
+        """All environments against one common fit."""
+        everywhere = np.ones(self._moments.n_environments, dtype=bool)
+        return self._test(everywhere & (np.arange(len(everywhere)) > 0), None)
+
+    def each(self) -> tuple[EnvironmentTest, ...]:
+        return tuple(map(self.against_the_rest, range(self._moments.n_environments)))
+
+    def against_the_rest(self, e: int) -> EnvironmentTest:
+        """The environment at place e."""
+        tested = self._test(np.arange(self._moments.n_environments) == e, e)
+        return EnvironmentTest(self._moments.environments[e], int(self._moments.counts[e]), tested)
+
+    def _test(self, apart: Mask, e: int | None) -> Deviation | None:
+        """Of the environment e, or of all; apart (E,): those that have an intercept of their own where slopes alone are
+        compared."""
+        everywhere = np.ones(len(apart), dtype=bool)
+        whole, slopes = self._deviance(everywhere, ~everywhere), self._deviance(everywhere, apart)
+        rest = _Deviance(0.0, 0.0, 0.0) if e is None else self._deviance(np.arange(len(apart)) != e, ~everywhere)
+        if whole is None or slopes is None or rest is None:
+            return None
+        added = whole.less(rest)
+        return None if added.degrees <= 0.0 else _deviation(added, whole.less(slopes))
+
+    def _deviance(self, kept: Mask, apart: Mask) -> _Deviance | None:
+        """Of the environments `kept` (E,); None where it cannot be decided."""
+        found = self._of_model(self._model.of(with_own_means(self._moments, kept, apart)))
+        if found is None and self._model.rows is not None:
+            found = self._of_model(self._model.of(_rows_with_own_means(self._model.rows, self._mask, kept, apart)))
+        return found
+
+    @staticmethod
+    def _of_model(model: GaussianModel) -> _Deviance | None:
+        everything = np.ones((1, model.n_features), dtype=bool)
+        log_ratio, null = float(model.log_ratio_many(everything)[0]), model.null_many(everything)
+        if log_ratio == -np.inf:
+            return None
+        known = null.variance[0] > 0.0
+        return _Deviance(-2.0 * log_ratio, -2.0 * float(null.expected[0]) if known else 0.0, float(null.degrees[0]))
+
+
+def _rows_with_own_means(data: MultiEnvironmentData, mask: Mask, kept: Mask, apart: Mask) -> MultiEnvironmentData:
+    """As `with_own_means`, of the columns of a subset (p,)."""
+    chosen = kept[data.environment_index]
+    place = data.environment_index[chosen]
+    own: Floats = (place[:, None] == np.flatnonzero(apart)).astype(float)
+    names = data.features.chosen(mask).columns
+    return MultiEnvironmentData(
+        X=np.column_stack([data.X[np.ix_(chosen, data.features.expand(mask))], own]),
+        y=data.y[chosen],
+        environment_index=(np.cumsum(kept) - 1)[place],
+        feature_names=(*names, *own_mean_names(apart, (*names, data.outcome_name))),
+        environments=tuple(label for label, flag in zip(data.environments, kept, strict=True) if flag),
+        outcome_name=data.outcome_name,
+    )
+
+
+def _deviation(added: _Deviance, intercept: _Deviance) -> Deviation:
+    unit = added.mean / added.degrees
+    slopes = added.less(intercept)
+    parts = {INTERCEPT: _mean_part(intercept, unit), SLOPES: _mean_part(slopes, unit)}
+    p_value = float(chi2.sf(added.value / unit, added.degrees))
+    return Deviation(added.value, added.mean, unit * float(np.sqrt(2.0 * added.degrees)), p_value, p_value, parts)
+
+
+def _mean_part(found: _Deviance, unit: float) -> Part:
+    if found.degrees <= 0.0:
+        return Part(0.0, None)
+    return Part(found.value, float(chi2.sf(found.value / unit, found.degrees)))

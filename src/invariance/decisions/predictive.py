@@ -6,27 +6,192 @@ p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = �
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..conditionals.base import BoundConditional, Fit, Null, Prediction
-from ..conditionals.description import Description
-from ..conditionals.tolerance import Tolerance
-from ..data.features import Features
-from ..data.subsets import Subset, as_masks
+from .._tools.parallel import ordered_map
+from .._tools.progress import ProgressBar
+from ..data.features import Features, Subset, as_masks
 from ..exceptions import NothingScoredError
-from ..inference.base import Engine, RunOptions
+from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, described
 from ..inference.enumeration import Enumeration
-from ..inference.subset_blocks import subset_blocks
-from ..inference.target import Target
-from ..posterior.judge import Judge
-from ..posterior.posterior import Posterior, SubsetSource, SubsetTable
-from ..priors.bound import BoundPrior
-from .compatible_walk import CompatibleWalk, compatible_walk
+from ..inference.subset_blocks import SubsetBlocks, subset_blocks
+from ..inference.tempering.ladders import CompiledTarget, with_own_cache
+from ..kernels.active_set import active_set, flip_log_shares
+from ..models.base import BoundConditional, Description, Fit, FlipGuess, NDArray32, Null, Prediction, ScreeningWalk
+from ..models.gaussian_shared import deviance_moments, group_weights
+from ..models.invariance_test import Tolerance
+from ..posterior.posterior import Judge, Posterior, SubsetSource, SubsetTable, table_order
+from ..priors.base import BoundPrior
+
+# Subsets that weigh less than the best by so many nats are left undecided, unless all can be decided soon.
+WINDOW = 40.0
+# Rows × subsets that are soon decided.
+SOON = 1 << 24
+_FIRST_COLLECTED = 1 << 17
+_DECIDED_AT_ONCE = 1 << 10
+
+
+@dataclass(frozen=True, eq=False)
+class CompatibleWalk:
+    """values: {features that a block fixes: positions in it, their values} of the compatible subsets, NaN otherwise;
+    all_decided: whether no subset was left undecided because it weighs nothing."""
+
+    screen: ScreeningWalk
+    values: dict[tuple[int, ...], tuple[Integers, Floats]]
+    all_decided: bool
+
+    @property
+    def n_features(self) -> int:
+        return self.screen.n_features
+
+    @property
+    def n_low(self) -> int:
+        return self.screen.n_low
+
+    def dense(self, high: Integers, sizes: Mask) -> Floats:
+        return self._filled(1 << self.n_low, high)
+
+    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+        self.screen.list_members(prefix, max_size, members)
+        return self._filled(len(members), prefix)
+
+    def _filled(self, n: int, fixed: Integers) -> Floats:
+        filled = np.full(n, np.nan)
+        positions, values = self.values.get(tuple(fixed.tolist()), ((), ()))
+        filled[np.asarray(positions, np.int64)] = values
+        return filled
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Of k subsets, the heaviest first.
+
+    block, position, weight (k,): where they are, and what they weigh with the prior; draws (k, f): over free features.
+    """
+
+    block: Integers
+    position: Integers
+    weight: Floats
+    draws: Mask
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    def __getitem__(self, rows: slice | Integers) -> Candidates:
+        return Candidates(self.block[rows], self.position[rows], self.weight[rows], self.draws[rows])
+
+    @classmethod
+    def heaviest(cls, parts: list[Candidates], most: int) -> Candidates:
+        """Of parts whose blocks, and positions in them, ascend where subsets weigh the same."""
+        every = cls(
+            np.concatenate([part.block for part in parts]),
+            np.concatenate([part.position for part in parts]),
+            np.concatenate([part.weight for part in parts]),
+            np.concatenate([part.draws for part in parts]),
+        )
+        return every[np.argsort(-every.weight, kind="stable")[:most]]
+
+    @classmethod
+    def none(cls, n_features: int) -> Candidates:
+        nowhere = np.empty(0, np.int64)
+        return cls(nowhere, nowhere, np.empty(0), np.empty((0, n_features), dtype=bool))
+
+
+def compatible_walk(
+    model: BoundConditional,
+    screen: ScreeningWalk,
+    blocks: SubsetBlocks,
+    free: Integers,
+    forced: Integers,
+    n_jobs: int | None,
+) -> CompatibleWalk:
+    """model: its log Λ is -inf where a subset is not compatible; blocks: all subsets of the `free` features, as the
+    screen sees them."""
+    search = _Search(model, free, forced)
+    all_decided = all(search.decide(piece) for piece in heaviest_first(blocks, n_jobs))
+    return CompatibleWalk(screen, search.by_block(blocks), all_decided)
+
+
+class _Search:
+    """Decides about candidates, given the heaviest first, until what is left weighs nothing."""
+
+    def __init__(self, model: BoundConditional, free: Integers, forced: Integers) -> None:
+        self.model, self.free, self.forced = model, free, forced
+        self.best, self.n_decided = -np.inf, 0
+        nowhere = np.empty(0, np.int64)
+        self.found: list[tuple[Integers, Integers, Floats]] = [(nowhere, nowhere, np.empty(0))]
+
+    def decide(self, piece: Candidates) -> bool:
+        """Whether all of the piece were decided."""
+        for start in range(0, len(piece), _DECIDED_AT_ONCE):
+            part = piece[start : start + _DECIDED_AT_ONCE]
+            enough = self.n_decided * self.model.n_rows >= SOON
+            if enough and part.weight[0] < self.best - WINDOW:
+                return False
+            masks = np.zeros((len(part), self.model.n_features), dtype=bool)
+            masks[:, self.free], masks[:, self.forced] = part.draws, True
+            values = self.model.log_ratio_many(masks)
+            compatible = np.flatnonzero(values > -np.inf)
+            self.best = max(self.best, float(part.weight[compatible].max(initial=-np.inf)))
+            self.n_decided += len(part)
+            self.found.append((part.block[compatible], part.position[compatible], values[compatible]))
+        return True
+
+    def by_block(self, blocks: SubsetBlocks) -> dict[tuple[int, ...], tuple[Integers, Floats]]:
+        """As `CompatibleWalk.values`."""
+        block, position, value = map(np.concatenate, zip(*self.found, strict=True))
+        order = np.argsort(block, kind="stable")
+        distinct, first = np.unique(block[order], return_index=True)
+        parts = np.split(order, first[1:])
+        return {blocks.fixed(int(b)): (position[rows], value[rows]) for b, rows in zip(distinct, parts, strict=False)}
+
+
+def heaviest_first(blocks: SubsetBlocks, n_jobs: int | None) -> Iterator[Candidates]:
+    """All subsets that the screen lets pass, in ever larger pieces."""
+    most, last = _FIRST_COLLECTED, (np.inf, -1, -1)
+    while True:
+        piece = _collected(blocks, most, last, n_jobs)
+        yield piece
+        if len(piece) < most:
+            return
+        most, last = 8 * most, (float(piece.weight[-1]), int(piece.block[-1]), int(piece.position[-1]))
+
+
+def _collected(blocks: SubsetBlocks, most: int, last: tuple[float, int, int], n_jobs: int | None) -> Candidates:
+    """The heaviest that come after the `last` one (its weight, block and position)."""
+    weight, last_block, last_position = last
+    kept, waiting = Candidates.none(blocks.n_features), list[Candidates]()
+
+    def of_block(block: int) -> Candidates:
+        scored = blocks.scored(block)
+        values = scored.log_posterior
+        # Later blocks lose ties: only larger values can still enter. How soon a thread knows that changes no result.
+        lightest = kept.weight[-1] if len(kept) == most else -np.inf
+        after = values < weight
+        if block >= last_block:
+            ties = np.flatnonzero(values == weight)
+            after[ties if block > last_block else ties[ties > last_position]] = True
+        positions = np.flatnonzero(after & (values > lightest))
+        if len(positions) > most:
+            positions = positions[np.argsort(-values[positions], kind="stable")[:most]]
+        return Candidates(np.full(len(positions), block), positions, values[positions], scored.masks(positions))
+
+    for part in ordered_map(of_block, range(blocks.n_blocks), n_jobs):
+        waiting.append(part)
+        if sum(map(len, waiting)) > most:
+            kept, waiting = Candidates.heaviest([kept, *waiting], most), []
+    return Candidates.heaviest([kept, *waiting], most)
+
 
 # What a feature has to explain of the outcome's residual variance to be worth a risk, however many rows there are;
 # chosen on the light tunnel.
@@ -151,7 +316,7 @@ def _over_compatible(
     target: Target, model: PredictiveModel, engine: Engine, options: RunOptions, known: Mask | None
 ) -> Posterior | None:
     if not isinstance(engine, Enumeration):
-        from .predictive_search import searched_posterior
+        pass
 
         return searched_posterior(target, model, options, known)
     try:
@@ -178,3 +343,372 @@ def _described(posterior: Posterior, model: PredictiveModel) -> Posterior:
         kind="predictive",
         source=source,
     )
+
+
+@dataclass(frozen=True)
+class SoftGate:
+    """price: of a column, as in the predictive posterior; excess: of the deviance where environments differ by as much
+    as is tolerated; width: how many standard deviations are allowed above the mean; kappa: what a unit of deviance
+    beyond costs, nothing at an open gate."""
+
+    price: float
+    excess: float
+    width: float
+    kappa: float
+
+    @classmethod
+    def of(cls, price: float, tolerance: Tolerance, n_rows: int, width: float, kappa: float) -> Self:
+        return cls(price, n_rows * (tolerance.delta + tolerance.tau**2 / 2.0), width, kappa)
+
+    def values(
+        self, gain: Floats, columns: Floats | Integers, deviance: Floats, mean: Floats, variance: Floats
+    ) -> Floats:
+        """(S,) −½ cost and what is to be paid at the gate, from the pooled fits' gain in log likelihood, their columns,
+        and the deviance with its mean and variance under invariance; -inf where one of them is not known"""
+        allowed = mean + self.excess + self.width * np.sqrt(variance + 4.0 * self.excess)
+        with np.errstate(invalid="ignore"):
+            paid = 0.5 * self.kappa * np.maximum(deviance - allowed, 0.0)
+            values = gain - 0.5 * self.price * columns - paid
+        return np.where(np.isnan(values), -np.inf, values)
+
+
+class Neighbours(ABC):
+    """The soft values of subsets one flip away."""
+
+    @abstractmethod
+    def flipped(self, mask: Mask) -> Floats:
+        """(p,) soft value of the subset (p,) with each feature flipped; -inf outside the support"""
+
+
+class CompiledNeighbours(Neighbours):
+    """From one factorisation of the subset in each group."""
+
+    def __init__(self, target: CompiledTarget, model: BoundConditional, gate: SoftGate) -> None:
+        counts = model.describe().counts
+        self._gate, self._features = gate, target.features
+        self._counts = np.append(counts, counts.sum()).astype(float)
+        self._scoring = with_own_cache(target.scoring)
+        n_groups, d = self._scoring.inverse_scale.shape
+        self._state = active_set(n_groups, d, target.capacity + 1)
+        self._logs = np.empty((n_groups, d))
+        self._weights = group_weights(self._counts)
+        self._offset = float(model.log_ratio_many(np.zeros((1, model.n_features), bool))[0])
+        varies = (self._scoring.inverse_scale[:, self._features] > 0.0).T
+        self._patterns, self._pattern = np.unique(varies, axis=0, return_inverse=True)
+        self._laws: dict[bytes, tuple[Floats, Floats]] = {}
+
+    def flipped(self, mask: Mask) -> Floats:
+        included = np.zeros(self._logs.shape[1], dtype=bool)
+        included[self._features] = mask
+        if not flip_log_shares(self._scoring, self._state, included, self._logs):
+            return np.full(len(mask), -np.inf)
+        logs = self._logs[:, self._features]
+        deviance = -2.0 * (self._offset + self._weights @ logs)
+        size = self._state.size
+        mean, variance = self._law(size)
+        kind = np.where(mask, self._pattern + len(self._patterns), self._pattern)
+        columns = size[-1] + np.where(mask, -1.0, 1.0)
+        gain = -0.5 * self._counts[-1] * logs[-1]
+        return self._gate.values(gain, columns, deviance, mean[kind], variance[kind])
+
+    def _law(self, size: Integers) -> tuple[Floats, Floats]:
+        """Mean and variance of the deviance after a feature of each pattern was added, and after it was removed."""
+        key = size.tobytes()
+        if key not in self._laws:
+            ranks = np.vstack([size + self._patterns, size - self._patterns])
+            mean, variance = deviance_moments(self._counts, ranks)
+            unknown = (self._counts - 1.0 - ranks <= 0.0).any(axis=1)
+            self._laws[key] = np.where(unknown, np.nan, mean), np.where(unknown, np.nan, variance)
+        return self._laws[key]
+
+
+class PlainNeighbours(Neighbours):
+    """By asking any model about each of them, once."""
+
+    def __init__(self, model: BoundConditional, gate: SoftGate) -> None:
+        self._model, self._gate = model, gate
+        self._flips = np.eye(model.n_features, dtype=bool)
+        self._memory = ScoredSubsets(self._values, model.n_features)
+
+    def flipped(self, mask: Mask) -> Floats:
+        return self._memory.values(mask ^ self._flips)
+
+    def _values(self, masks: Mask) -> Floats:
+        gain = self._model.prediction_many(masks).gain
+        null = self._model.null_many(masks)
+        deviance = -2.0 * self._model.log_ratio_many(masks)
+        mean = np.where(null.variance > 0.0, -2.0 * null.expected, 0.0)
+        return self._gate.values(gain, masks @ self._model.free_columns, deviance, mean, 4.0 * null.variance)
+
+
+class GuessedNeighbours(Neighbours):
+    """As the model guesses them from a fit of the subset itself."""
+
+    def __init__(self, model: BoundConditional, gate: SoftGate) -> None:
+        self._model, self._gate = model, gate
+
+    def flipped(self, mask: Mask) -> Floats:
+        guess = FlipGuess(*(values[0] for values in self._model.guessed_flips(mask)))
+        widths = self._model.free_columns
+        columns = int(mask @ widths) + np.where(mask, -widths, widths)
+        known = guess.variance > 0.0
+        mean = np.where(known, -2.0 * np.where(known, guess.expected, 0.0), 0.0)
+        return self._gate.values(guess.gain, columns, -2.0 * guess.log_ratio, mean, 4.0 * guess.variance)
+
+
+def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
+    compiled = CompiledTarget.of(target)
+    if compiled is None and target.model.guesses_flips:
+        return GuessedNeighbours(target.model, gate)
+    if compiled is None:
+        return PlainNeighbours(target.model, gate)
+    return CompiledNeighbours(compiled, target.model, gate)
+
+
+# A gate that costs little lets a search see where it is going, one that costs much keeps it where it may be.
+_KAPPAS, _WIDTHS = (5.0, 20.0, 80.0), (0.0, 2.0)
+_STEPS = 300
+# At its hottest a search gives this many nats for the whole way from the start to where the slope leads at first.
+_HOTTEST = 5.0
+# Subsets that are this many nats less probable than the best do not matter.
+_RELEVANT = 20.0
+# How many of the known subsets are tested, how many subsets around those that passed, and around how many at a time.
+_MOST_KNOWN, _MOST_AROUND, _AT_A_TIME = 256, 2048, 16
+_MOST_LISTED, _MOST_PAIRED = 4096, 1000
+
+
+def searched_posterior(
+    target: Target, model: PredictiveModel, options: RunOptions, known: Mask | None = None
+) -> Posterior | None:
+    """None where no compatible subset was found."""
+    started = time.perf_counter()
+    gates = [_gate(model, width, kappa) for kappa, width in product(_KAPPAS, _WIDTHS)]
+    runs = list(zip(gates, options.rng.spawn(len(gates)), strict=True))
+
+    def work(run: tuple[SoftGate, np.random.Generator]) -> Mask:
+        gate, rng = run
+        return annealed(target, neighbours_of(Target(model.model, target.prior), gate), rng, _STEPS)
+
+    visited = []
+    with ProgressBar("searching compatible subsets", len(runs) + 1, options.progress) as bar:
+        for masks in ordered_map(work, runs, options.n_jobs):
+            visited.append(masks)
+            bar.advance()
+        examined = Examined(target, model)
+        examined.add(np.concatenate([*visited, target.start[None]] + ([] if known is None else [known[:_MOST_KNOWN]])))
+        n_visited = len(examined.masks)
+        complete = examined.completed(neighbours_of(Target(model.model, target.prior), _gate(model, 0.0, 0.0)))
+        bar.advance()
+    if examined.best == -np.inf:
+        return None
+    return _posterior(target, model, examined, visited, n_visited, complete, started)
+
+
+def _gate(model: PredictiveModel, width: float, kappa: float) -> SoftGate:
+    return SoftGate.of(model.price, model.tolerance, model.n_rows, width, kappa)
+
+
+def flipped_log_prior(prior: BoundPrior, mask: Mask) -> Floats:
+    """(p,) log prior, less its constant, of the subset (p,) with each feature flipped; -inf where that is not open"""
+    size, weights = int(mask.sum()), np.append(prior.log_size_weight, -np.inf)
+    odds = prior.log_odds[mask].sum() + np.where(mask, -prior.log_odds, prior.log_odds)
+    values = odds + np.where(mask, weights[max(size - 1, 0)], weights[size + 1])
+    closed = prior.forced_in | prior.forced_out
+    return np.where(closed, -np.inf, values)
+
+
+def annealed(target: Target, neighbours: Neighbours, rng: np.random.Generator, n_steps: int) -> Mask:
+    """(m, p) the distinct subsets that a search visits, in the order of their packed flags.
+
+    Each step flips a feature, by the root of how probable the result is, then lets a member go and draws what takes
+    its place. It starts from the forced features.
+    """
+
+    def values(mask: Mask) -> Floats:
+        return neighbours.flipped(mask) + flipped_log_prior(target.prior, mask)
+
+    mask = target.start
+    first = values(mask)
+    slope = np.abs(first[first > -np.inf]).max(initial=_HOTTEST)
+    seen: set[bytes] = set()
+    for beta in np.geomspace(_HOTTEST / slope, 1.0, n_steps):
+        flips = values(mask)
+        if flips.max(initial=-np.inf) == -np.inf:
+            mask = target.start
+            continue
+        mask = _flip(mask, _drawn(0.5 * beta * flips, rng))
+        seen.add(np.packbits(mask).tobytes())
+        members = target.free[mask[target.free]]
+        if len(members):
+            without = _flip(mask, int(rng.choice(members)))
+            entering = np.where(without, -np.inf, values(without))
+            if entering.max() > -np.inf:
+                mask = _flip(without, _drawn(beta * entering, rng))
+                seen.add(np.packbits(mask).tobytes())
+    packed = np.frombuffer(b"".join(sorted(seen)), np.uint8).reshape(len(seen), -(-target.n_features // 8))
+    return np.unpackbits(packed, axis=1, count=target.n_features).astype(bool)
+
+
+def _flip(mask: Mask, feature: int) -> Mask:
+    changed = mask.copy()
+    changed[feature] ^= True
+    return changed
+
+
+def _drawn(log_weights: Floats, rng: np.random.Generator) -> int:
+    cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
+    return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+
+
+@dataclass
+class Examined:
+    """Subsets that were put to the test.
+
+    masks (m, p): all in the prior's support; log_joint (m,): log of p(z)·exp(−½ cost), -inf where not compatible.
+    """
+
+    target: Target
+    model: PredictiveModel
+    masks: Mask = field(init=False)
+    log_joint: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.masks, self.log_joint = np.zeros((0, self.target.n_features), dtype=bool), np.zeros(0)
+        self._keys: set[bytes] = set()
+        self._surrounded: set[int] = set()
+
+    @property
+    def best(self) -> float:
+        return float(self.log_joint.max(initial=-np.inf))
+
+    def add(self, masks: Mask) -> None:
+        """Test those of masks (n, p) that are new."""
+        packed = np.packbits(masks, axis=1)
+        _, first = np.unique(packed, axis=0, return_index=True)
+        inside = self.target.prior.log_prob(masks) > -np.inf
+        fresh = [row for row in np.sort(first) if inside[row] and packed[row].tobytes() not in self._keys]
+        if fresh:
+            values = self.model.log_ratio_many(masks[fresh]) + self.target.prior.log_prob(masks[fresh])
+            self.masks, self.log_joint = np.vstack([self.masks, masks[fresh]]), np.append(self.log_joint, values)
+            self._keys.update(packed[row].tobytes() for row in fresh)
+
+    def completed(self, open_gate: Neighbours) -> bool:
+        """Test what lies one flip from relevant subsets, those included that are found so; False where that are too
+        many, when the most probable ones come first."""
+        left = _MOST_AROUND
+        while True:
+            centres = self._next_centres()
+            if not len(centres):
+                return True
+            around, values = self._around(centres, open_gate)
+            order = np.argsort(-values, kind="stable")[:left]
+            self.add(around[order])
+            left -= len(order)
+            if left == 0:
+                return False
+
+    def _next_centres(self) -> list[int]:
+        relevant = np.flatnonzero(self.log_joint > self.best - _RELEVANT)
+        open_ones = [row for row in relevant.tolist() if row not in self._surrounded]
+        chosen = sorted(open_ones, key=lambda row: -self.log_joint[row])[:_AT_A_TIME]
+        self._surrounded.update(chosen)
+        return chosen
+
+    def _around(self, centres: list[int], open_gate: Neighbours) -> tuple[Mask, Floats]:
+        """Untested subsets (n, p) one flip from the centres that would be relevant if they passed, and their values."""
+        prior, found = self.target.prior, {}
+        for row in centres:
+            mask = self.masks[row]
+            values = open_gate.flipped(mask) + flipped_log_prior(prior, mask) - prior.log_normalizer
+            for feature in np.flatnonzero(values > self.best - _RELEVANT).tolist():
+                flipped = _flip(mask, feature)
+                key = np.packbits(flipped).tobytes()
+                if key not in self._keys:
+                    found[key] = flipped, float(values[feature])
+        masks = np.array([mask for mask, _ in found.values()], dtype=bool).reshape(len(found), self.target.n_features)
+        return masks, np.array([value for _, value in found.values()])
+
+
+@dataclass(frozen=True, eq=False)
+class FoundSource:
+    """Answers relative to the compatible subsets that were found.
+
+    masks (m, p): these, most probable first; log_probabilities (m,).
+    """
+
+    target: Target
+    model: PredictiveModel
+    log_evidence: float
+    masks: Mask
+    log_probabilities: Floats
+
+    def log_probability(self, masks: Mask) -> Floats:
+        log_joint = self.model.log_ratio_many(masks) + self.target.prior.log_prob(masks)
+        return np.minimum(log_joint - self.log_evidence, 0.0)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        weights = np.exp(self.log_probabilities)
+        return self.masks[rng.choice(len(weights), size=n, p=weights / weights.sum())]
+
+    def leading(self, mass: float) -> SubsetTable:
+        needed = int(np.searchsorted(np.cumsum(np.exp(self.log_probabilities)), mass)) + 1
+        masks = self.masks[:needed]
+        return masks, self.model.model.log_ratio_many(masks), self.log_probabilities[:needed]
+
+
+def _posterior(
+    target: Target,
+    model: PredictiveModel,
+    examined: Examined,
+    visited: list[Mask],
+    n_visited: int,
+    complete: bool,
+    started: float,
+) -> Posterior:
+    compatible = np.flatnonzero(examined.log_joint > -np.inf)
+    order = compatible[table_order(examined.masks[compatible], examined.log_joint[compatible])]
+    masks, log_joint = examined.masks[order], examined.log_joint[order]
+    log_evidence = float(logsumexp(log_joint))
+    log_probabilities = log_joint - log_evidence
+    weights = np.exp(log_probabilities)
+    listed = slice(_MOST_LISTED)
+    pairwise = None
+    if target.n_features <= _MOST_PAIRED:
+        pairwise = (masks * weights[:, None]).T @ masks.astype(float)
+    n_found = sum(bool((run == masks[0]).all(axis=1).any()) for run in visited)
+    return Posterior(
+        **described(target) | {"judge": Judge(model.model, model.tolerance)},
+        inclusion=weights @ masks,
+        pairwise=pairwise,
+        masks=masks[listed],
+        log_ratios=model.model.log_ratio_many(masks[listed]),
+        log_probabilities=log_probabilities[listed],
+        kind="predictive",
+        log_evidence=log_evidence,
+        entropy=max(0.0, -float(weights @ log_probabilities)),
+        engine=f"annealed search ({len(visited)} searches)",
+        notes=_notes(len(examined.masks), n_visited, len(masks), len(visited), n_found, complete),
+        diagnostics={
+            "seconds": time.perf_counter() - started,
+            "subsets_visited": n_visited,
+            "subsets_tested": len(examined.masks),
+            "subsets_compatible": len(masks),
+            "searches": len(visited),
+            "searches_that_found_the_best": n_found,
+            "complete": complete,
+        },
+        source=FoundSource(target, model, log_evidence, masks, log_probabilities),
+    )
+
+
+def _notes(
+    n_tested: int, n_visited: int, n_compatible: int, n_searches: int, n_found: int, complete: bool
+) -> tuple[str, ...]:
+    around = "all that matter around those that passed" if complete else "the best around those that passed"
+    notes = [
+        f"probabilities are over the {n_compatible:,} compatible subsets that were found, of {n_tested:,} tested: "
+        f"{n_visited:,} that were visited, and {around}."
+    ]
+    if n_found < 2:
+        notes.append(f"{n_found} of {n_searches} searches came to the best subset: a better one may be hidden.")
+    return tuple(notes)

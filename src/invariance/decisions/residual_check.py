@@ -10,14 +10,14 @@ import numpy as np
 from scipy.stats import norm
 
 from .._tools.arrays import Floats
-from .._tools.layout import format_subset, name_labels
 from .._tools.parallel import n_workers
+from .._tools.text import format_subset, name_labels
+from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
-from ..data.subsets import Subset, as_mask
 from ..exceptions import SettingError
 from ..moments.moments import Moments
-from ..moments.sampling import sampled_data
-from .diagnosis_text import Section, format_p, section_html, section_lines
+from ..moments.second_pass import sampled_data
+from .diagnosis import format_p, section_html, section_lines
 from .search import generator
 
 ALARM = 0.05
@@ -86,12 +86,12 @@ class ResidualCheck:
     def _repr_html_(self) -> str:
         return f"<div>{section_html(self._section())}</div>"
 
-    def _section(self) -> Section:
+    def _section(self) -> DiagnosisSection:
         labels = name_labels([str(label) for label in self.environments], _LONGEST_LABEL)
         figures = zip(labels, self.rows, self.mean, self.spread, strict=True)
         table = [(label, f"{rows:,}", format_p(mean), format_p(spread)) for label, rows, mean, spread in figures]
         title = f"Residuals of {self.outcome_name} given {format_subset(self.subset)}, by random forests"
-        return Section(title, self._sentences(), (("environment", "rows", "mean", "spread"), *table))
+        return DiagnosisSection(title, self._sentences(), (("environment", "rows", "mean", "spread"), *table))
 
     def _sentences(self) -> tuple[str, ...]:
         subset = format_subset(self.subset)

@@ -3,23 +3,148 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
-from ..conditionals.base import BoundConditional
-from ..conditionals.compared import VARIANCE
-from ..conditionals.invariance_test import joint_p_value
-from ..conditionals.tolerance import Tolerance
-from .base import Findings
-from .challenges import never_challenged
-from .compatible import CompatibleSubsets
+from ..data.features import distinct
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError
+from ..inference.enumeration import Enumeration
+from ..models.base import VARIANCE, BoundConditional
+from ..models.gaussian_shared import GaussianModel
+from ..models.invariance_test import Tolerance, joint_p_value
+from ..moments.moments import Moments
 from .environments import Broken, where_it_breaks
 from .predictive import PredictiveModel
-from .without_rows import tails_unseen
+from .rules import Findings
+from .search import tails_unseen
+
+
+def never_challenged(model: BoundConditional, mask: Mask, feature: int, tolerance: Tolerance) -> bool | None:
+    """Whether no environment shifts a feature of the subset (p,) given the others in it: with each of its columns as
+    the outcome, those others are compatible with invariance. None where that cannot be told."""
+    linear = model.by_least_squares
+    if linear is None or linear.moments.n_environments < 2:
+        return None
+    others = mask.copy()
+    others[feature] = False
+    rest = linear.features.expand(others)
+    own = np.arange(linear.features.starts[feature], linear.features.starts[feature + 1])
+    return all(_compatible(linear, rest, int(column), tolerance) for column in own)
+
+
+def _compatible(model: GaussianModel, rest: Mask, column: int, tolerance: Tolerance) -> bool:
+    """Of a column given the columns `rest` (q,)."""
+    try:
+        turned = model.of(_turned(model, rest, column))
+    except DataError:
+        # Constant in some environment, and not in all of them.
+        return False
+    given_rest = np.append(np.ones(rest.sum(), dtype=bool), False)
+    return bool(turned.invariance_test(given_rest, tolerance).joint[0] >= tolerance.level)
+
+
+def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentData | Moments:
+    """The column as the outcome of the columns `rest` and, last, of the old outcome."""
+    names, outcome = model.features.columns, model.moments.outcome_name
+    kept = [name for name, flag in zip(names, rest, strict=True) if flag]
+    data = model.rows
+    if data is None:
+        moments = model.moments.of_columns((*kept, names[column], outcome))
+        return replace(moments, groups={}, encoding=None).with_outcome(names[column])
+    return MultiEnvironmentData(
+        X=np.column_stack([data.X[:, rest], data.y]),
+        y=data.X[:, column],
+        environment_index=data.environment_index,
+        feature_names=(*kept, outcome),
+        environments=data.environments,
+        outcome_name=names[column],
+    )
+
+
+# Residuals that a survey may compute, to see how heavy their tails are.
+_MOST_RESIDUALS = 1_000_000_000
+_MOST_SURVEYED, _FEWEST_SURVEYED = 8192, 200
+
+
+@dataclass(frozen=True, eq=False)
+class CompatibleSubsets:
+    """masks (k, p): those that are listed, the best predictor first; n: how many there are, at least; all_scored:
+    whether every subset was tested, so that n is exact; accepted: the tolerance with the level that they reach;
+    exhaustive: whether none was overlooked where none is known; others (m, p): compatible ones that need not be
+    listed."""
+
+    masks: Mask
+    n: int
+    all_scored: bool
+    accepted: Tolerance
+    exhaustive: bool
+    others: Mask
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of them are listed."""
+        return self.all_scored and len(self.masks) == self.n
+
+    def in_all(self) -> Mask:
+        """(p,) features that every compatible subset at hand holds; none where no subset is listed"""
+        return np.asarray(self.masks.all(axis=0) & self.others.all(axis=0) & (len(self.masks) > 0))
+
+
+def compatible_subsets(findings: Findings) -> CompatibleSubsets:
+    """As the predictive posterior lists them; exact engines too may stop before the worst predictors are tested."""
+    posterior, predictive = findings.posterior, findings.predictive
+    exhaustive = isinstance(findings.engine, Enumeration)
+    if predictive is None:
+        none = np.empty((0, findings.target.n_features), dtype=bool)
+        return CompatibleSubsets(none, 0, exhaustive, findings.tolerance.weak, exhaustive, none)
+    masks = predictive.masks[predictive.log_probabilities > -np.inf]
+    n = int(predictive.diagnostics.get("subsets_compatible", len(masks)))
+    all_scored = predictive.diagnostics.get("compatible_counted", False) or n == posterior.n_subsets
+    judge = findings.judge if predictive.judge is None else predictive.judge
+    probable = posterior.masks[:_FEWEST_SURVEYED]
+    others = probable[judge.compatible(probable)]
+    return CompatibleSubsets(masks, n, all_scored, judge.tolerance, exhaustive, others)
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """p_invariant (k,) and r2 (k,), NaN where it is not known, of k subsets, masks (k, p), out of n_subsets."""
+
+    masks: Mask
+    p_invariant: Floats
+    r2: Floats
+    n_subsets: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether all subsets are among them; a chosen one may be outside the prior's support."""
+        return len(self.masks) >= self.n_subsets
+
+    @property
+    def closest(self) -> int | None:
+        """The one that is nearest to invariant; None where all are too far for their p-values to tell."""
+        best = int(np.argmax(self.p_invariant))
+        return best if self.p_invariant[best] > 0.0 else None
+
+
+def survey(findings: Findings, chosen: Mask) -> Survey:
+    """Of the chosen subset (p,) and those that the posteriors list: all subsets while these are few."""
+    model, posterior, predictive = findings.target.model, findings.posterior, findings.predictive
+    most = max(_FEWEST_SURVEYED, min(_MOST_SURVEYED, _MOST_RESIDUALS // model.n_rows))
+    listed = [chosen[None], posterior.masks[: most // 2]]
+    if predictive is not None:
+        listed.append(predictive.masks[: most // 2])
+    masks = np.vstack(listed)
+    masks = masks[np.sort(distinct(masks)[0])]
+    gain = model.prediction_many(masks).gain
+    r2 = -np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / model.n_rows)
+    return Survey(masks, model.invariance_test(masks, findings.tolerance).joint, r2, posterior.n_subsets)
+
 
 # So many features outside are told in which environment they break invariance, those that predict most first.
 MOST_OTHERS = 20

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,43 +15,80 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._tools.arrays import Floats, Mask
-from .._tools.layout import format_subset
+from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode, compilation_explained
-from ..conditionals.base import Conditional
-from ..conditionals.by_outcome import as_fitted, settled
-from ..conditionals.recoding import prepared
-from ..conditionals.registry import as_conditional
-from ..conditionals.tolerance import Tolerance
+from .._tools.text import format_subset
 from ..data.checks import warn
+from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.subsets import Subset, as_mask
-from ..decisions.base import Findings, Rule
 from ..decisions.decision import Decision, FitSummary
 from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
-from ..decisions.registry import as_rule
 from ..decisions.residual_check import ResidualCheck, residual_check
+from ..decisions.rules import Findings, Rule, as_rule
 from ..decisions.search import Search, generator
 from ..exceptions import NotInvariantWarning, SettingError, WrongTypeError
 from ..inference.base import Engine
+from ..models.base import Conditional
+from ..models.gaussian import GaussianFromMoments
+from ..models.invariance_test import Tolerance
+from ..models.registry import as_conditional, as_fitted, prepared, settled
 from ..moments.moments import Moments
+from ..moments.second_pass import Rows
 from ..posterior.posterior import Posterior
-from ..posterior.verdict import CAUSES
-from ..prediction.building import build, check_predict_with, refuse_beside, refuse_moments
+from ..posterior.summary import CAUSES
 from ..prediction.new_environments import NewEnvironments, leaving_out
-from ..prediction.outcome import PredictedOutcome
-from ..prediction.predictor import Predictor, RefittedPredictor
+from ..prediction.predictor import (
+    PredictedOutcome,
+    Predictor,
+    RefittedPredictor,
+    build,
+    check_predict_with,
+    refuse_beside,
+    refuse_moments,
+)
 from ..priors.base import Prior
-from ..priors.parsing import as_prior
-from .intervals import IntervalRegressor
-from .looking_again import looked_at_again
-from .table_settings import refuse_for_ready_data
+from ..priors.priors import as_prior
+from ..report.page import checked_path, write_report
+from ..report.sections import check_comparison, contents_of
+from ..report.subject import Source, Subject
+from .fitted import IntervalRegressor
+from .selector import refuse_for_ready_data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..report.subject import Source
     from .saved import SavedModel
+
+
+def looked_at_again(model: BIP, moments: Moments, rows: Any, file_options: Mapping[str, Any]) -> Moments:
+    """Where sums of fourth powers of all columns are too many, a fit without them tells which columns lead."""
+    if model.environment is None:
+        raise SettingError(
+            "rows= needs the name of the column that holds the environment labels: BIP(environment=...) states it."
+        )
+    again = Rows(moments, rows, model.environment, model.n_jobs, file_options)
+    decided = moments if GaussianFromMoments(moments).decides_all else again.resolving()
+    if again.all_columns_fit:
+        return again.looking_at(decided, moments.columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = clone(model).fit_moments(decided)
+    leading = _leading(first, moments.features.widths, again.most_features)
+    return again.looking_at(decided, moments.features.chosen(leading).columns)
+
+
+def _leading(model: BIP, widths: Integers, most: int) -> Mask:
+    """(p,) features of at most so many columns: the selected ones first, and each of these, as of the others, by what
+    it adds to R² beside the selected ones. Probability would not tell: where tails are heavy, causes are improbable as
+    long as nobody looks at them.
+    """
+    selected, target = model.decision_.mask, model.decision_.findings.target.model
+    added = np.abs(target.r2_many(selected ^ np.eye(len(widths), dtype=bool)) - target.r2_many(selected[None]))
+    chosen = np.zeros(len(widths), dtype=bool)
+    for j in np.lexsort([-np.where(np.isfinite(added), added, 0.0), ~selected]):
+        chosen[j] = widths[chosen].sum() + widths[j] <= most
+    return chosen
 
 
 class BIP(IntervalRegressor):
@@ -265,7 +304,7 @@ class BIP(IntervalRegressor):
         own; source : where the rows came from, for the lines that make it again. Needs the extra `report`. It diagnoses
         the environments, as `diagnose` does, which may fit again without each. Returns the path.
         """
-        from .reporting import report
+        pass
 
         return report(self, path, comparison, source)
 
@@ -311,7 +350,7 @@ class BIP(IntervalRegressor):
         It holds the intervals too, for which the first call repeats the selection without each environment. A
         `regressor` is written by skops, of the extra `skops`.
         """
-        from .saving import save
+        from .saved import save
 
         save(self, path)
 
@@ -364,3 +403,33 @@ def _not_invariant(findings: Findings, selected: Mask) -> str:
             f"{chance}): its mean may be another one in a new one."
         )
     return chosen if verdict is None else f"{verdict.sentence} {CAUSES} T{chosen[1:]}"
+
+
+def report(model: BIP, path: str | Path, comparison: Any, source: Source | None) -> Path:
+    """What cannot be written is refused before environments are diagnosed, which takes a while."""
+    check_is_fitted(model)
+    file = checked_path(path)
+    if comparison is not None:
+        check_comparison(comparison, model.posterior_.outcome_name, model.posterior_.feature_names)
+    subject = Subject(
+        decision=model.decision_,
+        data=model._data,
+        conditional=model._conditional,
+        diagnosis=_diagnosis(model),
+        estimator=type(model).__name__,
+        settings=model._settings,
+        defaults={name: given.default for name, given in inspect.signature(type(model)).parameters.items()},
+        by_name=model._by_name,
+        comparison=comparison,
+        source=source or Source(),
+    )
+    return write_report(contents_of(subject, model.progress), file)
+
+
+def _diagnosis(model: BIP) -> Diagnosis | str:
+    """Or why there is none."""
+    try:
+        return model.diagnose()
+    except SettingError as error:
+        told = str(error)
+        return told[0].upper() + told[1:]

@@ -7,20 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from .._tools.progress import ProgressMode
-from ..conditionals.base import Conditional
-from ..conditionals.by_outcome import settled
-from ..conditionals.predicts import Predicts, predicts_of
-from ..conditionals.registry import as_conditional
-from ..conditionals.tolerance import Tolerance
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import two_values
-from ..decisions.base import Rule
+from ..decisions.rules import Rule
 from ..exceptions import DataError, SettingError
 from ..inference.base import Engine
+from ..models.base import Conditional, Predicts, predicts_of
+from ..models.invariance_test import Tolerance
+from ..models.registry import as_conditional, settled
 from ..moments.moments import Moments
 from ..priors.base import Prior
 from .bip import BIP
-from .classes import ClassProbabilities, two_classes
+from .fitted import ClassProbabilities, two_classes
 
 
 class BIPClassifier(ClassProbabilities, BIP):

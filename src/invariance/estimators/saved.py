@@ -3,41 +3,128 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+import sklearn
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
-from .._tools.layout import format_subset
+from .._tools.files import write_text
+from .._tools.text import format_subset
+from .._version import __version__
 from ..data.checks import quoted, warn
-from ..data.encoding import Encoding
-from ..data.plain import encoding_from_plain
-from ..exceptions import DataError, MissingFileError, NotInvariantWarning, SettingError
-from ..posterior.evidence import SubsetEvidence
-from ..posterior.posterior import Posterior
-from ..prediction.building import PREDICT_WITH
+from ..data.encoding import Encoding, encoding_from_plain, encoding_to_plain
+from ..exceptions import DataError, MissingFileError, NotInvariantWarning, OutputError, SettingError
+from ..posterior.posterior import Posterior, SubsetEvidence
 from ..prediction.new_environments import NewEnvironments
-from ..prediction.outcome import PredictedOutcome
-from ..prediction.plain import (
+from ..prediction.predictor import PREDICT_WITH, PredictedOutcome, Predictor, RefittedPredictor
+from ..prediction.saving import (
     as_floats,
     as_number,
     elsewhere_from_plain,
+    elsewhere_to_plain,
+    fingerprint,
+    number,
+    numbers,
     outcome_from_plain,
+    outcome_to_plain,
     predictor_from_plain,
+    predictor_to_plain,
 )
-from ..prediction.predictor import Predictor, RefittedPredictor
-from .classes import ClassProbabilities
-from .intervals import IntervalRegressor
-from .layout import Layout
-from .saving import FORMAT, versions
-from .times import TimesToEvent
+from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent
+from .selector import Layout
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
     from ..posterior.summary import Summary
+    from .bip import BIP
+
+FORMAT = "invariance.model/1"
+
+
+def save(model: BIP, path: str | Path) -> None:
+    """As strict JSON, in one step."""
+    check_is_fitted(model)
+    text = json.dumps(to_plain(model), allow_nan=False)
+    try:
+        write_text(Path(path).expanduser(), text + "\n")
+    except OSError as error:
+        raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def to_plain(model: BIP) -> dict[str, Any]:
+    kinds = PREDICT_WITH if model._regressor is None else PREDICT_WITH[:1]
+    model._leave_out(kinds)
+    findings, posterior = model._findings, model.posterior_
+    evidence = findings.judge.evidence(model._selected[None]).one()
+    # Its average needs the predictive posterior already.
+    predictive = findings.predictive
+    return {
+        "format": FORMAT,
+        "versions": versions(),
+        "fingerprint": fingerprint(model._data),
+        "settings": {name: _setting(value) for name, value in model._settings.items()},
+        "environment": model.environment,
+        "handle_unknown": model.handle_unknown,
+        "predict_with": model.predict_with,
+        "kind": _kind(model),
+        "outcome": outcome_to_plain(model._outcome),
+        "layout": _layout_json(model._layout),
+        "by_name": model._by_name,
+        "n_features_in": model.n_features_in_,
+        "feature_names_in": list(getattr(model, "feature_names_in_", ())),
+        "support": model.support_.tolist(),
+        "selected_features": list(model.selected_features_),
+        "inclusion_probabilities": numbers(model.inclusion_probabilities_),
+        "coefficients": numbers(model.coef_),
+        "intercept": number(model.intercept_),
+        "invariant": model.invariant_,
+        "evidence": {name: number(value) for name, value in asdict(evidence).items()},
+        "predictors": {kind: predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
+        "new_environments": {
+            kind: elsewhere_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
+        },
+        "posterior": json.loads(posterior.to_json()),
+        "predictive": None if predictive is None else json.loads(predictive.to_json()),
+    }
+
+
+def _kind(model: BIP) -> str:
+    if is_classifier(model):
+        return "classifier"
+    return "survival" if isinstance(model, TimesToEvent) else "regressor"
+
+
+def versions() -> dict[str, str]:
+    return {
+        "invariance": __version__,
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _setting(value: Any) -> str:
+    """For people to read; an object without words of its own is named by its type."""
+    text = repr(value)
+    return type(value).__name__ if " at 0x" in text else text
+
+
+def _layout_json(layout: Layout) -> dict[str, Any]:
+    return {
+        "table": list(layout.table),
+        "columns": list(layout.columns),
+        "feature_at": layout.feature_at.tolist(),
+        "column_at": layout.column_at.tolist(),
+        "encoding": encoding_to_plain(layout.encoding),
+    }
 
 
 _NO_FIT = "a saved model predicts and cannot be fitted: fit a BIP() instead."
@@ -118,7 +205,7 @@ class SavedModel(IntervalRegressor):
         model.predictive_ = None if content["predictive"] is None else _posterior(content["predictive"])
         model.environments_ = model.posterior_.environments
         model.n_environments_ = len(model.environments_)
-        model._layout = _layout(content["layout"])
+        model._layout = _layout_from_json(content["layout"])
         model.columns_ = model._layout.columns
         model._by_name = bool(content["by_name"])
         model.n_features_in_ = int(content["n_features_in"])
@@ -246,7 +333,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"it holds {name}, which strict JSON has no word for")
 
 
-def _layout(content: dict[str, Any]) -> Layout:
+def _layout_from_json(content: dict[str, Any]) -> Layout:
     return Layout(
         tuple(content["table"]),
         tuple(content["columns"]),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Self
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -16,12 +18,13 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .._tools.arrays import Floats, Mask
-from ..data.beside import left_out
-from ..data.checks import DROP_HINT, check_outcome, quoted, warn, with_counts
+from ..data.checks import DROP_HINT, check_outcome, nearest, quoted, warn, with_counts
+from ..data.column_settings import Spline
+from ..data.column_types import RawTable
 from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers, refuse_beyond_double
+from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData, require_data
-from ..data.outcomes import has_classes, named_like, outcome_of
-from ..data.raw import RawTable
+from ..data.outcomes import has_classes, left_out, named_like, outcome_of
 from ..exceptions import (
     DataError,
     EmptySelectionWarning,
@@ -31,10 +34,186 @@ from ..exceptions import (
     WrongTypeError,
 )
 from ..moments.least_squares import least_squares
-from ..prediction.outcome import PredictedOutcome
-from .beside import in_typing, named_columns, split_beside, without_columns
-from .layout import Layout
-from .table_settings import READING, defaults_of, refuse_for_ready_data, stated, typed
+from ..moments.moments import Moments
+from ..prediction.predictor import PredictedOutcome
+
+_ABSENT = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """table: the columns of the table that was fitted, or the features where no table is known; columns: what
+    coefficients belong to, with those that are constant.
+
+    feature_at, column_at : where each of these stands among the features and columns that were fitted; -1 if nowhere
+    """
+
+    table: tuple[str, ...]
+    columns: tuple[str, ...]
+    feature_at: NDArray[np.intp]
+    column_at: NDArray[np.intp]
+    encoding: Encoding | None
+
+    @classmethod
+    def of(cls, data: MultiEnvironmentData | Moments) -> Layout:
+        features, encoding = data.features, data.encoding
+        if encoding is not None:
+            table, columns = encoding.columns, encoding.features.columns
+            owners = [encoding.owners[name] for name in table]
+        else:
+            table = data.names_as_given if isinstance(data, MultiEnvironmentData) else features.names
+            columns = table if features.columns == features.names else features.columns
+            owners = list(table)
+        return cls(table, columns, _places(owners, features.names), _places(columns, features.columns), encoding)
+
+    @property
+    def grouped_without_table(self) -> bool:
+        """Whether features have other columns than themselves, and it is not known how a table becomes these."""
+        return self.encoding is None and self.columns != self.table
+
+    @property
+    def derived(self) -> frozenset[str]:
+        """Columns that only follow another one, the curves of splines."""
+        return frozenset() if self.encoding is None else self.encoding.derived
+
+    @property
+    def kept(self) -> Mask:
+        """(n_features_in_,) what belongs to a feature that was fitted"""
+        return self.feature_at != _ABSENT
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Columns of the table of which nothing was fitted, because they are constant."""
+        if self.encoding is None:
+            return tuple(name for name, kept in zip(self.table, self.kept, strict=True) if not kept)
+        fitted = {name for name, place in zip(self.columns, self.column_at, strict=True) if place != _ABSENT}
+        return tuple(term.column for term in self.encoding.terms if not fitted.intersection(term.names))
+
+    def blanked(self, X: Any) -> Any:
+        """A table with zeros for columns of which nothing was fitted: whatever is in them, or missing, is not used."""
+        if self.encoding is not None or self.kept.all():
+            return X
+        if frame_names(X) is None:
+            values = np.asarray(X)
+            return np.where(self.kept, values, 0) if values.shape[1:] == self.kept.shape else X
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        there = [nw.lit(0).alias(name) for name in self.ignored if name in frame.columns]
+        return frame.with_columns(*there).to_native()
+
+    def by_table(self, values: NDArray, fill: Any) -> NDArray:
+        """(n_features_in_, …) from (p, …), one of each feature that was fitted"""
+        return _spread(values, self.feature_at, fill)
+
+    def by_column(self, values: NDArray, fill: Any) -> NDArray:
+        """(number of columns, …) from (q, …), one of each column that was fitted"""
+        return _spread(values, self.column_at, fill)
+
+
+def _spread(values: NDArray, places: NDArray[np.intp], fill: Any) -> NDArray:
+    full = np.full(places.shape + values.shape[1:], fill, dtype=values.dtype)
+    full[places != _ABSENT] = values[places[places != _ABSENT]]
+    return full
+
+
+def _places(names: Sequence[str], among: Sequence[str]) -> NDArray[np.intp]:
+    position = {name: j for j, name in enumerate(among)}
+    return np.array([position.get(name, _ABSENT) for name in names], dtype=np.intp)
+
+
+# What each setting is when nothing is said: those that make features of columns, and all that concern tables.
+READING: dict[str, Any] = {"categorical": "auto", "numeric": (), "groups": None}
+OF_TABLES: dict[str, Any] = {"environment": None, **READING, "handle_unknown": "error"}
+
+
+def stated(model: Any, defaults: Mapping[str, Any] = READING) -> dict[str, Any]:
+    """{setting: value} of those settings of the model that say something, in a form that can be typed."""
+    values = {name: getattr(model, name) for name in defaults}
+    return {name: _plain(value) for name, value in values.items() if not _says_nothing(value, defaults[name])}
+
+
+def typed(settings: Mapping[str, Any]) -> str:
+    """ "categorical=['code'], groups=[spline('age', knots=4)]" """
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items())
+
+
+def defaults_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: OF_TABLES[name] for name in settings}
+
+
+def refuse_for_ready_data(model: Any, caller: str, reader: str) -> None:
+    """Raise when the model says how a table is read; `reader`: what makes the data that the caller takes."""
+    settings = stated(model)
+    if settings:
+        raise SettingError(
+            f"{typed(settings)} says how a table is read, and {caller} takes data that are read already: say it to "
+            f"{reader}(..., {typed(settings)}), and not here, set_params({typed(defaults_of(settings))})."
+        )
+
+
+def refuse_inside(outer: str, model: Any) -> None:
+    """Raise when the model says something of tables, of which it sees none inside the outer one."""
+    settings, name = stated(model, OF_TABLES), type(model).__name__
+    if settings:
+        moved = {f"estimator__{setting}": value for setting, value in defaults_of(settings).items()} | settings
+        raise SettingError(
+            f"{name}({typed(settings)}) inside {outer} never sees the table: say it to {outer} instead, "
+            f"set_params({typed(moved)})."
+        )
+
+
+def _says_nothing(value: Any, default: Any) -> bool:
+    if isinstance(value, str):
+        return value == default
+    return value is None or (isinstance(value, Collection) and not len(value))
+
+
+def _plain(value: Any) -> Any:
+    """Names in any collection as lists of text."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(members) for name, members in value.items()}
+    if isinstance(value, str | Spline) or not isinstance(value, Collection):
+        return value
+    return [member if isinstance(member, Spline) else str(member) for member in value]
+
+
+def named_columns(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns of X among {role: values, name of a column, or None}."""
+    return tuple(name for name in given.values() if isinstance(name, str))
+
+
+def split_beside(X: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """X without the columns that are named, and {role: values}."""
+    columns = frame_names(X)
+    values = {role: value for role, value in given.items() if value is not None}
+    for role, name in values.items():
+        if not isinstance(name, str):
+            continue
+        if columns is None or name not in columns:
+            found = "has no column names." if columns is None else f"has no such column; {nearest(name, columns)}"
+            raise DataError(f"{role}={name!r} names a column of X, which {found} Pass one value per row otherwise.")
+        values[role] = as_frame(X, "X")[name].to_native()
+    return without_columns(X, named_columns(given)), values
+
+
+def without_columns(X: Any, names: Sequence[str]) -> Any:
+    """A data frame without those of the columns that it has; anything else as it is."""
+    columns = frame_names(X) or []
+    if not set(names).intersection(columns):
+        return X
+    frame = nw.from_native(X, eager_only=True)
+    return frame.select([name for name in frame.columns if str(name) not in names]).to_native()
+
+
+def in_typing(given: Mapping[str, Any]) -> Iterator[str]:
+    """As arguments of `MultiEnvironmentData.from_arrays`, where X is what was given to `fit`."""
+    for role, value in given.items():
+        if value is not None:
+            yield f"{role}=X[{value!r}]" if isinstance(value, str) else f"{role}={role}"
+    named = named_columns(given)
+    if named:
+        yield f"exclude={list(named)!r}"
 
 
 class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):

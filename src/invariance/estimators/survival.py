@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._tools.progress import ProgressMode
-from ..conditionals.base import Conditional
-from ..conditionals.by_outcome import ByOutcome, settled
-from ..conditionals.piecewise_exponential import PiecewiseExponential
-from ..conditionals.predicts import Predicts, predicts_of
-from ..conditionals.registry import as_conditional
-from ..conditionals.tolerance import Tolerance
 from ..data.multi_environment import MultiEnvironmentData
-from ..decisions.base import Rule
+from ..decisions.rules import Rule
 from ..exceptions import SettingError
 from ..inference.base import Engine
+from ..models.base import Conditional, Predicts, predicts_of
+from ..models.invariance_test import Tolerance
+from ..models.registry import ByOutcome, as_conditional, settled
+from ..models.survival import PiecewiseExponential
 from ..moments.moments import Moments
 from ..priors.base import Prior
 from .bip import BIP
-from .times import TimesToEvent
+from .fitted import TimesToEvent
 
 
 class BIPSurvival(TimesToEvent, BIP):

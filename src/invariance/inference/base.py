@@ -2,18 +2,97 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressMode
-from ..data.checks import warn
-from ..exceptions import SeparationWarning
-from ..posterior.judge import Judge
-from ..posterior.posterior import Posterior
-from ..posterior.verdict import verdict_of
-from .target import Target
+from ..data.checks import quoted, warn
+from ..exceptions import NothingScoredError, NumericalWarning, SeparationWarning
+from ..models.base import BoundConditional
+from ..posterior.posterior import Judge, Posterior
+from ..posterior.summary import verdict_of
+from ..priors.base import BoundPrior, PriorTerms
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """p(z | D) ∝ p(z)·Λ(z) over subsets of p features, of which the prior leaves f free.
+
+    A mask is over all p features; a draw is over the f free ones, the forced ones being in and the others out.
+    """
+
+    model: BoundConditional
+    prior: BoundPrior
+
+    @property
+    def n_features(self) -> int:
+        return len(self.prior.feature_names)
+
+    @property
+    def free(self) -> NDArray[np.intp]:
+        """(f,) features that are open"""
+        return self.prior.free
+
+    @property
+    def forced(self) -> NDArray[np.intp]:
+        """(k,) features that every subset holds"""
+        return self.prior.forced
+
+    @property
+    def terms(self) -> PriorTerms:
+        """The prior over draws."""
+        return self.prior.terms
+
+    @cached_property
+    def start(self) -> Mask:
+        """(p,) the subset of the forced features alone"""
+        return self.prior.forced_in.copy()
+
+    def masks(self, draws: Mask) -> Mask:
+        """(S, p) the subsets that draws (S, f) stand for"""
+        if len(self.free) == self.n_features:
+            return np.array(draws, dtype=bool)
+        masks = np.zeros((len(draws), self.n_features), dtype=bool)
+        masks[:, self.forced] = True
+        masks[:, self.free] = draws
+        return masks
+
+    def expanded(self, values: Floats, forced: float, excluded: float) -> Floats:
+        """(p,) of values (f,) of the free features, with what the others have"""
+        full = np.full(self.n_features, excluded)
+        full[self.forced] = forced
+        full[self.free] = values
+        return full
+
+    def log_joint(self, masks: Mask, log_ratios: Floats | None = None) -> Floats:
+        """(S,) log p(z)Λ(z) of masks (S, p), whose log Λ may be known; -inf outside the support"""
+        if log_ratios is None:
+            log_ratios = self.model.log_ratio_many(masks)
+        return log_ratios + self.prior.log_prob(masks)
+
+    def log_ratios(self, masks: Mask, values: Floats) -> Floats:
+        """(S,) log Λ of masks (S, p), which engines know as `values`: these, unless the model rewards prediction"""
+        plain = self.model.untilted
+        return values if plain is self.model else plain.log_ratio_many(masks)
+
+    def nothing_scored(self) -> NothingScoredError:
+        """The error when not even the features that are forced in can be scored, with the reason."""
+        forced = [name for name, flag in zip(self.prior.feature_names, self.start, strict=True) if flag]
+        reasons = "; ".join(self.model.unsupported(self.start[None]).reasons)
+        way_out = "Use other features or rows."
+        if forced:
+            way_out = f"All subsets hold {quoted(forced)}: force fewer features in."
+        return NothingScoredError(
+            f"no subset in the prior's support can be scored{': ' if reasons else ''}{reasons}. {way_out}"
+        )
+
 
 _MOST_REMARKED = 20
 AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
@@ -61,3 +140,143 @@ def judged(target: Target, posterior: AnyPosterior) -> AnyPosterior:
         posterior = replace(posterior, notes=(*posterior.notes, *remarks.alarms, *remarks.notes))
     verdict = verdict_of(target.model.untilted, posterior.masks, posterior.log_ratios, posterior.n_subsets)
     return posterior if verdict is None else replace(posterior, verdict=verdict)
+
+
+# Up to this many flags there is a place for every subset.
+_TABLE_WIDTH = 20
+_MOST_NOTES = 1_000_000
+_EXAMPLES = 64
+
+
+class ScoredSubsets:
+    """The values that `score` gives to subsets, rows of `width` flags: (S, width) → (S,), -inf outside the support.
+
+    Each call asks for all unknown ones together. Beyond 20 flags at most `most` are remembered; with more, all are
+    forgotten. without_value (k, width): the smallest of those outside the support, at most 64.
+    """
+
+    def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = _MOST_NOTES) -> None:
+        self._score = score
+        self._notes: _Notes = _Table(width) if width <= _TABLE_WIDTH else _Book(most)
+        self.without_value = np.zeros((0, width), dtype=bool)
+
+    def values(self, subsets: Mask) -> Floats:
+        """(S,) of subsets (S, width)"""
+        keys = self._notes.keys(subsets)
+        values = self._notes.recalled(keys)
+        unknown = np.flatnonzero(np.isnan(values))
+        if len(unknown):
+            distinct, first, group = np.unique(keys[unknown], return_index=True, return_inverse=True)
+            new = self._asked(subsets[unknown[first]])
+            self._notes.keep(distinct, new)
+            values[unknown] = new[group]
+        return values
+
+    def _asked(self, rows: Mask) -> Floats:
+        values = np.array(self._score(rows), dtype=float)
+        values[np.isnan(values)] = -np.inf
+        outside = values == -np.inf
+        if outside.any():
+            examples = np.concatenate([self.without_value, rows[outside]])
+            self.without_value = examples[np.argsort(examples.sum(axis=1), kind="stable")[:_EXAMPLES]]
+        return values
+
+
+class _Notes(Protocol):
+    """Values by key; NaN stands for an unknown one."""
+
+    def keys(self, rows: Mask) -> NDArray[Any]: ...
+
+    def recalled(self, keys: NDArray[Any]) -> Floats: ...
+
+    def keep(self, keys: NDArray[Any], values: Floats) -> None: ...
+
+
+class _Table:
+    """A place for each of the 2**width subsets."""
+
+    def __init__(self, width: int) -> None:
+        self._bits = 1 << np.arange(width)
+        self._values = np.full(1 << width, np.nan)
+
+    def keys(self, rows: Mask) -> NDArray[Any]:
+        return rows @ self._bits
+
+    def recalled(self, keys: NDArray[Any]) -> Floats:
+        return self._values[keys]
+
+    def keep(self, keys: NDArray[Any], values: Floats) -> None:
+        self._values[keys] = values
+
+
+class _Book:
+    """A dictionary by packed subsets, begun anew when it is full."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[bytes, float] = {}
+
+    def keys(self, rows: Mask) -> NDArray[Any]:
+        packed = np.packbits(rows, axis=1)
+        return packed.view(f"V{packed.shape[1]}")[:, 0]
+
+    def recalled(self, keys: NDArray[Any]) -> Floats:
+        known = self._values
+        return np.array([known.get(key, np.nan) for key in keys.tolist()], dtype=float)
+
+    def keep(self, keys: NDArray[Any], values: Floats) -> None:
+        if len(self._values) + len(keys) > self._most:
+            self._values.clear()
+        self._values.update(zip(keys.tolist(), values.tolist(), strict=True))
+
+
+if TYPE_CHECKING:
+    pass
+
+AGREEMENT = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Rescoring:
+    """log_ratios (k,): with disagreeing values replaced; difference: the largest relative one; note: what happened that
+    should not; changed: whether a value was replaced."""
+
+    log_ratios: Floats
+    difference: float | None
+    note: str | None
+    changed: bool
+
+
+def rescore_leading(model: BoundConditional, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
+    """Check the first n subsets against the rows; where they differ by more than 1e-6 the rows win."""
+    old, new = log_ratios[:n], model.rescore(masks[:n]) if n else None
+    if new is None:
+        return Rescoring(log_ratios, None, None, False)
+    difference = np.abs(new - old) / np.maximum(1.0, np.abs(new))
+    wrong = ~(difference <= AGREEMENT)
+    largest = float(np.nan_to_num(difference, nan=np.inf).max())
+    if model.walk_error > 0.0:
+        wrong &= ~(np.abs(new - old) <= model.walk_error)
+        log_ratios = np.concatenate([np.where(wrong, old, new), log_ratios[n:]])
+        old = log_ratios[:n]
+    if not wrong.any():
+        return Rescoring(log_ratios, largest, None, model.walk_error > 0.0)
+    what = "second moments were" if model.walk_error == 0.0 else "the walk over all subsets was"
+    note = (
+        f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: {what} off by up "
+        f"to {largest:.1e} (nearly collinear features, or hardly anything left of the outcome)."
+    )
+    warnings.warn(note, NumericalWarning, stacklevel=2)
+    repaired = log_ratios.copy()
+    repaired[:n] = np.where(wrong, new, old)
+    return Rescoring(repaired, largest, note, True)
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """Gives a posterior of the same target that was computed before, for example with many others at once."""
+
+    posterior: Posterior
+
+    def run(self, target: Target, options: RunOptions) -> Posterior:
+        return self.posterior

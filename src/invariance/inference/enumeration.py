@@ -11,15 +11,12 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
-from .._tools.wording import approximate_count, duration
+from .._tools.text import approximate_count, duration
 from ..exceptions import EngineError
-from ..kernels.by_size import exp_shifted, weighted_sum
+from ..kernels.dispatch import exp_shifted, weighted_sum
 from ..posterior.posterior import Posterior
-from .base import RunOptions, described, judged
-from .generic_walk import walk_of
-from .rescoring import rescore_leading
-from .subset_blocks import ScoredBlock, SubsetBlocks, count_steps, subset_blocks
-from .target import Target
+from .base import RunOptions, Target, described, judged, rescore_leading
+from .subset_blocks import ScoredBlock, SubsetBlocks, count_steps, subset_blocks, walk_of
 
 # Subsets × groups that a core scores in a second.
 _STEPS_PER_SECOND = 150_000_000

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
-from .._tools.family import Family, Member
+from .._tools.registry import Member, Registry, is_a, read_call
+from ..data.checks import did_you_mean
 from ..exceptions import SettingError
+from .base import Engine
 
 if TYPE_CHECKING:
-    from .base import Engine
-    from .target import Target
+    from .base import Target
 
-ENGINES = Family(
+ENGINES = Registry(
     {
         "exact": Member("inference.enumeration:Enumeration", "scores all subsets"),
         "tempering": Member("inference.tempering.engine:Tempering", "samples"),
@@ -45,3 +47,29 @@ def as_engine(inference: str | Engine) -> Engine:
         raise SettingError(f"inference={inference!r} is not known: use {known} or an engine such as Enumeration().")
     engine: Engine = ENGINES[inference]()
     return engine
+
+
+def parse_inference(text: str) -> str | Engine:
+    """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8, steps=20000)."""
+    name, settings = read_call(text)
+    name = name.lower()
+    if name != "auto" and name not in ENGINES:
+        known = ", ".join(map(repr, ("auto", *ENGINES)))
+        raise SettingError(f"inference: {name!r} is not one of {known}.")
+    if not settings:
+        return name
+    if name == "auto":
+        raise SettingError(f"inference: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
+    engine: Any = ENGINES[name]
+    known_settings = {field.name: str(field.type) for field in fields(engine)}
+    for key, value in settings.items():
+        if key not in known_settings:
+            hint = did_you_mean(key, list(known_settings)) or "."
+            raise SettingError(f"{name} has no setting {key!r}{hint} It has {', '.join(known_settings)}.")
+        if not is_a(value, known_settings[key]):
+            raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {known_settings[key]}.")
+    try:
+        built: Engine = engine(**{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()})
+    except ValueError as error:
+        raise SettingError(f"{text}: {error}") from None
+    return built

@@ -1,5 +1,5 @@
 """Compiled functions of plain arrays."""
 
-from .._tools.compiling import hold_off_collections
+from .._tools.progress import hold_off_collections
 
 hold_off_collections()

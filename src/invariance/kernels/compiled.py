@@ -3,8 +3,25 @@
 Nobody calls kernels from C. The wrappers that numba would write for that are a tenth of the time that compiling takes.
 """
 
+from __future__ import annotations
+
 from functools import partial
 
+import numpy as np
 from numba import njit
+from numba.core.options import DefaultOptions
 
 kernel = partial(njit, cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+
+
+@kernel
+def copy_into(target, source):
+    """target (n,) = source (n, or more). `target[:] = source` would compile the words of an error too, for seconds."""
+    for i in range(target.size):
+        target[i] = source[i]
+
+
+ZERO, NO, YES = np.int64(0), np.bool_(False), np.bool_(True)
+
+# The option is not a public one: without it functions are as right, and slower.
+UNCOUNTED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}

@@ -4,6 +4,8 @@
 several times faster over an array, within a few units in the last place.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -89,3 +91,107 @@ def exp_shifted(values, shift, out):
         series = series * r + 1.0
         power = _float_of((np.int64(k) + 1023) << 52)
         out[i] = series * power if inside else 0.0
+
+
+_LOG2_E = 1.4426950408889634
+# log 2 in two parts, the first with so few digits that its products with whole numbers are exact.
+_LOG2_HIGH = 6.93147180369123816490e-01
+_LOG2_LOW = 1.90821492927058770002e-10
+# Adding this to a number below 2**51 rounds it to a whole number, which then stands in the lowest bits.
+_MAGIC = 6755399441055744.0
+_LARGEST = 708.0
+
+
+@intrinsic
+def _power_of_two(typing_context, shifted):
+    """2**k of k + _MAGIC"""
+
+    def generate(context, builder, signature, arguments):
+        whole = ir.IntType(64)
+        bits = builder.bitcast(arguments[0], whole)
+        return builder.bitcast(
+            builder.shl(builder.add(bits, ir.Constant(whole, 1023)), ir.Constant(whole, 52)), ir.DoubleType()
+        )
+
+    return types.float64(types.float64), generate
+
+
+@kernel(fastmath={"contract"}, inline="never")
+def exponential(x):
+    """e**x to 1e-15, with x taken to lie in ±708."""
+    x = min(max(x, -_LARGEST), _LARGEST)
+    shifted = x * _LOG2_E + _MAGIC
+    k = shifted - _MAGIC
+    r = (x - k * _LOG2_HIGH) - k * _LOG2_LOW
+    p = 1.6059043836821613e-10
+    p = p * r + 2.08767569878681e-09
+    p = p * r + 2.505210838544172e-08
+    p = p * r + 2.755731922398589e-07
+    p = p * r + 2.7557319223985893e-06
+    p = p * r + 2.48015873015873e-05
+    p = p * r + 1.984126984126984e-04
+    p = p * r + 1.388888888888889e-03
+    p = p * r + 8.333333333333333e-03
+    p = p * r + 4.1666666666666664e-02
+    p = p * r + 1.6666666666666666e-01
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    return p * _power_of_two(shifted)
+
+
+# The bits of √½ less 1024 in the exponent's place: what is left of other bits then is the exponent plus 1024.
+_ROOT = 0x3FE6A09E667F3BCD - (1024 << 52)
+# Bits of 2**52 + 2**51: a whole number in its lowest bits adds that number.
+_MAGIC_BITS = 0x4338000000000000
+
+
+def _shifted_exponent(builder, bits):
+    """k + 1024 of a number in [√½, √2)·2**k with these bits"""
+    whole = ir.IntType(64)
+    return builder.lshr(builder.sub(bits, ir.Constant(whole, _ROOT)), ir.Constant(whole, 52))
+
+
+@intrinsic
+def _exponent(typing_context, x):
+    """k of x in [√½, √2)·2**k, plus 1024 + _MAGIC"""
+
+    def generate(context, builder, signature, arguments):
+        whole = ir.IntType(64)
+        exponent = _shifted_exponent(builder, builder.bitcast(arguments[0], whole))
+        return builder.bitcast(builder.add(exponent, ir.Constant(whole, _MAGIC_BITS)), ir.DoubleType())
+
+    return types.float64(types.float64), generate
+
+
+@intrinsic
+def _mantissa(typing_context, x):
+    """x·2**-k of x in [√½, √2)·2**k"""
+
+    def generate(context, builder, signature, arguments):
+        whole = ir.IntType(64)
+        bits = builder.bitcast(arguments[0], whole)
+        exponent = builder.sub(_shifted_exponent(builder, bits), ir.Constant(whole, 1024))
+        return builder.bitcast(builder.sub(bits, builder.shl(exponent, ir.Constant(whole, 52))), ir.DoubleType())
+
+    return types.float64(types.float64), generate
+
+
+@kernel(fastmath={"contract"}, inline="never")
+def logarithm(x):
+    """log x to 1e-15, for x from 1e-300 to 1e300."""
+    k = _exponent(x) - _MAGIC - 1024.0
+    f = _mantissa(x) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    p = 1.0 / 19.0
+    p = p * z + 1.0 / 17.0
+    p = p * z + 1.0 / 15.0
+    p = p * z + 1.0 / 13.0
+    p = p * z + 1.0 / 11.0
+    p = p * z + 1.0 / 9.0
+    p = p * z + 1.0 / 7.0
+    p = p * z + 1.0 / 5.0
+    p = p * z + 1.0 / 3.0
+    p = p * z + 1.0
+    return k * _LOG2_HIGH + (2.0 * s * p + k * _LOG2_LOW)

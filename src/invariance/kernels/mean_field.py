@@ -11,9 +11,8 @@ from numba import types
 from numba.extending import overload
 
 from .active_set import Scoring
-from .compiled import kernel
-from .copying import copy_into
-from .subset_cholesky import SubsetWork, score_members
+from .cholesky import SubsetWork, score_members
+from .compiled import copy_into, kernel
 
 
 class Objective(NamedTuple):

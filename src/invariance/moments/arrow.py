@@ -14,7 +14,7 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from .._version import __version__
-from ..data.plain import encoding_from_plain, encoding_to_plain, label_from_plain, label_to_plain
+from ..data.encoding import encoding_from_plain, encoding_to_plain, label_from_plain, label_to_plain
 from ..exceptions import DataError
 from .parts import filled_pool
 

@@ -2,28 +2,378 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import pickle
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import islice
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import narwhals as nw
 
-from .._tools.parallel import n_workers, ordered_map
+from .._tools.parallel import (
+    await_workers,
+    check_version,
+    connected,
+    hold_one_thread,
+    n_workers,
+    on_worker,
+    one_thread,
+    ordered_map,
+)
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.work import one_thread
-from ..exceptions import SettingError
-from ..sources.base import RowSource, RowTask
-from ..sources.files import FileSource
-from ..sources.opening import source_of
-from .accumulator import MomentsAccumulator
-from .on_dask import FRAME as DASK_FRAME
-from .on_dask import is_dask_frame, of_files, of_frame
-from .on_spark import FRAME as SPARK_FRAME
-from .on_spark import is_spark_frame, of_spark
-from .tree import folded
-from .wanted import Wanted
+from .._version import __version__
+from ..data.checks import check_missing_argument, check_unique, resolve_columns
+from ..data.column_settings import Choices, excluding
+from ..data.environments import ALL_ENVIRONMENTS, EnvironmentChoice
+from ..data.record_batches import RowSource, RowTask
+from ..data.source_files import FileSource
+from ..data.sources import PandasSource, source_of
+from ..exceptions import DataError, EngineError, InvarianceError, SettingError
+from .accumulator import MomentsAccumulator, Screened, screened
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
     from .moments import Moments
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Names and settings, as in `Moments.from_rows`; is_text : whether values were words, as in a csv file;
+    partial : whether there are other rows elsewhere; excluded : columns that the user left out."""
+
+    outcome: str
+    environment: str
+    features: tuple[str, ...]
+    missing: str = "error"
+    categorical: Any = "auto"
+    numeric: tuple[str, ...] = ()
+    groups: Any = None
+    is_text: bool = False
+    partial: bool = False
+    choice: EnvironmentChoice = ALL_ENVIRONMENTS
+    excluded: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        available: Sequence[str],
+        where: str,
+        outcome: Any,
+        environment: Any,
+        features: Any = None,
+        missing: str = "error",
+        exclude: Sequence[str] = (),
+        categorical: Any = "auto",
+        numeric: Sequence[str] = (),
+        groups: Any = None,
+        is_text: bool = False,
+        partial: bool = False,
+        drop: Any = (),
+        merge: Any = MappingProxyType({}),
+        min_rows: int = 0,
+    ) -> Wanted:
+        """Checked against the columns that there are; drop, merge, min_rows: which environments to use."""
+        choice = EnvironmentChoice.of(drop, merge, min_rows)
+        check_missing_argument(missing)
+        outcome, environment, names = resolve_columns(available, outcome, environment, features, where)
+        names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])
+        Choices.of(names, categorical, numeric, groups)
+        chosen = tuple(numeric), groups, is_text, partial, choice, tuple(map(str, exclude))
+        return cls(outcome, environment, names, missing, categorical, *chosen)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.features, self.outcome)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return (*self.columns, self.environment)
+
+    def accumulator(self) -> MomentsAccumulator:
+        return MomentsAccumulator(
+            self.columns,
+            self.environment,
+            missing=self.missing,
+            categorical=self.categorical,
+            numeric=self.numeric,
+            outcome=self.outcome,
+        )
+
+    def accumulated(self, batches: Iterable[pa.RecordBatch], copy: bool = False) -> MomentsAccumulator:
+        """copy : whether the memory of batches may be used again by whoever makes them"""
+        rows = self.accumulator()
+        for batch in batches:
+            rows.add(batch, copy)
+        return rows.settled()
+
+    def screened(self, rows: MomentsAccumulator) -> Screened:
+        return screened(rows, self.outcome, self.groups, self.is_text, self.choice, self.partial, self.excluded)
+
+    def finished(self, rows: MomentsAccumulator) -> Moments:
+        return self.screened(rows).moments(self.partial)
+
+
+# Last digits depend on it.
+CHILDREN = 8
+
+Node = TypeVar("Node")
+
+
+def eights(nodes: Iterable[Node]) -> list[tuple[Node, ...]]:
+    waiting = iter(nodes)
+    return list(iter(lambda: tuple(islice(waiting, CHILDREN)), ()))
+
+
+def rooted(nodes: Sequence[Node], join: Callable[..., Node]) -> Node:
+    """The root of a tree whose leaves are the nodes, from left to right; join(*nodes) makes a node of up to eight."""
+    while len(nodes) > 1:
+        nodes = [eight[0] if len(eight) == 1 else join(*eight) for eight in eights(nodes)]
+    return nodes[0]
+
+
+def merged(*rows: MomentsAccumulator) -> MomentsAccumulator:
+    """A new one: those that are given stay as they are, for a task that runs again."""
+    first, second, *others = rows
+    return reduce(MomentsAccumulator.absorb, others, first.merge(second))
+
+
+def folded(rows: Iterable[MomentsAccumulator], empty: MomentsAccumulator) -> MomentsAccumulator:
+    """The root of the same tree, of rows that come one after the other and that nobody else has: few are kept."""
+    growing: list[tuple[MomentsAccumulator | None, int]] = []
+    for each in rows:
+        node, height = each, 0
+        while True:
+            if height == len(growing):
+                growing.append((None, 0))
+            first, n = growing[height]
+            node = node if first is None else first.absorb(node)
+            if n + 1 < CHILDREN:
+                growing[height] = node, n + 1
+                break
+            growing[height] = None, 0
+            height += 1
+    left = [node for node, _ in growing if node is not None]
+    return reduce(lambda last, node: node.absorb(last), left) if left else empty
+
+
+DASK_FRAME = "the Dask data frame"
+# From so many tasks for each thread on, a worker gets eight at once: results that it merges need not travel.
+_MANY = 64
+_AGAIN = "Run it again: nothing was kept."
+
+
+def is_dask_frame(rows: Any) -> bool:
+    return type(rows).__module__.startswith("dask") and type(rows).__name__ == "DataFrame"
+
+
+def of_files(source: RowSource, wanted: Wanted, dask: Any, progress: ProgressMode) -> MomentsAccumulator:
+    """All rows of files, the same bits as on this machine. dask : address of a scheduler, or a Client"""
+    from dask import delayed
+
+    tasks = source.tasks(wanted.environment, wanted.columns)
+    if not tasks:
+        return wanted.accumulator()
+    with connected(dask, EngineError, _AGAIN) as client:
+        await_workers(client, EngineError)
+        many = len(tasks) >= _MANY * sum(client.nthreads().values())
+        pieces = eights(tasks) if many else [(task,) for task in tasks]
+        shared = delayed(wanted, traverse=False)
+        leaves = [delayed(partial(_on_worker(_of_tasks), task=piece), pure=False)(shared) for piece in pieces]
+        return _computed(client, leaves, source.name, progress)
+
+
+def of_frame(frame: Any, wanted: Wanted, n_jobs: int | None, dask: Any, progress: ProgressMode) -> MomentsAccumulator:
+    """All rows of a Dask data frame, by the workers of the cluster or, where there is none, by n_jobs threads."""
+    from dask import delayed
+
+    named = {str(name): name for name in frame.columns}
+    partitions = frame[[named[name] for name in wanted.read]].to_delayed()
+    shared = delayed(wanted, traverse=False)
+    if dask is None:
+        dask = _current_client()
+    if dask is None:
+        leaves = [delayed(_of_frame, pure=False)(shared, each) for each in partitions]
+        with one_thread():
+            return rooted(leaves, delayed(merged, pure=False)).compute(
+                scheduler="threads", num_workers=n_workers(n_jobs)
+            )
+    with connected(dask, EngineError, _AGAIN) as client:
+        await_workers(client, EngineError)
+        leaves = [delayed(_on_worker(_of_frame), pure=False)(shared, each) for each in partitions]
+        return _computed(client, leaves, DASK_FRAME, progress)
+
+
+def _current_client() -> Any:
+    with suppress(ImportError, ValueError):
+        from distributed import default_client
+
+        return default_client()
+    return None
+
+
+def _on_worker(function: Callable[[Wanted, Any], MomentsAccumulator]) -> Callable[..., MomentsAccumulator]:
+    return partial(on_worker, function, version=__version__, error=EngineError)
+
+
+def _of_tasks(wanted: Wanted, tasks: Sequence[RowTask]) -> MomentsAccumulator:
+    try:
+        return rooted([wanted.accumulated(task.batches(wanted.read)) for task in tasks], merged)
+    except DataError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        raise DataError(
+            f"a Dask worker does not find a file ({error.__cause__}). Workers read files themselves: put them where "
+            "each worker has them under the same path, or run it without dask=."
+        ) from None
+
+
+def _of_frame(wanted: Wanted, rows: pd.DataFrame) -> MomentsAccumulator:
+    tasks = PandasSource(rows, DASK_FRAME).tasks(wanted.environment, wanted.columns)
+    return wanted.accumulated(batch for task in tasks for batch in task.batches(wanted.read))
+
+
+def _computed(client: Any, leaves: Sequence[Any], name: str, progress: ProgressMode) -> MomentsAccumulator:
+    """The root of the tree of these leaves, each of which is let go as soon as it is merged."""
+    from dask import delayed
+    from distributed import as_completed
+
+    root, *futures = client.compute([rooted(leaves, delayed(merged, pure=False)), *leaves])
+    waiting = {future.key: future for future in futures}
+    del futures
+    try:
+        with ProgressBar(f"Reading {name}", len(leaves), progress) as bar:
+            for done in as_completed(waiting.values(), loop=client.loop):
+                if done.status != "finished":
+                    done.result()
+                del waiting[done.key]
+                bar.advance()
+        return root.result()
+    except BaseException:
+        client.cancel([root, *waiting.values()])
+        raise
+
+
+SPARK_FRAME = "the Spark data frame"
+# One environment's moments of a piece of the rows, or what was wrong with them. Pieces are in the order of the rows.
+_COLUMNS = "environment string, piece long, moments binary"
+_NO_ENVIRONMENT = ""  # comes first: it has the order of the others
+# Spark hands over the moments that are merged at once together, of megabytes each where features are many.
+_MERGED_AT_ONCE = 16
+
+
+def is_spark_frame(rows: Any) -> bool:
+    return type(rows).__module__.startswith("pyspark.sql.") and hasattr(rows, "mapInArrow")
+
+
+def of_spark(frame: Any, wanted: Wanted, progress: ProgressMode) -> MomentsAccumulator:
+    """All rows of a Spark data frame; the same bits as long as its partitions are the same."""
+    if not hasattr(frame.groupBy(), "applyInArrow"):
+        raise EngineError("moments of a Spark data frame need Spark 4 or later: install it, or read the files instead.")
+    check_unique(frame.columns, SPARK_FRAME)
+    here = __version__
+
+    # Spark wants functions, and sends those that are made here by value.
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        check_version("a Spark worker", __version__, here, EngineError)
+        yield from _of_partition(wanted, (batch.rename_columns(wanted.read) for batch in batches))
+
+    def merge(table: pa.Table) -> pa.Table:
+        return _of_pieces(wanted, table)
+
+    # Numbered: Spark takes a dot in the name of a column for a part of it.
+    numbered = [_column(name).alias(str(place)) for place, name in enumerate(wanted.read)]
+    pieces = frame.select(*numbered).mapInArrow(read, _COLUMNS)
+    for divisor in (_MERGED_AT_ONCE, _MERGED_AT_ONCE, None):
+        pieces = _grouped(pieces, divisor).applyInArrow(merge, _COLUMNS)
+    with ProgressBar(f"Reading {SPARK_FRAME}", 1, progress):
+        # One partition of results at a time: all at once may be more than spark.driver.maxResultSize allows.
+        with _clear_errors():
+            found = {row["environment"]: row["moments"] for row in pieces.toLocalIterator()}
+        return _together((found[environment] for environment in sorted(found)), wanted)
+
+
+def _column(name: str) -> Any:
+    from pyspark.sql import functions
+
+    return functions.col("`" + name.replace("`", "``") + "`")
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        lacking = re.search(r"No module named '(\w+)", str(error))
+        if lacking is None:
+            raise
+        raise EngineError(
+            f"the Python workers of Spark have no module {lacking[1]!r}: install invariance {__version__}, and what it "
+            "needs, on every machine, in the Python that PYSPARK_PYTHON names."
+        ) from error
+
+
+def _grouped(pieces: Any, divisor: int | None) -> Any:
+    """By environment, and by so many pieces in a row; None: all of them."""
+    from pyspark.sql import functions
+
+    group = functions.lit(0) if divisor is None else functions.floor(pieces["piece"] / divisor)
+    named = group.cast("long").alias("group")
+    return pieces.select("environment", named, "piece", "moments").groupBy("environment", "group")
+
+
+def _of_partition(wanted: Wanted, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from pyspark import TaskContext
+
+    hold_one_thread()
+    piece = TaskContext.get().partitionId()
+    try:
+        rows = wanted.accumulated(batches)
+    except InvarianceError as error:
+        yield _row(_NO_ENVIRONMENT, piece, error)
+        return
+    for label, one in rows.split():
+        yield _row(_NO_ENVIRONMENT if label is None else f"{type(label).__name__} {label!r}", piece, one)
+
+
+def _of_pieces(wanted: Wanted, table: pa.Table) -> pa.Table:
+    import pyarrow as pa
+
+    hold_one_thread()
+    table = table.sort_by("piece")
+    try:
+        rows: Any = _together((each.as_py() for each in table["moments"]), wanted)
+    except InvarianceError as error:
+        rows = error
+    return pa.Table.from_batches([_row(table["environment"][0].as_py(), table["group"][0].as_py(), rows)])
+
+
+def _together(contents: Iterable[bytes], wanted: Wanted) -> MomentsAccumulator:
+    return folded(map(_opened, contents), wanted.accumulator())
+
+
+def _row(environment: str, piece: int, rows: MomentsAccumulator | InvarianceError) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    names = ["environment", "piece", "moments"]
+    values = [[environment], [piece], [pickle.dumps(rows, pickle.HIGHEST_PROTOCOL)]]
+    arrays = [pa.array(each, kind) for each, kind in zip(values, (pa.string(), pa.int64(), pa.binary()), strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _opened(content: bytes) -> MomentsAccumulator:
+    """Raise what was wrong with the rows: once here, and not again and again on the workers."""
+    rows = pickle.loads(content)
+    if isinstance(rows, InvarianceError):
+        raise rows
+    return rows
+
 
 # Results that wait for their turn: each has the second moments of all environments.
 _AHEAD = 2

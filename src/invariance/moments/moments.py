@@ -20,28 +20,303 @@ from ..data.checks import (
     check_spread,
     check_whole,
     largest_size,
+    nearest,
+    quoted,
     rows_text,
     with_counts,
 )
+from ..data.columns import free_name
 from ..data.encoding import Encoding
-from ..data.environment_choice import refuse_single
+from ..data.environments import places_of, refuse_single
 from ..data.features import Features
-from ..data.losses import announce_constant, losses
+from ..data.missing import announce_constant, losses
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.outcome_kinds import OutcomeKind
+from ..data.outcomes import OutcomeKind
 from ..exceptions import DataError
+from ..kernels.dispatch import fill_without_row
 from .arrow import from_arrow, to_arrow
-from .choosing import choosing
-from .merging import joined_columns, joined_encoding, restored
-from .other_outcome import with_outcome
-from .parts import Part, fill_pool, merged, of_rows
-from .presence import present
-from .removing import without_row
-from .second_look import SecondLook
-from .two_sum import gaps_between
+from .least_squares import gaps_between
+from .parts import Left, Part, fill_pool, filled_pool, merged, of_rows, without
+from .second_pass import SecondLook
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def joined_encoding(first: Moments, second: Moments) -> Encoding | None:
+    """That of both; raise where their columns were made differently."""
+    one, other = first.encoding, second.encoding
+    both = None if one is None or other is None else one.joined(other)
+    if both is None and (one is not other or dict(first.groups) != dict(second.groups)):
+        if one is not None and other is not None and one.levels_differ(other):
+            raise DataError(
+                "cannot merge moments whose levels, or the order of them, differ: read the data of both with "
+                f"categorical={one.all_levels(other)!r}."
+            )
+        raise DataError("cannot merge moments whose columns were made or grouped differently.")
+    return both
+
+
+def joined_columns(first: Moments, second: Moments) -> tuple[tuple[str, ...], dict[str, float]]:
+    """The columns that vary in one of them or between them, in the order of the first; and what is constant in both."""
+    given = [{*moments.columns, *moments.constants} for moments in (first, second)]
+    if given[0] != given[1] or first.outcome_name != second.outcome_name:
+        difference = sorted(given[0] ^ given[1]) or [first.outcome_name, second.outcome_name]
+        raise DataError(f"cannot merge moments of different columns; they differ in {difference}.")
+    constants = {name: value for name, value in first.constants.items() if second.constants.get(name) == value}
+    back = [name for name in first.constants if name not in constants]
+    if not back:
+        return first.columns, constants
+    if first.encoding is None:
+        return (*first.columns, *back), constants
+    order = (*first.encoding.features.columns, first.outcome_name)
+    return tuple(name for name in order if name not in constants), constants
+
+
+def restored(moments: Moments, columns: tuple[str, ...]) -> Moments:
+    """With those of the columns that were left out because they are constant, at the end."""
+    back = [name for name in columns if name not in moments.columns]
+    if not back:
+        return moments
+    values = np.array([moments.constants[name] for name in back])
+    everywhere = np.tile(values, (moments.n_environments, 1))
+    nothing, k = np.zeros_like(everywhere), len(back)
+    count = np.broadcast_to(moments.counts[:, None, None], (moments.n_environments, 2, k))
+    return replace(
+        moments,
+        columns=(*moments.columns, *back),
+        groups=moments.groups if moments.encoding is None else moments.encoding.features.groups,
+        centre=np.hstack([moments.centre, everywhere]),
+        rest=np.hstack([moments.rest, nothing]),
+        minimum=np.hstack([moments.minimum, everywhere]),
+        maximum=np.hstack([moments.maximum, everywhere]),
+        scatter=np.pad(moments.scatter, ((0, 0), (0, k), (0, k))),
+        at_ends=None if moments.at_ends is None else np.concatenate([moments.at_ends, count], axis=2),
+        rounding=None if moments.rounding is None else np.hstack([moments.rounding, nothing]),
+        second=None,
+    )
+
+
+def choosing(moments: Moments, labels: Sequence[Hashable]) -> Moments:
+    """Those of the environments with these labels, in the order of the moments.
+
+    Features that are constant there are among `constants`, as they are of data that never had the other environments.
+    """
+    left = _of_environments(moments, np.unique(places_of(labels, moments.environments)))
+    constant = ~left.varies[-1]
+    constant[left.outcome] = False
+    if constant[left.feature_columns].all():
+        raise DataError(f"every feature is constant in {quoted(left.environments)}. Choose more environments.")
+    narrowed = left.without_constant(constant)
+    if narrowed.encoding is None:
+        return narrowed
+    means = {**narrowed.constants, **dict(zip(narrowed.columns, narrowed.pooled_mean.tolist(), strict=True))}
+    return replace(narrowed, encoding=narrowed.encoding.occurring_in(means, narrowed.n_rows))
+
+
+def _of_environments(moments: Moments, kept: Integers) -> Moments:
+    environments = tuple(moments.environments[e] for e in kept)
+    counts, centre, rest = moments.counts[kept], moments.centre[kept], moments.rest[kept]
+    return replace(
+        moments,
+        environments=environments,
+        counts=counts,
+        centre=centre,
+        rest=rest,
+        minimum=moments.minimum[kept],
+        maximum=moments.maximum[kept],
+        scatter=filled_pool(counts, centre, rest, moments.scatter[kept]),
+        at_ends=None if moments.at_ends is None else moments.at_ends[kept],
+        rounding=None if moments.rounding is None else moments.rounding[kept],
+        dropped_rows={k: n for k, n in moments.dropped_rows.items() if k is None or k in environments},
+        second=None if moments.second is None else moments.second.choosing(kept),
+        kind=None,
+    )
+
+
+def own_mean_names(apart: Mask, taken: Sequence[str]) -> list[str]:
+    """For the columns of `with_own_means`, beside those that are taken."""
+    return [free_name(f"own mean {e}", taken) for e in np.flatnonzero(apart)]
+
+
+def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
+    """Of the environments `kept` (E,), with a column for each of the environments `apart` (E,) that is 1 there and 0
+    elsewhere. Every column is a feature, constant or not."""
+    own = np.eye(moments.n_environments)[apart][:, kept].T
+    counts, wider = moments.counts[kept], [(0, 0), (0, own.shape[1]), (0, own.shape[1])]
+    centre, rest = np.hstack([moments.centre[kept], own]), np.hstack([moments.rest[kept], np.zeros_like(own)])
+    return replace(
+        moments,
+        columns=(*moments.columns, *own_mean_names(apart, moments.columns)),
+        environments=tuple(label for label, flag in zip(moments.environments, kept, strict=True) if flag),
+        counts=counts,
+        centre=centre,
+        rest=rest,
+        minimum=np.hstack([moments.minimum[kept], own]),
+        maximum=np.hstack([moments.maximum[kept], own]),
+        scatter=filled_pool(counts, centre, rest, np.pad(moments.scatter[:-1][kept], wider)),
+        at_ends=None,
+        rounding=None,
+        dropped_rows={},
+        second=None if moments.second is None else moments.second.choosing(np.flatnonzero(kept)).wider(own.shape[1]),
+    )
+
+
+def against_the_rest(moments: Moments, e: int) -> Moments:
+    """Two environments: the one at place e, and the rows of all others together."""
+    others: Part | None = None
+    for other in range(moments.n_environments):
+        if other != e:
+            others = merged(others, moments.part(other))
+    assert others is not None
+    own = moments.part(e)
+    counts, centre = np.array([own.n_rows, others.n_rows]), np.stack([own.centre, others.centre])
+    rest = np.stack([own.rest, others.rest])
+    return replace(
+        moments,
+        environments=(moments.environments[e], None),
+        counts=counts,
+        centre=centre,
+        rest=rest,
+        minimum=np.stack([own.minimum, others.minimum]),
+        maximum=np.stack([own.maximum, others.maximum]),
+        scatter=filled_pool(counts, centre, rest, np.stack([own.scatter, others.scatter])),
+        at_ends=None,
+        rounding=None,
+        dropped_rows={},
+        second=None,
+    )
+
+
+def without_row(moments: Moments, environment: Hashable, row: ArrayLike) -> Moments:
+    """Those of the rows that are left; see `Moments.without_row`."""
+    if environment not in moments.environments:
+        raise DataError(f"there is no environment {environment!r}; the environments are {list(moments.environments)}.")
+    e = moments.environments.index(environment)
+    values = _checked(moments, e, row)
+    left = without(moments.part(e), values)
+    if left.unresolved.any():
+        raise DataError(
+            f"without this row too little is left of the scatter of {quoted(moments.names_of(left.unresolved))} in "
+            f"environment {environment!r} to be known to ten digits: the row is far from the others there. "
+            "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
+        )
+    remaining = _with_left(moments, e, left)
+    return of_fewer_rows(remaining, moments.varies[-1] & ~remaining.varies[-1])
+
+
+def of_fewer_rows(moments: Moments, became_constant: Mask) -> Moments:
+    """Without the features (of d columns) that the rows left over do not vary, and the levels that these lack."""
+    became_constant[moments.outcome] = False
+    left = moments.dropping(became_constant)
+    if left.encoding is None:
+        return left
+    means = {**left.constants, **dict(zip(left.columns, left.pooled_mean.tolist(), strict=True))}
+    return replace(left, encoding=left.encoding.occurring_in(means, left.n_rows))
+
+
+def _checked(moments: Moments, e: int, row: ArrayLike) -> Floats:
+    """The row (d,); raise where it cannot be one of environment e."""
+    columns, environment = moments.columns, moments.environments[e]
+    try:
+        values = np.asarray(row, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError(f"a row has {len(columns)} numbers ({columns[0]!r}, …), not {row!r}.") from None
+    if values.shape != (len(columns),):
+        raise DataError(f"a row has {len(columns)} values ({columns[0]!r}, …), not {values.shape}.")
+    missing = np.isnan(values)
+    if missing.any():
+        raise DataError(
+            f"this row has missing values (NaN) in {quoted(moments.names_of(missing))}, as no row of these moments "
+            "has: pass its values as they were when the moments were computed."
+        )
+    if moments.rounding is None:
+        raise DataError("these moments were not computed from rows, so that none can be removed.")
+    part = moments.part(e)
+    if part.n_rows < 2:
+        raise DataError(f"environment {environment!r} has {part.n_rows} row; the last row cannot be removed.")
+    beyond = np.stack([values <= part.minimum, values >= part.maximum]) & (part.at_ends == 0)
+    outside = (values < part.minimum) | (values > part.maximum) | beyond.any(axis=0)
+    if outside.any():
+        name = columns[int(np.argmax(outside))]
+        raise DataError(f"this row is not in environment {environment!r}: its {name!r} is outside the range there.")
+    return values
+
+
+def _with_left(moments: Moments, e: int, left: Left) -> Moments:
+    named = {
+        "counts": left.n_rows,
+        "centre": left.centre,
+        "rest": left.rest,
+        "minimum": left.minimum,
+        "maximum": left.maximum,
+    }
+    arrays = {}
+    for name, values in {**named, "at_ends": left.at_ends, "rounding": left.rounding}.items():
+        arrays[name] = getattr(moments, name).copy()
+        arrays[name][e] = values
+    counts, scatter = arrays["counts"], np.empty_like(moments.scatter)
+    gaps = gaps_between(counts, arrays["centre"], arrays["rest"])
+    fill_without_row(moments.scatter, e, left.loss, left.deviation, left.constant, counts, gaps, scatter)
+    return replace(moments, scatter=scatter, second=None, kind=None, **arrays)
+
+
+def with_outcome(moments: Moments, name: str) -> Moments:
+    """See `Moments.with_outcome`."""
+    owners = {column: feature for feature, members in moments.groups.items() for column in members}
+    if name not in moments.columns or name in {**owners, **moments.groups}:
+        wrong = f"column {name!r} is not in the data"
+        if name in moments.groups:
+            wrong = f"the feature {name!r} is made of several columns and cannot be the outcome"
+        elif name in owners:
+            wrong = f"column {name!r} is part of the feature {owners[name]!r} and cannot be the outcome"
+        possible = [column for column in moments.columns if column not in owners]
+        raise DataError(f"{wrong}; {nearest(name, possible)}")
+    encoding = moments.encoding
+    if encoding is not None and name != moments.outcome_name:
+        encoding = encoding.with_outcome(name, moments.outcome_name)
+    kind = moments.kind if name == moments.outcome_name else None
+    turned = replace(moments, outcome=moments.columns.index(name), encoding=encoding, kind=kind)
+    turned.check_outcome()
+    return turned
+
+
+# Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
+_DEPENDENT = 1e-12
+
+
+def present(moments: Moments) -> Mask:
+    """(E + 1, d) see `Moments.present`"""
+    if not moments.features.grouped or not moments.scatter.size:
+        return moments.varies
+    present = moments.varies.copy()
+    starts = moments.features.starts
+    for j in np.flatnonzero(moments.features.widths > 1):
+        columns = moments.feature_columns[starts[j] : starts[j + 1]]
+        if not _zero_or_one(moments, columns):
+            continue
+        for g in range(moments.n_environments + 1):
+            present[g, columns] &= _adding(moments.scatter[g][np.ix_(columns, columns)], present[g, columns])
+    return present
+
+
+def _zero_or_one(moments: Moments, columns: NDArray[np.intp]) -> bool:
+    """Whether the columns hold 0 and 1 only: then, and between 0 and 1 only then, they vary as much as such do."""
+    means, squares = moments.means[:, columns], np.einsum("gjj->gj", moments.scatter[:-1])[:, columns]
+    inside = (moments.minimum[:, columns] >= 0.0) & (moments.maximum[:, columns] <= 1.0)
+    most = moments.counts[:, None] * means * (1.0 - means)
+    return bool(inside.all() and np.allclose(squares, most, rtol=1e-9, atol=1e-9))
+
+
+def _adding(scatter: Floats, varying: Mask) -> Mask:
+    """(m,) the varying columns that are no combination of those before them"""
+    adding = np.zeros(len(scatter), dtype=bool)
+    left = scatter.copy()
+    for c in np.flatnonzero(varying):
+        if left[c, c] > _DEPENDENT * scatter[c, c]:
+            adding[c] = True
+            left -= np.outer(left[:, c], left[c]) / left[c, c]
+    return adding
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,6 @@
 """The result: a posterior over subsets, its tables, words and pictures. Knows nothing of engines."""
 
 from ..exceptions import PosteriorError
-from .arrays import table_order
-from .posterior import Posterior, SubsetSource
+from .posterior import Posterior, SubsetSource, table_order
 
 __all__ = ["Posterior", "PosteriorError", "SubsetSource", "table_order"]

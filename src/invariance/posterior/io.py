@@ -20,8 +20,8 @@ import numpy as np
 
 from .._tools.arrays import Floats, Mask
 from ..exceptions import DataError, MissingFileError
-from .evidence import Evidence
-from .verdict import Verdict
+from .posterior import Evidence
+from .summary import Verdict
 
 if TYPE_CHECKING:
     from .posterior import Posterior

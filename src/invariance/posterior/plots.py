@@ -10,15 +10,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Mask
-from .._tools.figures import Size, axes_for, plain_ticks, save_drawing
-from .._tools.fonts import lettered
-from .._tools.layout import name_labels, shorten
-from .._tools.style import FALSE, GUIDE, PLAIN, TRUE, tidy
-from .._tools.titles import title
-from ..data.subsets import as_mask
+from .._tools.plotting import (
+    FALSE,
+    GUIDE,
+    PLAIN,
+    TRUE,
+    Size,
+    axes_for,
+    lettered,
+    plain_ticks,
+    save_drawing,
+    tidy,
+    title,
+)
+from .._tools.text import name_labels, shorten
+from ..data.features import as_mask
 from ..exceptions import PosteriorError, SettingError, WrongTypeError
-from .arrays import check_at_least_one
-from .posterior import Posterior
+from .posterior import Posterior, check_at_least_one
 from .summary import format_probability
 
 if TYPE_CHECKING:

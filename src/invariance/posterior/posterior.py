@@ -6,27 +6,178 @@ import copy
 import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..data.subsets import as_mask
-from ..exceptions import DataError, PosteriorError, SettingError
-from .arrays import check_at_least_one, checked_floats, table_order
-from .evidence import Evidence, SubsetEvidence
-from .judge import Judge
-from .sources import Drawer, SubsetSource, SubsetTable
-from .verdict import Verdict
+from ..data.features import as_mask, as_masks
+from ..exceptions import DataError, PosteriorError, SettingError, WrongTypeError
+from ..models.invariance_test import Tolerance
+from .summary import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from ..models.base import BoundConditional
     from .summary import Summary
+
+
+def checked_floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    array = np.array(values, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name}: shape {shape} is needed, not {array.shape}")
+    if np.isnan(array).any():
+        raise ValueError(f"{name}: holds NaN")
+    return array
+
+
+def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
+    """Order (k,) by probability (largest first), then size, then positions of the features."""
+    # A zero bit marks a member, so that of two subsets of one size the one with the earlier feature
+    # sorts first; byte strings of one length compare like the bits they hold.
+    packed = np.ascontiguousarray(np.packbits(~masks, axis=1))
+    keys = packed.view(f"S{packed.shape[1]}").ravel()
+    distinct, position = np.unique(keys, return_inverse=True)
+    if len(distinct) < len(keys):
+        raise ValueError("masks: the same subset occurs twice")
+    return np.lexsort((position, masks.sum(axis=1), -log_probabilities))
+
+
+def check_at_least_one(name: str, value: int) -> None:
+    if not isinstance(value, Integral):
+        raise WrongTypeError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if value < 1:
+        raise SettingError(f"{name} must be at least 1, not {value}")
+
+
+SubsetTable = tuple[Mask, Floats, Floats]
+
+
+class SubsetSource(Protocol):
+    """What an engine may leave behind to answer for subsets that are not in the table."""
+
+    def log_probability(self, masks: Mask) -> Floats:
+        """Log posterior probability (S,) of boolean masks (S, p); -inf outside the support."""
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        """Draw n subsets as boolean masks (n, p)."""
+
+    def leading(self, mass: float) -> SubsetTable | None:
+        """Masks (k, p), log ratios (k,), log probabilities (k,) of the most probable subsets that
+        together hold at least `mass`, or None when the engine cannot tell."""
+
+
+class Drawer(Protocol):
+    """A decision, which draws kinds of pictures that need more than a posterior."""
+
+    def plot(self, kind: str, ax: Axes | None, top: int | None) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Of k subsets, each (k,).
+
+    deviance : −2 log Λ; expected_deviance, deviance_sd : its mean and standard deviation if the subset is invariant
+    p_value : that it is then as large or larger, for the model's own noise
+    p_mean, p_spread, p_invariant : p-values for approximate invariance of the coefficients, of the noise's scale, and
+        of both together; NaN where a model does not tell them apart, and where the deviance is infinite: such a subset
+        cannot be fitted as it should, and nothing was tested
+    r2 : share of the outcome's variance that the pooled fit explains; r2_new : the same for each environment by the
+        fit to all others, NaN where that is not known
+    """
+
+    deviance: Floats
+    expected_deviance: Floats
+    deviance_sd: Floats
+    p_value: Floats
+    p_mean: Floats
+    p_spread: Floats
+    p_invariant: Floats
+    r2: Floats
+    r2_new: Floats
+
+    def __len__(self) -> int:
+        return len(self.deviance)
+
+    @classmethod
+    def unknown(cls, k: int) -> Self:
+        return cls(*np.full((len(fields(cls)), k), np.nan))
+
+    def columns(self) -> dict[str, Floats]:
+        return {column.name: getattr(self, column.name) for column in fields(self)}
+
+    def head(self, k: int) -> Evidence:
+        return Evidence(*(values[:k] for values in self.columns().values()))
+
+    def padded(self, k: int) -> Evidence:
+        """Of k subsets, NaN for those after the known ones."""
+        more = np.full(k - len(self), np.nan)
+        return Evidence(*(np.append(values, more) for values in self.columns().values()))
+
+    def one(self, row: int = 0) -> SubsetEvidence:
+        return SubsetEvidence(**{name: float(values[row]) for name, values in self.columns().items()})
+
+
+@dataclass(frozen=True)
+class SubsetEvidence:
+    """Of one subset; see `Evidence`."""
+
+    deviance: float
+    expected_deviance: float
+    deviance_sd: float
+    p_value: float
+    p_mean: float
+    p_spread: float
+    p_invariant: float
+    r2: float
+    r2_new: float
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Answers what the data say about any subset."""
+
+    model: BoundConditional
+    tolerance: Tolerance = field(default_factory=Tolerance)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "model", self.model.untilted)
+
+    def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None) -> Evidence:
+        """Of the subsets in masks (S, p), whose log Λ (S,) may be known. Outside the support nothing was tested, and
+        p-values are NaN."""
+        chosen = as_masks(masks, self.model.n_features)
+        if log_ratios is None:
+            log_ratios = self.model.log_ratio_many(chosen)
+        null, tails = self.model.null_many(chosen), self.model.invariance_tails(chosen, log_ratios)
+        test = self.model.invariance_test(chosen, self.tolerance)
+        known, scored = null.variance > 0.0, log_ratios > -np.inf
+        return Evidence(
+            deviance=-2.0 * log_ratios,
+            expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
+            deviance_sd=np.where(known, 2.0 * np.sqrt(null.variance), np.nan),
+            p_value=np.where(scored, tails.probability, np.nan),
+            p_mean=np.where(scored, test.mean, np.nan),
+            p_spread=np.where(scored, test.spread, np.nan),
+            p_invariant=np.where(scored, test.joint, np.nan),
+            r2=self.model.r2_many(chosen),
+            r2_new=np.where(scored, self.model.left_out_r2_many(chosen), np.nan),
+        )
+
+    def compatible(self, masks: Mask) -> Mask:
+        """(S,) whether the subsets are compatible with invariance, up to the tolerance"""
+        return self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.level
+
+    def rejected(self, masks: Mask) -> Mask:
+        """(S,) whether the data speak against the invariance of the subsets, whatever the others are like"""
+        return ~(self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.lowest_level)
+
 
 # A collection of subsets reaches a level, or a table holds all the mass, up to the rounding of a sum.
 LEVEL_TOLERANCE = 1e-12
@@ -368,7 +519,7 @@ class Posterior:
         return to_datatree(self)
 
     def __repr__(self) -> str:
-        from .._tools.layout import shorten
+        from .._tools.text import shorten
         from .summary import format_probability, format_subset
 
         verdict = "" if self.verdict is None else f"{self.verdict.headline}, "

@@ -3,27 +3,194 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.optimize import brentq
+from scipy.special import expit, logit, xlogy
+from scipy.stats import norm, rankdata
 
 from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressBar, ProgressMode
-from ..conditionals.predicts import Predicts, predicts_of
+from .._tools.text import COLUMNS, display_width, name_labels, printable
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
-from ..decisions.base import Findings
+from ..decisions.diagnosis import DiagnosisSection, html_of, text_of
+from ..decisions.rules import Findings
 from ..decisions.search import Search
 from ..exceptions import DataError, EngineError
+from ..models.base import Predicts, predicts_of
 from ..moments.moments import Moments
-from ..moments.sampling import sampled_data
-from .building import squared_error
-from .calibration import FIGURES, figures_of, share_explained
-from .design import columns_of
-from .outcome import as_observed
-from .predictor import LinearPredictor, Predictor
+from ..moments.second_pass import sampled_data
+from .predictor import LinearPredictor, PredictedOutcome, Predictor, as_observed, columns_of, concordance, squared_error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# {what is predicted: names of the figures}
+FIGURES: dict[Predicts, tuple[str, ...]] = {
+    Predicts.number: ("observed", "predicted", "rmse", "r2"),
+    Predicts.probability: ("observed", "predicted", "intercept", "slope", "brier", "log_loss", "auc"),
+    Predicts.rate: ("observed", "predicted", "intercept", "slope", "deviance_explained"),
+    Predicts.time: ("concordance",),
+}
+# Probabilities are kept so far from 0 and 1 where odds are taken of them.
+_LEAST = 2.0**-53
+_MOST_STEPS = 100
+_ENOUGH = 1e-12
+
+
+class _Law(NamedTuple):
+    """Of outcomes at linear predictors (n,): what a log-likelihood subtracts from outcome · predictor, and its first
+    and second derivative, mean and variance."""
+
+    cumulant: Callable[[Floats], Floats]
+    mean: Callable[[Floats], Floats]
+    variance: Callable[[Floats], Floats]
+
+
+def log_odds(probability: Floats) -> Floats:
+    """(n,) finite ones, also of 0 and 1"""
+    return np.asarray(logit(np.clip(probability, _LEAST, 1.0 - _LEAST)))
+
+
+def figures_of(
+    predicts: Predicts,
+    observed: Floats,
+    predicted: Floats,
+    exposure: Floats | None = None,
+    event: Floats | None = None,
+) -> dict[str, float]:
+    """Of outcomes (n,), where classes are 0 and 1, and predictions (n,), which are per unit of exposure (n,); event
+    (n,): which times ended with it.
+
+    observed, predicted : means, or totals over the total exposure
+    intercept : what is to be added to all log odds, or logarithms of rates, for these two to be equal
+    slope : by which these are to be multiplied, beside an intercept, to fit best; below 1 predictions are too extreme
+    rmse, brier, log_loss : means over rows; auc : share of pairs of the two classes in the right order
+    r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain, by squares
+        or by Poisson deviances
+    concordance : share of pairs of times in the right order
+    NaN where something is not defined, as with one class only.
+    """
+    values: tuple[Any, ...] = ()
+    match predicts:
+        case Predicts.probability:
+            values = _of_probabilities(observed, predicted)
+        case Predicts.rate:
+            values = _of_rates(observed, predicted, np.ones(len(observed)) if exposure is None else exposure)
+        case Predicts.time:
+            assert event is not None
+            values = (concordance(observed, event, predicted),)
+        case Predicts.number:
+            values = _of_numbers(observed, predicted)
+    return dict(zip(FIGURES[predicts], map(float, values), strict=True))
+
+
+def _of_numbers(y: Floats, predicted: Floats) -> tuple[Any, ...]:
+    missed = float(np.mean((y - predicted) ** 2))
+    return y.mean(), predicted.mean(), np.sqrt(missed), share_explained(missed, float(y.var()))
+
+
+def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Any, ...]:
+    odds = log_odds(predicted)
+    log_loss = np.mean(np.logaddexp(0.0, odds) - y * odds)
+    brier = np.mean((y - predicted) ** 2)
+    large = _shift(y, odds) if 0.0 < y.mean() < 1.0 else np.nan
+    slope = _slope(y, odds, _bernoulli(), logit(y.mean())) if _overlap(y, odds) else np.nan
+    return y.mean(), predicted.mean(), large, slope, brier, log_loss, _auc(y, predicted)
+
+
+def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Any, ...]:
+    expected, total = rate * exposure, exposure.sum()
+    known = bool(y.any() and (rate > 0.0).all())
+    slope = np.nan
+    if known:
+        logs = np.log(rate)
+        own = y.sum() / total
+        slope = _slope(y, logs, _poisson(exposure), np.log(own)) if _spread_events(y, logs) else np.nan
+    large = np.log(y.sum() / expected.sum()) if known else np.nan
+    explained = share_explained(_deviance(y, expected), _deviance(y, exposure * y.sum() / total)) if known else np.nan
+    return y.sum() / total, expected.sum() / total, large, slope, explained
+
+
+def _bernoulli() -> _Law:
+    return _Law(lambda eta: np.logaddexp(0.0, eta), expit, lambda eta: expit(eta) * expit(-eta))
+
+
+def _poisson(exposure: Floats) -> _Law:
+    def mean(eta: Floats) -> Floats:
+        return exposure * np.exp(eta)
+
+    return _Law(mean, mean, mean)
+
+
+def _shift(y: Floats, odds: Floats) -> float:
+    """What makes the mean of the probabilities that of y, in which both classes occur."""
+    own = float(logit(y.mean()))
+    lowest, highest = own - odds.max(), own - odds.min()
+    if lowest == highest:
+        return lowest
+    return float(brentq(lambda shift: np.mean(expit(odds + shift)) - y.mean(), lowest, highest))
+
+
+def _slope(y: Floats, predictor: Floats, law: _Law, empty: float) -> float:
+    """Of y on the predictor, beside an intercept, by maximum likelihood, which must exist; empty : the intercept of the
+    fit without a slope."""
+    centre, scale = predictor.mean(), predictor.std()
+    design = np.column_stack([np.ones(len(y)), (predictor - centre) / scale])
+
+    def log_likelihood(theta: Floats) -> float:
+        eta = design @ theta
+        return float(y @ eta - law.cumulant(eta).sum())
+
+    theta = np.array([empty, 0.0])
+    value = log_likelihood(theta)
+    for _ in range(_MOST_STEPS):
+        eta = design @ theta
+        score = design.T @ (y - law.mean(eta))
+        try:
+            step = np.linalg.solve((design * law.variance(eta)[:, None]).T @ design, score)
+        except np.linalg.LinAlgError:
+            return np.nan
+        if step @ score < _ENOUGH:
+            return float(theta[1] / scale)
+        while not (new := log_likelihood(theta + step)) >= value and np.abs(step).max() > _ENOUGH:
+            step = 0.5 * step
+        theta, value = theta + step, new
+    return np.nan
+
+
+def _overlap(y: Floats, odds: Floats) -> bool:
+    """Whether log odds leave both classes on both sides of any threshold: else the best slope is infinite."""
+    events, others = odds[y == 1.0], odds[y == 0.0]
+    return bool(len(events) and len(others) and events.min() < others.max() and others.min() < events.max())
+
+
+def _spread_events(y: Floats, logs: Floats) -> bool:
+    """Whether no slope, however large, makes events certain where they are and impossible elsewhere."""
+    at = logs[y > 0.0]
+    return bool(at.min() < at.max() or logs.min() < at[0] < logs.max())
+
+
+def _auc(y: Floats, predicted: Floats) -> float:
+    events = y == 1.0
+    n, others = int(events.sum()), int((~events).sum())
+    if not n or not others:
+        return np.nan
+    return float((rankdata(predicted)[events].sum() - 0.5 * n * (n + 1)) / (n * others))
+
+
+def _deviance(y: Floats, mean: Floats) -> float:
+    return float(2.0 * (xlogy(y, y / mean) - (y - mean)).sum())
+
+
+def share_explained(missed: float, scatter: float) -> float:
+    """NaN where nothing scatters"""
+    return 1.0 - missed / scatter if scatter > 0.0 else np.nan
+
 
 # So many quantiles of the errors in an environment are kept where it has more rows.
 _MOST_KEPT = 1001
@@ -197,3 +364,116 @@ def _kept(errors: Floats) -> Floats:
     if len(errors) <= _MOST_KEPT:
         return np.sort(errors)
     return np.quantile(errors, np.linspace(0.0, 1.0, _MOST_KEPT))
+
+
+_HEADS = {"r2": "R²", "brier": "Brier", "log_loss": "log loss", "auc": "AUC", "deviance_explained": "explained"}
+# What the text has no room for.
+_NOT_TOLD = frozenset({"log_loss"})
+_LONGEST_LABEL = 20
+_SCALES = {Predicts.probability: "log odds", Predicts.rate: "logarithms of rates"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeftOutReport:
+    """How predictions did in environments that were left out, each in turn, from the selection and from the fit.
+
+    `str()` tells it within 80 columns, notebooks show it as HTML; `to_frame()` and `to_plain()` hold the figures, which
+    `invariance.prediction.new_environments.figures_of` explains.
+    """
+
+    outcome: PredictedOutcome
+    found: NewEnvironments
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        return self.found.left_out
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each environment that was left out: its label, rows, figures, and what was selected then."""
+        import pandas as pd
+
+        columns = ["environment", "rows", *FIGURES[self.outcome.predicts], "features"]
+        rows = [
+            {"environment": left.environment, "rows": left.rows, **left.figures, "features": left.features}
+            for left in self.left_out
+        ]
+        return pd.DataFrame(rows, columns=columns)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As values that JSON can hold; numbers that are not known are None."""
+        classes = self.outcome.classes
+        return {
+            "outcome": self.outcome.name,
+            "predicts": self.outcome.predicts.value,
+            "classes": None if classes is None else [str(label) for label in classes],
+            "exposure": self.outcome.exposure,
+            "environments": [
+                {
+                    "environment": str(left.environment),
+                    "rows": left.rows,
+                    "features": list(left.features),
+                    **{name: None if np.isnan(value) else value for name, value in left.figures.items()},
+                }
+                for left in self.left_out
+            ],
+            "not_left_out": [str(label) for label in self.found.impossible],
+        }
+
+    def __str__(self) -> str:
+        return text_of([self._section()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_of([self._section()])
+
+    def _section(self) -> DiagnosisSection:
+        title = f"New environments: {printable(self.outcome.in_words)}"
+        told = bool(self.left_out and FIGURES[self.outcome.predicts])
+        return DiagnosisSection(title, tuple(self._sentences()), self._table() if told else ())
+
+    def _table(self) -> tuple[tuple[str, ...], ...]:
+        names = [name for name in FIGURES[self.outcome.predicts] if name not in _NOT_TOLD]
+        head = ("rows", *(_HEADS.get(name, name) for name in names))
+        digits = dict.fromkeys(names, ".4g" if self.outcome.predicts is Predicts.number else ".3f")
+        digits |= {"intercept": "+.3f"}
+        cells = [
+            (f"{left.rows:,}", *(_cell(left.figures[name], digits[name]) for name in names)) for left in self.left_out
+        ]
+        taken = sum(2 + max(map(display_width, column)) for column in zip(head, *cells, strict=True))
+        width = max(min(_LONGEST_LABEL, COLUMNS - 2 - taken), len("environment"))
+        labels = name_labels([str(left.environment) for left in self.left_out], width)
+        return (("environment", *head), *((label, *row) for label, row in zip(labels, cells, strict=True)))
+
+    def _sentences(self) -> Iterator[str]:
+        limit, _ = self.found.limits()
+        if limit:
+            yield f"{limit[:1].upper()}{limit[1:]}."
+        if not self.left_out:
+            return
+        if not FIGURES[self.outcome.predicts]:
+            yield "Predictions are not compared with times that may be censored."
+            return
+        yield "Each environment is predicted by what was selected and fitted without it."
+        yield from self._farthest()
+        scale = _SCALES.get(self.outcome.predicts)
+        if scale is not None:
+            yield (
+                f"Intercept: what is missing in all {scale} (0 where predictions are right on average). Slope: by what "
+                f"{scale} are to be multiplied (1 where they are right, less where predictions are too extreme)."
+            )
+
+    def _farthest(self) -> Iterator[str]:
+        """Where the mean is farthest from what is predicted."""
+        known = [left for left in self.left_out if not np.isnan(left.figures.get("predicted", np.nan))]
+        if known:
+            worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
+            observed, predicted = worst.figures["observed"], worst.figures["predicted"]
+            told = f"{observed:.3g} observed, {predicted:.3g} predicted"
+            yield f"The mean is farthest off in {worst.environment!r}: {told}."
+
+
+def _cell(value: float, digits: str) -> str:
+    """Without the sign of what rounds to 0; "–" where nothing is known."""
+    return "–" if np.isnan(value) else format(float(format(value, digits)) + 0.0, digits)

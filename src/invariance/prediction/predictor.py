@@ -2,16 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import expit
 from scipy.stats import t as student
 
-from .._tools.arrays import Floats, Integers
-from .design import Design
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.outcomes import Classes
+from ..data.outcomes import in_words as class_in_words
+from ..decisions.rules import Findings
+from ..exceptions import DataError, SettingError
+from ..models.base import Conditional, Fit, Predicts, predicts_of
+from ..models.survival import PiecewiseExponentialFit, PiecewiseHazard
+from ..moments.moments import Moments
+
+# {what is predicted: the mean at intercept + coefficients · columns}, as saved models know it
+MEANS: dict[Predicts, Callable[[Floats], Floats]] = {Predicts.probability: expit, Predicts.rate: np.exp}
+_NO_INTERVAL = {
+    Predicts.probability: "has two values",
+    Predicts.rate: "is a count, whose scatter grows with its mean",
+    Predicts.time: "is a time that may be censored",
+}
+
+
+@dataclass(frozen=True)
+class PredictedOutcome:
+    """name : of the outcome; classes : what 0 and 1 stand for, where probabilities are predicted
+        or the outcome was given as classes
+    exposure : name of that which rates are per unit of, None where there is none
+    """
+
+    name: str
+    predicts: Predicts = Predicts.number
+    classes: Classes | None = None
+    exposure: str | None = None
+
+    @classmethod
+    def of(cls, data: MultiEnvironmentData | Moments, conditional: Conditional | None) -> PredictedOutcome:
+        """conditional : as it was fitted to the data; None: least squares"""
+        predicts = predicts_of(conditional)
+        if isinstance(data, Moments):
+            return cls(data.outcome_name, predicts)
+        classes = (0, 1) if predicts is Predicts.probability and data.classes is None else data.classes
+        return cls(data.outcome_name, predicts, classes, data.exposure_name)
+
+    @property
+    def in_words(self) -> str:
+        """What a prediction is: "yield", "the probability that died is 'yes'", "visits per unit of years"."""
+        if self.predicts is Predicts.probability and self.classes is not None:
+            return f"the probability that {self.name} is {class_in_words(self.classes[1])}"
+        return self.name if self.exposure is None else f"{self.name} per unit of {self.exposure}"
+
+    def coded(self, y: Any) -> Any:
+        """y as it is compared with predictions: the second class counts 1, the first 0."""
+        if self.classes is None:
+            return y
+        values = np.asarray(y, dtype=object).reshape(-1)
+        unknown = [value for value in values if value not in self.classes]
+        if unknown:
+            first, second = self.classes
+            raise DataError(f"y holds {unknown[0]!r}, and the model tells {second!r} from {first!r}: leave it out.")
+        return (values == self.classes[1]).astype(float)
+
+    def check_intervals(self) -> None:
+        """Raise where intervals of a normal distribution would be nonsense."""
+        if self.predicts in _NO_INTERVAL:
+            raise SettingError(
+                f"{self.name!r} {_NO_INTERVAL[self.predicts]}, so that there are no intervals for it. What is "
+                f"predicted is {self.in_words}: new_environments() tells how far that is off in environments that "
+                "were left out."
+            )
+
+
+def as_observed(mean: Floats, data: MultiEnvironmentData) -> Floats:
+    """(N,) expected outcomes of the rows, from those of one unit of exposure"""
+    return mean if data.exposure is None else mean * data.exposure
+
+
+# Share of a direction's scatter, after scaling, below which the columns depend on each other.
+_DEPENDENT = 1e-11
+# So many times the largest leverage of the fitted rows, and a row is far outside of them.
+FAR = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """columns : k names; n_rows : how many were fitted; centre : (k,) their mean
+    whitening : (k, r) with (x − centre) · whitening = r numbers whose squares sum to the leverage, less 1 / n_rows
+    minimum, maximum : (k,); farthest : largest leverage of a fitted row, less 1 / n_rows
+    """
+
+    columns: tuple[str, ...]
+    n_rows: int
+    centre: Floats
+    whitening: Floats
+    minimum: Floats
+    maximum: Floats
+    farthest: float
+
+    @classmethod
+    def of(cls, data: MultiEnvironmentData | Moments, columns: tuple[str, ...]) -> Design:
+        """Of second moments the largest leverage is not known: a bound is taken for it that no fitted row exceeds, so
+        that fewer rows may be called far than by the rows themselves."""
+        if isinstance(data, Moments):
+            return cls._of_moments(data, columns)
+        X = columns_of(data, columns)
+        centre = X.mean(axis=0)
+        whitening = _whitening((X - centre).T @ (X - centre))
+        farthest = float(_squares((X - centre) @ whitening).max(initial=0.0))
+        return cls(columns, len(X), centre, whitening, X.min(axis=0), X.max(axis=0), farthest)
+
+    @classmethod
+    def _of_moments(cls, moments: Moments, columns: tuple[str, ...]) -> Design:
+        at = [moments.columns.index(name) for name in columns]
+        centre, scatter = moments.pooled_mean[at], moments.scatter[-1][np.ix_(at, at)]
+        minimum, maximum = moments.minimum.min(axis=0)[at], moments.maximum.max(axis=0)[at]
+        reach = np.maximum(moments.maximum[:, at] - centre, centre - moments.minimum[:, at])
+        whitening = _whitening(scatter)
+        within_ranges = float(_squares(reach @ np.abs(whitening)).max(initial=0.0))
+        farthest = min(within_ranges, 1.0 - 1.0 / moments.n_rows)
+        return cls(columns, moments.n_rows, centre, whitening, minimum, maximum, farthest)
+
+    @property
+    def rank(self) -> int:
+        return self.whitening.shape[1]
+
+    def leverage(self, X: Floats) -> Floats:
+        """(n,) of rows X (n, k): what uncertain coefficients add to the variance, in units of the noise's"""
+        return 1.0 / self.n_rows + _squares((X - self.centre) @ self.whitening)
+
+    def far(self, X: Floats) -> Floats:
+        """(n,) how many times the largest leverage of a fitted row that of each row of X (n, k) is, where that is more
+        than `FAR`; else 0"""
+        if not self.rank:
+            return np.zeros(len(X))
+        times = _squares((X - self.centre) @ self.whitening) / self.farthest
+        return np.where(times > FAR, times, 0.0)
+
+    def outside(self, X: Floats, derived: Collection[str] = ()) -> str:
+        """What is most unusual about those of the rows X (n, k) that are far from the fitted ones; empty if none is.
+        Columns that are derived from others of a table are not named."""
+        times = self.far(X)
+        n_far = int((times > 0.0).sum())
+        if not n_far:
+            return ""
+        row = X[int(np.argmax(times))]
+        width = self.maximum - self.minimum
+        excess = np.maximum(row - self.maximum, self.minimum - row) / np.where(width > 0.0, width, 1.0)
+        excess[[name in derived for name in self.columns]] = 0.0
+        j = int(np.argmax(excess))
+        if excess[j] > 0.0:
+            what = (
+                f"the farthest has {self.columns[j]} = {row[j]:.4g}, and the fitted rows have "
+                f"{self.minimum[j]:.4g} to {self.maximum[j]:.4g}"
+            )
+        else:
+            what = f"the farthest combines values of {', '.join(self.columns[:4])} as no fitted row does"
+        return f"{n_far:,} of {len(X):,} rows lie far outside the rows that were fitted: {what}"
+
+
+def columns_of(data: MultiEnvironmentData, columns: tuple[str, ...]) -> Floats:
+    """(N, k) by name"""
+    place = {name: j for j, name in enumerate(data.features.columns)}
+    return data.X[:, [place[name] for name in columns]]
+
+
+def _squares(values: Floats) -> Floats:
+    return np.einsum("nk,nk->n", values, values)
+
+
+def _whitening(scatter: Floats) -> Floats:
+    """(k, r) W with W W' a generalised inverse of the scatter (k, k), whose columns may depend on each other"""
+    diagonal = np.diagonal(scatter)
+    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    values, vectors = np.linalg.eigh(scatter * scale[:, None] * scale)
+    kept = values > _DEPENDENT * len(values)
+    return scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
+
 
 _FOLDS = 5
 
@@ -140,3 +312,162 @@ def _cross_validated(regressor: Any, X: Floats, y: Floats) -> float:
 def _one_each(predicted: Any, n_rows: int) -> Floats:
     """(n,) of what a regressor predicts, which may have a second axis of length one"""
     return np.asarray(predicted, dtype=float).reshape(n_rows)
+
+
+# Halvings of an interval of time, after which nothing is left of it.
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalPredictor(LinearPredictor):
+    """baselines: hazards of each of the members, whose linear predictors are logarithms of relative risks."""
+
+    baselines: tuple[PiecewiseHazard, ...] = ()
+
+    def survival(self, X: Floats, times: Floats) -> Floats:
+        """(n, len(times)) the probability that nothing has happened by then"""
+        return self._survival(X, times[None])
+
+    def median(self, X: Floats) -> Floats:
+        """(n,) when it is as probable as not that the event has occurred"""
+        with np.errstate(divide="ignore"):
+            each = [baseline.times(np.log(2.0) / risk) for baseline, risk in self._risks(X)]
+        low, high = np.min(each, axis=0), np.max(each, axis=0)
+        for _ in range(_HALVINGS if len(each) > 1 else 0):
+            middle = 0.5 * (low + high)
+            alive = self._survival(X, middle[:, None])[:, 0] > 0.5
+            low, high = np.where(alive, middle, low), np.where(alive, high, middle)
+        return high
+
+    def _survival(self, X: Floats, times: Floats) -> Floats:
+        """(n, T) by times (1, T), or (n, T) of the rows' own"""
+        curves = [baseline.survival(risk[:, None], times) for baseline, risk in self._risks(X)]
+        return np.einsum("m,mnt->nt", [member.weight for member in self.members], np.array(curves))
+
+    def _risks(self, X: Floats) -> list[tuple[PiecewiseHazard, Floats]]:
+        """The baseline of each member, and how many times that the hazards (n,) of the rows are."""
+        with np.errstate(over="ignore"):
+            risks = [np.exp(np.take(X, m.at, axis=1) @ m.coefficients + m.intercept) for m in self.members]
+        return list(zip(self.baselines, risks, strict=True))
+
+    def _each(self, X: Floats) -> Floats:
+        return np.array([baseline.expected_time(risk) for baseline, risk in self._risks(X)])
+
+
+def concordance(times: Floats, event: Floats, predicted: Floats) -> float:
+    """Harrell's: of the pairs of rows of which it is known which event came first, the share that `predicted` times
+    (n,) put in this order, ties counting half; NaN without such pairs.
+
+    event (n,): whether the time of a row ended with it, else it is known only to come later
+    """
+    order = np.lexsort((-event, times))
+    times, event, predicted = times[order], event[order], predicted[order]
+    right, pairs = 0.0, 0
+    for i in np.flatnonzero(event):
+        # Of rows with the same time those that are censored come later.
+        later = predicted[i + 1 :][(times[i + 1 :] > times[i]) | (event[i + 1 :] == 0.0)]
+        right += np.count_nonzero(later > predicted[i]) + 0.5 * np.count_nonzero(later == predicted[i])
+        pairs += len(later)
+    return right / pairs if pairs else float("nan")
+
+
+PREDICT_WITH = ("selected", "average")
+# The leading subsets of the predictive posterior that hold so much of it are averaged.
+AVERAGED_MASS = 0.999
+# Where functions are compared: those that agree here are the same.
+PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
+
+
+def check_predict_with(kind: Any, regressor: Any) -> None:
+    if kind not in PREDICT_WITH:
+        raise SettingError(f"predict_with={kind!r} is not known: use {' or '.join(map(repr, PREDICT_WITH))}.")
+    if kind == "average" and regressor is not None:
+        raise SettingError(
+            "predict_with='average' averages linear fits of several subsets, and a regressor is fitted to the selected "
+            "one: use predict_with='selected', or regressor=None."
+        )
+
+
+def refuse_moments(regressor: Any) -> None:
+    if regressor is not None:
+        raise SettingError(
+            f"regressor={type(regressor).__name__}(...) is fitted to rows, and moments hold none: set "
+            "regressor=None, or use fit or fit_data."
+        )
+
+
+def refuse_beside(regressor: Any, data: MultiEnvironmentData | Moments) -> None:
+    """Raise where a regressor would not know what comes with the outcome."""
+    for role in () if regressor is None or isinstance(data, Moments) else data.beside:
+        raise SettingError(
+            f"regressor={type(regressor).__name__}(...) is fitted to {data.outcome_name!r} alone and knows nothing of "
+            f"the {role} {getattr(data, f'{role}_name')!r}: use regressor=None."
+        )
+
+
+def build(
+    kind: str, findings: Findings, selected: Mask, data: MultiEnvironmentData | Moments, regressor: Any = None
+) -> Predictor:
+    """kind: one of PREDICT_WITH; selected: (p,). Where no subset is compatible, there is nothing to average, and the
+    average is the selected one."""
+    if kind == "selected" or findings.predictive is None:
+        if regressor is not None and selected.any():
+            return _refitted(data, selected, regressor)
+        masks, weights = selected[None], np.ones(1)
+    else:
+        masks, weights = _leading(np.exp(findings.predictive.log_probabilities), findings.predictive.masks)
+    fits = [findings.target.model.fit(mask, local=False) for mask in masks]
+    used = data.features.chosen(np.logical_or.reduce(masks)).columns
+    members = tuple(_member(fit, weight, data, used) for fit, weight in zip(fits, weights, strict=True))
+    whole = Design.of(data, used), members, _link(fits[0])
+    baselines = tuple(fit.baseline for fit in fits if isinstance(fit, PiecewiseExponentialFit))
+    return SurvivalPredictor(*whole, baselines) if baselines else LinearPredictor(*whole)
+
+
+def _leading(probabilities: Floats, masks: Mask) -> tuple[Mask, Floats]:
+    """Of a table, most probable first: those that hold AVERAGED_MASS of it, and their weights, which sum to one."""
+    share = np.cumsum(probabilities) / probabilities.sum()
+    n = int(np.searchsorted(share, AVERAGED_MASS)) + 1
+    return masks[:n], probabilities[:n] / probabilities[:n].sum()
+
+
+def _refitted(data: MultiEnvironmentData | Moments, selected: Mask, regressor: Any) -> RefittedPredictor:
+    assert isinstance(data, MultiEnvironmentData)
+    columns = data.features.chosen(selected).columns
+    return RefittedPredictor.fitted(Design.of(data, columns), regressor, columns_of(data, columns), data.y)
+
+
+def _member(fit: Fit, weight: float, data: MultiEnvironmentData | Moments, used: tuple[str, ...]) -> Member:
+    design = Design.of(data, fit.columns)
+    freedom = max(design.n_rows - 1.0 - design.rank, 1.0)
+    at = np.array([used.index(name) for name in fit.columns], dtype=np.int64)
+    coefficients = np.ascontiguousarray(fit.coefficients, dtype=float)
+    return Member(
+        at, coefficients, float(fit.intercept), float(weight), _squared_residuals(fit, data) / freedom, freedom, design
+    )
+
+
+def _squared_residuals(fit: Fit, data: MultiEnvironmentData | Moments) -> float:
+    """Their sum over all rows."""
+    if isinstance(data, Moments):
+        return data.n_rows * squared_error(data, -1, fit.columns, fit.coefficients, fit.intercept)
+    residuals = data.y - as_observed(fit.predict(columns_of(data, fit.columns)), data)
+    return float(residuals @ residuals)
+
+
+def squared_error(
+    moments: Moments, group: int, columns: tuple[str, ...], coefficients: Floats, intercept: float
+) -> float:
+    """Mean squared error of a linear prediction in an environment, or in all rows where group is -1."""
+    used = [*(moments.columns.index(name) for name in columns), moments.outcome]
+    pooled = group == -1
+    mean = moments.pooled_mean if pooled else moments.means[group]
+    n_rows = moments.n_rows if pooled else moments.counts[group]
+    slopes = np.append(-coefficients, 1.0)
+    scatter = max(float(slopes @ moments.scatter[group][np.ix_(used, used)] @ slopes), 0.0)
+    return scatter / float(n_rows) + (float(slopes @ mean[used]) - intercept) ** 2
+
+
+def _link(fit: Fit) -> Any:
+    """None where the model's mean is its linear predictor itself."""
+    return None if np.array_equal(fit.mean(PROBE), PROBE) else fit.mean

@@ -6,15 +6,11 @@ features at hand and gives a `BoundPrior`, which computes.
 
 from typing import TYPE_CHECKING
 
-from .._tools.lazy import on_first_use
+from .._tools.registry import on_first_use
 
 if TYPE_CHECKING:
-    from .base import Prior
-    from .beta_binomial import BetaBinomialPrior
-    from .bound import BoundPrior
-    from .inclusion import InclusionPrior
-    from .parsing import PRIOR_FORMS, parse_prior
-    from .uniform import UniformPrior
+    from .base import BoundPrior, Prior
+    from .priors import PRIOR_FORMS, BetaBinomialPrior, InclusionPrior, UniformPrior, parse_prior
 
 __all__ = [
     "PRIOR_FORMS",

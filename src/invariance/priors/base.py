@@ -2,19 +2,245 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted, warn
 from ..exceptions import SettingError
-from .bound import BoundPrior
+
+
+@dataclass(frozen=True, eq=False)
+class PriorTerms:
+    """log p(z) over f free features: constant + Σ log_odds_j z_j + log_size_weight[|z|], |z| <= max_size."""
+
+    log_odds: Floats
+    log_size_weight: Floats
+    max_size: int
+    constant: float
+
+    @classmethod
+    def flat(cls, n_features: int, max_size: int) -> PriorTerms:
+        """Weight 1 for every subset of at most max_size features."""
+        sizes = np.where(np.arange(n_features + 1) <= max_size, 0.0, -np.inf)
+        return cls(np.zeros(n_features), sizes, max_size, 0.0)
+
+    def log_prior(self, draws: Mask) -> Floats:
+        """(S,) of draws (S, f) over the free features; -inf for draws that are too large"""
+        from ..kernels.dispatch import sizes, sums_over_members
+
+        weight = np.append(self.log_size_weight, -np.inf)[np.minimum(sizes(draws), len(self.log_size_weight))]
+        return (sums_over_members(draws, self.log_odds) if self.log_odds.any() else 0.0) + weight + self.constant
+
+
+@dataclass(frozen=True, eq=False)
+class BoundPrior:
+    """A prior tied to p named features. Made by `Prior.bind`.
+
+    feature_names: the p names. max_size: largest |z|, at most p.
+    log_odds: (p,) finite; 0 where a feature is forced in or out.
+    log_size_weight: (p + 1,) indexed by |z|, -inf beyond max_size.
+    forced_in, forced_out: (p,) bool. name: one line for people.
+    original_features: the names among which the user spoke; those that are not in feature_names were dropped.
+    log_normalizer: log of the sum of the unnormalised weights, derived from the rest.
+    """
+
+    feature_names: tuple[str, ...]
+    max_size: int
+    log_odds: Floats
+    log_size_weight: Floats
+    forced_in: Mask
+    forced_out: Mask
+    name: str
+    original_features: tuple[str, ...] = ()
+    log_normalizer: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "original_features", self.original_features or self.feature_names)
+        for array in (self.log_odds, self.log_size_weight, self.forced_in, self.forced_out):
+            array.setflags(write=False)
+        if self._independent:
+            total = self._weights[0] - np.sum(self._log_chances[1])
+        else:
+            total = np.logaddexp.reduce(self._log_size_mass)
+        object.__setattr__(self, "log_normalizer", float(total))
+
+    @cached_property
+    def free(self) -> NDArray[np.intp]:
+        """Indices of the features that are neither forced in nor forced out."""
+        return np.flatnonzero(~(self.forced_in | self.forced_out))
+
+    @cached_property
+    def forced(self) -> NDArray[np.intp]:
+        """Indices of the features that every subset holds."""
+        return np.flatnonzero(self.forced_in)
+
+    @cached_property
+    def terms(self) -> PriorTerms:
+        """The prior over the free features alone."""
+        n_forced, n_free = len(self.forced), len(self.free)
+        return PriorTerms(
+            log_odds=self.log_odds[self.free],
+            log_size_weight=self.log_size_weight[n_forced : n_forced + n_free + 1].copy(),
+            max_size=min(self.max_size - n_forced, n_free),
+            constant=-self.log_normalizer,
+        )
+
+    @cached_property
+    def kept(self) -> NDArray[np.intp]:
+        """(p,) where the features are among the original ones."""
+        position = {name: j for j, name in enumerate(self.original_features)}
+        return np.array([position[name] for name in self.feature_names], dtype=np.intp)
+
+    @cached_property
+    def _n_forced(self) -> int:
+        return int(np.count_nonzero(self.forced_in))
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """log_size_weight by the number of free features in the subset, 0..t: (t + 1,)."""
+        most = min(self.max_size - self._n_forced, self.free.size)
+        return self.log_size_weight[self._n_forced : self._n_forced + most + 1]
+
+    @cached_property
+    def _log_chances(self) -> tuple[Floats, Floats]:
+        """Log probabilities of in and of out before any size weight, one per free feature."""
+        odds = self.log_odds[self.free]
+        return -np.logaddexp(0.0, -odds), -np.logaddexp(0.0, odds)
+
+    @cached_property
+    def _exchangeable(self) -> bool:
+        """Subsets of one size are equally probable."""
+        return np.unique(self.log_odds[self.free]).size <= 1
+
+    @cached_property
+    def _independent(self) -> bool:
+        """No truncation and no size weight: the free features are independent."""
+        return self._weights.size == self.free.size + 1 and bool(np.all(self._weights == self._weights[0]))
+
+    @cached_property
+    def _log_size_mass(self) -> Floats:
+        """Unnormalised log mass of each number of free features, (t + 1,)."""
+        counts = np.arange(self._weights.size)
+        if self._exchangeable:
+            # Exact integers: the logarithm of each binomial coefficient is right to the last digit.
+            logs = [math.log(c) for c in _binomials(self.free.size, counts.size - 1)]
+            return np.array(logs) + self.log_odds[self.free[:1]].sum() * counts + self._weights
+        log_in, log_out = self._log_chances
+        mass = np.where(counts == 0, 0.0, -np.inf)
+        from ..kernels.subset_sums import add_features
+
+        add_features(mass, log_in, log_out)
+        return mass - np.sum(log_out) + self._weights
+
+    def _remaining_mass(self) -> Floats:
+        """Table T of shape (f + 1, t + 2) over the f free features, in log space.
+
+        T[j, k] is the expected size weight when k of the first j free features are in and the others are
+        drawn independently by their odds; the last column (too many) is -inf.
+        """
+        from ..kernels.subset_sums import fill_remaining
+
+        table = np.full((self.free.size + 1, self._weights.size + 1), -np.inf)
+        table[-1, :-1] = self._weights
+        fill_remaining(table, *self._log_chances)
+        return table
+
+    def log_prob(self, masks: ArrayLike) -> Floats:
+        """Normalised log prior probability of each subset; -inf outside the support.
+
+        masks: (S, p) boolean (or 0/1), or one subset (p,). Returns (S,).
+        """
+        rows, p = np.atleast_2d(np.asarray(masks)), len(self.feature_names)
+        if rows.ndim != 2 or rows.shape[1] != p:
+            raise SettingError(f"masks must have shape (S, {p}), one column per feature; got {np.shape(masks)}")
+        if rows.dtype != np.bool_ and not np.isin(rows, (0, 1)).all():
+            raise SettingError("masks must be boolean (or 0 and 1): True where a feature is in the subset")
+        from ..kernels.dispatch import sizes, sums_over_members
+
+        rows = np.ascontiguousarray(rows, dtype=np.bool_)
+        size = sizes(rows)
+        result = self.log_size_weight[size] - self.log_normalizer
+        if self._exchangeable:
+            result += self.log_odds[self.free[:1]].sum() * (size - self._n_forced)
+        else:
+            result += sums_over_members(rows, self.log_odds)
+        np.minimum(result, 0.0, out=result)  # rounding must not make a probability exceed one
+        result[rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)] = -np.inf
+        return result
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        """n independent exact draws, (n, p) bool.
+
+        Unequal odds with a size limit need a table of (p + 1) x (max_size + 2) floats while drawing.
+        """
+        result = np.zeros((n, len(self.feature_names)), dtype=np.bool_)
+        result[:, self.forced_in] = True
+        log_in, _ = self._log_chances
+        if self._exchangeable:
+            chances = np.exp(self._log_size_mass - self.log_normalizer)
+            sizes = rng.choice(chances.size, size=n, p=chances / chances.sum())
+            drawn = np.arange(self.free.size) < sizes[:, np.newaxis]
+            result[:, self.free] = rng.permuted(drawn, axis=1, out=drawn)
+        elif self._independent:
+            for j, feature in enumerate(self.free):
+                result[:, feature] = rng.random(n) < np.exp(log_in[j])
+        else:
+            from ..kernels.subset_sums import draw_from
+
+            drawn = np.empty((n, self.free.size), dtype=np.bool_)
+            draw_from(self._remaining_mass(), log_in, rng.random((self.free.size, n)), drawn)
+            result[:, self.free] = drawn
+        return result
+
+    def support_size(self) -> int:
+        """The exact number of subsets with positive probability."""
+        return sum(_binomials(self.free.size, self._weights.size - 1))
+
+    def size_distribution(self) -> Floats:
+        """Prior probability of each size |z| = 0..p, (p + 1,)."""
+        result = np.zeros(len(self.feature_names) + 1)
+        mass = self._log_size_mass
+        result[self._n_forced : self._n_forced + mass.size] = np.exp(mass - self.log_normalizer)
+        return result
+
+    def inclusion_probabilities(self) -> Floats:
+        """Prior probability that each feature is in the subset, (p,).
+
+        Under truncation these are the probabilities after it, so smaller than those an `InclusionPrior` was
+        given. Unequal odds with a size limit need the same table as `sample`.
+        """
+        result = self.forced_in.astype(np.float64)
+        log_in, log_out = self._log_chances
+        if self._independent:
+            result[self.free] = np.exp(log_in)
+        elif self._exchangeable:
+            chances = np.exp(self._log_size_mass - self.log_normalizer)
+            result[self.free] = chances @ np.arange(chances.size) / self.free.size
+        else:
+            from ..kernels.subset_sums import inclusion_from
+
+            free = np.empty(self.free.size)
+            inclusion_from(self._remaining_mass(), log_in, log_out, free)
+            result[self.free] = free
+        return np.minimum(result, 1.0)
+
+
+def _binomials(n: int, most: int) -> Iterator[int]:
+    """C(n, 0), ..., C(n, most) as exact integers."""
+    value = 1
+    for k in range(most + 1):
+        yield value
+        value = value * (n - k) // (k + 1)
 
 
 class Prior(ABC):

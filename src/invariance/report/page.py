@@ -2,13 +2,167 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
+
+from .._tools.arrays import Floats, Integers
 from .._tools.files import check_writable, write_text
+from .._tools.text import printable
 from ..exceptions import OutputError
-from .parts import Contents
+from ..posterior.summary import format_p_value, format_probability, format_share
+
+# Text of so many characters is broken into lines, within words where it must be.
+LONG = 28
+_MOST_ON_PAPER = 12
+
+
+@dataclass(frozen=True)
+class Cell:
+    """text : what is read; value : what it is sorted by, if not the text; mark : "strong" where it stands out"""
+
+    text: str
+    value: float | None = None
+    mark: str = ""
+
+    @property
+    def classes(self) -> list[str]:
+        return [self.mark] * bool(self.mark) + ["long"] * (len(self.text) > LONG)
+
+    @property
+    def key(self) -> str | None:
+        """The value as a script reads it; None where the text sorts, or nothing is known."""
+        return None if self.value is None or not math.isfinite(self.value) else f"{self.value:.6g}"
+
+
+def name(text: object) -> Cell:
+    """A name of a column or an environment, in full."""
+    return Cell(printable(str(text)))
+
+
+@dataclass(frozen=True)
+class Column:
+    """number : whether its cells are numbers, on the right and sorted as such; hint : what it holds, in a sentence"""
+
+    title: str
+    number: bool = True
+    hint: str = ""
+
+    @property
+    def classes(self) -> str:
+        return " ".join(["n"] * self.number + ["long"] * (len(self.title) > LONG))
+
+
+@dataclass(frozen=True)
+class Table:
+    """The first cell of a row names it. caption: what it shows; titled: whether a heading above says the same; more:
+    what it leaves out, if anything."""
+
+    kind: ClassVar[str] = "table"
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    more: str = ""
+    titled: bool = False
+
+    @property
+    def wide(self) -> bool:
+        """Whether it has more columns than a sheet of paper holds in common letters."""
+        return len(self.columns) > _MOST_ON_PAPER
+
+    @property
+    def hints(self) -> list[Column]:
+        return [column for column in self.columns if column.hint]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """svg : an inline element; alt : for those who cannot see it; caption : for all"""
+
+    kind: ClassVar[str] = "picture"
+    svg: str
+    alt: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Prose:
+    """Paragraphs or, as a list, points."""
+
+    kind: ClassVar[str] = "prose"
+    sentences: tuple[str, ...]
+    points: bool = False
+
+
+@dataclass(frozen=True)
+class Callout:
+    """The sentence that comes before all others. tone: "good", "open" or "bad"; label: the same in words"""
+
+    kind: ClassVar[str] = "callout"
+    tone: str
+    label: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Pairs of a label and what is said of it."""
+
+    kind: ClassVar[str] = "facts"
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Code:
+    kind: ClassVar[str] = "code"
+    label: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Heading:
+    """Of a part of a section."""
+
+    kind: ClassVar[str] = "heading"
+    text: str
+
+
+Part = Table | Picture | Prose | Callout | Facts | Code | Heading
+
+
+@dataclass(frozen=True)
+class Section:
+    """anchor : by which the list of contents finds it"""
+
+    anchor: str
+    title: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Contents:
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+
+
+def prose(sentences: Iterable[str], points: bool = False) -> tuple[Prose, ...]:
+    """Nothing where there is nothing to say."""
+    said = tuple(filter(None, sentences))
+    return (Prose(said, points),) if said else ()
+
+
+def table(
+    caption: str, columns: Iterable[Column], rows: Iterable[Sequence[Cell]], more: str = "", titled: bool = False
+) -> Table:
+    return Table(caption, tuple(columns), tuple(tuple(row) for row in rows), more, titled)
+
 
 _ENDINGS = (".html", ".htm")
 
@@ -51,3 +205,69 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
 def check_extra() -> None:
     if find_spec("jinja2") is None:
         raise OutputError("a report needs jinja2: pip install 'invariance[report]'.")
+
+
+def number(value: float) -> Cell:
+    """Four digits; "–" where it is not known."""
+    return numbers([value])[0]
+
+
+def numbers(values: Iterable[float]) -> list[Cell]:
+    """A column whose largest number has four digits, and all others as many decimals, but four digits too where these
+    would show one at most; "–" where one is not known."""
+    return [cells[0] for cells in rows_of_numbers([value] for value in values)]
+
+
+def rows_of_numbers(values: Iterable[Iterable[float]]) -> list[list[Cell]]:
+    """The same for numbers that are read together, such as an estimate and its interval: all those of a row have as
+    many decimals."""
+    rows = [[float(value) for value in row] for row in values]
+    largest = [max((abs(value) for value in row if math.isfinite(value)), default=0.0) for row in rows]
+    column = _decimals(max(largest, default=0.0))
+    each = (column if column is None or _shows(value, column) else _decimals(value) for value in largest)
+    return [[_cell(value, _written(decimals)) for value in row] for row, decimals in zip(rows, each, strict=True)]
+
+
+def sample_sd(squares: Floats, counts: Integers) -> Floats:
+    """Standard deviations (E,) of so many numbers whose squares around their mean sum to this; 0 of one number."""
+    return np.asarray(np.sqrt(squares / np.maximum(counts - 1, 1)))
+
+
+def without_rounding(value: float, scale: float) -> float:
+    """0 where a value, computed from numbers as large as `scale`, is their rounding only."""
+    return 0.0 if abs(value) < 1e-12 * scale else value
+
+
+def _shows(value: float, decimals: int) -> bool:
+    """Whether two digits of it are seen."""
+    return value == 0.0 or value >= 10.0 ** (1 - decimals)
+
+
+def _decimals(value: float) -> int | None:
+    """With which a number has four digits; None where it is too large or too small to be written so."""
+    return max(0, 3 - math.floor(math.log10(value))) if 1e-4 <= value < 1e7 else None
+
+
+def _written(decimals: int | None) -> Callable[[float], str]:
+    return (lambda known: f"{known:.4g}") if decimals is None else (lambda known: f"{known:z,.{decimals}f}")
+
+
+def probability(value: float) -> Cell:
+    return _cell(value, format_probability)
+
+
+def p_value(value: float) -> Cell:
+    return _cell(value, format_p_value)
+
+
+def share(value: float) -> Cell:
+    return _cell(value, format_share)
+
+
+def change(value: float) -> Cell:
+    return _cell(value, lambda known: f"{known:+z.3f}")
+
+
+def _cell(value: float, written: Callable[[float], str]) -> Cell:
+    value = float(value)
+    return Cell(written(value), value) if np.isfinite(value) else Cell("–")

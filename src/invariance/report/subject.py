@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from ..conditionals.base import Conditional
-from ..conditionals.by_outcome import Chosen
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.decision import Decision
 from ..decisions.diagnosis import Diagnosis
+from ..models.base import Conditional
+from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
-from .compared import Compared
+
+
+class ComparedMethod(Protocol):
+    """What one method said; see `invariance.compare`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def selected(self) -> Any: ...
+    @property
+    def status(self) -> Any: ...
+    @property
+    def evidence(self) -> tuple[str, Any] | None: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def verdict(self) -> str | None: ...
+    @property
+    def pooled(self) -> bool: ...
+    @property
+    def as_number(self) -> bool: ...
+
+
+class Compared(Protocol):
+    """What `invariance.compare` returns."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]: ...
+    @property
+    def outcome_name(self) -> str: ...
+    @property
+    def methods(self) -> Sequence[ComparedMethod]: ...
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,18 @@
 """Simulated multi-environment data whose invariant features are known: the paper's synthetic studies."""
 
-from .examples import example_1, example_2, example_3
-from .flat import flat
-from .hidden_sums import HIDDEN_SUMS, hidden_sums
 from .knockouts import Knockouts, knockouts
 from .presets import (
+    HIDDEN_SUMS,
     P10,
     P450,
     THEORY,
     CoefficientBound,
     SimulationParameters,
+    example_1,
+    example_2,
+    example_3,
+    flat,
+    hidden_sums,
     p10,
     p450,
     random_model,

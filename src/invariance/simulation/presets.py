@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from .._tools.arrays import Floats
+from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from .structural import StructuralModel
 
@@ -197,3 +198,253 @@ def _changed(
 
 def signed(rng: np.random.Generator, magnitudes: Floats) -> Floats:
     return np.where(rng.random(magnitudes.shape) < 0.5, magnitudes, -magnitudes)
+
+
+# 4 causes, 3 descendants and 2 siblings
+FEWEST_FEATURES = 9
+P_HIT = 0.6
+
+
+def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> StructuralModel:
+    """2 to 4 causes, 2 or 3 descendants of the outcome, 2 siblings; the other features are irrelevant.
+
+    causes : linear Gaussian among themselves, coefficients ±U[0.25, 0.75], noise of variance 1
+    outcome : coefficients ±U[0.5, 1.5] on the causes, noise of deviation U[0.5, 1.2]
+    descendants : ±U[0.5, 1.5] times the outcome, half of them plus 0.5 times a cause, noise of deviation U[0.5, 1.2]
+    siblings : ±U[0.5, 1.5] times every cause, noise of deviation U[0.3, 0.8]
+    irrelevant : Normal(m, 1) with an m ~ Normal(0, 1) of its own in each environment
+
+    Every environment after the first hits each descendant and sibling with probability 0.6: its mean moves by
+    Normal(0, 4²), its coefficients are multiplied by one U[−1, 1.5] and its noise's deviation by U[0.5, 2].
+    Causes and outcome are never touched, so that no environment tells the subsets of the causes apart. The truth is
+    the best predictor among the invariant subsets once each descendant has been hit.
+    """
+    if p < FEWEST_FEATURES or n_environments < 1:
+        raise SettingError(f"p={p} must be at least {FEWEST_FEATURES} and n_environments={n_environments} at least 1.")
+    n_causes, n_descendants = int(rng.integers(2, 5)), int(rng.integers(2, 4))
+    shuffled = rng.permutation(p)
+    causes, followers, irrelevant = np.split(shuffled, [n_causes, n_causes + n_descendants + 2])
+    descendants, siblings = np.split(followers, [n_descendants])
+    coefficients, deviations = np.zeros((p + 1, p + 1)), np.ones(p + 1)
+
+    for k, cause in enumerate(causes):
+        coefficients[cause, causes[:k]] = _coefficients(rng, 0.25, 0.75, k)
+    coefficients[p, causes] = _coefficients(rng, 0.5, 1.5, n_causes)
+    deviations[p] = rng.uniform(0.5, 1.2)
+    coefficients[descendants, p] = _coefficients(rng, 0.5, 1.5, n_descendants)
+    mixed = descendants[rng.random(n_descendants) < 0.5]
+    coefficients[mixed, rng.choice(causes, len(mixed))] = 0.5
+    deviations[descendants] = rng.uniform(0.5, 1.2, n_descendants)
+    coefficients[np.ix_(siblings, causes)] = _coefficients(rng, 0.5, 1.5, (2, n_causes))
+    deviations[siblings] = rng.uniform(0.3, 0.8, 2)
+
+    everywhere = np.repeat(coefficients[None], n_environments, axis=0)
+    scales = np.repeat(deviations[None], n_environments, axis=0)
+    intercepts = np.zeros((n_environments, p + 1))
+    intervened = np.zeros((n_environments, p), dtype=bool)
+    intercepts[0, irrelevant] = rng.standard_normal(len(irrelevant))
+    for e in range(1, n_environments):
+        hit = followers[rng.random(len(followers)) < P_HIT]
+        intercepts[e, hit] = rng.normal(0.0, 4.0, len(hit))
+        everywhere[e, hit] *= rng.uniform(-1.0, 1.5, (len(hit), 1))
+        scales[e, hit] *= rng.uniform(0.5, 2.0, len(hit))
+        intercepts[e, irrelevant] = rng.standard_normal(len(irrelevant))
+        intervened[e, hit] = intervened[e, irrelevant] = True
+    ordering = np.concatenate([causes, [p], followers, irrelevant])
+    return StructuralModel(ordering, everywhere, intercepts, scales**2, intervened)
+
+
+def _coefficients(rng: np.random.Generator, low: float, high: float, shape: int | tuple[int, ...]) -> Floats:
+    return signed(rng, rng.uniform(low, high, shape))
+
+
+Three = tuple[float, float, float]
+
+
+def example_1(
+    n_environments: int = 3,
+    x1_means: Three = (0.0, 2.0, 5.0),
+    y_intercept: float = 0.5,
+    x2_on_x1: Three = (0.0, 0.0, 1.0),
+    x2_intercept: float = 0.1,
+    sd: float = 0.1,
+) -> StructuralModel:
+    """x1 → y → x2, and in the third environment also x1 → x2. The truth is {x1}; with two also {x1, x2} is invariant.
+
+    x1 ~ N(x1_means[e], sd²), y ~ N(x1 + y_intercept, sd²), x2 ~ N(x2_on_x1[e]·x1 + y + x2_intercept, sd²).
+    """
+    slopes = [{(2, 0): 1.0, (1, 0): on_x1, (1, 2): 1.0} for on_x1 in x2_on_x1]
+    intercepts = [[mean, x2_intercept, y_intercept] for mean in x1_means]
+    return _example((0, 2, 1), slopes, intercepts, sd, n_environments)
+
+
+def example_2(
+    n_environments: int = 3,
+    x1_means: Three = (0.0, 2.0, 5.0),
+    x2_means: Three = (0.5, 0.5, -0.5),
+    y_intercept: float = 0.1,
+    sd: float = 0.1,
+) -> StructuralModel:
+    """x1 → y ← x2, and x2 shifts in the third environment. The truth is {x1, x2}; with two also {x1} is invariant.
+
+    x1 ~ N(x1_means[e], sd²), x2 ~ N(x2_means[e], sd²), y ~ N(x1 + x2 + y_intercept, sd²).
+    """
+    slopes = [{(2, 0): 1.0, (2, 1): 1.0}] * 3
+    intercepts = [[x1, x2, y_intercept] for x1, x2 in zip(x1_means, x2_means, strict=True)]
+    return _example((0, 1, 2), slopes, intercepts, sd, n_environments)
+
+
+def example_3(
+    n_environments: int = 3,
+    x1_means: Three = (0.0, 2.0, 5.0),
+    y_intercept: float = 0.5,
+    x2_on_x1: Three = (1.0, -2.0, 1.0),
+    x2_on_y: Three = (0.0, 0.0, 1.0),
+    x2_intercepts: Three = (0.1, 0.1, 0.0),
+    sd: float = 0.1,
+) -> StructuralModel:
+    """y ← x1 → x2, and in the third environment also y → x2. The truth is {x1}; with two also {x1, x2} is invariant.
+
+    x1 ~ N(x1_means[e], sd²), y ~ N(x1 + y_intercept, sd²),
+    x2 ~ N(x2_on_x1[e]·x1 + x2_on_y[e]·y + x2_intercepts[e], sd²).
+    """
+    slopes = [{(2, 0): 1.0, (1, 0): on_x1, (1, 2): on_y} for on_x1, on_y in zip(x2_on_x1, x2_on_y, strict=True)]
+    intercepts = [[x1, x2, y_intercept] for x1, x2 in zip(x1_means, x2_intercepts, strict=True)]
+    return _example((0, 2, 1), slopes, intercepts, sd, n_environments)
+
+
+def _example(
+    ordering: tuple[int, int, int],
+    slopes: list[dict[tuple[int, int], float]],
+    intercepts: list[list[float]],
+    sd: float,
+    n_environments: int,
+) -> StructuralModel:
+    """Columns 0, 1 and 2 are x1, x2 and y; slopes[e][i, j] is the effect of column j on column i."""
+    if n_environments not in (2, 3):
+        raise SettingError(f"n_environments={n_environments!r}: the examples have 2 or 3 environments.")
+    coefficients = np.zeros((3, 3, 3))
+    for e, effects in enumerate(slopes):
+        for (i, j), effect in effects.items():
+            coefficients[e, i, j] = effect
+    shifts = np.array(intercepts)
+    differs = (coefficients != coefficients[0]).any(axis=2) | (shifts != shifts[0])
+    kept = slice(n_environments)
+    return StructuralModel(
+        np.array(ordering), coefficients[kept], shifts[kept], np.full((n_environments, 3), sd**2), differs[kept, :-1]
+    )
+
+
+HiddenSums = Literal[
+    "plain", "parents", "two sums", "copies", "symmetric", "pair", "many parts", "weights", "decoy sums", "chain"
+]
+HIDDEN_SUMS: tuple[HiddenSums, ...] = get_args(HiddenSums)
+
+
+def hidden_sums(kind: HiddenSums, rng: np.random.Generator) -> MultiEnvironmentData:
+    """One data set of 100 to 1,000 features in 2 to 8 environments; all its parameters are drawn.
+
+    kind : "plain": the outcome is a sum of three or four features plus noise; "parents": and of one to three ordinary
+        ones; "two sums": of two such sums; "copies": with noisy copies of the parts; "symmetric": the sum is spread
+        over its parts evenly; "pair": of two; "many parts": of five or six; "weights": with unequal weights; "decoy
+        sums": others hide what follows the outcome; "chain": of two, one of which comes from a third
+
+    Features lie in correlated blocks; up to 40 of them follow the outcome with coefficients of their own in every
+    environment.
+    """
+    if kind not in HIDDEN_SUMS:
+        raise SettingError(f"kind={kind!r} is not known: use {', '.join(map(repr, HIDDEN_SUMS))}.")
+    draw = _Draw(rng)
+    n_parts = int(rng.choice([3, 4]))
+    if kind == "parents":
+        draw.hide(n_parts)
+        for parent in draw.take(int(rng.integers(1, 4))):
+            draw.X[:, parent] = draw.driver()
+            draw.add(rng.choice([-1, 1]) * rng.uniform(0.5, 1.5) * draw.X[:, parent], [parent])
+    elif kind == "two sums":
+        draw.hide(3)
+        draw.hide(3)
+    elif kind == "copies":
+        for part in draw.hide(n_parts):
+            copies = draw.take(int(rng.integers(1, 5)))
+            noise = rng.uniform(0.05, 0.3, len(copies)) * draw.X[:, part].std()
+            draw.X[:, copies] = draw.X[:, [part]] + noise * rng.normal(size=(draw.n_rows, len(copies)))
+    elif kind == "symmetric":
+        parts, driver = draw.take(n_parts), draw.driver()
+        pieces = draw.scale * draw.X[:, parts]
+        draw.X[:, parts] = pieces - pieces.mean(axis=1, keepdims=True) + driver[:, None] / n_parts
+        draw.add(driver, parts)
+    elif kind == "chain":
+        (origin,) = draw.take(1)
+        draw.X[:, origin] = draw.scale * draw.driver()
+        draw.hide(2, draw.X[:, origin] + draw.scale * draw.driver())
+    else:
+        weights = rng.choice([-1, 1], n_parts) * rng.uniform(0.3, 3.0, n_parts) if kind == "weights" else None
+        draw.hide({"pair": 2, "many parts": int(rng.choice([5, 6]))}.get(kind, n_parts), weights=weights)
+    draw.follow(int(rng.integers(0, 41)))
+    if kind == "decoy sums":
+        draw.hide_followers(2)
+    return draw.data()
+
+
+class _Draw:
+    """A data set in the making: X (N, p), y (N,), environment (N,), truth (p,)."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        p, self.n_environments = int(rng.choice([100, 200, 300, 450, 700, 1000])), int(rng.integers(2, 9))
+        n = int(rng.choice([80, 150, 250])) if self.n_environments > 2 else 250
+        self.n_rows = n * self.n_environments
+        self.environment = np.repeat(np.arange(self.n_environments), n)
+        share, block = float(rng.choice([0.0, 0.4, 0.8])), int(rng.integers(4, 16))
+        common = np.repeat(rng.normal(size=(self.n_rows, -(-p // block))), block, axis=1)[:, :p]
+        self.X = np.sqrt(share) * common + np.sqrt(1.0 - share) * rng.normal(size=(self.n_rows, p))
+        self.y = rng.choice([0.2, 0.4, 0.8]) * rng.normal(size=self.n_rows)
+        self.scale = float(rng.choice([4.0, 8.0, 15.0, 40.0]))
+        self.truth = np.zeros(p, bool)
+        self._unused = rng.permutation(p).tolist()
+
+    def take(self, n: int) -> list[int]:
+        """n columns that nothing has been made of yet"""
+        taken, self._unused = self._unused[:n], self._unused[n:]
+        return taken
+
+    def driver(self) -> Floats:
+        """(N,) with a mean and a spread of its own in every environment"""
+        spread, shift = self.rng.uniform(0.5, 2.5, self.n_environments), 1.5 * self.rng.normal(size=self.n_environments)
+        return self.rng.normal(size=self.n_rows) * spread[self.environment] + shift[self.environment]
+
+    def add(self, effect: Floats, causes: list[int]) -> None:
+        self.y = self.y + effect
+        self.truth[causes] = True
+
+    def hide(self, n_parts: int, first: Floats | None = None, weights: Floats | None = None) -> list[int]:
+        """Make the outcome depend on a new driver that shows only in a sum of n_parts columns, which are returned."""
+        parts, driver = self.take(n_parts), self.driver()
+        weights = np.ones(n_parts) if weights is None else weights
+        spread = self.rng.uniform(0.5, 2.0, self.n_environments)[self.environment]
+        self.X[:, parts[:-1]] *= self.scale * spread[:, None]
+        if first is not None:
+            self.X[:, parts[0]] = first
+        self.X[:, parts[-1]] = (driver - self.X[:, parts[:-1]] @ weights[:-1]) / weights[-1]
+        self.add(driver, parts)
+        return parts
+
+    def followers(self, n: int) -> Floats:
+        """(N, n) of the outcome, by coefficients that differ between environments, without noise"""
+        coefficients = self.rng.uniform(0.3, 1.5, (self.n_environments, n))
+        return self.y[:, None] * coefficients[self.environment]
+
+    def follow(self, n: int) -> None:
+        columns = self.take(n)
+        self.X[:, columns] = self.followers(n) + self.rng.normal(size=(self.n_rows, n))
+
+    def hide_followers(self, n: int) -> None:
+        followers = self.followers(n) + 0.5 * self.rng.normal(size=(self.n_rows, n))
+        for follower in followers.T:
+            *parts, last = self.take(3)
+            self.X[:, parts] *= self.scale
+            self.X[:, last] = follower - self.X[:, parts].sum(axis=1)
+
+    def data(self) -> MultiEnvironmentData:
+        return replace(MultiEnvironmentData.from_arrays(self.X, self.y, self.environment), truth=self.truth)

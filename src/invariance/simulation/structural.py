@@ -10,12 +10,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
+from ..data.features import as_lists, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.subsets import as_lists, as_masks
 from ..exceptions import SettingError
-from ..kernels.orthogonal import relative_residuals
-from ..kernels.substitution import propagate
+from ..kernels.compiled import kernel
+from ..kernels.row_residuals import relative_residuals
 from ..moments.moments import Moments
+
+
+@kernel
+def propagate(coefficients, ordering, values):  # type: ignore[no-untyped-def]
+    """Turn each variable's own input, values (d, m), into the variable: values[i] += Σ_j coefficients[i, j] values[j].
+
+    ordering (d,) visits a variable after those it depends on. No fused operations: the same on every machine.
+    """
+    for k in range(ordering.size):
+        i = ordering[k]
+        for before in range(k):
+            j = ordering[before]
+            c = coefficients[i, j]
+            if c != 0.0:
+                for r in range(values.shape[1]):
+                    values[i, r] += c * values[j, r]
+
 
 # Squared, scaled pivot under which float64 no longer gives μ to about 1e-5.
 UNDECIDABLE = 1e-20

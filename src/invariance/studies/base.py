@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .._tools.seeds import seed_number, seed_sequence
+from .._tools.parallel import seed_number, seed_sequence
 from .._version import __version__
 
 if TYPE_CHECKING:

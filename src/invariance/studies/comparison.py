@@ -10,14 +10,7 @@ import pandas as pd
 
 from ..exceptions import SettingError
 from ..simulation import p10, p450
-from .base import (
-    Cell,
-    Picture,
-    Row,
-    Study,
-    Table,
-    grid,
-)
+from .base import Cell, Picture, Row, Study, Table, grid
 from .comparison_figures import posterior_figure, rates_by_size, rates_figure
 from .methods import METHODS, TimedScreening, fit_and_score
 from .metrics import rate

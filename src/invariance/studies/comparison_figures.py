@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from .figures import (
-    mean_band,
-    numbered_axis,
-    panels,
-    shades,
-    shared_legend,
-    whiskered_lines,
-)
+from .figures import mean_band, numbered_axis, panels, shades, shared_legend, whiskered_lines
 from .methods import METHODS
 
 if TYPE_CHECKING:

@@ -10,13 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..simulation import p10, p450
-from .base import (
-    Cell,
-    Picture,
-    Row,
-    Study,
-    Table,
-)
+from .base import Cell, Picture, Row, Study, Table
 from .figures import numbered_axis, panels, shared_legend
 from .methods import METHODS, TimedScreening, fit_and_score
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._tools.figures import new_figure
 from .._tools.files import replacing
-from .._tools.style import tidy
+from .._tools.plotting import new_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

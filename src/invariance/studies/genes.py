@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from .._tools.arrays import Floats
-from ..data.deletions import Deletions
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
+from ..simulation.knockouts import Deletions
 from .base import Cell, Picture, Row, Study, Table, seed_sequence
 from .genes_agreement import LISTED
 from .genes_chance import by_method

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from .._tools.style import BLUE, VERMILION
+from .._tools.plotting import BLUE, VERMILION
 from .base import Picture
 from .figures import panels, shared_legend
 from .genes_methods import GENE_METHODS

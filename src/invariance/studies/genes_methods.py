@@ -13,25 +13,23 @@ import numpy as np
 
 from .. import exceptions
 from .._tools.arrays import Floats, Mask
-from .._tools.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW
+from .._tools.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 from ..baselines.eills import EILLS
 from ..baselines.hidden_icp import HiddenICP
 from ..baselines.icp import ICP
 from ..baselines.regression import MarginalSelection
 from ..baselines.screened import Screened
-from ..conditionals.base import Conditional
-from ..conditionals.linear_gaussian import LinearGaussian
 from ..data.multi_environment import MultiEnvironmentData
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import EngineError
 from ..inference.base import Engine
 from ..inference.variational.engine import Variational
+from ..models.base import Conditional
+from ..models.linear_gaussian import LinearGaussian
 from ..priors.base import Prior
-from ..priors.beta_binomial import BetaBinomialPrior
-from ..priors.uniform import UniformPrior
-from ..screening.lasso import LassoFit, cross_validated_lasso
-from ..screening.lasso_screen import screening_of
+from ..priors.priors import BetaBinomialPrior, UniformPrior
+from ..screening import LassoFit, cross_validated_lasso, screening_of
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 LEVELS = (0.001, 0.005, 0.01, 0.05, 0.1)

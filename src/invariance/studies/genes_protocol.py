@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..data.deletions import Deletions
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
+from ..simulation.knockouts import Deletions
 
 # The targets of the paper's table, of which the first has the paper's picture.
 PAPER_TARGETS = (

@@ -6,8 +6,8 @@ import hashlib
 from functools import lru_cache
 from pathlib import Path
 
-from ..data.deletions import Deletions
 from ..exceptions import SettingError, StudyError
+from ..simulation.knockouts import Deletions
 
 # Of the published file.
 WILD_TYPES, DELETIONS, GENES = 262, 1479, 6170

@@ -9,18 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from .._tools.style import BLUE, GREEN
-from ..conditionals.linear_gaussian import LinearGaussian
+from .._tools.plotting import BLUE, GREEN
 from ..inference.subset_blocks import all_log_ratios
+from ..models.linear_gaussian import LinearGaussian
 from ..moments.moments import Moments
 from ..simulation import StructuralModel, example_1, example_2, example_3
-from .base import (
-    Cell,
-    Picture,
-    Row,
-    Study,
-    grid,
-)
+from .base import Cell, Picture, Row, Study, grid
 from .figures import mean_band, panels
 
 _EXAMPLES: dict[int, Callable[[int], StructuralModel]] = {1: example_1, 2: example_2, 3: example_3}

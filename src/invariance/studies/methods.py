@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._tools.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from .._tools.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from ..baselines.registry import METHODS as KNOWN
 from ..baselines.screened import Screened
 from ..data.multi_environment import MultiEnvironmentData
@@ -19,8 +19,8 @@ from ..exceptions import EngineError
 from ..inference.base import Engine
 from ..inference.tempering.engine import Tempering
 from ..inference.variational.engine import Variational
-from ..priors.uniform import UniformPrior
-from ..screening.lasso_screen import LassoScreen, Screening
+from ..priors.priors import UniformPrior
+from ..screening import LassoScreen, Screening
 from . import metrics
 from .base import Row
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from .._tools.files import replacing, write_text
-from .._tools.wording import duration
+from .._tools.text import duration
 from .._version import __version__
 from . import make_study
 from .figures import save_figure

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .._tools.parallel import finished
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.workers import finished
 from ..exceptions import StudyError
 from .base import Cell, Study
 from .store import Finished, Store

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._tools.files import replacing
-from .._tools.run_folder import held, keep_apart
+from .._tools.files import held, keep_apart, replacing
 from ..exceptions import StudyError
 from .base import Row, Study
 

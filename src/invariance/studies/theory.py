@@ -8,26 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from ..conditionals.linear_gaussian import LinearGaussian
 from ..inference.subset_blocks import all_log_ratios
+from ..models.linear_gaussian import LinearGaussian
 from ..moments.moments import Moments
 from ..simulation import theory
-from .base import (
-    Cell,
-    Picture,
-    Row,
-    Study,
-    Table,
-    grid,
-)
-from .figures import (
-    banded_line,
-    mean_band,
-    numbered_axis,
-    panels,
-    shades,
-    shared_legend,
-)
+from .base import Cell, Picture, Row, Study, Table, grid
+from .figures import banded_line, mean_band, numbered_axis, panels, shades, shared_legend
 
 _STRENGTH_NAMES = {1 / 3: "1/3", 2 / 3: "2/3", 1.0: "1"}
 

@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.base import clone
 
 from .._tools.arrays import Floats, Mask
-from .._tools.seeds import seed_number
-from ..decisions.base import Findings
-from ..decisions.without_rows import moments_notes
+from .._tools.parallel import seed_number
+from ..decisions.rules import Findings
+from ..decisions.search import moments_notes
 from ..estimators.bip import BIP
-from ..inference.ready import Ready
-from ..inference.variational.batched import Found
-from ..priors.parsing import as_prior
+from ..inference.base import Ready
+from ..inference.variational.device import Found
+from ..priors.priors import as_prior
 from .source import Source
 
 VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")

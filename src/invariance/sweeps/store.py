@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._tools.files import replacing
-from .._tools.run_folder import held, keep_apart
+from .._tools.files import held, keep_apart, replacing
 from ..data.checks import warn
 from ..exceptions import MissingFileError, OutputError, SweepError
 from .fitting import Entry

@@ -2,47 +2,93 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.base import clone
 
-from .._tools.parallel import n_workers
+from .._tools.parallel import finished, n_workers
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.workers import finished
 from .._version import __version__
-from ..conditionals.base import Conditional
-from ..conditionals.by_outcome import ByOutcome, two_valued
-from ..conditionals.likelihood import ByLikelihood
-from ..conditionals.registry import GAUSSIAN, as_conditional
-from ..conditionals.regression import Regression
 from ..data.checks import nearest, quoted, warn
-from ..data.choices import listed_names
-from ..decisions.registry import as_rule
+from ..data.column_settings import listed_names
+from ..decisions.rules import as_rule
+from ..decisions.search import generator
 from ..estimators.bip import BIP
-from ..estimators.table_settings import READING, stated
+from ..estimators.selector import READING, stated
 from ..exceptions import DataError, SettingError, SweepError, WrongTypeError
+from ..inference.base import Engine, RunOptions, Target
 from ..inference.registry import as_engine
-from ..prediction.building import refuse_moments
+from ..inference.variational.device import Job, each_posterior
+from ..inference.variational.engine import Variational
+from ..models.base import Conditional
+from ..models.gaussian_device import SharedScatter, as_device
+from ..models.likelihood import ByLikelihood
+from ..models.linear_gaussian import LinearGaussian
+from ..models.registry import GAUSSIAN, ByOutcome, as_conditional, two_valued
+from ..models.regression import Regression
+from ..prediction.predictor import refuse_moments
 from ..priors.base import Prior
-from ..priors.beta_binomial import BetaBinomialPrior
-from ..priors.inclusion import InclusionPrior
-from ..priors.parsing import as_prior
-from .fitting import Entry, Sweep, fit_outcome
-from .memory import check_processes, memory_words
-from .reading import Reading, read_source
-from .settings import settings_of
-from .source import Source
+from ..priors.priors import BetaBinomialPrior, InclusionPrior, as_prior
+from .fitting import Entry, Sweep, fit_outcome, model_for
+from .source import Reading, Source, check_processes, memory_words, read_source
 from .store import InMemory, Store
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_IRRELEVANT = {"n_jobs", "progress", "random_state", "environment", "categorical", "numeric", "groups"}
+_IRRELEVANT |= {"handle_unknown", "predict_with", "regressor"}
+_VAGUE = (" at 0x", "...", "array(")
+
+
+def settings_of(model: BIP) -> dict[str, str]:
+    """The settings that results depend on."""
+    values = model.get_params(deep=False)
+    return {name: _text(value, name) for name, value in values.items() if name not in _IRRELEVANT}
+
+
+def _text(value: Any, setting: str, inside: tuple[int, ...] = ()) -> str:
+    """Its repr, or its contents where that is a place in memory or leaves numbers or digits out.
+
+    inside : ids of the objects that hold the value
+    """
+    shown = repr(value)
+    if isinstance(value, str) or not any(sign in shown for sign in _VAGUE):
+        return shown
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        digest = hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()[:32]
+        return f"array of {value.dtype} {value.shape} {digest}"
+    parts = None if id(value) in inside else _parts(value)
+    if parts is None:
+        raise SettingError(
+            f"a sweep cannot tell {shown}, which {setting}= holds, from another of its kind, and would mix their "
+            "results in one folder: write a __repr__ for its class that shows its settings."
+        )
+    texts = [f"{name}={_text(part, setting, (*inside, id(value)))}" for name, part in parts]
+    return f"{type(value).__qualname__}({', '.join(texts)})"
+
+
+def _parts(value: Any) -> Iterable[tuple[Any, Any]] | None:
+    """What an object consists of, by name; None where that cannot be seen."""
+    if isinstance(value, Mapping):
+        return value.items()
+    if isinstance(value, list | tuple):
+        return enumerate(value)
+    elsewhere = callable(value) or any(vars(kind).get("__slots__") for kind in type(value).__mro__)
+    return None if elsewhere or not hasattr(value, "__dict__") else vars(value).items()
+
 
 LARGEST_SUBSET = 20
 _MANY_ROWS, _ROW_BYTES = 1_000_000, 250
@@ -165,7 +211,7 @@ def run_sweep(
     if isinstance(as_conditional(task.model.conditional), ByOutcome):
         _warn_of_classes(source, wanted)
     if device is not None:
-        from .device import check_device
+        pass
 
         check_device(task, device)
     workers_here = 1 if dask is not None else min(n_workers(jobs), len(wanted))
@@ -200,7 +246,7 @@ def _workers(
 ) -> tuple[str, Generator[Entry, None, None]]:
     """Who does the work, in words, and what is kept of each outcome."""
     if device is not None:
-        from .device import on_device
+        pass
 
         return on_device(task, outcomes, device, jobs)
     kept = "Finished outcomes are kept"
@@ -321,3 +367,73 @@ def _watched(progress: ProgressMode) -> bool:
 
 def _on_standard_error(sentence: str) -> None:
     print(sentence, file=sys.stderr)
+
+
+def check_device(sweep: Sweep, device: str) -> None:
+    """Raise where the device cannot do what the sweep asks for, or is not there."""
+    _engine(sweep, device)
+    as_device(device)
+
+
+def _engine(sweep: Sweep, device: str) -> Variational:
+    inference = sweep.model.inference
+    engine = Variational() if inference == "vi" else inference
+    if not isinstance(engine, Variational):
+        raise SettingError(
+            f"device={device!r} does variational inference, not {_device_text(inference)}: use inference='vi', or leave "
+            "device= out."
+        )
+    conditional = as_conditional(sweep.model.conditional)
+    plain = isinstance(conditional, LinearGaussian) and conditional.invariance == "distribution"
+    if not plain and not isinstance(conditional, ByOutcome):
+        raise SettingError(
+            f"device={device!r} knows the linear Gaussian conditional only, and with invariance='distribution', "
+            f"not {conditional!r}: choose that, or leave device= out."
+        )
+    if sweep.source.features_only:
+        names = ", ".join(sweep.source.features_only[:8])
+        raise SettingError(
+            f"device={device!r} knows features of one column only, and these have several: {names}. Exclude them, or "
+            "leave device= out."
+        )
+    return engine
+
+
+def _device_text(inference: str | Engine) -> str:
+    return f"inference={inference!r}" if isinstance(inference, str) else type(inference).__name__
+
+
+def on_device(
+    sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | None
+) -> tuple[str, Generator[Entry, None, None]]:
+    """Who does the work, in words, and what is kept of each outcome; n_jobs : threads that finish it."""
+    engine = _engine(sweep, device)
+    place = as_device(device)
+    return f"device {place}", _entries(sweep, outcomes, engine, SharedScatter(sweep.source.moments, place), n_jobs)
+
+
+def _entries(
+    sweep: Sweep, outcomes: Sequence[str], engine: Variational, shared: SharedScatter, n_jobs: int | None
+) -> Generator[Entry, None, None]:
+    jobs = (_job(sweep, outcome) for outcome in outcomes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        started = time.perf_counter()
+        # What does not suit the device, such as an outcome that cannot be fitted at all, is fitted here.
+        for entry in each_posterior(engine, jobs, shared, partial(fit_outcome, sweep), n_jobs):
+            took, started = time.perf_counter() - started, time.perf_counter()
+            yield replace(entry, seconds=took)
+
+
+def _job(sweep: Sweep, outcome: str) -> Job:
+    model = model_for(sweep, outcome)
+    rng = generator(model.random_state)
+    search = model.search(rng)
+
+    def target() -> Target:
+        moments = sweep.source.reduced(outcome)
+        if moments is None:
+            raise DataError(f"the rows that perturb {outcome!r} are far from the others, which have to be seen again.")
+        return search.target(moments)
+
+    return Job(outcome, target, sweep.source.removed(outcome), RunOptions(1, copy.deepcopy(rng), False))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .._tools.layout import COLUMNS, display_width, name_labels, shorten, wrap
-from .._tools.wording import duration
+from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten, wrap
 from .fitting import VERDICTS
 from .sweep import SweepRun
 

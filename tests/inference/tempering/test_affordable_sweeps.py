@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from invariance import BetaBinomialPrior, LinearGaussian, Logistic, MultiEnvironmentData, Tempering
-from invariance.inference.target import Target
+from invariance.inference.base import Target
 from invariance.inference.tempering.cached import flip_order, n_flipped
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from invariance import InclusionPrior, LinearGaussian
-from invariance.inference.target import Target
-from invariance.inference.tempering.climbing import _best_exchange, _flip_gains
-from invariance.inference.tempering.replicas import CompiledTarget
+from invariance.inference.base import Target
+from invariance.inference.tempering.ladders import CompiledTarget
+from invariance.inference.tempering.search import _best_exchange, _flip_gains
 from invariance.kernels.active_set import active_set, flip_scores, load
 from twins import simulated
 

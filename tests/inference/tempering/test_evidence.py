@@ -9,14 +9,12 @@ import pytest
 from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, LinearGaussian, MixingWarning, UniformPrior
-from invariance.inference.base import RunOptions
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import Enumeration
-from invariance.inference.target import Target
 from invariance.inference.tempering import engine as tempering
 from invariance.inference.tempering.engine import Tempering
-from invariance.inference.tempering.evidence import bridges, by_revisits
-from invariance.inference.tempering.posterior import TemperingPosterior, Visited
-from invariance.simulation import hidden_sums
+from invariance.inference.tempering.posterior import TemperingPosterior, Visited, bridges, by_revisits
+from invariance.simulation import presets as hidden_sums
 from twins import simulated
 
 LOG_EVIDENCE = -7.0

@@ -14,13 +14,11 @@ from invariance import Enumeration, InclusionPrior, LinearGaussian
 from invariance._tools.progress import ProgressBar
 from invariance.data.features import Features
 from invariance.exceptions import EngineError
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.tempering.cached import CachedCrew, CachedTarget
 from invariance.inference.tempering.engine import Tempering
-from invariance.inference.tempering.ladders import Proposals
-from invariance.inference.tempering.replicas import block_rules
-from invariance.inference.variational.modes import find_modes
+from invariance.inference.tempering.ladders import Proposals, block_rules
+from invariance.inference.variational.diagnostics import find_modes
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
 from twins import simulated
 

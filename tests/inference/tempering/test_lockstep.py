@@ -11,11 +11,11 @@ from scipy.special import logsumexp
 
 from invariance import InclusionPrior, UniformPrior
 from invariance._tools.progress import ProgressBar
-from invariance.inference.memory import ScoredSubsets
+from invariance.inference.base import ScoredSubsets
 from invariance.inference.tempering import cached as cached_module
-from invariance.inference.tempering.cached import CachedCrew, CachedTarget
-from invariance.inference.tempering.ladders import Proposals
-from invariance.inference.tempering.lockstep import (
+from invariance.inference.tempering.cached import (
+    CachedCrew,
+    CachedTarget,
     Chains,
     Laws,
     acceptance,
@@ -25,7 +25,7 @@ from invariance.inference.tempering.lockstep import (
     drawn_from,
     exchanged,
 )
-from invariance.inference.tempering.replicas import block_rules
+from invariance.inference.tempering.ladders import Proposals, block_rules
 from quadratic_toy import PRIORS, Toy, brute_force, codes, target_of
 from twins import all_masks
 

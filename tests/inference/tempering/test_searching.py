@@ -11,17 +11,15 @@ import numpy as np
 import pytest
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
-from invariance.conditionals.base import BoundConditional
-from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.exceptions import MixingWarning
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.tempering.engine import Tempering
+from invariance.inference.tempering.ladders import CompiledTarget
 from invariance.inference.tempering.posterior import TemperingPosterior
-from invariance.inference.tempering.regression_paths import groupings, regression_path
-from invariance.inference.tempering.replicas import CompiledTarget
-from invariance.inference.tempering.searching import Searched, leading_modes
-from invariance.kernels.pursuit import FORWARD, MATCHING, inverse_scale_of, pursuit
+from invariance.inference.tempering.search import Searched, groupings, leading_modes, regression_path
+from invariance.kernels.search import FORWARD, MATCHING, inverse_scale_of, pursuit
+from invariance.models.base import BoundConditional
+from invariance.models.linear_gaussian import GaussianOnDemand
 from invariance.simulation import p450
 from twins import simulated
 
@@ -177,7 +175,7 @@ def test_a_needle_that_is_missed_is_announced() -> None:
 MEMORY_SCRIPT = """
 import resource, sys, warnings
 sys.path[:0] = {folders!r}
-import invariance.conditionals.gaussian_rows as gaussian_rows
+import invariance.models.linear_gaussian as gaussian_rows
 from invariance import BIP, BetaBinomialPrior
 from test_searching import independent
 

@@ -9,11 +9,11 @@ import pytest
 from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
-from invariance.inference.target import Target
-from invariance.inference.tempering.replicas import CompiledTarget, Proposals, Replica, block_rules
+from invariance.inference.base import Target
+from invariance.inference.tempering.ladders import CompiledTarget, Proposals, Replica, block_rules
 from invariance.kernels.active_set import active_set, flip_scores, load
-from invariance.kernels.block_gibbs import normalised
-from invariance.kernels.chain_moves import (
+from invariance.kernels.moves import (
+    Effort,
     active_chance,
     block_log_weights,
     choose_block,
@@ -21,10 +21,10 @@ from invariance.kernels.chain_moves import (
     jump_acceptance,
     log_prior_of,
     log_ratio_of,
+    normalised,
     place_weights,
     swap_acceptance,
 )
-from invariance.kernels.ladder import Effort
 from twins import all_masks, simulated
 
 P = 5

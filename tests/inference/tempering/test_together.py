@@ -10,26 +10,18 @@ import pytest
 from test_searching import Bind, deviations, picked
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData
-from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.exceptions import MixingWarning
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
-from invariance.inference.tempering import Tempering, searching
-from invariance.inference.tempering.climbing import climb
+from invariance.inference.base import RunOptions, Target
+from invariance.inference.tempering import Tempering
+from invariance.inference.tempering import search as searching
+from invariance.inference.tempering.ladders import CompiledTarget
 from invariance.inference.tempering.posterior import TemperingPosterior
-from invariance.inference.tempering.regression_paths import groupings
-from invariance.inference.tempering.replicas import CompiledTarget
-from invariance.inference.tempering.together import Cliques
+from invariance.inference.tempering.search import Cliques, climb, groupings
 from invariance.kernels.active_set import active_set
-from invariance.kernels.cliques import (
-    best_in_block,
-    cliques,
-    free_block,
-    scan_cliques,
-    synergy,
-)
-from invariance.kernels.pursuit import FORWARD
-from invariance.simulation import HIDDEN_SUMS, hidden_sums
+from invariance.kernels.search import FORWARD, best_in_block, cliques, free_block, scan_cliques, synergy
+from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.simulation import HIDDEN_SUMS
+from invariance.simulation import presets as hidden_sums
 from twins import simulated
 
 

@@ -11,20 +11,17 @@ import pytest
 from invariance import InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior, Variational
 from invariance._tools.parallel import ordered_map
 from invariance.exceptions import EngineError
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from twins import simulated
 
 torch = pytest.importorskip("torch")
 
-from invariance.conditionals import gaussian_device  # noqa: E402
-from invariance.conditionals.gaussian_device import GaussianOnDevice, SharedScatter  # noqa: E402
-from invariance.inference.variational import batched  # noqa: E402
-from invariance.inference.variational.batched import Job, each_posterior  # noqa: E402
-from invariance.inference.variational.device_ascent import Start, _objectives, _state, climb_together  # noqa: E402
-from invariance.kernels.device import scoring  # noqa: E402
-from invariance.kernels.device.ascent import ascend  # noqa: E402
-from invariance.kernels.device.leading import with_prior_and_entropy  # noqa: E402
+from invariance.inference.variational import device as batched
+from invariance.inference.variational.device import Job, Start, _objectives, _state, climb_together, each_posterior
+from invariance.kernels.device import ascent as scoring
+from invariance.kernels.device.ascent import ascend, with_prior_and_entropy
+from invariance.models import gaussian_device
+from invariance.models.gaussian_device import GaussianOnDevice, SharedScatter
 
 ENGINE = Variational(iterations=120, pairs=6, starts=("uninformative",), fresh=300, draws=500, leading=3)
 NONE = np.zeros((0, 3, 21))

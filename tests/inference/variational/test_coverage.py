@@ -12,13 +12,17 @@ import invariance
 from invariance import BIP, BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, UniformPrior, Variational
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.variational.ascent import FreeSpace
-from invariance.inference.variational.coverage import missed_at_modes, missed_in_table
+from invariance.inference.variational.diagnostics import (
+    around,
+    log_joint_changes,
+    missed_at_modes,
+    missed_in_table,
+    with_swaps,
+)
 from invariance.inference.variational.mean_field import MeanField
 from invariance.inference.variational.mixture import Mixture
-from invariance.inference.variational.modes import around, log_joint_changes, with_swaps
 from twins import all_masks, simulated
 from variational_fit import fit
 
@@ -163,7 +167,7 @@ def test_swaps_find_two_features_in_the_place_of_one() -> None:
 
 def test_swaps_that_would_take_long_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     model, mode = LinearGaussian().bind(near_duplicates(20, 2)), np.arange(20)[None] < 2
-    monkeypatch.setattr("invariance.inference.variational.modes._MOST_WORK", 0.0)
+    monkeypatch.setattr("invariance.inference.variational.diagnostics._MOST_WORK", 0.0)
     np.testing.assert_array_equal(with_swaps(Target(model, UniformPrior(5).bind(20)), mode), mode)
 
 

@@ -10,18 +10,14 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from invariance import BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, UniformPrior, Variational
-from invariance.conditionals.base import BoundConditional, Fit, Null, Prediction
-from invariance.conditionals.description import Description
-from invariance.conditionals.gaussian_rows import GaussianOnDemand
 from invariance.data import MultiEnvironmentData
 from invariance.data.features import Features
 from invariance.exceptions import EngineError
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
-from invariance.inference.variational.ascent import Ascent, FreeSpace, climb, measured
-from invariance.inference.variational.schedules import Cyclical
-from invariance.inference.variational.scored_draws import ScoredDraws
+from invariance.inference.base import RunOptions, Target
+from invariance.inference.variational.ascent import Ascent, Cyclical, FreeSpace, ScoredDraws, climb, measured
 from invariance.kernels.mean_field import CompiledScorer, Objective, make_step
+from invariance.models.base import BoundConditional, Description, Fit, Null, Prediction
+from invariance.models.linear_gaussian import GaussianOnDemand
 from twins import all_masks, simulated, u2g_estimates
 from variational_fit import fit
 

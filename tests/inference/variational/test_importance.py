@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import genpareto
 
-from invariance.inference.variational.importance import pareto_smoothed, reweight
+from invariance.inference.variational.diagnostics import pareto_smoothed, reweight
 
 
 def fitted(excess: np.ndarray) -> tuple[float, float]:

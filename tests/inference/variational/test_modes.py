@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, UniformPrior
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
-from invariance.inference.variational.modes import find_modes
+from invariance.inference.base import RunOptions, Target
+from invariance.inference.variational.diagnostics import find_modes
 from twins import simulated
 
 

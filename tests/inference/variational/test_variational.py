@@ -9,10 +9,9 @@ from scipy.special import expit, logsumexp
 from invariance import BIP, BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, UniformPrior, Variational
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.variational.ascent import FreeSpace
-from invariance.inference.variational.importance import pareto_smoothed, reweight
+from invariance.inference.variational.diagnostics import pareto_smoothed, reweight
 from invariance.inference.variational.mean_field import MeanField
 from invariance.inference.variational.mixture import Mixture, fit_mixture
 from invariance.inference.variational.posterior import VariationalPosterior

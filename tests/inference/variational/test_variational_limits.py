@@ -8,8 +8,7 @@ from scipy.special import expit
 
 from invariance import BIP, Enumeration, InclusionPrior, LinearGaussian, UniformPrior, Variational
 from invariance.data import MultiEnvironmentData
-from invariance.inference.base import RunOptions
-from invariance.inference.target import Target
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.variational.ascent import Climb, FreeSpace, Iterate, measured
 from invariance.inference.variational.mean_field import MeanField
 from invariance.inference.variational.mixture import Mixture, fit_mixture

@@ -9,9 +9,8 @@ from scipy.special import expit
 from invariance import InclusionPrior, LinearGaussian, UniformPrior, Variational
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import EngineError
-from invariance.inference.target import Target
-from invariance.inference.variational.ascent import FreeSpace
-from invariance.inference.variational.schedules import Cyclical
+from invariance.inference.base import Target
+from invariance.inference.variational.ascent import Cyclical, FreeSpace
 from twins import simulated
 from variational_fit import fit
 

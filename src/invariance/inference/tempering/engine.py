@@ -13,16 +13,22 @@ from ..._tools.arrays import Floats, Mask
 from ..._tools.progress import ProgressBar
 from ...exceptions import SettingError
 from ...posterior.posterior import Posterior
-from ..base import RunOptions, judged
-from ..target import Target
-from .agreement import Agreement, agreement_of
+from ..base import RunOptions, Target, judged
 from .cached import CachedCrew, CachedTarget, n_proposed
-from .crew import CompiledCrew, Crew
-from .evidence import Evidence, by_revisits, by_stepping_stones
-from .ladders import Ladder, Proposals, Round, Space
-from .posterior import Sampled, Visited, tempering_posterior
-from .replicas import CompiledTarget, block_rules
-from .searching import most_searches
+from .ladders import CompiledTarget, Ladder, Proposals, Round, Space, block_rules
+from .posterior import (
+    Agreement,
+    CompiledCrew,
+    Crew,
+    Evidence,
+    Sampled,
+    Visited,
+    agreement_of,
+    by_revisits,
+    by_stepping_stones,
+    tempering_posterior,
+)
+from .search import most_searches
 
 _FIRST_TEMPERATURES = 10
 _FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10

@@ -4,30 +4,237 @@ from __future__ import annotations
 
 import time
 import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ..._tools.arrays import Floats, Integers, Mask
+from ..._tools.parallel import ordered_map
+from ..._tools.progress import ProgressBar
 from ...exceptions import MixingWarning
-from ...posterior.arrays import table_order
-from ...posterior.posterior import Posterior
-from ...posterior.verdict import format_tail, tail_probability
-from ...priors.bound import BoundPrior
-from ..base import described
-from ..rescoring import rescore_leading
-from ..target import Target
-from .agreement import Agreement
-from .evidence import Evidence
-from .ladders import Proposals, Round, Space
-from .searching import Searched
-from .support_note import support_note
+from ...posterior.posterior import Posterior, table_order
+from ...posterior.summary import format_tail, tail_probability
+from ...priors.base import BoundPrior
+from ..base import Target, described, rescore_leading
+from .ladders import CompiledTarget, Ladder, Proposals, Replica, Round, Space
+from .search import Searched, leading_modes, search_modes, support_note
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# Features whose inclusion varies less than this do not count for R̂: their standard error alone speaks.
+_SETTLED_VARIANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """inclusion, standard_error, r_hat: (d,) each."""
+
+    inclusion: Floats
+    standard_error: Floats
+    r_hat: Floats
+
+    @property
+    def largest_error(self) -> float:
+        return float(self.standard_error.max(initial=0.0))
+
+    @property
+    def largest_r_hat(self) -> float:
+        return float(self.r_hat.max(initial=1.0))
+
+    def reached(self, precision: float, r_hat: float) -> bool:
+        return self.largest_error <= precision and self.largest_r_hat <= r_hat
+
+
+def agreement_of(batches: Floats) -> Agreement:
+    """From batches (replicas, rounds, d): mean inclusion of each feature in each round of each replica.
+
+    Segments are halves of replicas. R̂² = 1 + (variance between segments) / (Bernoulli variance within them). The
+    standard error is the larger of two: from the batches, and from the segments, which see slow drifts.
+    """
+    n_replicas, n_rounds, d = batches.shape
+    half = n_rounds // 2
+    if half:
+        parts = [batches[:, :half].mean(axis=1), batches[:, n_rounds - half :].mean(axis=1)]
+        segments = np.concatenate(parts)
+    else:
+        segments = batches[:, 0]
+    inclusion = batches.mean(axis=(0, 1))
+    if len(segments) < 2:
+        unknown = np.sqrt(inclusion * (1.0 - inclusion))
+        return Agreement(inclusion, unknown, np.where(unknown > 0, np.inf, 1.0))
+    flat = batches.reshape(n_replicas * n_rounds, d)
+    between = segments.var(axis=0, ddof=1)
+    within = np.clip(segments * (1.0 - segments), 0.0, None).mean(axis=0)
+    error = np.sqrt(np.maximum(flat.var(axis=0, ddof=1) / len(flat), between / len(segments)))
+    r_hat = np.sqrt(1.0 + between / np.maximum(within, 1e-12))
+    settled = inclusion * (1.0 - inclusion) < _SETTLED_VARIANCE
+    return Agreement(inclusion, error, np.where(settled, 1.0, r_hat))
+
+
+AnyLadder = TypeVar("AnyLadder", bound=Ladder)
+
+
+class Crew(ABC, Generic[AnyLadder]):
+    """The replicas, with what the progress bar tells about them. A subset is a row of d flags, see `Space`."""
+
+    def __init__(self, target: Space, replicas: list[AnyLadder], bar: ProgressBar) -> None:
+        self.target = target
+        self.replicas = replicas
+        self.bar = bar
+        self.verdict: Agreement | None = None
+        self.searched = Searched(np.zeros(target.n_columns))
+
+    @abstractmethod
+    def rounds(self, proposals: Proposals, n: int) -> Iterable[Round]:
+        """n sweeps of every replica, in their order."""
+
+    @abstractmethod
+    def search(self, betas: Floats, block_size: int, searches: int) -> Searched:
+        """Annealed searches from the hottest to the coldest temperature, at least so many by each replica."""
+
+    @property
+    def without_value(self) -> Mask:
+        """(k, p) some of the subsets that a replica met and could not score"""
+        return self.target.masks(np.zeros((0, self.target.n_columns), dtype=bool))
+
+    def advance(self, proposals: Proposals, n: int) -> list[Round]:
+        return self.told(self.rounds(proposals, n))
+
+    def told(self, rounds: Iterable[Round]) -> list[Round]:
+        """The same, one step of the progress bar for each."""
+        results = []
+        for result in rounds:
+            results.append(result)
+            self.bar.advance(1, self._detail(result))
+        return results
+
+    def _detail(self, latest: Round) -> str:
+        swaps = 1.0 - float(latest.rejected.mean()) if len(latest.rejected) else 1.0
+        agreement = f", R̂ {self.verdict.largest_r_hat:.2f}" if self.verdict is not None else ""
+        return f"best {self.best[1]:.1f}, swaps {swaps:.0%}{agreement}"
+
+    @property
+    def best(self) -> tuple[Mask, float]:
+        """The best subset (d,) that any replica has met, or that a clique led to, and its log p(z)Λ(z)."""
+        met = [(replica.best.included, float(replica.best.log_posterior[0])) for replica in self.replicas]
+        return max(met + self.searched.stepped, key=lambda found: found[1])
+
+    def modes(self) -> tuple[Mask, Floats]:
+        """Good distinct subsets met so far (m, d), best first, and their log p(z)Λ(z) (m,)."""
+        bests = [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in self.replicas]
+        coldest = [(included[-1], values[-1:]) for included, values in self.searched.states]
+        ends = [(mask, float(self.target.log_posterior(mask[None], value)[0])) for mask, value in coldest]
+        return leading_modes(self.searched.ends + self.searched.stepped + ends + bests)
+
+
+class CompiledCrew(Crew[Replica]):
+    """Each replica moves by itself in compiled code, spread over threads."""
+
+    def __init__(
+        self, target: CompiledTarget, rngs: list[np.random.Generator], n_jobs: int | None, bar: ProgressBar
+    ) -> None:
+        super().__init__(target, [Replica(target, rng) for rng in rngs], bar)
+        self._compiled = target
+        self._n_jobs = n_jobs
+
+    def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:
+        return self._each(lambda replica: replica.advance(proposals, n))
+
+    def search(self, betas: Floats, block_size: int, searches: int) -> Searched:
+        def each(work: Callable[[Replica], Round]) -> list[Round]:
+            return self.told(self._each(work))
+
+        return search_modes(self._compiled, self.replicas, betas, block_size, each, searches, self._n_jobs)
+
+    def _each(self, work: Callable[[Replica], Round]) -> Iterator[Round]:
+        return ordered_map(work, self.replicas, self._n_jobs)
+
+
+_PRIOR_DRAWS = 2000
+_RUNGS = 12
+_SETTLING, _KEPT = 60, 60
+# Below this share of revisited draws the revisits say too little.
+ENOUGH_REVISITS = 0.1
+# The estimate from all segments scatters about so much less than one from two halves (its tests measure that).
+_ALL_AGAINST_HALVES = 0.8
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """log_evidence: estimate of log Z; error: its Monte-Carlo standard error; method: how it came about."""
+
+    log_evidence: float
+    error: float
+    method: str
+
+
+def by_revisits(log_joint: Floats, visits: Integers) -> Evidence | None:
+    """From how often one part of the draws falls on subsets that the other parts visited; None when hardly ever.
+
+    log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m).
+    For any set S of subsets P(z in S) = Σ_S p(z)Λ(z) / Z. For each segment, S is what the other segments visited, and
+    the probability of S is the segment's own share of draws there. A subset that two segments visit counts for both, so
+    that these estimates depend on each other; those of one half of the segments, with S from the other half, do not,
+    and tell the error.
+    """
+    visits = visits[visits.sum(axis=1) > 0]
+    half = len(visits) // 2
+    if half < 2:
+        return None
+    total = visits.sum(axis=0)
+    shares, inverses = np.array([_revisits(log_joint, own[None], total > own) for own in visits])[..., 0].T
+    if np.mean(shares) < ENOUGH_REVISITS:
+        return None
+    errors = []
+    for one, other in ((visits[:half], visits[half:]), (visits[half:], visits[:half])):
+        values = _revisits(log_joint, one, other.sum(axis=0) > 0)[1]
+        errors.append(values.std(ddof=1) / np.sqrt(len(values)) / inverses.mean())
+    lowest = float(logsumexp(log_joint))
+    estimate = max(lowest, lowest - float(np.log(inverses.mean())))
+    return Evidence(estimate, max(_ALL_AGAINST_HALVES * float(np.mean(errors)), 1.0 / float(total.sum())), "revisits")
+
+
+def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats, Floats]:
+    """Share (k,) of the draws of each segment that fall on `known` (m,) subsets, and the estimates of 1/Z that follow,
+    relative to 1/Σ of all p(z)Λ(z)."""
+    shares = visits[:, known].sum(axis=1) / visits.sum(axis=1)
+    return shares, shares * np.exp(logsumexp(log_joint) - logsumexp(log_joint[known])) if known.any() else shares
+
+
+def by_stepping_stones(target: Target, crew: Crew[Any], proposals: Proposals, traces: list[Floats]) -> Evidence:
+    """From the prior through all temperatures to the posterior, by geometric bridges between neighbours.
+
+    traces: of each replica (n, t) log Λ. Below the hottest temperature, a ladder down to the prior is run for this.
+    """
+    hottest = proposals.betas[0]
+    below = hottest * (np.arange(_RUNGS + 1) / _RUNGS) ** 3
+    ladder = Proposals(below, proposals.rules, proposals.differences)
+    for replica in crew.replicas:
+        replica.place(np.repeat(replica.included[:1], len(below), 0), np.repeat(replica.log_ratios[:1], len(below)))
+    list(crew.rounds(ladder, _SETTLING))
+    from_prior = np.array([bridges(below, kept.trace) for kept in crew.rounds(ladder, _KEPT)])
+    from_hottest = np.array([bridges(proposals.betas, trace) for trace in traces])
+    drawn = target.prior.sample(_PRIOR_DRAWS, crew.replicas[0].rng)
+    decidable = np.isfinite(target.model.log_ratio_many(drawn)).mean()
+    start = float(np.log(max(decidable, 0.5 / _PRIOR_DRAWS)))
+    total = start + from_prior + from_hottest
+    error = float(total.std(ddof=1) / np.sqrt(len(total))) if len(total) > 1 else float("inf")
+    return Evidence(float(total.mean()), error, "stepping stones")
+
+
+def bridges(betas: Floats, trace: Floats) -> float:
+    """log of Z(last β) / Z(first β) from log Λ (n, t) of chains at `betas` (t,)."""
+    total = 0.0
+    for i in range(len(betas) - 1):
+        half = 0.5 * (betas[i + 1] - betas[i])
+        total += float(logsumexp(half * trace[:, i]) - logsumexp(-half * trace[:, i + 1]))
+    return total
 
 
 _COMPARED = 500

@@ -7,27 +7,98 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
 from ..._tools.arrays import Floats, Mask
-from ...conditionals.gaussian_moments import GaussianFromMoments
+from ...data.features import distinct
 from ...kernels.active_set import Scoring
-from ...kernels.gram_rows import PairedMoments
-from ...kernels.large_subsets import LARGE
-from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, score_draws
-from ...kernels.subset_cholesky import subset_work
+from ...kernels.cholesky import LARGE, subset_work
+from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, draw_pairs, make_step, score_draws
+from ...kernels.row_residuals import PairedMoments
+from ...kernels.subset_sums import sizes
+from ...models.base import BoundConditional
+from ...models.gaussian import GaussianFromMoments
 from ...moments.moments import Moments
-from ...priors.bound import PriorTerms
-from ..generic_walk import walk_of
-from ..subset_blocks import DenseBlocks
-from ..target import Target
+from ...priors.base import PriorTerms
+from ..base import ScoredSubsets, Target
+from ..subset_blocks import DenseBlocks, walk_of
 from .mean_field import MeanField
-from .schedules import Schedule
-from .scored_draws import ScoredDraws, ascend_in_batches
+
+
+class Schedule(Protocol):
+    def rates(self, n_iterations: int) -> Floats:
+        """(n_iterations,) learning rate of each step."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cyclical:
+    """Up from `base` to `maximum` in `steps_up` iterations and down again in as many (Smith 2017).
+
+    halve : "triangular2": every cycle rises half as high above `base` as the one before; False is "triangular".
+    """
+
+    base: float = 1.0
+    maximum: float = 10.0
+    steps_up: int = 500
+    halve: bool = False
+
+    def rates(self, n_iterations: int) -> Floats:
+        step = np.arange(n_iterations)
+        cycle, within = np.divmod(step, 2 * self.steps_up)
+        height = 1.0 - np.abs(within / self.steps_up - 1.0)
+        return self.base + (self.maximum - self.base) * height * (0.5**cycle if self.halve else 1.0)
+
+
+class ScoredDraws:
+    """log Λ of draws by `score`: (S, f) → (S,), which is asked for those in a batch that are not remembered.
+
+    room: how many are remembered. Threads may share the memory: at worst, a draw is scored twice.
+    """
+
+    def __init__(self, score: Callable[[Mask], Floats], n_free: int, max_size: int, room: int) -> None:
+        self._scored = ScoredSubsets(score, n_free, room)
+        self._max_size = max_size
+
+    def log_ratios(self, draws: Mask) -> Floats:
+        """(S,) NaN for draws that are too large, -inf for others outside the support"""
+        values = np.full(len(draws), np.nan)
+        inside = sizes(draws) <= self._max_size
+        values[inside] = self._scored.values(draws if inside.all() else draws[inside])
+        return values
+
+
+def ascend_in_batches(
+    logits: Floats,
+    uniforms: Floats,
+    rates: Floats,
+    analytic: Mask,
+    objective: Objective,
+    lowest: Floats,
+    scorer: ScoredDraws,
+    trace: Trace,
+) -> None:
+    """As the kernel `ascend`: the same draws and steps, with one call of the scorer for the draws of an iteration."""
+    n_iterations, n_pairs, f = uniforms.shape
+    inclusion, gradient, draws = np.empty(f), np.empty(f), np.empty((2 * n_pairs, f), dtype=bool)
+    for t in range(n_iterations):
+        trace.logits[t] = logits
+        draw_pairs(logits, uniforms[t], inclusion, draws)
+        log_ratios = scorer.log_ratios(draws)
+        trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
+            logits, inclusion, draws, log_ratios, rates[t], analytic[t], objective, lowest, gradient
+        )
+
+
+def log_ratios_of(model: BoundConditional, masks: Mask) -> Floats:
+    """(S,) log Λ of masks (S, p), each distinct one scored once; -inf outside the support"""
+    first, group = distinct(masks)
+    return model.log_ratio_many(masks[first])[group]
+
 
 # Up to this many free features all subsets are scored once and looked up.
 _LOOK_UP = 16

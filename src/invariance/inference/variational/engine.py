@@ -14,22 +14,17 @@ from scipy.special import logit
 from ..._tools.arrays import Floats, Mask
 from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
-from ...conditionals.base import BoundConditional
 from ...exceptions import EngineError, SettingError
+from ...models.base import BoundConditional
 from ...posterior.posterior import Posterior
-from ...priors.bound import BoundPrior
-from ...screening.lasso_screen import LassoScreen
-from ..base import RunOptions, judged
-from ..target import Target
-from .ascent import Ascent, FreeSpace, climb, measured
-from .coverage import Missed, missed_at_modes, missed_in_table
-from .importance import Reweighted, reweight
+from ...priors.base import BoundPrior
+from ...screening import LassoScreen
+from ..base import RunOptions, Target, judged
+from .ascent import Ascent, Cyclical, FreeSpace, Schedule, climb, log_ratios_of, measured
+from .diagnostics import Missed, Reweighted, find_modes, missed_at_modes, missed_in_table, reweight, with_swaps
 from .mean_field import MeanField
 from .mixture import Mixture, fit_mixture
-from .modes import find_modes, with_swaps
 from .posterior import Elbo, variational_posterior
-from .schedules import Cyclical, Schedule
-from .scored_draws import log_ratios_of
 
 Start = Literal["uninformative", "informative", "searched"]
 Initial = Mapping[str, float] | ArrayLike

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import expit
 
 from ..._tools.arrays import Floats, Mask
-from ...kernels.masks import sizes
-from ...priors.bound import BoundPrior
+from ...kernels.subset_sums import sizes
+from ...priors.base import BoundPrior
 
 # So many stay in a processor's cache until they are compared.
 _UNIFORMS_AT_A_TIME = 1 << 18

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..._tools.arrays import Floats, Mask
-from ...conditionals.base import BoundConditional
 from ...exceptions import ApproximationWarning
+from ...models.base import BoundConditional
 from ...posterior.posterior import Posterior
-from ...posterior.verdict import Verdict, verdict_of
-from ...priors.bound import BoundPrior
-from ..base import described
-from ..rescoring import rescore_leading
-from ..target import Target
-from ..tempering.support_note import support_note
+from ...posterior.summary import Verdict, verdict_of
+from ...priors.base import BoundPrior
+from ..base import Target, described, rescore_leading
+from ..tempering.search import support_note
 from .ascent import Ascent
-from .coverage import Missed
-from .importance import POOR_PARETO_K, Reweighted
+from .diagnostics import POOR_PARETO_K, Missed, Reweighted
 from .mean_field import MeanField
 from .mixture import Mixture
 

@@ -3,12 +3,56 @@
 No result of an iteration comes to the host: what is recorded stays on the device until a stretch of them is done.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import torch
 
-from .problem import Problem
-from .scoring import draw_pairs, log_ratios
+from . import torch_kernels as draws_torch
+from . import torch_kernels as shares_torch
+from .torch_kernels import Draws, Problem, Subsets
+
+
+def has_triton(device: torch.device) -> bool:
+    """Whether the fused kernels can run: on a CUDA device where Triton is installed, as it is with torch on Linux."""
+    if device.type != "cuda":
+        return False
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def log_ratios(problem: Problem, subsets: Subsets) -> torch.Tensor:
+    """(S,) log Λ; NaN where undecidable or not scored"""
+    weights = problem.weights[subsets.owner]
+    total = problem.offset[subsets.owner] + (weights * log_shares(problem, subsets)).sum(dim=1)
+    # As `subset_tree.settled`: rounding above 0 is 0, more than rounding is undecidable.
+    rounding = 1e-6 + 1e-9 * weights[:, -1].abs()
+    bounded = (total > 0.0) & (weights.sum(dim=1) >= 0.0)
+    return torch.where(bounded, torch.where(total <= rounding, 0.0, torch.nan), total)
+
+
+def log_shares(problem: Problem, subsets: Subsets) -> torch.Tensor:
+    """As `shares_torch.log_shares`."""
+    if has_triton(problem.device):
+        from . import triton_kernels as shares_triton
+
+        return shares_triton.log_shares(problem, subsets)
+    return shares_torch.log_shares(problem, subsets)
+
+
+def draw_pairs(
+    inclusion: torch.Tensor, direction: torch.Tensor, seeds: torch.Tensor, step: int, pairs: int, room: int
+) -> Draws:
+    """As `draws_torch.draw_pairs`."""
+    if has_triton(inclusion.device):
+        from . import triton_kernels as draws_triton
+
+        return draws_triton.draw_pairs(inclusion, direction, seeds, step, pairs, room)
+    return draws_torch.draw_pairs(inclusion, direction, seeds, step, pairs, room)
 
 
 class Objectives(NamedTuple):
@@ -28,7 +72,7 @@ class Objectives(NamedTuple):
         """The most members of a subset that is scored"""
         return self.log_size_weight.shape[1] - 2
 
-    def choosing(self, which: torch.Tensor) -> "Objectives":
+    def choosing(self, which: torch.Tensor) -> Objectives:
         return Objectives(self.log_odds[which], self.log_size_weight[which], self.n_rows[which], self.infeasible)
 
 
@@ -41,7 +85,7 @@ class State(NamedTuple):
     undecidable: torch.Tensor
     seeds: torch.Tensor
 
-    def choosing(self, which: torch.Tensor) -> "State":
+    def choosing(self, which: torch.Tensor) -> State:
         return State(*(part[which] for part in self))
 
 
@@ -113,3 +157,43 @@ def _step(
     gradient = 0.5 * larger * (difference[:, :, None] * draws.signs).sum(dim=1) / pairs
     exact = torch.where(analytic[:, None], inclusion * (1.0 - inclusion) * direction, 0.0)
     logits += rate * (gradient + exact) / objectives.n_rows[:, None]
+
+
+class Leaders(NamedTuple):
+    """Of B ascents: promise (B, L), ELBO less two errors, largest first; iteration (B, L); logits (B, L, d)."""
+
+    promise: torch.Tensor
+    iteration: torch.Tensor
+    logits: torch.Tensor
+
+    @classmethod
+    def none(cls, n_outcomes: int, room: int, d: int, device: torch.device) -> Leaders:
+        promise = torch.full((n_outcomes, room), -torch.inf, dtype=torch.float64, device=device)
+        iteration = torch.zeros((n_outcomes, room), dtype=torch.int64, device=device)
+        return cls(promise, iteration, torch.zeros((n_outcomes, room, d), dtype=torch.float64, device=device))
+
+    def choosing(self, which: torch.Tensor) -> Leaders:
+        return Leaders(*(part[which] for part in self))
+
+    def joined(self, promise: torch.Tensor, first: int, logits: torch.Tensor) -> Leaders:
+        """With the best of T iterates: promise (T, B), logits (T, B, d). Of equals the earlier ones lead."""
+        n_steps, room = len(promise), self.promise.shape[1]
+        promise = torch.cat([self.promise, promise.T], dim=1)
+        steps = torch.arange(first, first + n_steps, device=promise.device).expand(len(promise), n_steps)
+        iteration = torch.cat([self.iteration, steps], dim=1)
+        order = torch.sort(promise, dim=1, descending=True, stable=True).indices[:, :room]
+        outcome = torch.arange(len(promise), device=promise.device)[:, None]
+        kept = torch.where(
+            (order < room)[:, :, None],
+            self.logits[outcome, order.clamp(max=room - 1)],
+            logits[(order - room).clamp(min=0), outcome],
+        )
+        return Leaders(promise.gather(1, order), iteration.gather(1, order), kept)
+
+
+def with_prior_and_entropy(objectives: Objectives, stretch: Stretch, constant: torch.Tensor) -> torch.Tensor:
+    """(T, B) the ELBO: what was recorded, and the terms of the prior and the entropy that are known exactly."""
+    q = torch.sigmoid(stretch.logits)
+    # A column that is always in or out has no entropy, and its odds are 0.
+    entropy = torch.special.entr(q).sum(dim=2) + torch.special.entr(1.0 - q).sum(dim=2)
+    return stretch.elbo + (q * objectives.log_odds).sum(dim=2) + constant + entropy

@@ -1,0 +1,356 @@
+"""Where pictures are drawn: on axes that are given, on a new figure of pyplot, or, for files, on one without pyplot."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from unicodedata import category
+
+import numpy as np
+
+from ..exceptions import MissingFileError, MissingLettersWarning, SettingError, WrongTypeError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.text import Text
+
+# Width and height, in inches.
+Size = tuple[float, float]
+
+
+def axes_for(ax: Axes | None, size: Size) -> Axes:
+    """The axes that are given or else those of a new figure of pyplot, which a notebook shows by itself."""
+    return _shown_figure(size).add_subplot() if ax is None else _checked(ax)
+
+
+def panels_for(ax: Axes | None, size: Size) -> Figure | SubFigure:
+    """What to divide into panels: the place of the axes that are given, which go, or else a new figure of pyplot."""
+    if ax is None:
+        return _shown_figure(size)
+    figure, place = _checked(ax).figure, ax.get_subplotspec()
+    if place is None:
+        left, bottom, right, top = ax.get_position().extents
+        widths, heights = (left, right - left, 1.0 - right), (1.0 - top, top - bottom, bottom)
+        place = figure.add_gridspec(3, 3, width_ratios=widths, height_ratios=heights)[1, 1]
+    ax.remove()
+    return figure.add_subfigure(place)
+
+
+def _checked(ax: Axes) -> Axes:
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise WrongTypeError(
+            f"ax is one Axes of matplotlib, not {type(ax).__name__}: take one from an array, axes[0], or make one in a "
+            f"figure, figure.add_subplot()."
+        )
+    return ax
+
+
+def has_layout(figure: Figure | SubFigure) -> bool:
+    """Whether matplotlib moves axes until what stands around them fits into the figure."""
+    return figure.get_layout_engine() is not None
+
+
+def _shown_figure(size: Size) -> Figure:
+    import matplotlib.pyplot as plt
+
+    return plt.figure(figsize=size, layout="constrained")
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Without pyplot: no display, and nothing that stays open. In inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_drawing(draw: Callable[[Axes], object], size: Size, path: str | Path) -> Path:
+    """Write what `draw` puts on axes; see `save_figure`."""
+    figure = new_figure(*size)
+    draw(figure.add_subplot())
+    return save_figure(figure, path)
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write to a file whose ending gives the format (png when there is none); returns the path that was written."""
+    path = Path(path)
+    if not path.suffix:
+        path = path.with_suffix(".png")
+    kinds = figure.canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in kinds:
+        raise SettingError(f"cannot write a picture as {path.suffix!r}; use one of {', '.join(sorted(kinds))}")
+    if not path.parent.is_dir():
+        raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
+    with missing_glyphs_allowed():
+        figure.savefig(path, dpi=150)
+    return path
+
+
+@contextmanager
+def missing_glyphs_allowed() -> Iterator[None]:
+    """Inside the block: names may have characters for which no font is there, which are drawn as boxes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from|Matplotlib currently does not support", UserWarning)
+        yield
+
+
+def plain_ticks(ax: Axes) -> None:
+    """Names are names: no `$` in them starts a formula."""
+    for tick in (*ax.xaxis.get_major_ticks(), *ax.yaxis.get_major_ticks()):
+        tick.label1.set_parse_math(False)
+        tick.label2.set_parse_math(False)
+
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
+YELLOW, BLUE, VERMILION, PURPLE = "#c9b300", "#0072b2", "#d55e00", "#cc79a7"
+
+PLAIN, CHOSEN, WARN = BLUE, ORANGE, VERMILION
+TRUE, FALSE = GREEN, "#9aa3ad"
+INK, FAINT, EMPTY = "#33404d", "#9aa3ad", "#e3e7eb"
+GUIDE, GRID, DARK_GRID = "0.35", "0.92", "0.2"
+PARTS = BLUE, ORANGE, GREEN
+
+
+def tidy(ax: Axes, grid: Literal["x", "y", "both"] = "x", without: tuple[str, ...] = ("top", "right")) -> None:
+    """A faint grid behind what is drawn, and no frame on the sides `without`."""
+    ax.grid(axis=grid, color=DARK_GRID if _is_dark(ax) else GRID)
+    ax.set_axisbelow(True)
+    ax.spines[list(without)].set_visible(False)
+
+
+def ink(ax: Axes) -> str:
+    """What stands out from the face of the axes."""
+    return EMPTY if _is_dark(ax) else INK
+
+
+def empty(ax: Axes) -> str:
+    """What hardly does."""
+    return INK if _is_dark(ax) else EMPTY
+
+
+def _is_dark(ax: Axes) -> bool:
+    from matplotlib.colors import to_rgb
+
+    return sum(to_rgb(ax.get_facecolor())) < 1.5
+
+
+# In inches: what stands beside the labels of ticks, the label of the axis above all.
+_BESIDE_TICKS = 0.45
+
+
+def text_width(text: str, size: str = "medium") -> float:
+    """In inches, of one line; characters that the font lacks are as wide as they are high."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    wanted = FontProperties(size=size)
+    font = get_font(findfont(wanted))
+    font.set_size(100.0, 72.0)
+    ems = 0.0
+    for character in map(ord, text):
+        known = font.get_char_index(character) > 0
+        ems += font.load_char(character).linearHoriAdvance / 65536.0 / 100.0 if known else 1.0
+    return ems * wanted.get_size_in_points() / 72.0
+
+
+def widest(texts: Iterable[str], size: str = "medium") -> float:
+    """In inches."""
+    return max((text_width(text, size) for text in texts), default=0.0)
+
+
+def wrapped(text: str, width: float) -> str:
+    """Lines of at most `width` inches, as far as there are spaces to break them at."""
+    return "\n".join(line for paragraph in text.split("\n") for line in _lines(paragraph, width))
+
+
+def _lines(paragraph: str, width: float) -> Iterator[str]:
+    first, *words = paragraph.split(" ")
+    line = first
+    for word in words:
+        longer = f"{line} {word}"
+        if text_width(longer) > width:
+            yield line
+            line = word
+        else:
+            line = longer
+    yield line
+
+
+def headline(figure: Figure | SubFigure, text: str) -> None:
+    """Over all panels, not wider than they are."""
+    width = figure.bbox.width / figure.dpi
+    figure.suptitle(wrapped(text, 0.97 * width), x=0.01, ha="left", fontsize="medium", parse_math=False)
+
+
+def title(ax: Axes, text: str, pad: float | None = None) -> None:
+    """Over the axes, from their left; to be called when the ticks have their labels."""
+    ax.set_title(wrapped(text, _room(ax)), loc="left", fontsize="medium", parse_math=False, pad=pad)
+
+
+def _room(ax: Axes) -> float:
+    """In inches, from the left of the axes to where their place ends."""
+    figure, place = ax.figure, ax.get_subplotspec()
+    if place is None or not has_layout(figure):
+        return float(ax.get_window_extent().width / figure.dpi)
+    share = len(place.colspan) / place.get_gridspec().ncols
+    beside = widest(tick.get_text() for tick in ax.get_yticklabels()) + _BESIDE_TICKS
+    return max(float(figure.bbox.width / figure.dpi * share) - beside, 1.5)
+
+
+# Comes with matplotlib and has a box for every script.
+_BOXES = "Last Resort High-Efficiency"
+_MOST_LETTERS = 12
+_PLAIN_WEIGHTS = 400, "normal", "regular", "book", "medium"
+_brought: ContextVar[bool] = ContextVar("fonts are brought by whoever looks", default=False)
+
+P = ParamSpec("P")
+Drawn = TypeVar("Drawn")
+
+
+@contextmanager
+def fonts_brought_by_readers() -> Iterator[None]:
+    """Inside the block: text stays text, and whatever shows it has fonts of its own, as a browser does."""
+    token = _brought.set(True)
+    try:
+        yield
+    finally:
+        _brought.reset(token)
+
+
+def lettered(draw: Callable[P, Drawn]) -> Callable[P, Drawn]:
+    """A function that returns axes: all letters on them are drawn with fonts that have them, or one warning tells."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Drawn:
+        axes = draw(*args, **kwargs)
+        if not _brought.get():
+            _find_fonts(axes)
+        return axes
+
+    return drawn
+
+
+def _find_fonts(axes: Any) -> None:
+    """The same for all text of a picture. axes : Axes, or an array of all those of a figure"""
+    from matplotlib.text import Text
+
+    holder = axes.flat[0].figure if isinstance(axes, np.ndarray) else axes
+    lacking = {text: letters for text in holder.findobj(Text) if (letters := _lacking(text))}
+    if not lacking:
+        return
+    fonts, left = _fonts_with("".join(dict.fromkeys("".join(lacking.values()))), _n_fonts())
+    boxes = [_BOXES] if left and _has_boxes() else []
+    for text in lacking:
+        text.set_fontfamily([*text.get_fontfamily(), *fonts, *boxes])
+    if left:
+        warnings.warn(_told(left), MissingLettersWarning, stacklevel=4)
+
+
+def _told(letters: str) -> str:
+    cut = letters[:_MOST_LETTERS] + (f" … +{len(letters) - _MOST_LETTERS}" if len(letters) > _MOST_LETTERS else "")
+    return (
+        f"no font here that matplotlib can draw with has {cut}: boxes stand for them in the picture. Install a font "
+        "that has them (Noto Sans CJK has Chinese, Japanese and Korean), or make a report, whose pictures a browser "
+        "shows with fonts of its own: model.report('report.html')."
+    )
+
+
+def _lacking(text: Text) -> str:
+    """Its letters that its fonts do not have, each once."""
+    written = text.get_text()
+    if written.isascii() or text.get_usetex():
+        return ""
+    letters = "".join(dict.fromkeys(letter for letter in written if not letter.isspace()))
+    for family in text.get_fontfamily():
+        letters = _left(letters, _file_of(family))
+    return letters
+
+
+def _file_of(family: str) -> str:
+    from matplotlib.font_manager import FontProperties, findfont
+
+    return findfont(FontProperties(family=[family]))
+
+
+def _left(letters: str, file: str) -> str:
+    """Those that the font does not have, or has only as coloured bitmaps, which matplotlib does not draw."""
+    from matplotlib.font_manager import get_font
+
+    font = get_font(file)
+    return "".join(letter for letter in letters if not _draws(font, letter)) if font.scalable else letters
+
+
+def _draws(font: Any, letter: str) -> bool:
+    if not font.get_char_index(ord(letter)):
+        return False
+    if category(letter) != "So":
+        return True
+    font.load_char(ord(letter))
+    return len(font.get_path()[0]) > 0
+
+
+@cache
+def _fonts_with(letters: str, n_fonts: int) -> tuple[tuple[str, ...], str]:
+    """Names of fonts that together have most of the letters, those with many of them first; the letters that none has.
+
+    n_fonts : that matplotlib knows, so that one more is looked at.
+    """
+    chosen: list[str] = []
+    left, candidates = letters, dict(_plain_fonts())
+    while left:
+        without = {name: _left_or_all(left, file) for name, file in candidates.items()}
+        best = min(candidates, key=lambda name: (len(without[name]), "Sans" not in name, name))
+        if without[best] == left:
+            break
+        chosen.append(best)
+        left = without[best]
+    return tuple(chosen), left
+
+
+def _left_or_all(letters: str, file: str) -> str:
+    try:
+        return _left(letters, file)
+    except (OSError, RuntimeError):
+        return letters
+
+
+def _plain_fonts() -> Iterator[tuple[str, str]]:
+    """(name, file) of upright ones, that of boxes aside."""
+    from matplotlib.font_manager import fontManager
+
+    for font in fontManager.ttflist:
+        if font.style == "normal" and font.weight in _PLAIN_WEIGHTS and font.name != _BOXES:
+            yield font.name, font.fname
+
+
+def _n_fonts() -> int:
+    from matplotlib.font_manager import fontManager
+
+    _tell_new_fonts()
+    return len(fontManager.ttflist)
+
+
+@cache
+def _tell_new_fonts() -> None:
+    """matplotlib keeps a list of fonts from its first day: those that were installed since then are told to it."""
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    known = {str(font.fname) for font in fontManager.ttflist}
+    for file in sorted(set(map(str, findSystemFonts())) - known):
+        with suppress(OSError, RuntimeError):
+            fontManager.addfont(file)
+
+
+def _has_boxes() -> bool:
+    from matplotlib.font_manager import fontManager
+
+    return _BOXES in fontManager.get_font_names()

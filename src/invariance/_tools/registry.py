@@ -1,0 +1,140 @@
+"""Families of interchangeable parts: members by name, each loaded when it is first asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from ..exceptions import SettingError
+
+
+class Member(NamedTuple):
+    """home: "room.module:Class"; help: what it does, to follow its name; forms: how it is typed, if not by name."""
+
+    home: str
+    help: str
+    forms: tuple[str, ...] = ()
+
+
+@cache
+def load(home: str) -> Any:
+    """The class at "room.module:Class"."""
+    module, _, found = home.partition(":")
+    return getattr(import_module("." + module, __name__.partition(".")[0]), found)
+
+
+class Registry(Mapping[str, Any]):
+    """{name: class}; names and help are known before anything is loaded."""
+
+    def __init__(self, members: Mapping[str, Member]) -> None:
+        self.members = dict(members)
+
+    def __getitem__(self, name: str) -> Any:
+        return load(self.members[name].home)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.members
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def class_names(self) -> dict[str, str]:
+        """{name of the class: name}"""
+        return {member.home.partition(":")[2]: name for name, member in self.members.items()}
+
+    @property
+    def forms(self) -> list[str]:
+        """All ways to type a member."""
+        return [form for name, member in self.members.items() for form in member.forms or (name,)]
+
+    @property
+    def help(self) -> str:
+        """ "exact scores all subsets, tempering samples" """
+        return ", ".join(f"{name} {member.help}" for name, member in self.members.items())
+
+
+def on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package, from {name: module inside the package that has it}."""
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = import_module(package)
+        value = getattr(import_module("." + homes[name], package), name)
+        setattr(module, name, value)
+        return value
+
+    return load, lambda: sorted(homes)
+
+
+Value = bool | int | float | str | list[str] | None
+
+_WORDS = {"none": None, "true": True, "false": False}
+
+
+def split_outside_brackets(text: str) -> list[str]:
+    """The parts between commas, those inside brackets apart; empty parts are left out."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def read_call(text: str) -> tuple[str, dict[str, Value]]:
+    """The name and the settings of `name` or `name(key=value, ...)`.
+
+    A value is a number, a word, none, true, false or a [list, of, words].
+    """
+    match = re.fullmatch(r"\s*([^\s()=]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+    if match is None:
+        raise SettingError(f"cannot read {text!r}: write a name, or name(key=value, ...) to change its settings.")
+    settings = {}
+    for part in split_outside_brackets(match[2] or ""):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key.isidentifier() and equals and value):
+            raise SettingError(f"cannot read {part!r} in {text!r}: a setting is written key=value.")
+        settings[key] = _value(value)
+    return match[1], settings
+
+
+def _value(text: str) -> Value:
+    if text.startswith("[") and text.endswith("]"):
+        return [_word(part) for part in split_outside_brackets(text[1:-1])]
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return _word(text)
+
+
+def _word(text: str) -> str:
+    return text.strip("'\"")
+
+
+def is_a(value: Value, annotation: str) -> bool:
+    """Whether a value that was read from text can be meant by a parameter with this annotation."""
+    if annotation == "Any":
+        return True
+    if value is None:
+        return "None" in annotation
+    if isinstance(value, list):
+        return annotation.startswith("tuple") or "Sequence[str]" in annotation or "Iterable[str]" in annotation
+    if isinstance(value, bool):
+        return "bool" in annotation or annotation == "ProgressMode"
+    if isinstance(value, str):
+        return "Literal" in annotation or "str" in annotation.split(" | ")
+    return "float" in annotation or (isinstance(value, int) and "int" in annotation)

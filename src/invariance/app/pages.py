@@ -1,0 +1,317 @@
+"""The pages: a table is brought, looked at, fitted, and reported on. All of them work without scripts too."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from .._tools.text import duration
+from .._version import __version__
+from ..data.checks import SMALLEST_ENVIRONMENT
+from ..decisions.rules import RULES
+from ..exceptions import DataError, InvarianceError
+from ..inference.registry import ENGINES
+from ..models.registry import FAMILIES
+from ..priors.priors import PRIORS
+from .choices import REPORT, SCRIPT, place_in, read_choices
+from .security import LARGEST, Guard, TooLargeError, receive_table, report_policy
+from .session import Run, Session, Table, discard
+from .tasks import MOST_GROUPS, with_beside
+from .worker import CANCELLED, DONE, RUNNING, BusyError
+
+HERE = Path(__file__).parent
+BUSY = "A fit is running: wait for it, or cancel it first."
+STALE = "Another table has come in between: choose again, for this one."
+NO_RUN = "There is no such fit any more: the page keeps the latest ones only."
+# So many columns get a line each; one tick stands for all others.
+MOST_LINES = 300
+# How a file is written, where it does not show: {field: what it is}
+WRITTEN = {
+    "sep": "Sign between cells",
+    "decimal": "Sign before decimals",
+    "thousands": "Sign between thousands",
+    "encoding": "Encoding",
+    "sheet": "Sheet of an Excel file",
+    "na": "Words for missing values",
+}
+_FOLDED = {"prior": "uniform", "max_size": "", "inference": "auto", "select": "predictive", "seed": "0", "strict": ""}
+_LARGEST_FORM = 20_000_000
+
+_templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
+_templates.globals |= {
+    "version": __version__,
+    "ways_of_writing": WRITTEN,
+    "families": FAMILIES,
+    "engines": ("auto", *ENGINES),
+    "rules": tuple(RULES),
+    "priors": PRIORS.forms,
+    "largest": LARGEST,
+    "most_lines": MOST_LINES,
+    "most_groups": MOST_GROUPS,
+    "smallest_environment": SMALLEST_ENVIRONMENT,
+}
+
+
+def application(session: Session, token: str, port: int) -> Guard:
+    """The page for one session, at http://127.0.0.1:port/token/."""
+    pages = Pages(session)
+    routes = [
+        Route("/", pages.start),
+        Route("/table", pages.table),
+        Route("/table", pages.bring, methods=["POST"]),
+        Route("/again", pages.read_again, methods=["POST"]),
+        Route("/choice", pages.choice),
+        Route("/run", pages.run),
+        Route("/run", pages.fit, methods=["POST"]),
+        Route("/progress", pages.progress),
+        Route("/cancel", pages.cancel, methods=["POST"]),
+        Route("/result", pages.result),
+        Route("/report", pages.report),
+        Route(f"/{REPORT}", pages.download),
+        Route(f"/{SCRIPT}", pages.download),
+        Mount("/static", StaticFiles(directory=HERE / "static")),
+    ]
+    return Guard(Starlette(routes=[Mount(f"/{token}", routes=routes)]), token, port)
+
+
+def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    return HTMLResponse(_templates.get_template(template).render(values), status)
+
+
+def go(place: str) -> Response:
+    """Places are relative: all pages stand side by side."""
+    return RedirectResponse(place, 303)
+
+
+class Pages:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def start(self, request: Request) -> Response:
+        return self._starting(self.session.take_notice())
+
+    def _starting(self, notice: str, status: int = 200, written: Mapping[str, str] = MappingProxyType({})) -> Response:
+        values = {"notice": notice, "written": written, "about_writing": bool(written) or _is_about_writing(notice)}
+        return page("start.html", status, running=self.session.running, last=self.session.result, **values)
+
+    async def bring(self, request: Request) -> Response:
+        """A table arrives; it is read before the next page is shown."""
+        try:
+            name, file, fields = await receive_table(request, self.session.folder)
+        except ClientDisconnect:
+            return Response(status_code=400)  # which nobody reads
+        except DataError as error:
+            return self._starting(str(error), 413 if isinstance(error, TooLargeError) else 422)
+        written = _how_written(fields)
+        refused = await self._read(name, file, written)
+        if refused is None:
+            return go("table")
+        discard(file)
+        return self._starting(*refused, written)
+
+    async def read_again(self, request: Request) -> Response:
+        """The table that is here already, written in another way."""
+        form, table = dict(await _read_form(request)), self.session.table
+        if table is None:
+            return go("./")
+        if form.get("table") != table.id:
+            return self._choosing(table, STALE, 409)
+        refused = await self._read(table.name, table.file, _how_written(form))
+        return go("table") if refused is None else self._choosing(table, *refused)
+
+    async def _read(self, name: str, file: Path, written: dict[str, str]) -> tuple[str, int] | None:
+        """Keep a table, or say why not, and with which status."""
+        try:
+            job = self.session.look(file, written)
+        except BusyError:
+            return BUSY, 409
+        await run_in_threadpool(job.ended.wait)
+        if job.state != DONE:
+            return job.error or "Another table came in between.", 422
+        self.session.keep(Table(name, file, written, job.result))
+        return None
+
+    async def table(self, request: Request) -> Response:
+        """What was understood, and the choices."""
+        if self.session.table is None:
+            return go("./")
+        return self._choosing(self.session.table, self.session.take_notice())
+
+    def _choosing(self, table: Table, notice: str = "", status: int = 200) -> Response:
+        form = Form(self.session.form)
+        values = {
+            "table": table,
+            "found": table.found,
+            "rest": len(_rest(table)),
+            "notice": notice,
+            "running": self.session.running,
+            "written": table.written,
+            "about_writing": _is_about_writing(notice),
+        }
+        return page("table.html", status, form=form, **values, **self._choice(table, form))
+
+    async def choice(self, request: Request) -> Response:
+        """What is known of the outcome and the environments that are chosen at the moment, asked for by htmx."""
+        form, table = Form(request.query_params.multi_items()), self.session.table
+        if table is None or form.value("table") != table.id:
+            self.session.notice = STALE
+            return Response(headers={"HX-Redirect": "./" if table is None else "table"})
+        return page("_choice.html", **self._choice(table, form))
+
+    def _choice(self, table: Table, form: Form) -> dict[str, Any]:
+        def column(role: str) -> dict[str, Any] | None:
+            columns: list[dict[str, Any]] = table.found["columns"]
+            place = place_in(columns, form.value(role))
+            return None if place is None else columns[place]
+
+        outcome, event, exposure = map(column, ("outcome", "event", "exposure"))
+        model = outcome["as_outcome"] if outcome else []
+        if outcome and model and (event or exposure):
+            model = with_beside(outcome["name"], *(found["name"] if found else None for found in (event, exposure)))
+        family = form.value("family", "auto")
+        if model and family != "auto":
+            model = [family, "chosen below"]
+        return {"outcome": outcome, "outcome_model": model, "environment": column("environment")}
+
+    async def fit(self, request: Request) -> Response:
+        session = self.session
+        form = await _read_form(request)
+        if session.table is None:
+            return go("./")
+        if dict(form).get("table") != session.table.id:
+            return self._choosing(session.table, STALE, 409)
+        session.form = form
+        try:
+            run = session.start(session.table, read_choices(form, session.table.names, _rest(session.table)))
+        except BusyError:
+            session.notice = BUSY
+            return go("run")
+        except InvarianceError as error:
+            return self._choosing(session.table, str(error), 422)
+        return go(f"run?id={run.id}")
+
+    def _asked(self, request: Request) -> Run | None:
+        """The fit whose id is in the address; the latest where there is none."""
+        wanted = request.query_params.get("id")
+        return self.session.latest if wanted is None else self.session.runs.get(wanted)
+
+    async def run(self, request: Request) -> Response:
+        run = self._asked(request)
+        if run is None or run.job.state != RUNNING:
+            return go(self._after(run))
+        return page("run.html", **self._state(run), notice=self.session.take_notice())
+
+    async def progress(self, request: Request) -> Response:
+        """A piece of the page of a run, asked for again and again by htmx, which is then led on."""
+        run = self._asked(request)
+        if run is None or run.job.state != RUNNING:
+            return Response(headers={"HX-Redirect": self._after(run)})
+        return page("_progress.html", **self._state(run))
+
+    def _state(self, run: Run) -> dict[str, Any]:
+        return {"run": run, "elapsed": duration(max(run.job.seconds, 0.1))}
+
+    def _after(self, run: Run | None) -> str:
+        """Where to go when a fit is no longer running, or not known."""
+        if run is not None and run.job.state == DONE:
+            return f"result?id={run.id}"
+        if run is not None:
+            self.session.notice = "The fit was cancelled." if run.job.state == CANCELLED else run.job.error
+        return "table"
+
+    async def cancel(self, request: Request) -> Response:
+        wanted, run = dict(await _read_form(request)).get("id"), self.session.running
+        if run is not None and wanted in (None, run.id):
+            await run_in_threadpool(self.session.worker.cancel)
+        return go("run" if wanted is None else f"run?{urlencode({'id': wanted})}")
+
+    async def result(self, request: Request) -> Response:
+        run, table = self._asked(request), self.session.table
+        if run is None:
+            self.session.notice = NO_RUN
+            return go("./")
+        if run.job.state != DONE:
+            return go(f"run?id={run.id}")
+        said = [*run.job.result["notes"], *run.job.result["warnings"]]
+        return page("result.html", run=run, said=said, table_is_here=table is not None and table.id == run.table.id)
+
+    async def report(self, request: Request) -> Response:
+        """The report inside the page, in a sandbox."""
+        found = self._written(request, REPORT)
+        if isinstance(found, Response):
+            return found
+        text = found.read_text(encoding="utf-8")
+        return HTMLResponse(text, headers={"Content-Security-Policy": report_policy(script_hashes(text))})
+
+    async def download(self, request: Request) -> Response:
+        name = request.url.path.rpartition("/")[2]
+        found = self._written(request, name)
+        return found if isinstance(found, Response) else FileResponse(found, filename=name)
+
+    def _written(self, request: Request, name: str) -> Path | Response:
+        """A file of the fit that is named in the address, or why there is none."""
+        run = self.session.runs.get(request.query_params.get("id", ""))
+        if run is None:
+            return PlainTextResponse(NO_RUN, 404)
+        return run.folder / name if run.job.state == DONE else PlainTextResponse("This fit has no report.", 409)
+
+
+class Form:
+    """Fields as they were sent, to be shown again; `sent` is false before that."""
+
+    def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
+        self.sent = bool(fields)
+        self._fields = set(fields)
+        self._values = dict(fields)
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether one of those that are folded away differs from what it is by itself."""
+        return any(self.value(name, usual) != usual for name, usual in _FOLDED.items())
+
+    def value(self, name: str, default: str = "") -> str:
+        return self._values.get(name, default)
+
+    def has(self, name: str, value: str) -> bool:
+        return (name, value) in self._fields
+
+
+def _rest(table: Table) -> list[str]:
+    """The usable columns beyond those that have a line."""
+    return [column["name"] for column in table.found["columns"][MOST_LINES:] if not column["doubt"]]
+
+
+def _how_written(fields: Mapping[str, str]) -> dict[str, str]:
+    return {name: fields[name] for name in WRITTEN if fields.get(name)}
+
+
+def _is_about_writing(notice: str) -> bool:
+    """Whether it names an option that is among the fields of how a file is written."""
+    return any(re.search(rf"--{name}\b", notice) for name in WRITTEN)
+
+
+async def _read_form(request: Request) -> list[tuple[str, str]]:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk[: _LARGEST_FORM - len(body)]
+    return parse_qsl(body.decode("ascii", "replace"), keep_blank_values=True)
+
+
+def script_hashes(html: str) -> list[str]:
+    """Of the script at the end of a report, its only one: whatever else looks like one came with the table."""
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)[-1:]
+    return [f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}" for text in scripts]

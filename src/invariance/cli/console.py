@@ -1,0 +1,165 @@
+"""What the command line prints: results on standard output; warnings and errors as single lines on standard error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from ..exceptions import InvarianceError
+from .advice import for_command_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from .._tools.progress import ProgressMode
+    from ..decisions.decision import FitSummary
+
+_ONE_LINE = 1_000_000
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+class Loudness(Enum):
+    quiet = "quiet"
+    usual = "usual"
+    verbose = "verbose"
+
+
+_LOUDNESS = ContextVar("loudness", default=Loudness.usual)
+
+
+@contextmanager
+def loudness(quiet: bool, verbose: bool) -> Iterator[None]:
+    """How much is said inside the block; verbose: in the end, how long it took."""
+    import typer
+
+    if quiet and verbose:
+        raise typer.BadParameter("--quiet and --verbose ask for opposite things: use one of them.")
+    before = _LOUDNESS.set(Loudness.quiet if quiet else Loudness.verbose if verbose else Loudness.usual)
+    start = time.perf_counter()
+    try:
+        yield
+        detail(f"finished after {time.perf_counter() - start:.1f} s")
+    finally:
+        _LOUDNESS.reset(before)
+
+
+def detail(message: str) -> None:
+    """A note for those who asked for more of them."""
+    if _LOUDNESS.get() is Loudness.verbose:
+        say("note", message)
+
+
+def shown_progress() -> ProgressMode:
+    return False if _LOUDNESS.get() is Loudness.quiet else "auto"
+
+
+def _console(stderr: bool = False) -> Console:
+    """Without any escape sequence where NO_COLOR asks for plain text."""
+    from rich.console import Console
+
+    plain = bool(os.environ.get("NO_COLOR"))
+    return Console(stderr=stderr, color_system=None if plain else "auto", force_terminal=False if plain else None)
+
+
+def say(kind: str, message: str) -> None:
+    """One line `kind: message` on standard error; a terminal gets it broken between words."""
+    if kind == "note" and _LOUDNESS.get() is Loudness.quiet:
+        return
+    from rich.text import Text
+
+    from ..posterior.summary import wrap
+
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else _ONE_LINE
+    text = Text("\n".join(wrap(message, f"{kind}: ", "  ", max(width, 20))))
+    text.stylize(_STYLES[kind], 0, len(kind) + 1)
+    _console(stderr=True).print(text, soft_wrap=True)
+
+
+def show(content: FitSummary | str) -> None:
+    """Print text, or a summary with colours where standard output is a terminal."""
+    from rich.text import Text
+
+    text = Text(content) if isinstance(content, str) else _coloured(str(content))
+    _console().print(text, soft_wrap=True)
+
+
+def _coloured(summary: str) -> Text:
+    """The text of a summary, unchanged, with styles by what its paragraphs are."""
+    from rich.text import Text
+
+    paragraphs = [Text(paragraph) for paragraph in summary.split("\n\n")]
+    for paragraph in paragraphs:
+        title = paragraph.plain.split("\n", 1)[0]
+        if title.startswith(("Decision", "Posterior over")):
+            paragraph.highlight_regex(r"\n  [a-z]+  ", "dim")
+        elif title == "Inclusion probability":
+            paragraph.highlight_regex(r"(?m)[█▏▎▍▌▋▊▉]+$", "cyan")
+        elif title == "Most probable subsets":
+            paragraph.highlight_regex(r"\n +prob\. .*", "dim")
+        paragraph.stylize("bold", 0, len(title))
+    return Text("\n\n").join(paragraphs)
+
+
+@contextmanager
+def plain_speech() -> Iterator[None]:
+    """Inside the block: warnings become `warning:` lines, bad input an `error:` line and exit code 2.
+
+    An interrupt exits with 130. Any other exception passes through: it is a bug, and its traceback the report.
+    """
+    import typer
+
+    try:
+        with _warnings_as_lines(), _compilation_announced():
+            yield
+    except KeyboardInterrupt:
+        # A terminal has just echoed ^C.
+        sys.stderr.write("\ninterrupted\n" if sys.stderr.isatty() else "interrupted\n")
+        raise typer.Exit(130) from None
+    except InvarianceError as error:
+        say("error", for_command_line(str(error)))
+        raise typer.Exit(2) from None
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    said: set[str] = set()
+
+    def say_once(message: Warning | str, *details: Any, **more: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            say("warning", for_command_line(str(message)))
+
+    with warnings.catch_warnings():
+        for category in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("always", category)
+        warnings.showwarning = say_once
+        yield
+
+
+@contextmanager
+def _compilation_announced() -> Iterator[None]:
+    """Tell someone at a terminal why the first run is slow."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from .._tools.progress import compilation_watched
+
+    said = False
+
+    def tell(begun: bool) -> None:
+        nonlocal said
+        if begun and not said:
+            said = True
+            say("note", "compiling for the first run, up to a minute; later runs start at once")
+
+    with compilation_watched(tell):
+        yield

@@ -1,0 +1,170 @@
+"""Which environments of a table to use: leave some out, merge others, or leave out those of few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.arrays import Integers, Mask
+from ..exceptions import DataError
+from .checks import closest, encode_labels, quoted, rows_text, with_counts
+from .missing import Rows
+
+
+def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDArray[np.intp]:
+    """Where each of the labels is among those available. A label that is no text may be given as it is written."""
+    if isinstance(labels, str):
+        raise DataError(f"{labels!r} is a single label: pass a list of labels, [{labels!r}].")
+    written = {str(label): place for place, label in enumerate(available)}
+    exact = {label: place for place, label in enumerate(available)}
+    places = []
+    for label in labels:
+        place = exact.get(label, written.get(label) if isinstance(label, str) else None)
+        if place is None:
+            raise DataError(f"there is no environment {label!r}; {_nearest(label, available)}")
+        places.append(place)
+    if not places:
+        raise DataError(f"no environment is named. The environments are {quoted(available, 12)}.")
+    return np.array(places, dtype=np.intp)
+
+
+def _nearest(label: Hashable, available: Sequence[Hashable]) -> str:
+    close = closest(str(label), [str(other) for other in available])
+    named = f"he environments are {quoted(available, 12)}."
+    if close is None:
+        return f"t{named}"
+    return f"did you mean {next(a for a in available if str(a) == close)!r}? T{named}"
+
+
+class Relabelled(NamedTuple):
+    """kept (N,): rows that stay; labels: one for each of these; notes: sentences about what was done."""
+
+    kept: Mask
+    labels: list[Hashable]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EnvironmentChoice:
+    """drop : labels to leave out; merge : {new label: labels that become one environment}, both of labels of the table;
+    min_rows : environments with fewer rows, after that, are left out
+    """
+
+    drop: tuple[Hashable, ...] = ()
+    merge: tuple[tuple[Hashable, tuple[Hashable, ...]], ...] = ()
+    min_rows: int = 0
+
+    @classmethod
+    def of(cls, drop: Any, merge: Any, min_rows: Any) -> EnvironmentChoice:
+        """The choice that parameters of `from_table` make."""
+        if isinstance(min_rows, bool) or not isinstance(min_rows, int | np.integer) or min_rows < 0:
+            raise DataError(f"min_rows={min_rows!r} is no number of rows: use a whole number from 0 on.")
+        if isinstance(drop, str):
+            raise DataError(f"drop_environments={drop!r} is a single string: pass drop_environments=[{drop!r}].")
+        if not isinstance(drop, Iterable):
+            raise DataError(f"drop_environments={drop!r} is no list: name the labels to leave out in a list.")
+        if not isinstance(merge, Mapping):
+            raise DataError(
+                f"merge_environments={merge!r} does not say what becomes one: pass "
+                "merge_environments={'new label': ['one label', 'another label']}."
+            )
+        for name, members in merge.items():
+            if isinstance(members, str) or not isinstance(members, Iterable) or len(set(members)) < 2:
+                raise DataError(f"merge_environments: {name!r} needs a list of two labels or more, not {members!r}.")
+        merged = tuple((name, tuple(members)) for name, members in merge.items())
+        return cls(tuple(drop), merged, int(min_rows))
+
+    def relabelled(self, labels: Sequence[Hashable]) -> Relabelled:
+        """Rows with these labels after `drop` and `merge`; those without a label stay as they are."""
+        codes, environments = encode_labels(labels)
+        if not self.regroups:
+            return Relabelled(np.ones(len(codes), dtype=bool), list(labels), ())
+        counts = np.bincount(codes[codes >= 0], minlength=len(environments))
+        new, notes = self.renamed(environments, counts)
+        names = [new.get(label) for label in environments]
+        kept = np.array([label in new for label in environments] + [True])[codes]
+        return Relabelled(kept, [names[c] if c >= 0 else None for c in codes[kept].tolist()], notes)
+
+    @property
+    def regroups(self) -> bool:
+        return bool(self.drop or self.merge)
+
+    def renamed(
+        self, environments: Sequence[Hashable], counts: Integers
+    ) -> tuple[dict[Hashable, Hashable], tuple[str, ...]]:
+        """{label: new label} of the environments that stay, of which each has so many rows; notes about the others"""
+        dropped = set(places_of(self.drop, environments).tolist()) if self.drop else set()
+        new, notes = dict(enumerate(environments)), []
+        claimed = dict.fromkeys(dropped, "what to leave out")
+        for name, members in self.merge:
+            places = dict.fromkeys(places_of(members, environments).tolist())
+            for place in places:
+                if place in claimed:
+                    raise DataError(
+                        f"environment {environments[place]!r} is named twice, in {claimed[place]} and in the merge "
+                        f"into {name!r}: name it once."
+                    )
+                claimed[place] = f"the merge into {name!r}"
+            others = (other for e, other in enumerate(environments) if e not in places and e not in dropped)
+            if any(str(name) == str(other) for other in others):
+                raise DataError(
+                    f"cannot merge into {name!r}, which is another environment: name it among those to merge, or "
+                    "choose another label."
+                )
+            new |= dict.fromkeys(places, name)
+            parts = [environments[place] for place in places]
+            notes.append(f"merged {with_counts(parts, counts[list(places)])} into one environment, {name!r}.")
+        if dropped:
+            gone = sorted(dropped)
+            told = with_counts([environments[place] for place in gone], counts[gone])
+            notes.insert(0, f"left out environments, as asked: {told}.")
+        if len(dropped) == len(environments):
+            raise DataError(f"no environment is left: all of {quoted(environments)} are dropped.")
+        return {label: new[e] for e, label in enumerate(environments) if e not in dropped}, tuple(notes)
+
+    def large_enough(self, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
+        """The rows of environments with at least `min_rows`, and sentences about the others."""
+        counts = np.bincount(rows.codes, minlength=len(rows.environments))
+        small, notes = self.too_small(rows.environments, counts, rows.dropped)
+        if not small:
+            return rows, notes
+        kept = np.array([label not in small for label in rows.environments])[rows.codes]
+        dropped = {label: n for label, n in rows.dropped.items() if label not in small}
+        gaps = rows.gaps.relabelled({label: label for label in dropped})
+        return rows.kept(kept)._replace(dropped=dropped, gaps=gaps), notes
+
+    def too_small(
+        self, environments: Sequence[Hashable], counts: Integers, dropped: Mapping[Hashable, int]
+    ) -> tuple[set[Hashable], tuple[str, ...]]:
+        """Labels of environments (E,) with fewer rows than `min_rows`, and a sentence about them; dropped: {label: rows
+        with missing values}"""
+        small = counts < self.min_rows
+        if not small.any():
+            return set(), ()
+        if small.all():
+            largest = int(np.argmax(counts))
+            raise DataError(
+                f"min_rows={self.min_rows} leaves no environment: the largest, {environments[largest]!r}, has "
+                f"{rows_text(int(counts[largest]))}. Use min_rows={np.sort(counts)[-2:][0]} or fewer."
+            )
+        labels = {label for label, few in zip(environments, small, strict=True) if few}
+        gone = with_counts(environments, np.where(small, counts, 0))
+        with_gaps = sum(n for label, n in dropped.items() if label in labels)
+        also = f"; {rows_text(with_gaps)} more of them had missing values" if with_gaps else ""
+        return labels, (f"left out environments with fewer than {self.min_rows} rows: {gone}{also}.",)
+
+
+def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> None:
+    """Raise where one environment is left of several."""
+    if len(environments) == 1 and notes:
+        raise DataError(
+            f"one environment is left, {environments[0]!r}: {' '.join(notes)} At least two are needed: leave out or "
+            "merge fewer."
+        )
+
+
+ALL_ENVIRONMENTS = EnvironmentChoice()

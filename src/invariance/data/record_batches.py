@@ -1,0 +1,223 @@
+"""What a source of rows is, wherever they lie."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..exceptions import DataError
+from .checks import check_unique, quoted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+TASK_BYTES = 64 << 20  # of the rows of a task, as float64
+# For each column: products of all columns are a task's result, and must not cost as much as its rows.
+TASK_ROWS_PER_COLUMN = 32
+_BATCH_CELLS = 1 << 22
+_BATCH_ROWS = 1 << 16
+
+
+def rows_per_batch(n_columns: int) -> int:
+    """32 MB as float64, and no more rows than pay."""
+    return max(1, min(_BATCH_ROWS, _BATCH_CELLS // max(1, n_columns)))
+
+
+def rows_per_task(n_columns: int) -> int:
+    return max(TASK_BYTES // (8 * max(1, n_columns)), TASK_ROWS_PER_COLUMN * n_columns, 1)
+
+
+class RowTask(ABC):
+    """Some of the rows of a source, read by one thread, process or worker. It can be pickled."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows, with these columns in this order."""
+
+
+class RowSource(ABC):
+    """name : what messages call it
+    is_text : whether its values are words, of which some count as missing
+    rereadable : whether the rows can be read a second time
+    reuses_memory : whether a batch may change when the next one is asked for
+
+    The tasks, in their order, have all rows. Neither they nor the order depend on who will read them: so results are
+    the same, to the last bit, for any number of workers.
+    """
+
+    name: str
+    is_text: bool = False
+    rereadable: bool = True
+    reuses_memory: bool = False
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """All columns"""
+
+    @abstractmethod
+    def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
+        """Pieces of the rows, of which these columns, and that of the environments, will be asked for."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """How many there are, where that is known without reading them."""
+        return None
+
+    @property
+    def about_rows(self) -> int | None:
+        """How many there are, about: as far as the length of the first ones tells."""
+        return self.n_rows
+
+    @property
+    def n_bytes(self) -> int | None:
+        """What the rows take where they lie, where that is known."""
+        return None
+
+
+TEXT = "text"
+
+
+def kind_of(kind: pa.DataType) -> str | None:
+    """What a column holds, in words; None where it has no values. Columns of the same kind may differ in type."""
+    import pyarrow.types as types
+
+    if types.is_dictionary(kind):
+        return kind_of(kind.value_type)
+    if types.is_null(kind):
+        return None
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "numbers"
+    if types.is_boolean(kind):
+        return "true and false"
+    return TEXT if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) else str(kind)
+
+
+def without_index(schema: pa.Schema) -> list[str]:
+    """Names of the columns, without the row index that pandas may have stored along."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
+
+
+def named_once(schema: pa.Schema, where: str) -> pa.Schema:
+    """Of the columns that are no row index."""
+    import pyarrow as pa
+
+    names = without_index(schema)
+    check_unique(names, where)
+    return pa.schema([schema.field(name) for name in names])
+
+
+class Agreement:
+    """What the pieces of a source must agree on: the names of their columns, in any order, and the kind of each."""
+
+    def __init__(self, schema: pa.Schema, where: str) -> None:
+        self._first = schema
+        self._fields = {field.name: field for field in schema}
+        self._seen_in = dict.fromkeys(self._fields, where)
+        self._where = where
+
+    @property
+    def schema(self) -> pa.Schema:
+        import pyarrow as pa
+
+        return pa.schema(list(self._fields.values()))
+
+    def check(self, schema: pa.Schema, where: str) -> None:
+        if schema.equals(self._first):
+            return
+        check_names(schema.names, self._first.names, where, self._where)
+        for field in schema:
+            known, kind = kind_of(self._fields[field.name].type), kind_of(field.type)
+            if known is None and kind is not None:
+                self._fields[field.name], self._seen_in[field.name] = field, where
+            elif kind not in (None, known):
+                raise DataError(
+                    f"column {field.name!r} holds {kind} in {where}, and {known} in {self._seen_in[field.name]}: "
+                    "write it in the same type everywhere, or leave it out everywhere."
+                )
+
+
+def check_names(names: Sequence[str], first: Sequence[str], where: str, first_where: str) -> None:
+    lacking = [name for name in first if name not in set(names)]
+    others = [name for name in names if name not in set(first)]
+    if lacking or others:
+        found = f"has no column {quoted(lacking)}" if lacking else f"has a column {quoted(others)}"
+        other = ", and one called " + quoted(others) if lacking and others else ""
+        raise DataError(
+            f"{where} {found}{other}, unlike {first_where}: all pieces need the same columns; mend this one, or pass "
+            "only those that belong together."
+        )
+
+
+def in_pieces(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Of at most so many rows, and none that has no rows."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def constant(value: Any, kind: pa.DataType, n_rows: int) -> pa.Array:
+    """One value in all rows; text as codes of a single word."""
+    import pyarrow as pa
+
+    if value is None:
+        return pa.nulls(n_rows, kind)
+    if not pa.types.is_dictionary(kind):
+        return pa.repeat(pa.scalar(value, kind), n_rows)
+    codes = pa.array(np.zeros(n_rows, np.int32))
+    return pa.DictionaryArray.from_arrays(codes, pa.array([value], kind.value_type))
+
+
+def labels(column: pd.Series) -> pa.DictionaryArray:
+    """Labels, each of its own type: 1, 2.5 and "a" may stand in one column."""
+    import pandas as pd
+    import pyarrow as pa
+
+    codes, found = pd.factorize(column)
+    values = [value.item() if isinstance(value, np.generic) else value for value in found]
+    kinds = list(dict.fromkeys(map(type, values)))
+    if len(kinds) <= 1:
+        distinct = pa.array(values, from_pandas=True)
+    else:
+        members = [[value for value in values if type(value) is kind] for kind in kinds]
+        places = [kinds.index(type(value)) for value in values]
+        counters = [count() for _ in kinds]
+        offsets = [next(counters[place]) for place in places]
+        distinct = pa.UnionArray.from_dense(
+            pa.array(places, pa.int8()), pa.array(offsets, pa.int32()), list(map(pa.array, members))
+        )
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=codes < 0), distinct)
+
+
+def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
+    """A column of pandas; a missing value is null. Categories keep their order, as in tables that are read at once."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.cat.as_ordered()
+    try:
+        array = pa.array(column, from_pandas=True)
+    except (pa.ArrowException, OverflowError):
+        example = next((value for value in column.dropna() if isinstance(value, str)), column.dropna().iloc[0])
+        raise DataError(
+            f"column {name!r} of {where} holds values of several types, or of one that cannot be used (for example "
+            f"{example!r}): mend it, or leave it out with exclude=[{name!r}]."
+        ) from None
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def type_of(column: pd.Series, where: str) -> pa.DataType:
+    """As far as its values show it; that of text where they are of several types."""
+    import pyarrow as pa
+
+    try:
+        array = of_series(column, str(column.name), where)
+    except DataError:
+        return pa.string()
+    return array.type if array.null_count < len(array) else pa.null()

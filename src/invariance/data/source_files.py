@@ -1,0 +1,570 @@
+"""Rows of several files, with the labels of their folders as further columns."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import os
+import re
+import warnings
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import unquote
+
+from ..exceptions import DataError, DataWarning
+from .checks import check_unique, quoted, warn
+from .columns import reads_as_number
+from .reading import PARQUET, PathLike, TableFile, clear_errors, column_names, iter_columns, parse_label
+from .reading import TEXT as TEXT_FILE
+from .record_batches import (
+    TASK_BYTES,
+    TEXT,
+    Agreement,
+    RowSource,
+    RowTask,
+    check_names,
+    constant,
+    kind_of,
+    labels,
+    named_once,
+    of_series,
+    rows_per_batch,
+    rows_per_task,
+    type_of,
+)
+from .text import check_together
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+# What Hive, Spark and others write for a missing label.
+_NO_LABEL = "__HIVE_DEFAULT_PARTITION__"
+_LARGEST = 2**53  # what is beyond, a code of many digits, stays text
+
+
+@dataclass(frozen=True)
+class Part(TableFile):
+    """shown : what messages call the file
+    labels : {column: (value, type)} from the folders around it, `site=A`
+    """
+
+    shown: str = ""
+    labels: Mapping[str, tuple[Any, pa.DataType]] = field(default_factory=dict, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.shown or super().name
+
+    @property
+    def ending(self) -> str | None:
+        """What tells the kind of the file; None where nothing does."""
+        return self._suffix or (self.path.suffix if self.sep is not None else None)
+
+    @property
+    def n_bytes(self) -> int:
+        return self.path.stat().st_size if self.content is None else len(self.content)
+
+
+def parts_of(paths: PathLike | Sequence[PathLike], **form: Any) -> list[Part]:
+    """The files, in the order of the list, those of a folder or pattern in natural order; with labels that stand in
+    their paths below the folder that they share. form: how the files are written, as in TableFile.of."""
+    if isinstance(paths, TableFile):
+        form = {each.name: getattr(paths, each.name) for each in fields(TableFile) if each.name != "path"}
+        if paths.content is not None:
+            return [Part(paths.path, **form)]
+    found = [_files(path, **form) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    base = os.path.commonpath([folder for folder, _ in found])
+    parts = [part for _, files in found for part in files]
+    _check_distinct(parts)
+    if len(parts) > 1:
+        _check_one_kind(parts, base)
+        parts = [replace(part, shown=str(part.path.relative_to(base))) for part in parts]
+    return _labelled(parts, base)
+
+
+def _files(path: PathLike, **form: Any) -> tuple[Path, list[Part]]:
+    """The folder in which labels begin, and the files."""
+    if "://" in os.fspath(path):
+        raise DataError(
+            f"{os.fspath(path)!r} is no path on this machine: pass a reader of its rows, such as "
+            f"pyarrow.dataset.dataset({os.fspath(path)!r}).scanner().to_reader()."
+        )
+    place = Path(os.path.abspath(os.path.expanduser(path)))
+    if place.is_dir():
+        base, files = place, sorted(_walk(place), key=_natural)
+    elif place.exists() or not glob.has_magic(str(place)):
+        return place.parent, [_part(place, **form)]
+    else:
+        base = Path(*place.parts[: next(n for n, step in enumerate(place.parts) if glob.has_magic(step))])
+        files = sorted(set(_matches(place, base)), key=_natural)
+    if not files:
+        if place.is_dir():
+            raise DataError(f"{os.fspath(path)!r} holds no files. Check the path and the working directory.")
+        raise DataError(
+            f"the pattern {os.fspath(path)!r} matches no file: {_held(base)}. Check the path and the working directory."
+        )
+    parts = [_part(file, **form) for file in files]
+    strange = [part for part in parts if part.ending is None]
+    if strange:
+        known = Counter(part.ending for part in parts if part.ending).most_common(1)
+        ending = known[0][0] if known else ".csv"
+        raise DataError(
+            f"{os.fspath(path)!r} has files that are no tables: {quoted(_shown(strange, base))}. Say with a pattern "
+            f"which to read, such as {str(Path(base, '**', f'*{ending}'))!r}."
+        )
+    return base, parts
+
+
+def _held(folder: Path) -> str:
+    """What is where a pattern begins"""
+    if not folder.is_dir():
+        return f"there is no folder {str(folder)!r}"
+    names = sorted((path for path in folder.iterdir() if not _hidden(path.name)), key=_natural)
+    return f"the folder {str(folder)!r} holds {quoted([path.name for path in names], 4) if names else 'nothing'}"
+
+
+def _part(path: Path, **form: Any) -> Part:
+    return cast(Part, Part.of(path, **form))
+
+
+def _matches(pattern: Path, base: Path) -> Iterator[Path]:
+    for text in glob.iglob(str(pattern), recursive=True):
+        path = Path(text)
+        if path.is_dir():
+            yield from _walk(path, base)
+        elif not any(map(_hidden, path.relative_to(base).parts)):
+            yield path
+
+
+def _walk(folder: Path, base: Path | None = None) -> Iterator[Path]:
+    if base is not None and any(map(_hidden, folder.relative_to(base).parts)):
+        return
+
+    def complain(error: OSError) -> None:
+        raise DataError(f"the folder {error.filename!r} cannot be read: {error.strerror}. Check its permissions.")
+
+    for place, folders, files in os.walk(folder, onerror=complain, followlinks=True):
+        folders[:] = [name for name in folders if not _hidden(name)]
+        yield from (Path(place, name) for name in files if not _hidden(name))
+
+
+def _hidden(name: str) -> bool:
+    """Spark's _SUCCESS, .crc files and the like; not the label of a column whose name begins with _."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _natural(path: Path) -> list[tuple[list[str | int], str]]:
+    """part-2 before part-10"""
+    steps = [(re.split(r"(\d+)", step), step) for step in path.parts]
+    return [([int(piece) if n % 2 else piece for n, piece in enumerate(pieces)], step) for pieces, step in steps]
+
+
+def _shown(parts: Iterable[Part], base: PathLike) -> list[str]:
+    return [os.path.relpath(part.path, base) for part in parts]
+
+
+def _check_distinct(parts: Sequence[Part]) -> None:
+    seen: dict[str, Path] = {}
+    for part in parts:
+        first = seen.setdefault(os.path.realpath(part.path), part.path)
+        if first is not part.path:
+            raise DataError(f"{str(part.path)!r} is among the files twice, also as {str(first)!r}: name it once.")
+
+
+def _check_one_kind(parts: Sequence[Part], base: PathLike) -> None:
+    examples: dict[str | None, Part] = {}
+    for part in parts:
+        examples.setdefault(part.ending, part)
+    if len(examples) > 1:
+        raise DataError(
+            f"the files are of several kinds: {quoted(_shown(examples.values(), base))}. Pass files that end alike, "
+            f"such as {str(Path(base, '**', f'*{parts[0].ending}'))!r}, so that no rows are read twice."
+        )
+
+
+def _labelled(parts: Sequence[Part], base: PathLike) -> list[Part]:
+    written = [_labels_in(part, base) for part in parts]
+    columns = {name: _typed([found[name] for found in written]) for name in _common_names(parts, written)}
+    return [
+        replace(part, labels={name: (values[n], kind) for name, (values, kind) in columns.items()})
+        for n, part in enumerate(parts)
+    ]
+
+
+def _labels_in(part: Part, base: PathLike) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for step in part.path.relative_to(base).parts[:-1]:
+        name, sign, value = map(unquote, step.partition("="))
+        if not sign or not name:
+            continue
+        if name in found:
+            raise DataError(f"the path of {part.name} has two labels {name!r}: rename one of the folders.")
+        found[name] = None if value == _NO_LABEL or value in part.na else value
+    return found
+
+
+def _common_names(parts: Sequence[Part], written: Sequence[Mapping[str, str | None]]) -> list[str]:
+    for part, found in zip(parts, written, strict=True):
+        for name in {**written[0], **found}:
+            if name not in found or name not in written[0]:
+                without, having = (part, parts[0]) if name not in found else (parts[0], part)
+                raise DataError(
+                    f"the path of {without.name} has no label {name!r}, unlike that of {having.name}: move it into a "
+                    "folder with such a label, or leave it out."
+                )
+    return list(written[0])
+
+
+def _typed(written: Sequence[str | None]) -> tuple[list[Any], pa.DataType]:
+    """Numbers where all labels are, else text, as codes."""
+    import pyarrow as pa
+
+    parsed = {text: parse_label(text) for text in written if text is not None}
+    kinds = set(map(type, parsed.values()))
+    if not kinds or str in kinds or any(abs(value) > _LARGEST for value in parsed.values() if type(value) is int):
+        return list(written), pa.dictionary(pa.int32(), pa.string())
+    return [None if text is None else parsed[text] for text in written], pa.int64() if kinds == {int} else pa.float64()
+
+
+@dataclass(frozen=True)
+class FilePiece(ABC):
+    """Some rows of one file"""
+
+    file: Part
+
+    @abstractmethod
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows, with these columns of the file in any order."""
+
+
+@dataclass(frozen=True)
+class FilesTask(RowTask):
+    """counted : a column of the files, whose rows are counted where only labels are asked for"""
+
+    pieces: tuple[FilePiece, ...]
+    counted: str
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for piece in self.pieces:
+            labels = piece.file.labels
+            for batch in piece.read([name for name in columns if name not in labels] or [self.counted]):
+                if batch.schema.names == list(columns):
+                    yield batch
+                    continue
+                stored = dict(zip(batch.schema.names, batch.columns, strict=True))
+                arrays = [
+                    constant(*labels[name], batch.num_rows) if name in labels else stored[name] for name in columns
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+class FileSource(RowSource):
+    """Files with the same columns."""
+
+    def __init__(self, name: str, files: Sequence[Part]) -> None:
+        self.name, self.files = name, tuple(files)
+
+    @property
+    def n_bytes(self) -> int | None:
+        return sum(file.n_bytes for file in self.files)
+
+    def _check_labels(self, names: Sequence[str]) -> None:
+        """Raise where one of the columns of the files is a label of their folders too."""
+        for name in self.files[0].labels:
+            if name in names:
+                raise DataError(
+                    f"column {name!r} is in {self.files[0].name}, and the folder's name, {name}=…, makes a column "
+                    f"{name!r} too: rename the folders, or leave that column out of the files."
+                )
+
+    def _with_labels(self, schema: pa.Schema) -> pa.Schema:
+        self._check_labels(schema.names)
+        for name, (_, kind) in self.files[0].labels.items():
+            schema = schema.append(_field(name, kind))
+        return schema
+
+
+def _field(name: str, kind: pa.DataType) -> pa.Field:
+    import pyarrow as pa
+
+    return pa.field(name, kind)
+
+
+def grouped(pieces: Sequence[FilePiece], sizes: Sequence[int], size: int, counted: str) -> list[FilesTask]:
+    """Consecutive pieces as tasks of at most this size, or of one piece: each small file would be a task otherwise."""
+    tasks: list[list[FilePiece]] = []
+    room = -1
+    for piece, own in zip(pieces, sizes, strict=True):
+        if not tasks or own > room:
+            tasks.append([])
+            room = size
+        tasks[-1].append(piece)
+        room -= own
+    return [FilesTask(tuple(each), counted) for each in tasks]
+
+
+# Pages come through a buffer of this size: without one, whole column chunks are fetched, of millions of rows each.
+_BUFFER = 1 << 16
+_KEPT_FOOTERS = 4 << 20  # bytes; in memory they take a multiple of that
+
+
+class _Footer(NamedTuple):
+    """rows : of each row group
+    metadata : None where it is read again when the rows are
+    """
+
+    rows: tuple[int, ...]
+    metadata: pq.FileMetaData | None
+
+
+@dataclass(frozen=True)
+class ParquetPiece(FilePiece):
+    """groups : consecutive row groups; environment : read as codes where it is text"""
+
+    groups: tuple[int, ...]
+    environment: str | None
+    metadata: pq.FileMetaData | None = field(default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the footer of the whole file, which would travel with every piece of it."""
+        return {**self.__dict__, "metadata": None}
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        options: dict[str, Any] = {
+            "row_groups": list(self.groups),
+            "columns": list(columns),
+            "batch_size": rows_per_batch(len(columns)),
+            "use_threads": False,
+        }
+        with clear_errors(self.file):
+            opened = self._open()
+        with opened:
+            batches = opened.iter_batches(**options)
+            while True:
+                with clear_errors(self.file):  # around each step only: the caller's errors are not those of the file
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                yield _without(batch, self.file.na)
+
+    def _open(self) -> pq.ParquetFile:
+        import pyarrow.parquet as pq
+
+        coded = None if self.environment is None else [self.environment]
+        return pq.ParquetFile(
+            _place(self.file), metadata=self.metadata, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=coded
+        )
+
+
+class ParquetSource(FileSource):
+    @cached_property
+    def _read(self) -> tuple[pa.Schema, list[_Footer]]:
+        """The columns of all files, and their footers, each of which is read once."""
+        agreement: Agreement | None = None
+        footers = []
+        room = _KEPT_FOOTERS
+        for file in self.files:
+            metadata, stored = _read_footer(file)
+            schema = named_once(stored, file.name)
+            if agreement is None:
+                agreement = Agreement(schema, file.name)
+            agreement.check(schema, file.name)
+            room -= metadata.serialized_size
+            rows = tuple(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))
+            footers.append(_Footer(rows, metadata if room >= 0 else None))
+        assert agreement is not None
+        return self._with_labels(agreement.schema), footers
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._read[0]
+
+    @property
+    def n_rows(self) -> int | None:
+        return sum(sum(footer.rows) for footer in self._read[1])
+
+    def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
+        most = rows_per_task(len({*columns, environment} - self.files[0].labels.keys()))
+        stored = environment not in self.files[0].labels
+        coded = environment if stored and kind_of(self.schema.field(environment).type) == TEXT else None
+        pieces, sizes = [], []
+        for file, footer in zip(self.files, self._read[1], strict=True):
+            for groups, rows in _runs(footer.rows, most):
+                pieces.append(ParquetPiece(file, groups, coded, footer.metadata))
+                sizes.append(rows)
+        return grouped(pieces, sizes, most, self.schema.names[0])
+
+
+def _read_footer(file: Part) -> tuple[pq.FileMetaData, pa.Schema]:
+    import pyarrow.parquet as pq
+
+    with clear_errors(file), pq.ParquetFile(_place(file)) as opened:
+        return opened.metadata, opened.schema_arrow
+
+
+def _place(file: Part) -> Any:
+    import pyarrow as pa
+
+    return file.path if file.content is None else pa.BufferReader(file.content)
+
+
+def _runs(rows: Sequence[int], most: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Row groups in a row that together have no more than `most` rows, or one that has; and how many they have."""
+    start, total = 0, 0
+    for n, own in enumerate(rows):
+        if n > start and total + own > most:
+            yield tuple(range(start, n)), total
+            start, total = n, 0
+        total += own
+    if start < len(rows):
+        yield tuple(range(start, len(rows))), total
+
+
+def _without(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
+    """With no value where a word, or a number that it reads as, stands for a missing one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    gone: dict[str | None, list[Any]] = {
+        TEXT: list(na),
+        "numbers": [float(word) for word in na if reads_as_number(word)],
+    }
+    for n, column in enumerate(batch.columns if na else ()):
+        values = gone.get(kind_of(column.type), [])
+        if not values:
+            continue
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        of_words = isinstance(values[0], str)
+        compared = (
+            pc.utf8_trim_whitespace(column.cast(pa.string())) if of_words else column.cast(pa.float64(), safe=False)
+        )
+        stands_for_none = pc.is_in(compared, pa.array(values, compared.type))
+        batch = batch.set_column(n, batch.schema.names[n], pc.if_else(stands_for_none, None, column))
+    return batch
+
+
+_MOST_WORDS = 8
+_SAMPLE = 1 << 22  # bytes
+
+
+@dataclass(frozen=True)
+class TextPiece(FilePiece):
+    """A whole file; texts : columns that are text in all files, whatever a chunk of rows looks like; words : those that
+    were said to be"""
+
+    environment: str
+    texts: frozenset[str]
+    words: frozenset[str]
+    rows: int
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        marked = self.environment if self.environment in columns else None
+        texts = self.texts & {*columns}
+        for frame in iter_columns(self.file, columns, self.rows, marked, texts, texts - self.words):
+            arrays = [labels(frame[name]) if name == marked else self._column(frame[name], name) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def _column(self, values: pd.Series, name: str) -> pa.Array:
+        import pyarrow as pa
+
+        array = of_series(values, name, self.file.name)
+        if name in self.texts:
+            return array if kind_of(array.type) == TEXT else array.cast(pa.string())
+        if kind_of(array.type) == TEXT and array.null_count < len(array):
+            raise DataError(
+                f"column {name!r} holds numbers, or true and false, in the first rows, and text in {self.file.name} "
+                f"later on {_remedies(array, name)}."
+            )
+        return array
+
+
+def _remedies(array: pa.Array, name: str) -> str:
+    texts = array.drop_null().unique().to_pylist()
+    words = [text for text in texts if not reads_as_number(text)]
+    as_missing = f" count such words as missing with read_table(path, na={words[:_MOST_WORDS]!r})," if words else ""
+    return f"({quoted(words or texts, 4)}): mend it,{as_missing} or take all values as levels, categorical=[{name!r}]"
+
+
+class TextSource(FileSource):
+    """words : columns that are text, whatever they look like"""
+
+    def __init__(self, name: str, files: Sequence[Part], words: Sequence[str] = (), warn_unnamed: bool = True) -> None:
+        super().__init__(name, files)
+        self.is_text = files[0].kind != PARQUET
+        self._words, self._warn_unnamed = frozenset(words), warn_unnamed
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """Of the columns of each file"""
+        first, *others = self.files
+        names = column_names(first, self._warn_unnamed)
+        for file in others:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always", DataWarning)
+                found = column_names(file, self._warn_unnamed)
+            if file.kind == TEXT_FILE and file.text != first.text:
+                for warning in said:
+                    warn(str(warning.message))
+            check_names(found, names, file.name, first.name)
+        self._check_labels(names)
+        check_unique(names, self.name)
+        if others and first.kind == TEXT_FILE:
+            check_together({file.name: file.signs for file in self.files})
+        return names
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """With types as the first rows show them."""
+        import pyarrow as pa
+
+        frame = next(iter_columns(self.files[0], self._names, self._rows, None, self._words & {*self._names}), None)
+        where = self.files[0].name
+        kinds = [pa.null() if frame is None else type_of(frame[name], where) for name in self._names]
+        return self._with_labels(pa.schema(list(zip(self._names, kinds, strict=True))))
+
+    @property
+    def about_rows(self) -> int | None:
+        first = self.files[0]
+        if first.kind != TEXT_FILE:
+            return None
+        with first.open() as stream:
+            sample = stream.read(_SAMPLE)
+            # Of a packed file, as much as was unpacked for the sample.
+            taken = stream.fileobj.tell() if isinstance(stream, gzip.GzipFile) else len(sample)
+        return round(sum(file.n_bytes for file in self.files) * sample.count(b"\n") / max(1, taken))
+
+    @property
+    def _rows(self) -> int:
+        return rows_per_batch(len(self._names))
+
+    def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
+        texts = self._texts([name for name in columns if name != environment and name in self._names])
+        pieces = [TextPiece(file, environment, texts, self._words, self._rows) for file in self.files]
+        sizes = [file.n_bytes for file in self.files]
+        return grouped(pieces, sizes, TASK_BYTES, self._names[0])
+
+    def _texts(self, columns: Sequence[str]) -> frozenset[str]:
+        """Columns whose first value is no number. They are read as text in all files, as in one."""
+        texts = self._words & {*columns}
+        unseen = [name for name in columns if name not in texts]
+        for file in self.files:
+            for frame in iter_columns(file, unseen, self._rows, None, ()) if unseen else ():
+                arrays = {name: of_series(frame[name], name, file.name) for name in unseen}
+                seen = {name: array for name, array in arrays.items() if array.null_count < len(array)}
+                texts |= {name for name, array in seen.items() if kind_of(array.type) == TEXT}
+                unseen = [name for name in unseen if name not in seen]
+                if not unseen:
+                    break
+        return texts

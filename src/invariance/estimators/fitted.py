@@ -1,0 +1,292 @@
+"""Predictions in new environments: what a fitted model and a saved one share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erf
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from .._tools.arrays import Floats, Mask
+from ..data.checks import quoted, rows_text, warn
+from ..data.outcomes import Classes, beside_of, has_classes, one_series, outcome_of
+from ..exceptions import CoverageWarning, DataError, ExtrapolationWarning, SettingError
+from ..models.base import Predicts
+from ..prediction.new_environments import LeftOutReport, NewEnvironments, log_odds
+from ..prediction.predictor import Predictor, SurvivalPredictor, check_predict_with, concordance
+from .selector import EnvironmentSelector
+
+# The share of a normal distribution within one standard deviation.
+_ONE_DEVIATION = float(erf(np.sqrt(0.5)))
+
+
+class IntervalRegressor(EnvironmentSelector):
+    """A selector that knows what its predictions miss in environments it has not seen.
+
+    A subclass has the parameter `predict_with` and answers `_predictor(kind)` and `_new_environments(kind)`.
+    `_regressor` is what was to predict when the model was fitted, whatever became of a parameter since.
+    """
+
+    predict_with: str
+    _regressor: Any = None
+
+    @abstractmethod
+    def _predictor(self, kind: str) -> Predictor: ...
+
+    @abstractmethod
+    def _new_environments(self, kind: str) -> NewEnvironments: ...
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment.
+
+        Of two classes it is the probability of the second one; of counts the expected count, of those with an exposure
+        for one unit of it: multiply by the exposure of a row for its count. The deviation is half the width of
+        `predict_interval(X, coverage=0.683)`, so that the two agree. Rows far outside those that were fitted are
+        counted in a warning.
+        """
+        predictor, columns = self._rows_to_predict(X)
+        mean = predictor.mean(columns)
+        return (mean, self._half_width(predictor, columns, _ONE_DEVIATION)) if return_std else mean
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
+        """(n, 2) lower and upper ends of intervals that should hold the outcome in a new environment.
+
+        Half the width is the larger one of two: that of Student's t interval for rows like those that were fitted, and
+        what was missed in environments that were left out, each in turn, from the selection and from the fit: its
+        `coverage` quantile in each of E environments, of these the ⌈coverage · (E + 1)⌉-th smallest or, if there are
+        not as many, the largest. The first call repeats the selection E times; later ones do not.
+
+        With two environments intervals are wide, and with one they say nothing of others: a CoverageWarning says so.
+        After fit_moments the errors in an environment count as normally distributed; with its rows= they are those of
+        up to 10,000 rows of each. Classes, counts and censored times have no such intervals: `new_environments` tells
+        what their predictions are worth.
+        """
+        if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
+            raise SettingError(f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example.")
+        predictor, columns = self._rows_to_predict(X)
+        mean, half = predictor.mean(columns), self._half_width(predictor, columns, float(coverage))
+        return np.column_stack([mean - half, mean + half])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions; of two classes that of 0 and 1.
+
+        Of counts with an exposure predictions are rates: pass rates and weights, y / exposure and
+        sample_weight=exposure.
+        """
+        check_is_fitted(self)
+        outcome = self._outcome
+        if outcome.predicts is Predicts.time:
+            raise SettingError(f"{outcome.name!r} may be censored, so that squared errors of it are not known.")
+        if outcome.exposure is not None and sample_weight is None:
+            raise SettingError(
+                f"{outcome.name!r} is predicted per unit of {outcome.exposure!r}: pass rates with their weights, "
+                "score(X, y / exposure, sample_weight=exposure)."
+            )
+        return super().score(X, y, sample_weight)
+
+    def new_environments(self) -> LeftOutReport:
+        """How predictions do in environments that are left out, each in turn, from the selection and from the fit.
+
+        Of probabilities and rates their calibration is told, too. The first call repeats the selection for each
+        environment, as `predict_interval` does; later ones do not.
+        """
+        check_is_fitted(self)
+        check_predict_with(self.predict_with, self._regressor)
+        return LeftOutReport(self._outcome, self._new_environments(self.predict_with))
+
+    def extrapolates(self, X: Any) -> Mask:
+        """(n,) which rows lie far outside those that were fitted: with more than twice the largest leverage there."""
+        predictor, columns = self._columns_to_predict(X)
+        return predictor.design.far(columns) > 0.0
+
+    def _rows_to_predict(self, X: Any) -> tuple[Predictor, Floats]:
+        """As `_columns_to_predict`, with a warning where rows are far from those that were fitted."""
+        predictor, columns = self._columns_to_predict(X)
+        outside = predictor.design.outside(columns, self._layout.derived)
+        if outside:
+            warn(f"{outside}. What is predicted there is extrapolated.", ExtrapolationWarning)
+        return predictor, columns
+
+    def _columns_to_predict(self, X: Any) -> tuple[Predictor, Floats]:
+        """What predicts, and the columns (n, k) that it needs."""
+        check_is_fitted(self)
+        check_predict_with(self.predict_with, self._regressor)
+        predictor = self._predictor(self.predict_with)
+        place = {name: j for j, name in enumerate(self.columns_)}
+        encoded = self._fitted_columns(self._features_of(X))
+        at = np.array([place[name] for name in predictor.design.columns], dtype=np.intp)
+        return predictor, np.take(encoded, at, axis=1)
+
+    def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
+        self._outcome.check_intervals()
+        elsewhere = self._new_environments(self.predict_with)
+        caution = elsewhere.caution(predictor.design.columns)
+        if caution:
+            warn(caution, CoverageWarning)
+        return np.maximum(predictor.half_width(columns, coverage), elsewhere.half_width(coverage))
+
+
+class ClassProbabilities(ClassifierMixin, IntervalRegressor):
+    """A classifier by a model of the probability of the second of two classes."""
+
+    @property
+    def classes_(self) -> NDArray:
+        """(2,) the labels, the one that probabilities are of last"""
+        check_is_fitted(self)
+        assert self._outcome.classes is not None
+        return _as_array(self._outcome.classes)
+
+    def predict(self, X: Any, return_std: bool = False) -> NDArray:
+        """(n,) the more probable class, which has no standard deviation: return_std=True is refused."""
+        if return_std:
+            self._outcome.check_intervals()
+        return self.classes_[(self._probability(X) > 0.5).astype(np.intp)]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """(n, 2) the probability of each of classes_, by the fit to all rows"""
+        probability = self._probability(X)
+        return np.column_stack([1.0 - probability, probability])
+
+    def decision_function(self, X: Any) -> Floats:
+        """(n,) log odds of the second class"""
+        return log_odds(self._probability(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is predicted."""
+        return float(super().score(X, _alike(_one_column(y)), sample_weight))
+
+    def _probability(self, X: Any) -> Floats:
+        return np.asarray(super().predict(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # As regressors here: fit(X, y) alone has no environments to learn from.
+        tags.classifier_tags.poor_score = True
+        tags.regressor_tags = None
+        return tags
+
+
+def two_classes(y: Any) -> tuple[Classes, Floats]:
+    """The two labels, sorted, and (n,) 1 for the second, 0 for the first, NaN where a label is missing."""
+    import pandas as pd
+
+    try:
+        given = _one_column(y, warn=True)
+        present = ~pd.isna(given)
+        labels = _alike(given[present])
+        kind = type_of_target(labels, input_name="y") if len(labels) else "binary"
+    except ValueError as error:
+        raise DataError(str(error)) from None
+    if kind not in ("binary", "multiclass"):
+        raise DataError(f"Unknown label type: {kind}. For an outcome that is a number use BIP.")
+    found = np.unique(labels)
+    _check_two(found.tolist())
+    coded = np.full(len(given), np.nan)
+    coded[present] = labels == found[1]
+    first, second = found.tolist()
+    return (first, second), coded
+
+
+def _one_column(y: Any, warn: bool = False) -> NDArray:
+    """(n,) as scikit-learn takes it, but that truth values of any library stay so"""
+    import narwhals as nw
+    import pandas as pd
+
+    series, _ = one_series(pd.Series(y) if isinstance(y, pd.api.extensions.ExtensionArray) else y, "y")
+    if series is not None and series.dtype == nw.Boolean:
+        y = np.array(series.to_list(), dtype=object)
+    return np.asarray(column_or_1d(y, warn=warn))
+
+
+def _alike(labels: NDArray) -> NDArray:
+    """Objects as numbers, truth values or text, whatever they are all of."""
+    if labels.dtype != object:
+        return labels
+    kinds = sorted({type(label).__name__ for label in labels})
+    if len(kinds) > 1:
+        raise DataError(f"y holds labels of several types, {quoted(kinds)}: make them one, for example text.")
+    return np.array(labels.tolist())
+
+
+def _check_two(found: list[Any]) -> None:
+    """Raise unless there are two labels. Scikit-learn's checks look for the words that one message begins with."""
+    if len(found) > 2:
+        raise DataError(
+            f"Only binary classification is supported. y has {len(found)} classes, {quoted(found, 4)}: compare one of "
+            f"them with the rest, y = [label == {found[0]!r} for label in y]."
+        )
+    if len(found) < 2:
+        raise DataError(f"y has labels of one class only, {quoted(found)}: pass rows of another class too.")
+
+
+def _as_array(classes: Classes) -> NDArray:
+    """(2,) of the type that both have, objects where they have not the same"""
+    alike = type(classes[0]) is type(classes[1])
+    return np.array(classes) if alike else np.array(classes, dtype=object)
+
+
+class TimesToEvent(IntervalRegressor):
+    """A model of the hazard of an event."""
+
+    def predict(self, X: Any, return_std: bool = False) -> Floats:
+        """(n,) median times to the event by the fit to all rows: as many rows like this one have it before as after.
+
+        Where that lies beyond the times that were seen, the last hazard goes on. return_std=True is refused.
+        """
+        if return_std:
+            self._outcome.check_intervals()
+        predictor, columns = self._curves(X)
+        return predictor.median(columns)
+
+    def predict_survival(self, X: Any, times: Any) -> Floats:
+        """(n, len(times)) the probability that the event has not occurred by each of `times`, by the fit to all rows.
+
+        Beyond the times that were seen the last hazard goes on.
+        """
+        predictor, columns = self._curves(X)
+        return predictor.survival(columns, _as_times(times))
+
+    def score(self, X: Any, y: Any, event: Any = None) -> float:
+        """Harrell's concordance with times y (n,): of the pairs of rows of which it is known which event came first,
+        the share whose predicted times are in this order; 0.5 is chance. event (n,), as in `fit`; None: all times
+        ended with it."""
+        predicted = self.predict(X)
+        if has_classes(y):
+            raise DataError("y must be times above 0, and holds words or truth values: pass numbers.")
+        seen = outcome_of(y).values
+        ended = np.ones(len(seen)) if event is None else beside_of(event, "event")[1]
+        if not len(seen) == len(ended) == len(predicted):
+            raise DataError(
+                f"X has {len(predicted)} rows, y {len(seen)} and event {len(ended)}: pass one time and one event per "
+                "row."
+            )
+        _refuse_rows(~(np.isfinite(seen) & (seen > 0.0)), "y must be times above 0")
+        _refuse_rows(np.isnan(ended), "event must be 0 or 1")
+        return concordance(seen, ended, predicted)
+
+    def _curves(self, X: Any) -> tuple[SurvivalPredictor, Floats]:
+        predictor, columns = self._rows_to_predict(X)
+        assert isinstance(predictor, SurvivalPredictor)
+        return predictor, columns
+
+
+def _refuse_rows(bad: Mask, what: str) -> None:
+    if bad.any():
+        raise DataError(f"{what}, and is not in {rows_text(int(bad.sum()))}: leave those out of X, y and event.")
+
+
+def _as_times(times: Any) -> Floats:
+    """(T,) of numbers from 0 on"""
+    try:
+        values = np.atleast_1d(np.asarray(times, dtype=float))
+    except (ValueError, TypeError):
+        values = np.full(1, np.nan)
+    if values.ndim != 1 or not (values >= 0.0).all():
+        raise SettingError(f"times={times!r} are no times: use a list of numbers from 0 on, for example times=[1, 2].")
+    return values

@@ -1,1 +1,0 @@
-"""What people look at: the command line and the local page."""

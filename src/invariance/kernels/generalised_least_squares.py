@@ -1,0 +1,557 @@
+"""One linear fit for all environments, each with a variance of its own: feasible generalised least squares.
+
+The pooled log-likelihood, less that of the environments' own fits, is −½ Σ_e n_e log(1 + q_e(β)/RSS_e), where RSS_e is
+what environment e's own fit leaves and q_e(β) ≥ 0 how far β is from it. It is never above 0, whatever β is. The search
+for β starts from the weights n_e/RSS_e, so that its result does not depend on the order of columns or subsets.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .compiled import ZERO, copy_into, kernel
+from .row_residuals import DEPENDENT, dot, triangular_factor
+
+# A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is added: for all subsets,
+# whose log Λ is then right to seven digits, and for those that are looked at one by one.
+ENOUGH, EXACTLY = 1e-6, 1e-10
+_MOST_STEPS = 100
+
+
+class LocalMoments(NamedTuple):
+    """What fits in E environments take of the rows, in units that are common to all environments.
+
+    scatter (E, d, d): centred products; gaps (E, d): means, measured from those of all rows; present (E, d): whether a
+    column varies there and is not given by the others of its feature; counts (E,); outcome: its column; tolerance:
+    smallest decidable share of a column, or of the outcome, that others leave.
+    """
+
+    scatter: np.ndarray
+    gaps: np.ndarray
+    present: np.ndarray
+    counts: np.ndarray
+    outcome: int
+    tolerance: float
+
+
+def without_environment(moments: LocalMoments, e: int) -> LocalMoments:
+    return moments._replace(
+        scatter=np.delete(moments.scatter, e, axis=0),
+        gaps=np.delete(moments.gaps, e, axis=0),
+        present=np.delete(moments.present, e, axis=0),
+        counts=np.delete(moments.counts, e),
+    )
+
+
+class LocalFits(NamedTuple):
+    """The fits of m - 1 columns, and a constant first, in each environment, as triangular factors R_e of the columns.
+
+    factors (E, m, m): row j is column j of R_e; grams (E, m(m+1)/2): R_e'R_e, packed (`packed_row`); targets (E, m):
+    the outcome in the same coordinates; rss (m, E), ranks (m, E): of the first columns, NaN where undecidable.
+    """
+
+    factors: np.ndarray
+    grams: np.ndarray
+    targets: np.ndarray
+    rss: np.ndarray
+    ranks: np.ndarray
+
+
+class PooledWork(NamedTuple):
+    """Work space. beta (m,): the pooled fit, where a search ended; squares (E,): RSS_e(beta); weights (E,): n_e over
+    them; matrix (m(m+1)/2,), factor (m, m); residuals, scores (E, m); gradient, step, trial (m,)."""
+
+    beta: np.ndarray
+    squares: np.ndarray
+    weights: np.ndarray
+    matrix: np.ndarray
+    factor: np.ndarray
+    residuals: np.ndarray
+    scores: np.ndarray
+    gradient: np.ndarray
+    step: np.ndarray
+    trial: np.ndarray
+
+
+@kernel(inline="always")
+def packed_row(packed, j):
+    """Entries 0..j of row j of a lower triangle whose rows follow each other."""
+    start = j * (j + 1) // 2
+    return packed[start : start + j + 1]
+
+
+@kernel
+def local_fits(n_environments, largest):
+    """Room for subsets of so many columns."""
+    m = largest + 1
+    factors, grams = np.zeros((n_environments, m, m)), np.zeros((n_environments, m * (m + 1) // 2))
+    nothing = np.zeros((m, n_environments))
+    return LocalFits(factors, grams, np.zeros((n_environments, m)), nothing, nothing.copy())
+
+
+@kernel
+def pooled_work(n_environments, largest):
+    m = largest + 1
+    vectors, small = np.zeros((4, m)), np.zeros((2, n_environments))
+    by_environment = np.zeros((2, n_environments, m))
+    return PooledWork(
+        vectors[0],
+        small[0],
+        small[1],
+        np.zeros(m * (m + 1) // 2),
+        np.zeros((m, m)),
+        by_environment[0],
+        by_environment[1],
+        vectors[1],
+        vectors[2],
+        vectors[3],
+    )
+
+
+@kernel
+def start_with_constant(moments, fits):
+    """The fits of no column."""
+    y = moments.outcome
+    for e in range(moments.counts.size):
+        root = np.sqrt(moments.counts[e])
+        fits.factors[e, 0, 0] = root
+        fits.grams[e, 0] = moments.counts[e]
+        fits.targets[e, 0] = root * moments.gaps[e, y]
+        fits.rss[0, e] = moments.scatter[e, y, y]
+        fits.ranks[0, e] = 0.0
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def append_column(moments, fits, path, k, column):
+    """Let a column join the k columns `path` in every environment. A column that is not present in one has no pivot
+    there."""
+    y, j = moments.outcome, k + 1
+    for e in range(moments.counts.size):
+        scatter, factors, targets = moments.scatter[e, column], fits.factors[e], fits.targets[e]
+        row, gap, count = factors[j], moments.gaps[e, column], moments.counts[e]
+        products = packed_row(fits.grams[e], j)
+        row[0] = np.sqrt(count) * gap
+        products[0] = count * gap
+        left = scatter[column]
+        target = scatter[y]
+        for i in range(1, j):
+            other, product = factors[i], scatter[path[i - 1]]
+            products[i] = product + count * gap * moments.gaps[e, path[i - 1]]
+            for t in range(1, i):
+                product -= row[t] * other[t]
+            row[i] = product / other[i] if other[i] > 0.0 else 0.0
+            left -= row[i] * row[i]
+            target -= row[i] * targets[i]
+        products[j] = scatter[column] + count * gap * gap
+        row[j] = 0.0
+        targets[j] = 0.0
+        fits.rss[j, e] = fits.rss[k, e]
+        fits.ranks[j, e] = fits.ranks[k, e]
+        if moments.present[e, column]:
+            decidable = left >= moments.tolerance * scatter[column]
+            row[j] = np.sqrt(left) if decidable else np.nan
+            targets[j] = target / row[j]
+            fits.rss[j, e] -= targets[j] * targets[j]
+            fits.ranks[j, e] += 1.0
+            if not fits.rss[j, e] >= moments.tolerance * moments.scatter[e, y, y]:
+                fits.rss[j, e] = np.nan
+
+
+@kernel
+def supported(moments, fits, k):
+    """Whether every environment has a decidable fit of k columns, and rows enough for it."""
+    enough = True
+    for e in range(moments.counts.size):
+        enough &= fits.rss[k, e] > 0.0 and moments.counts[e] >= fits.ranks[k, e] + 2.0
+    return enough
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _factorised(matrix, factor, m, tolerance):
+    """factor (m, m): lower Cholesky factor of a packed matrix, with the reciprocals of its diagonal in the diagonal.
+    False where a pivot is too small a share of its entry."""
+    for j in range(m):
+        row, own = packed_row(matrix, j), factor[j]
+        left = row[j]
+        for i in range(j):
+            other, entry = factor[i], row[i]
+            for t in range(i):
+                entry -= own[t] * other[t]
+            entry *= other[i]
+            own[i] = entry
+            left -= entry * entry
+        if not left > tolerance * row[j]:
+            return False
+        own[j] = 1.0 / np.sqrt(left)
+    return True
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _forward(factor, m, vector):
+    """Solve with the lower factor of `_factorised`, in place."""
+    for j in range(m):
+        left = vector[j]
+        for t in range(j):
+            left -= factor[j, t] * vector[t]
+        vector[j] = left * factor[j, j]
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _solve(factor, m, right, solution):
+    """solution (m,) of factor · factor' · solution = right; returns right · solution."""
+    copy_into(solution[:m], right)
+    _forward(factor, m, solution)
+    product = 0.0
+    for j in range(m):
+        product += solution[j] * solution[j]
+    for j in range(m - 1, -1, -1):
+        value = solution[j] * factor[j, j]
+        solution[j] = value
+        for t in range(j):
+            solution[t] -= factor[j, t] * value
+    return product
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _weighted_grams(fits, weights, m, matrix):
+    """matrix = Σ_e weights[e] · R_e'R_e, packed"""
+    n = m * (m + 1) // 2
+    weight, own = weights[0], fits.grams[0]
+    for i in range(n):
+        matrix[i] = weight * own[i]
+    for e in range(1, weights.size):
+        weight, own = weights[e], fits.grams[e]
+        for i in range(n):
+            matrix[i] += weight * own[i]
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def excess_at(counts, fits, k, beta, work):
+    """½ Σ_e n_e log(RSS_e(beta)/RSS_e); leaves residuals and squares in `work`."""
+    total = 0.0
+    for e in range(counts.size):
+        residual, factors = work.residuals[e], fits.factors[e]
+        for i in range(k + 1):
+            residual[i] = fits.targets[e, i]
+        for j in range(k + 1):
+            slope, row = beta[j], factors[j]
+            for i in range(j + 1):
+                residual[i] -= row[i] * slope
+        distance = 0.0
+        for i in range(k + 1):
+            distance += residual[i] * residual[i]
+        work.squares[e] = fits.rss[k, e] + distance
+        total += 0.5 * counts[e] * np.log1p(distance / fits.rss[k, e])
+    return total
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _fill_gradient(counts, fits, m, work):
+    """weights, scores[e] = R_e' · residuals[e], and their weighted sum, from residuals and squares"""
+    work.gradient[:m] = 0.0
+    for e in range(counts.size):
+        residual, scores = work.residuals[e], work.scores[e]
+        weight = counts[e] / work.squares[e]
+        work.weights[e] = weight
+        for j in range(m):
+            row, score = fits.factors[e, j], 0.0
+            for i in range(j + 1):
+                score += row[i] * residual[i]
+            scores[j] = score
+            work.gradient[j] += weight * score
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _newton_factorised(fits, m, tolerance, work):
+    """Factorise the Hessian, which also knows that weights follow the residuals; False where it is not positive."""
+    matrix = work.matrix
+    _weighted_grams(fits, work.weights, m, matrix)
+    for e in range(work.weights.size):
+        scores, share = work.scores[e], 2.0 * work.weights[e] / work.squares[e]
+        for j in range(m):
+            factor = share * scores[j]
+            row = packed_row(matrix, j)
+            for i in range(j + 1):
+                row[i] -= factor * scores[i]
+    return _factorised(matrix, work.factor, m, tolerance)
+
+
+@kernel
+def _weighted_factorised(fits, m, tolerance, work):
+    _weighted_grams(fits, work.weights, m, work.matrix)
+    return _factorised(work.matrix, work.factor, m, tolerance)
+
+
+@kernel
+def _moved(counts, fits, k, work):
+    """The excess after `step`, in `trial`."""
+    for j in range(k + 1):
+        work.trial[j] = work.beta[j] + work.step[j]
+    return excess_at(counts, fits, k, work.trial, work)
+
+
+@kernel
+def smallest_excess(counts, fits, k, tolerance, enough, work):
+    """−log Λ of the first k columns of the fits: the smallest excess of a common beta; NaN where undecidable. enough:
+    see ENOUGH.
+
+    Newton's step is taken where it leads down. Otherwise that of weighted least squares is, which always does. Only
+    where Newton's is possible may the search end: elsewhere small steps may pass a saddle.
+    """
+    m, n_environments = k + 1, counts.size
+    for e in range(n_environments):
+        work.squares[e] = fits.rss[k, e]
+        for j in range(m):
+            work.residuals[e, j] = fits.targets[e, j]
+    _fill_gradient(counts, fits, m, work)
+    if not _weighted_factorised(fits, m, tolerance, work):
+        return np.nan
+    _solve(work.factor, m, work.gradient, work.beta)
+    excess = excess_at(counts, fits, k, work.beta, work)
+    if n_environments == 1:
+        return 0.0
+    for _ in range(_MOST_STEPS):
+        _fill_gradient(counts, fits, m, work)
+        by_newton = _newton_factorised(fits, m, tolerance, work)
+        if not by_newton and not _weighted_factorised(fits, m, tolerance, work):
+            return np.nan
+        gain = 0.5 * _solve(work.factor, m, work.gradient, work.step)
+        if by_newton and gain <= enough * (1.0 + excess):
+            for j in range(m):
+                work.beta[j] += work.step[j]
+            return max(excess - gain, 0.0)
+        after = _moved(counts, fits, k, work)
+        if by_newton and not after < excess:
+            if not _weighted_factorised(fits, m, tolerance, work):
+                return np.nan
+            _solve(work.factor, m, work.gradient, work.step)
+            after = _moved(counts, fits, k, work)
+        excess = after
+        copy_into(work.beta[:m], work.trial)
+    return excess
+
+
+@kernel
+def fill_leverages(fits, k, work, leverages):
+    """leverages[e] = tr((Σ_f A_f)⁻¹ A_e), A_e = weights[e] · R_e'R_e: how much of the pooled fit's k + 1 parameters
+    comes from environment e. After `smallest_excess`."""
+    m = k + 1
+    _weighted_factorised(fits, m, 0.0, work)
+    for e in range(leverages.size):
+        total = 0.0
+        for t in range(m):
+            for j in range(m):
+                work.trial[j] = fits.factors[e, j, t] if j >= t else 0.0
+            _forward(work.factor, m, work.trial)
+            for j in range(m):
+                total += work.trial[j] * work.trial[j]
+        leverages[e] = work.weights[e] * total
+
+
+@kernel
+def _independent(rows, members):
+    """Those of the columns `members` that are no combination of the ones before them over all rows."""
+    pool = rows.starts.size - 1
+    values = rows.values[:, rows.starts[pool] : rows.stops[pool]]
+    return members[triangular_factor(values, members, DEPENDENT)[1]]
+
+
+@kernel
+def _fill(rows, moments, members, fits):
+    """The local fits of the columns `members`, in the units of the moments."""
+    k, y = members.size, moments.outcome
+    with_outcome = np.append(members, y)
+    for e in range(moments.counts.size):
+        triangle, independent = triangular_factor(
+            rows.values[:, rows.starts[e] : rows.stops[e]], with_outcome, DEPENDENT
+        )
+        root = np.sqrt(moments.counts[e])
+        fits.factors[e, 0, 0] = root
+        fits.targets[e, 0] = root * moments.gaps[e, y]
+        outcome = np.sqrt(moments.scatter[e, y, y])
+        for j in range(k):
+            norm = np.sqrt(moments.scatter[e, members[j], members[j]])
+            fits.factors[e, j + 1, 0] = root * moments.gaps[e, members[j]]
+            for i in range(j + 1):
+                fits.factors[e, j + 1, i + 1] = triangle[i, j] * norm
+            fits.targets[e, j + 1] = triangle[j, k] * outcome
+        fits.ranks[k, e] = np.count_nonzero(independent[:k])
+        fits.rss[k, e] = (triangle[k, k] * outcome) ** 2
+
+
+@kernel
+def _whiten(counts, fits, k):
+    """Change to coordinates where Σ_e n_e/RSS_e · R_e'R_e is the identity. Returns what brings a fit back."""
+    m, n_environments = k + 1, counts.size
+    stacked = np.zeros((m, n_environments * m))
+    for e in range(n_environments):
+        root = np.sqrt(counts[e] / fits.rss[k, e])
+        for j in range(m):
+            for t in range(j + 1):
+                stacked[j, e * m + t] = root * fits.factors[e, j, t]
+    norms = np.empty(m)
+    for j in range(m):
+        norms[j] = np.sqrt(dot(stacked[j], stacked[j]))
+        stacked[j] /= norms[j]
+    triangle = triangular_factor(stacked, np.arange(m), 0.0)[0] * norms
+    for e in range(n_environments):
+        factors = fits.factors[e]
+        for j in range(m):
+            for t in range(j + 1):
+                for i in range(t, j):
+                    factors[j, t] -= factors[i, t] * triangle[i, j]
+                factors[j, t] /= triangle[j, j]
+            products = packed_row(fits.grams[e], j)
+            for i in range(j + 1):
+                products[i] = dot(factors[j, : i + 1], factors[i, : i + 1])
+    return triangle
+
+
+@kernel
+def _searched(rows, moments, members):
+    """log Λ of columns that are independent over all rows, NaN outside the support; the local fits, the work space of
+    the search and what brings its fit back to the units of the moments."""
+    k = members.size
+    fits, work = local_fits(moments.counts.size, k), pooled_work(moments.counts.size, k)
+    _fill(rows, moments, members, fits)
+    if not supported(moments, fits, k):
+        return np.nan, fits, work, np.empty((0, 0))
+    triangle = _whiten(moments.counts, fits, k)
+    return -smallest_excess(moments.counts, fits, k, 0.0, EXACTLY, work), fits, work, triangle
+
+
+@kernel
+def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares, leverages):
+    """As `score_lists`; NaN outside the support."""
+    y = moments.outcome
+    for s in range(starts.size - 1):
+        columns = _independent(rows, members[starts[s] : starts[s + 1]])
+        ratios[s], fits, work, _ = _searched(rows, moments, columns)
+        gains[s], squares[s], leverages[s] = np.nan, np.nan, np.nan
+        if ratios[s] == ratios[s]:
+            excess_at(moments.counts, fits, columns.size, work.beta, work)
+            gains[s], squares[s] = 0.0, work.squares
+            for e in range(moments.counts.size):
+                share = fits.rss[columns.size, e] / moments.scatter[e, y, y]
+                gains[s] -= 0.5 * moments.counts[e] * np.log(share)
+            fill_leverages(fits, columns.size, work, leverages[s])
+
+
+@kernel
+def fit_from_rows(rows, moments, members):
+    """As `fit_from_moments`; slopes of columns that are combinations of those before them are 0."""
+    columns = _independent(rows, members)
+    ratio, fits, work, triangle = _searched(rows, moments, columns)
+    beta = np.zeros(members.size + 1)
+    if ratio != ratio:
+        return np.full_like(beta, np.nan), work.squares
+    excess_at(moments.counts, fits, columns.size, work.beta, work)
+    slopes = work.beta.copy()
+    for j in range(columns.size, -1, -1):
+        slopes[j] /= triangle[j, j]
+        for i in range(j):
+            slopes[i] -= triangle[i, j] * slopes[j]
+    beta[0] = slopes[0]
+    place = 0
+    for j in range(members.size):
+        if place < columns.size and members[j] == columns[place]:
+            place += 1
+            beta[j + 1] = slopes[place]
+    return beta, work.squares
+
+
+@kernel
+def score_subset(moments, fits, k, enough, work):
+    """log Λ, and what the environments' own fits gain over their means: ½ Σ_e n_e log(scatter/RSS_e). NaN twice where
+    second moments cannot decide."""
+    if not supported(moments, fits, k):
+        return np.nan, np.nan
+    excess = smallest_excess(moments.counts, fits, k, moments.tolerance, enough, work)
+    local, y = 0.0, moments.outcome
+    for e in range(moments.counts.size):
+        local -= 0.5 * moments.counts[e] * np.log(fits.rss[k, e] / moments.scatter[e, y, y])
+    return -excess, local if excess == excess else np.nan
+
+
+@kernel
+def _append_all(moments, fits, path, k, columns):
+    for column in columns:
+        append_column(moments, fits, path, k, column)
+        path[k] = column
+        k += 1
+    return k
+
+
+@kernel
+def score_lists(moments, starts, members, ratios, gains, squares, leverages):
+    """Of the subset with columns members[starts[s]:starts[s+1]], as `score_subset`, and RSS_e of the pooled fit and the
+    leverages (S, E)."""
+    largest = longest(starts)
+    fits, work = local_fits(moments.counts.size, largest), pooled_work(moments.counts.size, largest)
+    path = np.empty(largest, np.int64)
+    start_with_constant(moments, fits)
+    for s in range(starts.size - 1):
+        k = _append_all(moments, fits, path, ZERO, members[starts[s] : starts[s + 1]])
+        ratios[s], gains[s] = score_subset(moments, fits, k, ENOUGH, work)
+        squares[s], leverages[s] = np.nan, np.nan
+        if ratios[s] == ratios[s]:
+            excess_at(moments.counts, fits, k, work.beta, work)
+            squares[s] = work.squares
+            fill_leverages(fits, k, work, leverages[s])
+
+
+@kernel
+def longest(starts):
+    """The most members of a list."""
+    most = 0
+    for s in range(starts.size - 1):
+        most = max(most, starts[s + 1] - starts[s])
+    return most
+
+
+@kernel
+def fit_from_moments(moments, members):
+    """The pooled fit of columns `members`: a constant and slopes (k + 1,), and RSS_e there (E,); NaN if undecidable."""
+    k, n_environments = members.size, moments.counts.size
+    fits, work = local_fits(n_environments, k), pooled_work(n_environments, k)
+    start_with_constant(moments, fits)
+    _append_all(moments, fits, np.empty(k, np.int64), ZERO, members)
+    ratio, _ = score_subset(moments, fits, k, EXACTLY, work)
+    if ratio != ratio:
+        work.beta[:] = np.nan
+    excess_at(moments.counts, fits, k, work.beta, work)
+    return work.beta, work.squares
+
+
+@kernel
+def walk_extensions(moments, fixed, columns, starts, first, stop, most, sizes, members, ratios, gains):
+    """All subsets that join columns `fixed` with at most `most` of the features first:stop, each after its parent.
+
+    columns, starts: feature j is columns[starts[j]:starts[j+1]]. sizes (most + 1,): which numbers of these features
+    count; others are left NaN. members (n, most): which they are, -1 beyond the last; ratios, gains (n,).
+    """
+    room = fixed.size + starts[stop] - starts[first]
+    fits, work = local_fits(moments.counts.size, room), pooled_work(moments.counts.size, room)
+    path, chosen = np.empty(room, np.int64), np.empty(most + 1, np.int64)
+    start_with_constant(moments, fits)
+    k = _append_all(moments, fits, path, ZERO, fixed)
+    row, depth, j = 0, 0, first
+    members[:] = -1
+    while True:
+        ratios[row], gains[row] = score_subset(moments, fits, k, ENOUGH, work) if sizes[depth] else (np.nan, np.nan)
+        for i in range(depth):
+            members[row, i] = chosen[i]
+        row += 1
+        while depth == most or j == stop:
+            if depth == 0:
+                return
+            depth -= 1
+            j = chosen[depth]
+            k -= starts[j + 1] - starts[j]
+            j += 1
+        k = _append_all(moments, fits, path, k, columns[starts[j] : starts[j + 1]])
+        chosen[depth] = j
+        depth += 1
+        j += 1

@@ -1,0 +1,666 @@
+"""Log-likelihoods with their first and second derivatives, over the rows of some environments."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._tools.arrays import Floats, Integers, Mask
+from .compiled import UNCOUNTED, kernel
+from .elementary import exponential, logarithm
+
+REORDERED = {"reassoc", "contract", "nsz"}
+
+# Indices that might be negative would have to be looked at one by one.
+unsigned = np.uint64
+
+
+@kernel(fastmath=REORDERED)
+def add_predictor(columns, members, k, theta, first, n, eta):
+    """eta[:n] += Σ_a theta[a]·columns[members[a], first : first + n] over the first k members
+
+    Four columns at a time, so that eta is loaded and stored less often.
+    """
+    first, n = unsigned(first), unsigned(n)
+    a = 0
+    while a + 4 <= k:
+        c0, c1, c2, c3 = members[a], members[a + 1], members[a + 2], members[a + 3]
+        s0, s1, s2, s3 = theta[a], theta[a + 1], theta[a + 2], theta[a + 3]
+        for i in range(n):
+            at = first + i
+            eta[i] += s0 * columns[c0, at] + s1 * columns[c1, at] + s2 * columns[c2, at] + s3 * columns[c3, at]
+        a += 4
+    while a < k:
+        c0, s0 = members[a], theta[a]
+        for i in range(n):
+            eta[i] += s0 * columns[c0, first + i]
+        a += 1
+
+
+@kernel(fastmath=REORDERED)
+def add_score(columns, members, k, first, n, residual, score):
+    """score += X'residual over n rows, X the first k members."""
+    first, n = unsigned(first), unsigned(n)
+    a = 0
+    while a + 4 <= k:
+        c0, c1, c2, c3 = members[a], members[a + 1], members[a + 2], members[a + 3]
+        t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+        for i in range(n):
+            value, at = residual[i], first + i
+            t0 += value * columns[c0, at]
+            t1 += value * columns[c1, at]
+            t2 += value * columns[c2, at]
+            t3 += value * columns[c3, at]
+        score[a] += t0
+        score[a + 1] += t1
+        score[a + 2] += t2
+        score[a + 3] += t3
+        a += 4
+    while a < k:
+        c0, t0 = members[a], 0.0
+        for i in range(n):
+            t0 += columns[c0, first + i] * residual[i]
+        score[a] += t0
+        a += 1
+
+
+@kernel(fastmath=REORDERED)
+def add_hessian(columns, members, k, first, n, curvature, scaled, hessian):
+    """hessian += X'·curvature·X over n rows, in its lower triangle.
+
+    Four columns at a time, so that what is loaded of one row serves several sums.
+    """
+    first, n = unsigned(first), unsigned(n)
+    for a in range(k):
+        c = members[a]
+        for i in range(n):
+            scaled[i] = curvature[i] * columns[c, first + i]
+        b = 0
+        while b + 3 <= a:
+            c0, c1, c2, c3 = members[b], members[b + 1], members[b + 2], members[b + 3]
+            t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+            for i in range(n):
+                value = scaled[i]
+                t0 += value * columns[c0, first + i]
+                t1 += value * columns[c1, first + i]
+                t2 += value * columns[c2, first + i]
+                t3 += value * columns[c3, first + i]
+            hessian[a, b] += t0
+            hessian[a, b + 1] += t1
+            hessian[a, b + 2] += t2
+            hessian[a, b + 3] += t3
+            b += 4
+        while b <= a:
+            c0, t0 = members[b], 0.0
+            for i in range(n):
+                t0 += scaled[i] * columns[c0, first + i]
+            hessian[a, b] += t0
+            b += 1
+
+
+_REORDERED = {"reassoc", "contract", "nsz"}
+# Of log rates: third powers of means are finite then.
+_FARTHEST = 200.0
+# Where all α·μ are below this, what divides by powers of α has lost digits, and series are used.
+_NEARLY_POISSON = 0.03
+
+
+class Counts(NamedTuple):
+    """What counts have beside rows. exposure (N,); centre: a mean count; scale: see φ; limit: the largest φ.
+
+    pieces (E, P, D): log-likelihood of each environment, if all its rows had the mean `centre`, by φ. In each of P
+    equal pieces up to `limit` it is a polynomial of what goes from -1 to 1 there, with the highest power first."""
+
+    exposure: Floats
+    centre: float
+    scale: float
+    limit: float
+    pieces: Floats
+
+
+NO_COUNTS = Counts(np.empty(0), 1.0, 1.0, 1.0, np.empty((0, 0, 0)))
+
+
+@kernel
+def dispersion_of(phi, scale):
+    return np.expm1(phi) / scale
+
+
+@kernel(fastmath=_REORDERED)
+def _means(exposure, first, n, eta, mean):
+    """Fill mean (n,) and bound eta (n,), so that both are finite; returns the sum of squares of the means, which
+    compilers find faster than the largest"""
+    squares = 0.0
+    first, n = unsigned(first), unsigned(n)
+    for i in range(n):
+        eta[i] = min(max(eta[i], -_FARTHEST), _FARTHEST)
+        mean[i] = exposure[first + i] * exponential(eta[i])
+        squares += mean[i] * mean[i]
+    return squares
+
+
+@kernel(fastmath={"contract"}, inline="never")
+def _third(m):
+    """(2·log(1 + m) − 2v − v²)/m³, v = m/(1 + m), for small m"""
+    p = 90.0 / 11.0
+    p = 72.0 / 10.0 - p * m
+    p = 56.0 / 9.0 - p * m
+    p = 42.0 / 8.0 - p * m
+    p = 30.0 / 7.0 - p * m
+    p = 20.0 / 6.0 - p * m
+    p = 12.0 / 5.0 - p * m
+    p = 6.0 / 4.0 - p * m
+    return 2.0 / 3.0 - p * m
+
+
+@kernel(fastmath=_REORDERED)
+def _near_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature):
+    """As `negative_binomial_terms`, for α·means and α·centre that are small; mean (n,) becomes the residual."""
+    total, slope, bend = 0.0, 0.0, 0.0
+    log_centre, mc = np.log(centre), alpha * centre
+    uc = 1.0 / (1.0 + mc)
+    third_c = _third(mc)
+    second_c = 0.5 * (mc * third_c + uc * uc)
+    first_c = mc * second_c + uc
+    c1, c2, c3 = centre * first_c, centre**2 * second_c, centre**3 * third_c
+    d1, d2 = centre * uc, (centre * uc) ** 2
+    first, n = unsigned(first), unsigned(n)
+    for i in range(n):
+        y, w, mu = outcome[first + i], weight[first + i], mean[i]
+        m = alpha * mu
+        u = 1.0 / (1.0 + m)
+        t3 = _third(m)
+        t2 = 0.5 * (m * t3 + u * u)
+        t1 = m * t2 + u
+        r = mu * u
+        total += y * (eta[i] - log_centre) - (alpha * y + w) * (mu * t1 - c1)
+        slope += w * (mu * mu * t2 - c2) - y * (r - d1)
+        bend += y * (r * r - d2) - w * (mu * mu * mu * t3 - c3)
+        residual = (y - w * mu) * u
+        mean[i] = residual
+        curvature[i] = r * u * (w + alpha * y)
+        eta[i] = residual * r
+    return total, slope, bend
+
+
+@kernel(fastmath=_REORDERED)
+def _away_from_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature):
+    """As `negative_binomial_terms`; mean (n,) becomes the residual."""
+    total, a1, a2, b1, b2 = 0.0, 0.0, 0.0, 0.0, 0.0
+    log_centre, s = np.log(centre), 1.0 / alpha
+    uc = 1.0 / (1.0 + alpha * centre)
+    vc = alpha * centre * uc
+    first, n = unsigned(first), unsigned(n)
+    for i in range(n):
+        y, w, mu = outcome[first + i], weight[first + i], mean[i]
+        grown = 1.0 + alpha * mu
+        u = 1.0 / grown
+        r = mu * u
+        v = alpha * r
+        ratio = logarithm(grown * uc)
+        total += y * (eta[i] - log_centre) - (y + w * s) * ratio
+        excess = ratio - (v - vc)
+        a1 += w * excess
+        a2 += w * (2.0 * excess - (v * v - vc * vc))
+        b1 += y * (v - vc)
+        b2 += y * (v * v - vc * vc)
+        residual = (y - w * mu) * u
+        mean[i] = residual
+        curvature[i] = r * u * (w + alpha * y)
+        eta[i] = residual * r
+    return total, s * (s * a1 - b1), s * s * (b2 - s * a2)
+
+
+@kernel
+def negative_binomial_terms(outcome, weight, counts, first, n, phi, eta, residual, curvature):
+    """By how much the log-likelihood of rows with log rates eta (n,) is above that of the same rows at the mean
+    `centre`, with its first and second derivative by α. Fills its derivative and minus its second derivative by eta,
+    and eta itself with minus the derivative by eta and α."""
+    alpha = dispersion_of(phi, counts.scale)
+    squares = _means(counts.exposure, first, n, eta, residual)
+    if alpha * np.sqrt(squares + counts.centre**2) < _NEARLY_POISSON:
+        return _near_poisson(outcome, weight, first, n, alpha, counts.centre, eta, residual, curvature)
+    return _away_from_poisson(outcome, weight, first, n, alpha, counts.centre, eta, residual, curvature)
+
+
+@kernel
+def at_centre(counts, e, phi):
+    """Log-likelihood of an environment whose rows all have the mean `centre`, with first and second derivative by φ."""
+    n_pieces, n_coefficients = counts.pieces.shape[1:]
+    half = 0.5 * counts.limit / n_pieces
+    j = min(int(0.5 * phi / half), n_pieces - 1)
+    t = phi / half - (2 * j + 1)
+    value, slope, bend = 0.0, 0.0, 0.0
+    for d in range(n_coefficients):
+        bend = bend * t + 2.0 * slope
+        slope = slope * t + value
+        value = value * t + counts.pieces[e, j, d]
+    return value, slope / half, bend / half**2
+
+
+@kernel
+def add_dispersion(counts, first_environment, stop_environment, slope, bend, curved, theta, n, work):
+    """The parts of score and hessian that belong to φ = theta[n - 1]: slope, bend are the derivatives by α of the rows'
+    terms, and the last row of hessian has minus those by slopes and α. Where φ is at a limit that the likelihood would
+    have it pass they are 0. Fills by_environment up to what rows add; returns its sum."""
+    last = n - 1
+    phi, step = theta[last], np.exp(theta[last]) / counts.scale
+    score, information = step * slope, -step * (step * bend + slope)
+    total = 0.0
+    for e in range(first_environment, stop_environment):
+        value, own_slope, own_bend = at_centre(counts, e, phi)
+        work.by_environment[e] += value
+        total += value
+        score += own_slope
+        information -= own_bend
+    held = (phi <= 0.0 and score <= 0.0) or (phi >= counts.limit and score >= 0.0)
+    work.score[last] = 0.0 if held else score
+    if curved:
+        for a in range(last):
+            work.hessian[last, a] *= 0.0 if held else step
+        work.hessian[last, last] = 0.0 if held else information
+    return total
+
+
+LOGISTIC, POISSON, NEGATIVE_BINOMIAL, PIECEWISE_EXPONENTIAL = range(4)
+
+
+class Intervals(NamedTuple):
+    """Of time, J of them. starts (E, J + 1): rows of environment e that end in interval j are starts[e, j]:starts[e, j
+    + 1]; events (E, J): with those of the pseudo-data."""
+
+    starts: Integers
+    events: Floats
+
+
+class Spans(NamedTuple):
+    """How time is divided. steps: S of them, in each of which the pooled hazard is constant; widths (E, S): their
+    lengths, as often as the rows of the environment count; intervals: J of them, in each of which an environment's own
+    hazard is the pooled one times a constant; firsts (J + 1,): steps of interval j are firsts[j]:firsts[j + 1]."""
+
+    steps: Intervals
+    widths: Floats
+    intervals: Intervals
+    firsts: Integers
+
+
+_NONE = Intervals(np.zeros((0, 1), np.int64), np.zeros((0, 0)))
+NO_SPANS = Spans(_NONE, np.zeros((0, 0)), _NONE, np.zeros(1, np.int64))
+
+
+class Own(NamedTuple):
+    """Columns as an environment's own fits take them. columns (q, N): centred and scaled within each environment, 0
+    where they do not vary there. A column of `Rows` is shift + ratio · this one (E, q)."""
+
+    columns: Floats
+    shift: Floats
+    ratio: Floats
+
+
+NO_OWN = Own(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)))
+
+
+class Rows(NamedTuple):
+    """N rows, those of an environment one after the other, with what each environment owns of pseudo-data.
+
+    columns (q, N): centred and scaled; where the model has an intercept, column 0 is 1. starts (E + 1,): environment e
+    is rows starts[e]:starts[e + 1]. outcome (N,): Σ of the outcome of a row and its pseudo-data; weight (N,): how much
+    the row counts, times its exposure: for times to an event, how long it is watched in the step where it ends; for a
+    negative binomial without exposure, which is in counts. own: without it an environment's fits take `columns` too.
+    """
+
+    family: int
+    columns: Floats
+    starts: Integers
+    outcome: Floats
+    weight: Floats
+    counts: Counts = NO_COUNTS
+    spans: Spans = NO_SPANS
+    own: Own = NO_OWN
+
+
+def with_columns(rows: Rows, kept: Integers) -> Rows:
+    """The same rows with these columns alone, in this order."""
+    own = Own(
+        *(
+            np.ascontiguousarray(part)
+            for part in (rows.own.columns[kept], rows.own.shift[:, kept], rows.own.ratio[:, kept])
+        )
+    )
+    return rows._replace(columns=np.ascontiguousarray(rows.columns[kept]), own=own)
+
+
+class Baseline(NamedTuple):
+    """What evaluations of hazards write on, of S steps or of J intervals, the first J then. at_risk (E, S): Σ of time ·
+    relative risk; log_hazard, hazard (S,): the latter of the rows with the largest relative risk; sums (S, K): of time
+    · relative risk · columns.
+
+    The last evaluation of all environments leaves what the fits of each go by: clock (N,): its cumulative hazard from
+    where the last interval of a row begins; lengths (E, J): of the intervals on this clock; shape (E,): Σ of the log
+    hazards at events; behind (1,): whether these are still to be found from the hazards."""
+
+    at_risk: Floats
+    log_hazard: Floats
+    hazard: Floats
+    sums: Floats
+    clock: Floats
+    lengths: Floats
+    shape: Floats
+    behind: Mask
+
+
+class Work(NamedTuple):
+    """What an evaluation and a maximisation write on. eta, residual, curvature, scaled: of a block of rows, or of all
+    where there are intervals; score (K,), hessian (K, K), step, origin (K,); by_environment (E,): log-likelihoods of
+    the environments at the last evaluation; reached (E,): those of the pooled fit."""
+
+    eta: Floats
+    residual: Floats
+    curvature: Floats
+    scaled: Floats
+    score: Floats
+    hessian: Floats
+    step: Floats
+    origin: Floats
+    by_environment: Floats
+    reached: Floats
+    baseline: Baseline
+
+
+BLOCK = 512
+
+
+def work_for(rows: Rows, most_parameters: int) -> Work:
+    """Of fits with at most so many parameters."""
+    k = max(most_parameters, 1)
+    n_environments, n_rows = len(rows.starts) - 1, len(rows.outcome)
+    n_steps, n_intervals = rows.spans.widths.shape[1], rows.spans.firsts.size - 1
+    length = max(n_rows if n_steps else 0, BLOCK)
+    baseline = Baseline(
+        at_risk=np.empty((n_environments, n_steps)),
+        log_hazard=np.empty(n_steps),
+        hazard=np.empty(n_steps),
+        sums=np.empty((n_steps, k)),
+        clock=np.empty(n_rows if n_steps else 0),
+        lengths=np.empty((n_environments, n_intervals)),
+        shape=np.empty(n_environments),
+        behind=np.ones(1, dtype=bool),
+    )
+    return Work(
+        eta=np.empty(length),
+        residual=np.empty(length),
+        curvature=np.empty(length),
+        scaled=np.empty(length),
+        score=np.empty(k),
+        hessian=np.empty((k, k)),
+        step=np.empty(k),
+        origin=np.empty(k),
+        by_environment=np.empty(n_environments),
+        reached=np.empty(n_environments),
+        baseline=baseline,
+    )
+
+
+# A column of which less than this share is left when its means over the rows at risk are taken out is constant.
+_CONSTANT = 1e-10
+# Logarithm of the least risk beside the largest: products with times and their inverses are finite.
+_LEAST = -600.0
+
+
+@kernel(fastmath=REORDERED)
+def _largest(values, first, stop):
+    """Of four parts on their own, so that one need not wait for the others."""
+    at, quarter = unsigned(first), unsigned((stop - first) // 4)
+    half = quarter + quarter
+    a = b = c = d = values[stop - 1]
+    for i in range(at, at + quarter):
+        a = max(a, values[i])
+        b = max(b, values[i + quarter])
+        c = max(c, values[i + half])
+        d = max(d, values[i + half + quarter])
+    for i in range(at + half + half, unsigned(stop)):
+        a = max(a, values[i])
+    return max(a, b, c, d)
+
+
+@kernel(fastmath=REORDERED)
+def _relative_risks(outcome, first, stop, highest, eta):
+    """eta of these rows becomes e**(eta − highest); returns Σ outcome·eta."""
+    total = 0.0
+    for i in range(unsigned(first), unsigned(stop)):
+        total += outcome[i] * eta[i]
+        eta[i] = exponential(max(eta[i] - highest, _LEAST))
+    return total
+
+
+@kernel(fastmath=REORDERED)
+def _add_up_risks(risk, weight, starts, widths, at_risk):
+    """at_risk (J,): Σ_i Δ_ij·risk_i over the rows of an environment"""
+    later = 0.0
+    for j in range(widths.size - 1, -1, -1):
+        whole, last = 0.0, 0.0
+        for i in range(unsigned(starts[j]), unsigned(starts[j + 1])):
+            whole += risk[i]
+            last += weight[i] * risk[i]
+        at_risk[j] = last + widths[j] * later
+        later += whole
+
+
+@kernel(fastmath=REORDERED)
+def _expect(outcome, risk, weight, starts, widths, hazard, residual, curvature):
+    """Events that are expected of the rows of an environment, and what is left of their outcome."""
+    before = 0.0
+    for j in range(widths.size):
+        rate = hazard[j]
+        for i in range(unsigned(starts[j]), unsigned(starts[j + 1])):
+            mean = risk[i] * (before + weight[i] * rate)
+            curvature[i] = mean
+            residual[i] = outcome[i] - mean
+        before += widths[j] * rate
+
+
+@kernel(fastmath=REORDERED)
+def _elapsed(weight, first, stop, hazard, before, clock):
+    """The cumulative hazard that rows have reached, from what it was `before` the step where they end."""
+    for i in range(unsigned(first), unsigned(stop)):
+        clock[i] = before + weight[i] * hazard
+
+
+@kernel(fastmath=REORDERED, **UNCOUNTED)
+def _add_column_sums(columns, members, k, risk, weight, starts, widths, sums):
+    """sums (J, k) += Σ_i Δ_ij·risk_i·x_i over the rows of an environment"""
+    for a in range(k):
+        c, later = members[a], 0.0
+        for j in range(widths.size - 1, -1, -1):
+            whole, last = 0.0, 0.0
+            for i in range(unsigned(starts[j]), unsigned(starts[j + 1])):
+                value = columns[c, i] * risk[i]
+                whole += value
+                last += weight[i] * value
+            sums[j, a] += last + widths[j] * later
+            later += whole
+
+
+@kernel(**UNCOUNTED)
+def _set_hazards(events, first_environment, stop_environment, highest, baseline):
+    """The likeliest hazards of these environments together."""
+    for j in range(events.shape[1]):
+        d, total = 0.0, 0.0
+        for e in range(first_environment, stop_environment):
+            d += events[e, j]
+            total += baseline.at_risk[e, j]
+        baseline.hazard[j] = d / total if d > 0.0 else 0.0
+        baseline.log_hazard[j] = np.log(baseline.hazard[j]) - highest if d > 0.0 else -np.inf
+
+
+@kernel(**UNCOUNTED)
+def _subtract_means(events, first_environment, stop_environment, baseline, k, hessian):
+    """hessian −= Σ_j d_j m_j m_j', m_j the mean of the columns over those at risk. On the diagonal, where a column
+    hardly varies among them: minus what rounding may hide."""
+    sums = baseline.sums
+    for j in range(events.shape[1]):
+        d = 0.0
+        for e in range(first_environment, stop_environment):
+            d += events[e, j]
+        share = baseline.hazard[j] / np.sqrt(d) if d > 0.0 else 0.0
+        for a in range(k):
+            sums[j, a] *= share
+    for a in range(k):
+        whole = hessian[a, a]
+        for j in range(events.shape[1]):
+            for b in range(a + 1):
+                hessian[a, b] -= sums[j, a] * sums[j, b]
+        if hessian[a, a] < _CONSTANT * whole:
+            hessian[a, a] = -_CONSTANT * whole
+
+
+@kernel(**UNCOUNTED)
+def _set_clock(rows, baseline):
+    """What the fits of each environment go by, from the hazards of steps; their unit does not matter."""
+    steps, firsts = rows.spans.steps, rows.spans.firsts
+    for e in range(rows.starts.size - 1):
+        baseline.shape[e] = 0.0
+        for j in range(firsts.size - 1):
+            before = 0.0
+            for s in range(firsts[j], firsts[j + 1]):
+                hazard = baseline.hazard[s]
+                if steps.events[e, s] > 0.0:
+                    baseline.shape[e] += steps.events[e, s] * np.log(hazard)
+                _elapsed(rows.weight, steps.starts[e, s], steps.starts[e, s + 1], hazard, before, baseline.clock)
+                before += rows.spans.widths[e, s] * hazard
+            baseline.lengths[e, j] = before
+
+
+@kernel(**UNCOUNTED)
+def evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work):
+    """As `evaluate`, which has set what is summed up to 0. All environments, which have a hazard for each step, leave
+    their hazards as a clock to the fits of each, which have one for each interval. by_environment: each under the
+    hazards of all of these."""
+    baseline = work.baseline
+    # widths (E, J); weight (N,): of the interval where a row ends.
+    intervals, widths, weight = rows.spans.steps, rows.spans.widths, rows.weight
+    whole = stop_environment - first_environment == rows.starts.size - 1
+    if not whole:
+        if baseline.behind[0]:
+            _set_clock(rows, baseline)
+        intervals, widths, weight = rows.spans.intervals, baseline.lengths, baseline.clock
+    baseline.behind[0] = whole
+    outcome, risk = rows.outcome, work.eta
+    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
+    starts, events, n_intervals = intervals.starts, intervals.events, widths.shape[1]
+    first_row, last_row = rows.starts[first_environment], rows.starts[stop_environment]
+    for first in range(first_row, last_row, BLOCK):
+        n, eta = min(first + BLOCK, last_row) - first, work.eta[first:]
+        for i in range(n):
+            eta[i] = 0.0
+        add_predictor(columns, members, k, theta, first, n, eta)
+    highest = _largest(work.eta, first_row, last_row)
+    for e in range(first_environment, stop_environment):
+        work.by_environment[e] = _relative_risks(outcome, rows.starts[e], rows.starts[e + 1], highest, risk)
+        _add_up_risks(risk, weight, starts[e], widths[e], baseline.at_risk[e])
+    _set_hazards(events, first_environment, stop_environment, highest, baseline)
+    if curved:
+        baseline.sums[:n_intervals, :k] = 0.0
+    total = 0.0
+    for e in range(first_environment, stop_environment):
+        for j in range(n_intervals):
+            work.by_environment[e] -= baseline.at_risk[e, j] * baseline.hazard[j]
+            if events[e, j] > 0.0:
+                work.by_environment[e] += events[e, j] * baseline.log_hazard[j]
+        _expect(outcome, risk, weight, starts[e], widths[e], baseline.hazard, work.residual, work.curvature)
+        if not whole:
+            work.by_environment[e] += baseline.shape[e]
+        total += work.by_environment[e]
+        if curved:
+            _add_column_sums(columns, members, k, risk, weight, starts[e], widths[e], baseline.sums)
+        for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
+            n = min(first + BLOCK, rows.starts[e + 1]) - first
+            add_score(columns, members, k, first, n, work.residual[first:], work.score)
+            if curved:
+                add_hessian(columns, members, k, first, n, work.curvature[first:], work.scaled, work.hessian)
+    if curved:
+        _subtract_means(events, first_environment, stop_environment, baseline, k, work.hessian)
+    return total
+
+
+@kernel(fastmath=REORDERED)
+def logistic_terms(outcome, weight, first, n, eta, residual, curvature):
+    """Log-likelihood of rows with log odds eta (n,), its derivative and minus its second derivative by eta."""
+    total = 0.0
+    first, n = unsigned(first), unsigned(n)
+    for i in range(n):
+        shrunk = exponential(-abs(eta[i]))
+        inverse = 1.0 / (1.0 + shrunk)
+        chance = inverse if eta[i] >= 0.0 else shrunk * inverse
+        w = weight[first + i]
+        total += outcome[first + i] * eta[i] - w * max(eta[i], 0.0)
+        residual[i] = outcome[first + i] - w * chance
+        curvature[i] = w * shrunk * inverse * inverse
+        eta[i] = 1.0 + shrunk
+    # Rows of one environment weigh the same; a block lies in one, and 2**BLOCK is below the largest float.
+    product = 1.0
+    for i in range(n):
+        product *= eta[i]
+    return total - weight[first] * np.log(product)
+
+
+@kernel(fastmath=REORDERED)
+def poisson_terms(outcome, weight, first, n, eta, residual, curvature):
+    """As `logistic_terms`, for counts with mean weight·e**eta, up to a constant."""
+    total = 0.0
+    first, n = unsigned(first), unsigned(n)
+    for i in range(n):
+        mean = weight[first + i] * exponential(eta[i])
+        total += outcome[first + i] * eta[i] - mean
+        residual[i] = outcome[first + i] - mean
+        curvature[i] = mean
+    return total
+
+
+@kernel(**UNCOUNTED)
+def evaluate(rows, first_environment, stop_environment, members, k, theta, n_parameters, curved, work):
+    """Log-likelihood of the rows of these environments; fills score, by_environment and, if `curved`, the lower
+    triangle of hessian, minus the second derivatives.
+
+    theta: slopes of the first k of members, then what else the model has, n_parameters in all.
+    """
+    for a in range(n_parameters):
+        work.score[a] = 0.0
+    if curved:
+        for a in range(n_parameters):
+            for b in range(a + 1):
+                work.hessian[a, b] = 0.0
+    if rows.family == PIECEWISE_EXPONENTIAL:
+        return evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work)
+    outcome, weight, eta = rows.outcome, rows.weight, work.eta
+    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
+    total, slope, bend = 0.0, 0.0, 0.0
+    for e in range(first_environment, stop_environment):
+        own = 0.0
+        for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
+            n = min(first + BLOCK, rows.starts[e + 1]) - first
+            for i in range(n):
+                eta[i] = 0.0
+            add_predictor(columns, members, k, theta, first, n, eta)
+            if rows.family == LOGISTIC:
+                own += logistic_terms(outcome, weight, first, n, eta, work.residual, work.curvature)
+            elif rows.family == POISSON:
+                own += poisson_terms(outcome, weight, first, n, eta, work.residual, work.curvature)
+            elif rows.family == NEGATIVE_BINOMIAL:
+                more, by_alpha, twice = negative_binomial_terms(
+                    outcome, weight, rows.counts, first, n, theta[k], eta, work.residual, work.curvature
+                )
+                own, slope, bend = own + more, slope + by_alpha, bend + twice
+                if curved:
+                    add_score(columns, members, k, first, n, eta, work.hessian[k])
+            add_score(columns, members, k, first, n, work.residual, work.score)
+            if curved:
+                add_hessian(columns, members, k, first, n, work.curvature, work.scaled, work.hessian)
+        work.by_environment[e] = own
+        total += own
+    if rows.family == NEGATIVE_BINOMIAL:
+        total += add_dispersion(
+            rows.counts, first_environment, stop_environment, slope, bend, curved, theta, n_parameters, work
+        )
+    return total

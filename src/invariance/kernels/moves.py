@@ -1,0 +1,707 @@
+"""Moves of one chain over subsets, each of which leaves π_β(z) ∝ p(z)·Λ(z)^β unchanged.
+
+A subset is decidable or not by `subset_log_ratio`, whatever a faster path says: a move to one that is not is refused,
+and a move whose own path cannot score the present subset stays. Both keep detailed balance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .active_set import add_column, flip_scores, load, remove_column
+from .cholesky import log_ratio_from_rows, subset_log_ratio
+from .compiled import ZERO, copy_into, kernel
+from .elementary import add_weighted_log, exp_shifted
+from .row_residuals import fill_shares_from_rows, gram_entry, rows_at_hand, share_from_rows
+from .subset_tree import outcome_shares, settled, sweep_in_place, tree_work, widest_feature
+
+
+@kernel
+def reduce_to_block(scoring, g, fixed, block, reduced, absent):
+    """Second moments of [block, outcome] in group g after regression on the columns in `fixed`.
+
+    fixed (m,), block (b,): ascending columns. reduced (b+1, b+1): upper triangle; absent (b+1,).
+    False when `fixed` itself is undecidable.
+    """
+    m, b = fixed.size, block.size
+    columns = np.empty(m + b + 1, np.int64)
+    matrix = np.empty((m + b + 1, m + b + 1))
+    scale = scoring.inverse_scale[g]
+    k = 0
+    for column in fixed:
+        if scale[column] > 0.0:
+            columns[k] = column
+            k += 1
+    for i in range(b):
+        columns[k + i] = block[i]
+    columns[k + b] = scoring.outcome
+    last = k + b
+    for i in range(last + 1):
+        one = columns[i]
+        for j in range(i, last + 1):
+            other = columns[j]
+            matrix[i, j] = gram_entry(scoring.scatter, g, one, other) * scale[one] * scale[other]
+    for i in range(k):
+        if not matrix[i, i] >= scoring.tolerance:
+            return False
+        sweep_in_place(matrix, i, last, 1.0 / matrix[i, i])
+    for i in range(b + 1):
+        absent[i] = scale[columns[k + i]] == 0.0
+        for j in range(i, b + 1):
+            reduced[i, j] = matrix[k + i, k + j]
+    return True
+
+
+@kernel(inline="always")
+def block_log_ratios(scoring, fixed, block, out):
+    """out (2**b,) = log Λ of `fixed` joined by each subset of `block` (bit i = block[i]); NaN where undecidable."""
+    grouped_block_log_ratios(scoring, fixed, np.arange(block.size + 1), block, out)
+
+
+@kernel
+def grouped_block_log_ratios(scoring, fixed, starts, block, out):
+    """out (2**b,) = log Λ of the columns `fixed` joined by each subset of b features; NaN where undecidable.
+
+    Bit i stands for feature i, the columns block[starts[i]:starts[i+1]]; starts (b+1,).
+    """
+    widest = widest_feature(starts)
+    absent = np.empty(block.size + 1, np.bool_)
+    work = tree_work(starts)
+    shares = np.empty(out.size)
+    out[:] = scoring.offset
+    for g in range(scoring.weights.size):
+        if reduce_to_block(scoring, g, fixed, block, work.matrices[0], absent):
+            shares = outcome_shares(absent, scoring.tolerance, work)
+        elif rows_at_hand(scoring.rows):
+            shares[:] = np.nan
+        else:
+            out[:] = np.nan
+            return
+        if widest > 1:
+            _fill_one_by_one(scoring.rows, g, fixed, starts, block, scoring.outcome, shares)
+        else:
+            fill_shares_from_rows(scoring.rows, g, fixed, block, scoring.outcome, shares)
+        add_weighted_log(out, scoring.weights[g], shares)
+    for s in range(out.size):
+        if out[s] > 0.0:
+            value = settled(out[s], scoring.weights)
+            out[s] = value if value == value else log_ratio_from_rows(scoring, _joined(fixed, starts, block, s))
+
+
+@kernel
+def _fill_one_by_one(rows, g, fixed, starts, block, outcome, shares):
+    """As `fill_shares_from_rows`, for features of several columns: each NaN by a factorisation of its own."""
+    for s in range(shares.size):
+        if shares[s] != shares[s]:
+            shares[s] = share_from_rows(rows, g, _joined(fixed, starts, block, s), outcome)
+
+
+@kernel
+def _joined(fixed, starts, block, code):
+    """The columns of `fixed` and those of the features of `block` whose bit is set."""
+    members = np.empty(fixed.size + block.size, np.int64)
+    copy_into(members[: fixed.size], fixed)
+    k = fixed.size
+    for i in range(starts.size - 1):
+        if (code >> i) & 1:
+            for c in range(starts[i], starts[i + 1]):
+                members[k] = block[c]
+                k += 1
+    return members[:k]
+
+
+@kernel
+def block_terms(odds, by_size, sums):
+    """sums (2**b,) = Σ of odds (b,) over the members of each subset, plus by_size[number of members] (b+1,)."""
+    b = odds.size
+    sizes = np.empty(1 << b, np.int64)
+    sums[0] = 0.0
+    sizes[0] = 0
+    for i in range(b):
+        half = 1 << i
+        for s in range(half):
+            sums[half + s] = sums[s] + odds[i]
+            sizes[half + s] = sizes[s] + 1
+    for s in range(1 << b):
+        sums[s] += by_size[sizes[s]]
+
+
+@kernel
+def normalised(log_weights, weights):
+    """weights = exp(log_weights), scaled to sum to 1; entries that are NaN get 0. False when nothing is left."""
+    highest = -np.inf
+    for s in range(log_weights.size):
+        if log_weights[s] > highest:
+            highest = log_weights[s]
+        elif log_weights[s] != log_weights[s]:
+            log_weights[s] = -np.inf
+    if highest == -np.inf:
+        return False
+    exp_shifted(log_weights, highest, weights)
+    total = 0.0
+    for s in range(weights.size):
+        total += weights[s]
+    for s in range(weights.size):
+        weights[s] /= total
+    return True
+
+
+@kernel
+def draw_index(weights, u):
+    """Index with probability weights[index] (summing to 1) at the uniform number u; never one of weight 0."""
+    below = 0.0
+    last = 0
+    for s in range(weights.size):
+        if weights[s] > 0.0:
+            last = s
+            below += weights[s]
+            if u < below:
+                return s
+    return last
+
+
+@kernel
+def block_inclusion(weights, b, out):
+    """out[i] = sum of weights (2**b,) over the subsets with bit i. Overwrites weights."""
+    half = weights.size
+    for i in range(b - 1, -1, -1):
+        half >>= 1
+        total = 0.0
+        for s in range(half):
+            total += weights[half + s]
+            weights[s] += weights[half + s]
+        out[i] = total
+
+
+MOST_ACTIVE = 0.9
+
+
+class SubsetPrior(NamedTuple):
+    """log p(z) = Σ log_odds·z + by_size[|z|] + constant over columns (d,); only columns in `free` may change."""
+
+    log_odds: np.ndarray
+    by_size: np.ndarray
+    free: np.ndarray
+    constant: float
+
+
+class BlockRule(NamedTuple):
+    """How a block is chosen: columns enter independently, see `choose_block`.
+
+    chance (d,): of a column outside the subset (0 where it is not free), and with `follows` False of every column;
+    active: expected number from the subset; largest: more columns than this and the move is skipped.
+    """
+
+    chance: np.ndarray
+    active: float
+    largest: int
+    follows: bool
+
+
+class Best(NamedTuple):
+    """The best subset met anywhere. included (d,) bool; log_posterior (1,): log p(z)Λ(z)."""
+
+    included: np.ndarray
+    log_posterior: np.ndarray
+
+
+@kernel
+def members_of(included):
+    """Columns where `included` (d,) holds, ascending."""
+    members = np.empty(included.size, np.int64)
+    k = 0
+    for j in range(included.size):
+        if included[j]:
+            members[k] = j
+            k += 1
+    return members[:k]
+
+
+@kernel
+def log_ratio_of(scoring, included):
+    """log Λ of the columns where `included` (d,) holds; NaN where undecidable."""
+    return subset_log_ratio(scoring, members_of(included))
+
+
+@kernel
+def log_prior_of(prior, included):
+    total = prior.constant
+    size = 0
+    for j in range(included.size):
+        if included[j]:
+            size += 1
+            total += prior.log_odds[j]
+    return total + prior.by_size[size]
+
+
+@kernel
+def note_best(prior, included, log_ratio, best):
+    value = log_prior_of(prior, included) + log_ratio
+    if value > best.log_posterior[0]:
+        best.log_posterior[0] = value
+        for j in range(included.size):
+            best.included[j] = included[j]
+
+
+@kernel
+def flip_chances(prior, beta, included, size, change, chance):
+    """chance[j] = π_β(flipped) / (π_β(flipped) + π_β(now)), the single-site conditional; returns their sum."""
+    up = prior.by_size[size + 1] - prior.by_size[size] if size + 1 < prior.by_size.size else -np.inf
+    down = prior.by_size[size - 1] - prior.by_size[size] if size > 0 else -np.inf
+    total = 0.0
+    for j in range(included.size):
+        chance[j] = 0.0
+        if prior.free[j] and change[j] == change[j]:
+            gain = beta * change[j] + (down - prior.log_odds[j] if included[j] else up + prior.log_odds[j])
+            value = 1.0 / (1.0 + np.exp(-gain)) if gain > -700.0 else 0.0
+            chance[j] = value
+            total += value
+    return total
+
+
+@kernel
+def _toggle(scoring, state, included, column):
+    """Flip a column in the active set and in `included`; when that is undecidable, reload and return False."""
+    if included[column]:
+        remove_column(scoring, state, column)
+        included[column] = False
+        return True
+    if add_column(scoring, state, column):
+        included[column] = True
+        return True
+    load(scoring, state, included)
+    return False
+
+
+@kernel(inline="always")
+def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, chance, inclusion, best, rng):
+    """n proposals of one flip with probability ∝ its single-site conditional (Zanella 2020, Barker's weight).
+
+    With g(t) = t/(1+t), t·g(1/t) = g(t): the acceptance probability is min(1, Z(z)/Z(z')), Z the sum of all g.
+    inclusion (d,): adds P(z_j = 1 | the others) at the present subset, n + 1 times. Returns log Λ.
+    On return change (d,) and chance (d,) belong to the present subset.
+    """
+    d = included.size
+    other_change, other_chance = np.empty(d), np.empty(d)
+    size = ZERO
+    for j in range(d):
+        size += included[j]
+    flip_scores(scoring, state, change)
+    total = flip_chances(prior, beta, included, size, change, chance)
+    for step in range(n + 1):
+        for j in range(d):
+            if included[j]:
+                inclusion[j] += 1.0 - chance[j]
+            else:
+                inclusion[j] += chance[j]
+        if step == n or total <= 0.0:
+            continue
+        target = rng.random() * total
+        column = -1
+        below = 0.0
+        for j in range(d):
+            if chance[j] > 0.0:
+                column = j
+                below += chance[j]
+                if target < below:
+                    break
+        u = rng.random()
+        if column < 0 or not _toggle(scoring, state, included, column):
+            continue
+        proposed = log_ratio_of(scoring, included)
+        new_size = size + 1 if included[column] else size - 1
+        flip_scores(scoring, state, other_change)
+        new_total = flip_chances(prior, beta, included, new_size, other_change, other_chance)
+        # The way back must exist in the proposal's own arithmetic too.
+        if proposed == proposed and other_change[column] == other_change[column] and u * new_total < total:
+            size, total, log_ratio = new_size, new_total, proposed
+            for j in range(d):
+                change[j], chance[j] = other_change[j], other_chance[j]
+            note_best(prior, included, log_ratio, best)
+        else:
+            if not _toggle(scoring, state, included, column):
+                included[column] = True
+                load(scoring, state, included)
+    return log_ratio
+
+
+@kernel(inline="always")
+def place_weights(scoring, prior, beta, rest, state, log_weights):
+    """log_weights[j] = log π_β(rest + j) up to a constant, for free columns j outside `rest` (d,); -inf elsewhere.
+
+    `state` belongs to `rest`. Columns that are undecidable there get -inf.
+    """
+    d = rest.size
+    change = np.empty(d)
+    flip_scores(scoring, state, change)
+    for j in range(d):
+        log_weights[j] = -np.inf
+        if prior.free[j] and not rest[j] and change[j] == change[j]:
+            log_weights[j] = beta * change[j] + prior.log_odds[j]
+
+
+@kernel
+def n_free_members(prior, included):
+    size = 0
+    for j in range(included.size):
+        if included[j] and prior.free[j]:
+            size += 1
+    return size
+
+
+@kernel(inline="always")
+def exchange(scoring, prior, beta, included, log_ratio, state, best, rng):
+    """Take one free member out, uniformly, and draw what fills its place from the exact conditional over all columns.
+
+    Every candidate r + j has the same number of members, so the chance of taking j out of it is the same: the draw
+    ∝ π_β(r + j) is a Gibbs step. Returns log Λ.
+    """
+    size = n_free_members(prior, included)
+    if size == 0:
+        return log_ratio
+    number = rng.integers(0, size)
+    out = -1
+    while number >= 0:
+        out += 1
+        if included[out] and prior.free[out]:
+            number -= 1
+    u = rng.random()
+    _toggle(scoring, state, included, out)
+    log_weights, weights = np.empty(included.size), np.empty(included.size)
+    place_weights(scoring, prior, beta, included, state, log_weights)
+    chosen = out
+    if log_weights[out] > -np.inf and normalised(log_weights, weights):
+        chosen = draw_index(weights, u)
+    if chosen != out:
+        included[chosen] = True
+        proposed = log_ratio_of(scoring, included)
+        included[chosen] = False
+        if proposed == proposed and _toggle(scoring, state, included, chosen):
+            note_best(prior, included, proposed, best)
+            return proposed
+    if not _toggle(scoring, state, included, out):
+        included[out] = True
+        load(scoring, state, included)
+    return log_ratio
+
+
+@kernel
+def active_chance(expected, size):
+    """Probability that each of `size` free members enters a block."""
+    return min(MOST_ACTIVE, expected / max(size, 1))
+
+
+@kernel(inline="always")
+def choose_block(prior, rule, included, rng):
+    """Columns of a block, ascending; one more than `rule.largest` of them stands for "too many".
+
+    Given z, free members enter with probability a(k) = min(0.9, rule.active / k), k the number of free members, the
+    others with rule.chance[j], all independently. Where the rule does not follow z, all with rule.chance[j].
+    """
+    q = active_chance(rule.active, n_free_members(prior, included))
+    block = np.empty(rule.largest + 1, np.int64)
+    b = 0
+    for j in range(included.size):
+        if prior.free[j] and rng.random() < (q if included[j] and rule.follows else rule.chance[j]):
+            block[b] = j
+            b += 1
+            if b > rule.largest:
+                break
+    return block[:b]
+
+
+@kernel(inline="always")
+def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior):
+    """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included` outside the block.
+
+    The block's probability depends on what is inside: with m free members outside and s inside,
+    P(block | z) ∝ a(m+s)^s · (1 - a(m+s))^m · Π_{j in block, not in z} chance_j. Drawing z from the product is a Gibbs
+    step for the pair (z, block), whose z has the law π_β: this is what makes a block that follows z legitimate.
+    `tilted` False leaves P(block | z) out, for blocks whose choice did not depend on z.
+    log_ratios (2**b,): filled with log Λ, NaN where undecidable; log_prior (2**b,): with log p(z).
+    """
+    b = block.size
+    fixed = np.empty(included.size, np.int64)
+    n_fixed, n_outside = 0, 0
+    constant = prior.constant
+    position = 0
+    for j in range(included.size):
+        if position < b and block[position] == j:
+            position += 1
+        elif included[j]:
+            fixed[n_fixed] = j
+            n_fixed += 1
+            n_outside += prior.free[j]
+            constant += prior.log_odds[j]
+    block_log_ratios(scoring, fixed[:n_fixed], block, log_ratios)
+    odds, tilt = np.empty(b), np.empty(b)
+    by_size, tilt_by_size = np.empty(b + 1), np.empty(b + 1)
+    for i in range(b):
+        odds[i] = prior.log_odds[block[i]]
+        tilt[i] = -np.log(rule.chance[block[i]])
+    for s in range(b + 1):
+        q = active_chance(rule.active, n_outside + s)
+        by_size[s] = constant + prior.by_size[n_fixed + s]
+        tilt_by_size[s] = s * np.log(q) + n_outside * np.log(1.0 - q)
+    block_terms(odds, by_size, log_prior)
+    log_weights = np.zeros(1 << b)
+    if tilted:
+        block_terms(tilt, tilt_by_size, log_weights)
+    for s in range(1 << b):
+        log_weights[s] += beta * log_ratios[s] + log_prior[s]
+    return log_weights
+
+
+@kernel(inline="always")
+def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, inclusion, count, best, rng):
+    """Draw all columns of the block jointly, given the others. Returns log Λ.
+
+    inclusion (d,), count (d,): add P(z_j = 1 | columns outside the block) and 1 for the columns of a block whose choice
+    did not depend on z; only then is the plain average over blocks right.
+    """
+    b = block.size
+    u = rng.random()
+    if b == 0 or b > rule.largest:
+        return log_ratio
+    present = ZERO
+    for i in range(b):
+        if included[block[i]]:
+            present |= 1 << i
+    log_ratios, log_prior, weights = np.empty(1 << b), np.empty(1 << b), np.empty(1 << b)
+    log_weights = block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior)
+    if log_ratios[present] != log_ratios[present] or not normalised(log_weights, weights):
+        return log_ratio
+    top = ZERO
+    highest = -np.inf
+    for s in range(1 << b):
+        if log_ratios[s] + log_prior[s] > highest:
+            highest = log_ratios[s] + log_prior[s]
+            top = s
+    drawn = draw_index(weights, u)
+    if highest > best.log_posterior[0]:
+        _write(included, block, top)
+        value = log_ratio_of(scoring, included)
+        if value == value:
+            note_best(prior, included, value, best)
+    _write(included, block, drawn)
+    proposed = log_ratio if drawn == present else log_ratio_of(scoring, included)
+    if proposed != proposed:
+        _write(included, block, present)
+        proposed = log_ratio
+    if not tilted:
+        shares = np.empty(b)
+        block_inclusion(weights, b, shares)
+        for i in range(b):
+            inclusion[block[i]] += shares[i]
+            count[block[i]] += 1.0
+    return proposed
+
+
+@kernel
+def _write(included, block, code):
+    for i in range(block.size):
+        included[block[i]] = (code >> i) & 1 == 1
+
+
+@kernel(inline="always")
+def jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal):
+    """Probability of flipping the columns `flipped` (d,) together, and log Λ of the `proposal` (d,), written here."""
+    size = 0
+    for j in range(proposal.size):
+        proposal[j] = included[j] != flipped[j]
+        size += proposal[j]
+    if prior.by_size[size] == -np.inf:
+        return 0.0, np.nan
+    value = log_ratio_of(scoring, proposal)
+    gain = beta * (value - log_ratio) + log_prior_of(prior, proposal) - log_prior_of(prior, included)
+    return np.exp(min(0.0, gain)) if gain == gain else 0.0, value
+
+
+@kernel(inline="always")
+def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
+    """Flip all columns of one row of `differences` (n, d), fixed beforehand and drawn uniformly: symmetric proposal."""
+    if differences.shape[0] == 0:
+        return log_ratio
+    flipped = differences[rng.integers(0, differences.shape[0])]
+    u = rng.random()
+    proposal = np.empty(included.size, np.bool_)
+    probability, value = jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal)
+    if u >= probability:
+        return log_ratio
+    for j in range(included.size):
+        included[j] = proposal[j]
+    note_best(prior, included, value, best)
+    return value
+
+
+@kernel
+def swap_acceptance(beta, other_beta, log_ratio, other_log_ratio):
+    """Probability of exchanging the subsets of two chains at inverse temperatures beta and other_beta."""
+    return min(1.0, np.exp(min(0.0, (beta - other_beta) * (other_log_ratio - log_ratio))))
+
+
+_ANY = 2
+
+
+class Effort(NamedTuple):
+    """Moves of each kind per chain and sweep; `searching` lets blocks follow the flip scores (warm-up only).
+
+    blocks: of the coldest chain; the others, whose subsets nobody reads, change one block.
+    """
+
+    exchanges: int
+    flips: int
+    blocks: int
+    jumps: int
+    searching: bool
+
+
+@kernel(inline="always")
+def searching_block(prior, rule, beta, included, change, rng):
+    """A block for finding modes, not for sampling them: members, then others, then any.
+
+    The others are drawn in proportion to the weight of their flip where the rule follows the subset, and else to the
+    rule's own chances: several columns that help only together have flips that all look bad.
+    Depends on z in a way that no correction undoes: what it draws must be thrown away.
+    """
+    d = included.size
+    n_members = min(n_free_members(prior, included), max(int(rule.active), 1))
+    n_others = rule.largest - n_members
+    # Gumbel noise makes the largest keys a draw without replacement, in proportion to the weights.
+    keys = np.empty(d)
+    for j in range(d):
+        keys[j] = -np.inf
+        noise = -np.log(-np.log(rng.random()))
+        if prior.free[j] and included[j]:
+            keys[j] = noise
+        elif prior.free[j] and not rule.follows:
+            keys[j] = np.log(rule.chance[j]) + noise
+        elif prior.free[j] and change[j] == change[j]:
+            keys[j] = beta * change[j] + prior.log_odds[j] + noise
+    chosen = np.zeros(d, np.bool_)
+    for member in (True, False):
+        for _ in range(n_members if member else n_others - _ANY):
+            top = -1
+            for j in range(d):
+                if included[j] == member and not chosen[j] and keys[j] > (keys[top] if top >= 0 else -np.inf):
+                    top = j
+            if top >= 0:
+                chosen[top] = True
+    for _ in range(_ANY if n_others > _ANY else 0):
+        j = rng.integers(0, d)
+        if prior.free[j]:
+            chosen[j] = True
+    return members_of(chosen)
+
+
+@kernel(inline="always")
+def visit(
+    scoring,
+    prior,
+    rules,
+    differences,
+    effort,
+    beta,
+    coldest,
+    singles,
+    included,
+    log_ratio,
+    state,
+    change,
+    chance,
+    sums,
+    best,
+    rng,
+):
+    """All moves of one chain, `coldest` or not, in one sweep, those of single columns with `singles`. Returns log Λ.
+
+    rules: recipes for blocks, (chances (m, d), active (m,), largest); sums (3, d): inclusion by flips, by
+    blocks, and in how many blocks.
+    """
+    if singles and load(scoring, state, included):
+        for _ in range(effort.exchanges):
+            log_ratio = exchange(scoring, prior, beta, included, log_ratio, state, best, rng)
+        log_ratio = informed_flips(
+            scoring, prior, beta, effort.flips, included, log_ratio, state, change, chance, sums[0], best, rng
+        )
+    elif singles:
+        for j in range(included.size):
+            sums[0, j] += included[j] * (effort.flips + 1)
+    for _ in range(effort.blocks if coldest else 1):
+        rule = rules[rng.integers(0, len(rules))]
+        if effort.searching:
+            block = searching_block(prior, rule, beta, included, change, rng)
+        else:
+            block = choose_block(prior, rule, included, rng)
+        tilted = rule.follows and not effort.searching
+        log_ratio = block_move(
+            scoring, prior, rule, beta, included, log_ratio, block, tilted, sums[1], sums[2], best, rng
+        )
+    for _ in range(effort.jumps):
+        log_ratio = jump(scoring, prior, beta, included, log_ratio, differences, best, rng)
+    return log_ratio
+
+
+@kernel
+def sweeps(
+    scoring,
+    prior,
+    rules,
+    differences,
+    effort,
+    betas,
+    included,
+    log_ratios,
+    n,
+    state,
+    sums,
+    rejected,
+    best,
+    draws,
+    trace,
+    rng,
+):
+    """n sweeps of a ladder with ascending betas (t,), in place.
+
+    included (t, d), log_ratios (t,): the chains. sums (t, 3, d): running sums, see `visit`. rejected (t-1,): adds the
+    probability that a swap is refused, for every pair in every sweep. draws (n, d): the coldest chain after each
+    sweep; trace (n, t): log Λ of all chains.
+    Moves of single columns, the dearer ones, visit all but the coldest chain every other sweep.
+    Pairs alternate between even and odd (Okabe et al. 2001); every swap is a Metropolis step on the product target.
+    """
+    t, d = included.shape
+    change, chance = np.empty(d), np.empty(d)
+    for step in range(n):
+        for i in range(t):
+            log_ratios[i] = visit(
+                scoring,
+                prior,
+                rules,
+                differences,
+                effort,
+                betas[i],
+                i == t - 1,
+                i == t - 1 or (step + i) % 2 == 0,
+                included[i],
+                log_ratios[i],
+                state,
+                change,
+                chance,
+                sums[i],
+                best,
+                rng,
+            )
+            note_best(prior, included[i], log_ratios[i], best)
+        for i in range(t - 1):
+            accept = swap_acceptance(betas[i], betas[i + 1], log_ratios[i], log_ratios[i + 1])
+            rejected[i] += 1.0 - accept
+            if (step + i) % 2 == 0 and rng.random() < accept:
+                log_ratios[i], log_ratios[i + 1] = log_ratios[i + 1], log_ratios[i]
+                for j in range(d):
+                    included[i, j], included[i + 1, j] = included[i + 1, j], included[i, j]
+        for j in range(d):
+            draws[step, j] = included[t - 1, j]
+        for i in range(t):
+            trace[step, i] = log_ratios[i]

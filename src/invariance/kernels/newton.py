@@ -1,0 +1,578 @@
+"""The largest log-likelihood of one subset of columns in some environments, by Newton's method."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .compiled import NO, UNCOUNTED, YES, ZERO, copy_into, kernel
+from .likelihoods import BLOCK, PIECEWISE_EXPONENTIAL, add_predictor, evaluate
+
+# A column of which less than this share is left when the others are taken out is a combination of them.
+DEPENDENT = 1e-12
+# The likelihood need not be concave in parameters without a column: this share of a second derivative is always left.
+_CONCAVE = 1e-3
+_MOST_STEPS = 200
+# Second derivatives are computed anew where a step promises more than this share of what the one before did, and after
+# every step that promised so much.
+_SLOW = 0.05
+_FAR = 0.5
+_MOST_HALVINGS = 40
+# No linear predictor changes by more in a step that promises much, by twice as much after each that gains: beyond the
+# maximum, where few rows have all the weight, second derivatives may be lost to rounding.
+_MOST_CHANGE = 8.0
+# What a step promises, times the tolerance, up to where the step before may tell how certain that is.
+_NEARLY_DONE = 4.0
+# Share of a log-likelihood that rounding may hide: where a step promises less, Newton's is the last.
+_ROUNDING = 1e-13
+# A fit that cannot go on although more than this is left to gain, in nats, has failed.
+_LEFT = 1e-2
+# Where the second derivatives at a dispersion have it that none costs less than this, none is tried: there may be two
+# maxima.
+_NEARLY_NONE = 2.0
+# Where there is none: shares of the largest that are tried, if the likelihood there, with the same slopes, is not lower
+# by more than this.
+_DISPERSIONS = (0.0, 0.15, 0.35)
+_NEARLY_AS_GOOD = 4.0
+# Fits to so small a tolerance, which are reported, try whatever the likelihood there is.
+_CAREFUL = 1e-8
+# A maximum that is higher by less is the same.
+_HIGHER = 1e-6
+
+
+@kernel
+def invert(hessian, k, n, inverse):
+    """inverse[:n, :n] of the matrix in the lower triangle of hessian, made positive definite from row k on; rows and
+    columns that depend on earlier ones, or are 0, are 0. Returns how many do not, and those from k on."""
+    for a in range(n):
+        for b in range(a + 1):
+            inverse[a, b] = hessian[a, b]
+            inverse[b, a] = hessian[a, b]
+    rank = 0
+    for j in range(n):
+        pivot = inverse[j, j]
+        if j >= k:
+            pivot = max(abs(pivot), _CONCAVE * abs(hessian[j, j]))
+        if not pivot > DEPENDENT * hessian[j, j]:
+            for a in range(n):
+                inverse[a, j] = 0.0
+                inverse[j, a] = 0.0
+            rank += j >= k
+            continue
+        rank += 1
+        for a in range(n):
+            if a == j:
+                continue
+            factor = inverse[a, j] / pivot
+            if factor != 0.0:
+                for b in range(n):
+                    if b != j:
+                        inverse[a, b] -= factor * inverse[j, b]
+            inverse[a, j] = -factor
+        for b in range(n):
+            if b != j:
+                inverse[j, b] /= pivot
+        inverse[j, j] = 1.0 / pivot
+    return rank
+
+
+@kernel
+def newton_step(inverse, score, n, step):
+    """step = inverse·score; returns the gain that it promises, ½·score·step."""
+    promise = 0.0
+    for a in range(n):
+        total = 0.0
+        for b in range(n):
+            total += inverse[a, b] * score[b]
+        step[a] = total
+        promise += 0.5 * total * score[a]
+    return promise
+
+
+@kernel
+def _bound(theta, k, n, limit):
+    """Keep parameters without a column from 0 to limit."""
+    for a in range(k, n):
+        theta[a] = min(max(theta[a], 0.0), limit)
+
+
+@kernel
+def _move(theta, origin, share, step, k, n, limit):
+    """theta = origin + share·step, within bounds"""
+    for a in range(n):
+        theta[a] = origin[a] + share * step[a]
+    _bound(theta, k, n, limit)
+
+
+@kernel
+def _step_within(theta, inverse, score, k, n, limit, step):
+    """As `newton_step`, for the best step that ends within bounds."""
+    promise = newton_step(inverse, score, n, step)
+    for a in range(k, n):
+        beyond = theta[a] + step[a] - min(max(theta[a] + step[a], 0.0), limit)
+        if beyond != 0.0 and inverse[a, a] > 0.0:
+            share = beyond / inverse[a, a]
+            promise -= 0.5 * beyond * share
+            for b in range(n):
+                step[b] -= inverse[b, a] * share
+    return promise
+
+
+@kernel
+def _left_out(inverse, score, hessian, k):
+    """The most that a slope alone promises of those that inverse leaves out. It is less than what the others promise
+    where its column is a combination of theirs; where rounding hides the second derivative, which then is below 0, it
+    promises at least this."""
+    most = 0.0
+    for a in range(k):
+        if inverse[a, a] == 0.0 and hessian[a, a] != 0.0:
+            most = max(most, 0.5 * score[a] * score[a] / abs(hessian[a, a]))
+    return most
+
+
+@kernel(**UNCOUNTED)
+def _share_within(rows, first_environment, stop_environment, members, k, step, reach, work):
+    """The share of a step of the slopes that changes no linear predictor by more than `reach`."""
+    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
+    eta, most = work.eta, 0.0
+    for first in range(rows.starts[first_environment], rows.starts[stop_environment], BLOCK):
+        n = min(first + BLOCK, rows.starts[stop_environment]) - first
+        for i in range(n):
+            eta[i] = 0.0
+        add_predictor(columns, members, k, step, first, n, eta)
+        for i in range(n):
+            most = max(most, abs(eta[i]))
+    return min(1.0, reach / most) if most > 0.0 else 1.0
+
+
+@kernel
+def _others_held(inverse, score, k, n):
+    """Whether other parameters are held at a limit, where the score is 0, than when inverse was computed"""
+    others = False
+    for a in range(k, n):
+        others |= (score[a] == 0.0) != (inverse[a, a] == 0.0)
+    return others
+
+
+@kernel
+def _missed(promise, before, tolerance):
+    """What a step gains more or less than it promises, after one that promised `before`: what that one left goes as the
+    square of the error of the second derivatives. Where steps leave much, rows may be separated."""
+    if not 0.0 < promise < min(_SLOW * before, _NEARLY_DONE * tolerance) or before == np.inf:
+        return promise
+    return promise * np.sqrt(promise / before)
+
+
+@kernel(**UNCOUNTED)
+def maximise(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
+    """Climb from theta, slopes of the first k of members and what else there is, n in all, until what another step
+    promises, which is added, is certain to `tolerance`.
+
+    inverse: of minus the second derivatives; inherited: it comes from a fit nearby, and serves until steps by it gain
+    too little. theta and inverse are left for those who go on from here; by_environment is at theta before the last
+    step. Returns the log-likelihood, NaN where the climb comes to no end, and the number of parameters that can be told
+    apart.
+    """
+    step, origin, limit = work.step, work.origin, rows.counts.limit
+    fresh, rank, before, promise = not inherited, n, np.inf, np.inf
+    left, reach = max(_LEFT, 2.0 * tolerance), _MOST_CHANGE
+    _bound(theta, k, n, limit)
+    now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
+    for _ in range(_MOST_STEPS):
+        if not fresh and _others_held(inverse, work.score, k, n):
+            fresh = YES
+            now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
+        if fresh:
+            rank = invert(work.hessian, k, n, inverse)
+        promise = _step_within(theta, inverse, work.score, k, n, limit, step)
+        hidden = promise <= _ROUNDING * abs(now)
+        done = not _missed(promise, before, tolerance) > tolerance
+        if (done or (fresh and hidden)) and (fresh or promise >= 0.0):
+            if _left_out(inverse, work.score, work.hessian, k) > left or np.isnan(now + promise):
+                return np.nan, rank
+            if promise > 0.0:
+                now += promise
+                _move(theta, theta, 1.0, step, k, n, limit)
+            return now, rank
+        if not fresh and (hidden or promise > _SLOW * before):
+            fresh = YES
+            now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
+            continue
+        before = promise
+        for a in range(n):
+            origin[a] = theta[a]
+        far = fresh and promise > _FAR
+        share, value = 1.0, -np.inf
+        if far:
+            share = _share_within(rows, first_environment, stop_environment, members, k, step, reach, work)
+            reach *= 1.0 if share == 1.0 else 2.0
+        for _ in range(_MOST_HALVINGS):
+            _move(theta, origin, share, step, k, n, limit)
+            value = evaluate(rows, first_environment, stop_environment, members, k, theta, n, far, work)
+            if value >= now:
+                break
+            share *= 0.5
+            reach = _MOST_CHANGE
+        if not value >= now:
+            # Rounding hides what is left to gain, unless the steps were another fit's.
+            for a in range(n):
+                theta[a] = origin[a]
+            now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, YES, work)
+            if fresh:
+                return now if promise < left else np.nan, invert(work.hessian, k, n, inverse)
+            fresh = YES
+            continue
+        now, fresh = value, far
+    return now if promise < left else np.nan, rank
+
+
+@kernel
+def _other_maximum(rows, first_environment, stop_environment, members, k, theta, n, inverse, value, tolerance, work):
+    """Climb again from other dispersions, from 0 if theta has one, else from some above 0; where that ends higher than
+    `value`, theta and inverse become those. Returns the highest, and the rank if it is another, else -1."""
+    group, inside, rank = (first_environment, stop_environment), theta[k] > 0.0, -1
+    other, other_inverse = np.empty(n), np.empty((n, n))
+    for share in _DISPERSIONS:
+        if inside == (share > 0.0):
+            continue
+        copy_into(other, theta)
+        other[k] = share * rows.counts.limit
+        if tolerance > _CAREFUL and not inside:
+            there = evaluate(rows, group[0], group[1], members, k, other, n, NO, work)
+            if there < value - _NEARLY_AS_GOOD:
+                continue
+        higher, its_rank = maximise(rows, group[0], group[1], members, k, other, n, other_inverse, NO, tolerance, work)
+        if higher > value + _HIGHER or (np.isnan(value) and not np.isnan(higher)):
+            value, rank = higher, its_rank
+            copy_into(theta[:n], other)
+            for a in range(n):
+                copy_into(inverse[a, :n], other_inverse[a])
+    evaluate(rows, group[0], group[1], members, k, theta, n, NO, work)
+    return value, rank
+
+
+@kernel(inline="always")
+def fit_group(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
+    """As `maximise`; with a dispersion, the higher of two maxima, one of them at or near 0.
+
+    Where the tolerance is not that of reported fits, the second is looked for only where it seems within reach: a walk
+    over all subsets may rarely take the lower one.
+    """
+    group = first_environment, stop_environment
+    value, rank = maximise(rows, group[0], group[1], members, k, theta, n, inverse, inherited, tolerance, work)
+    if n == k or (tolerance > _CAREFUL and theta[k] ** 2 > 2.0 * _NEARLY_NONE * inverse[k, k]):
+        return value, rank
+    value, other_rank = _other_maximum(rows, group[0], group[1], members, k, theta, n, inverse, value, tolerance, work)
+    return value, other_rank if other_rank >= 0 else rank
+
+
+@kernel
+def without_parameter(theta, inverse, n, j):
+    """The best theta (n,) with theta[j] = 0, by the quadratic form of inverse (n, n), which then is that of the others:
+    both in place, with entry j taken out."""
+    pivot = inverse[j, j]
+    if pivot > 0.0:
+        share = theta[j] / pivot
+        for a in range(n):
+            if a != j:
+                theta[a] -= inverse[a, j] * share
+                factor = inverse[a, j] / pivot
+                for b in range(n):
+                    if b != j:
+                        inverse[a, b] -= factor * inverse[j, b]
+    for a in range(j, n - 1):
+        theta[a] = theta[a + 1]
+    for a in range(n):
+        for b in range(j, n - 1):
+            inverse[a, b] = inverse[a, b + 1]
+    for a in range(j, n - 1):
+        for b in range(n - 1):
+            inverse[a, b] = inverse[a + 1, b]
+
+
+@kernel
+def _as_own(rows, e, members, k, theta, n, own):
+    """The parameters theta of the pooled columns, in terms of those of environment e."""
+    for a in range(n):
+        own[a] = theta[a]
+    if rows.own.columns.size:
+        for a in range(k):
+            own[a] = theta[a] * rows.own.ratio[e, members[a]]
+            # Without an intercept, hazards make up for the shift.
+            if rows.family != PIECEWISE_EXPONENTIAL:
+                own[0] += theta[a] * rows.own.shift[e, members[a]]
+
+
+@kernel
+def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, ranks, work):
+    """log Λ and the pooled log-likelihood of one subset, from starts thetas (E + 1, ·), the pool last.
+
+    A local fit that ends below what the pooled one reaches in its environment starts again from there: so that log Λ is
+    at most 0. Both are NaN where a fit comes to no end.
+    """
+    pool = rows.starts.size - 1
+    timed = rows.family == PIECEWISE_EXPONENTIAL
+    # The local fits go by the hazards that the pooled one ends with, whose error is about the root of what it leaves.
+    most_left = tolerance**1.6 if timed else tolerance
+    pooled, ranks[pool] = fit_group(
+        rows, ZERO, pool, members, k, thetas[pool], n, inverses[pool], inherited, most_left, work
+    )
+    if timed and not np.isnan(pooled):
+        pooled = evaluate(rows, ZERO, pool, members, k, thetas[pool], n, NO, work)
+    for e in range(pool):
+        work.reached[e] = work.by_environment[e]
+    local = 0.0
+    for e in range(pool):
+        own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], inherited, tolerance, work)
+        if not own >= work.reached[e]:
+            _as_own(rows, e, members, k, thetas[pool], n, thetas[e])
+            own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], NO, tolerance, work)
+            if own < work.reached[e]:
+                own = work.reached[e]
+        local += own
+    if np.isnan(pooled - local):
+        return np.nan, np.nan
+    if pool == 1:
+        return 0.0, pooled
+    return min(pooled - local, 0.0), pooled
+
+
+_FEW_FOLLOW = 3
+
+
+@kernel
+def columns_of(chosen, starts, always, members):
+    """Fill members with the columns `always` and those of the chosen features (f,); returns how many."""
+    k = always.size
+    copy_into(members[:k], always)
+    for j in range(chosen.size):
+        if chosen[j]:
+            for c in range(starts[j], starts[j + 1]):
+                members[k] = c
+                k += 1
+    return k
+
+
+@kernel
+def begin(beginning, n_always, k, thetas):
+    """thetas (E + 1, ·) of k slopes where those of the empty subset are, `beginning` as in `score_lists`"""
+    extra = beginning.shape[1] - n_always
+    thetas[:] = 0.0
+    for g in range(len(thetas)):
+        copy_into(thetas[g, :n_always], beginning[g])
+        copy_into(thetas[g, k : k + extra], beginning[g, n_always:])
+
+
+@kernel
+def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks, thetas):
+    """Of the subsets in masks (S, f), each from the start: log Λ, pooled log-likelihood (S,), ranks (S, E + 1) and
+    thetas (S, E + 1, K), 0 beyond the parameters of the subset. always (k,): columns of every subset; feature j has the
+    columns starts[j]:starts[j + 1]; beginning (E + 1, k + r): parameters of the empty subset, those without a column
+    last."""
+    n_groups = rows.starts.size
+    members = np.empty(rows.columns.shape[0], np.int64)
+    extra = beginning.shape[1] - always.size
+    most = thetas.shape[2]
+    inverses = np.empty((n_groups, most, most))
+    for s in range(masks.shape[0]):
+        k = columns_of(masks[s], starts, always, members)
+        begin(beginning, always.size, k, thetas[s])
+        log_ratio[s], pooled[s] = score_fits(
+            rows, members, k, thetas[s], k + extra, inverses, NO, tolerance, ranks[s], work
+        )
+
+
+@kernel
+def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks):
+    """Of the features `high` joined by each subset of the first n_low: log Λ, pooled log-likelihood (2**n_low,) and
+    ranks (2**n_low, E + 1). Other arguments as in `score_lists`.
+
+    The walk begins with all of the first n_low, and a child lacks one more of them, which comes before all that its
+    parent lacks. Fits that come to no end from those of the parent begin as in `score_lists`.
+    """
+    n_groups, extra = rows.starts.size, beginning.shape[1] - always.size
+    chosen = np.zeros(starts.size - 1, np.bool_)
+    chosen[:n_low] = True
+    chosen[high] = True
+    members = np.empty((n_low + 1, rows.columns.shape[0]), np.int64)
+    most = columns_of(chosen, starts, always, members[0]) + extra
+    sizes = np.empty(n_low + 1, np.int64)
+    sizes[0] = most - extra
+    thetas = np.empty((n_low + 1, n_groups, most))
+    inverses = np.empty((n_low + 1, n_groups, most, most))
+    begin(beginning, always.size, sizes[0], thetas[0])
+    codes, following = np.empty(n_low + 1, np.int64), np.zeros(n_low + 1, np.int64)
+    codes[0] = (1 << n_low) - 1
+    log_ratio[codes[0]], pooled[codes[0]] = score_fits(
+        rows, members[0], sizes[0], thetas[0], most, inverses[0], NO, tolerance, ranks[codes[0]], work
+    )
+    # The feature that the subset at each depth lacks last: it may lack any before that.
+    lacking = np.empty(n_low + 1, np.int64)
+    lacking[0] = n_low
+    depth = 0
+    while depth >= 0:
+        j = following[depth]
+        if j == lacking[depth]:
+            depth -= 1
+            continue
+        following[depth] += 1
+        child = depth + 1
+        codes[child], lacking[child], following[child] = codes[depth] ^ (1 << j), j, 0
+        k = sizes[depth]
+        place = ZERO
+        while members[depth, place] != starts[j] or place < always.size:
+            place += 1
+        width = starts[j + 1] - starts[j]
+        copy_into(members[child, :place], members[depth])
+        copy_into(members[child, place : k - width], members[depth, place + width :])
+        sizes[child] = k - width
+        n = k + extra
+        independent = True
+        for g in range(n_groups):
+            for a in range(n):
+                thetas[child, g, a] = thetas[depth, g, a]
+                independent &= inverses[depth, g, a, a] > 0.0
+                for b in range(n):
+                    inverses[child, g, a, b] = inverses[depth, g, a, b]
+            for c in range(width):
+                without_parameter(thetas[child, g], inverses[child, g], n - c, place)
+        # Where many subsets follow, and where a column depended on another, second derivatives are computed anew.
+        inherited = independent and j < _FEW_FOLLOW
+        code, k = codes[child], sizes[child]
+        log_ratio[code], pooled[code] = score_fits(
+            rows, members[child], k, thetas[child], k + extra, inverses[child], inherited, tolerance, ranks[code], work
+        )
+        if np.isnan(log_ratio[code]):
+            begin(beginning, always.size, k, thetas[child])
+            log_ratio[code], pooled[code] = score_fits(
+                rows, members[child], k, thetas[child], k + extra, inverses[child], NO, tolerance, ranks[code], work
+            )
+        depth = child
+
+
+# Columns that are tried together: their second derivatives among each other are computed for nothing.
+_TOGETHER = 8
+
+
+@kernel
+def _half_quadratic(matrix, vector, n, scale):
+    """½·v'M⁻¹v of the positive definite M, in place, without entries that depend on earlier ones, by scale (n,)."""
+    total = 0.0
+    for j in range(n):
+        pivot = matrix[j, j]
+        if not pivot > DEPENDENT * scale[j]:
+            continue
+        total += 0.5 * vector[j] * vector[j] / pivot
+        for a in range(j + 1, n):
+            factor = matrix[a, j] / pivot
+            vector[a] -= factor * vector[j]
+            for b in range(j + 1, n):
+                matrix[a, b] -= factor * matrix[j, b]
+    return total
+
+
+@kernel
+def _lost(theta, inverse, first, width, matrix, vector, scale):
+    """What a fit loses when the parameters first:first + width become 0; those that depend on others are 0 already."""
+    n = ZERO
+    for a in range(first, first + width):
+        if inverse[a, a] > 0.0:
+            m = 0
+            for b in range(first, first + width):
+                if inverse[b, b] > 0.0:
+                    matrix[n, m] = inverse[a, b]
+                    m += 1
+            vector[n], scale[n] = theta[a], inverse[a, a]
+            n += 1
+    return _half_quadratic(matrix, vector, n, scale)
+
+
+@kernel
+def _gained(work, inverse, k, more, n, first, width, matrix, vector, scale):
+    """What a fit of n parameters, k of them slopes, gains by the columns first:first + width of `more` that stand after
+    its own in work.score and work.hessian."""
+    for i in range(width):
+        a = k + first + i
+        scale[i] = work.hessian[a, a]
+        vector[i] = work.score[a]
+        for j in range(i + 1):
+            matrix[i, j] = work.hessian[a, k + first + j]
+        for u in range(n):
+            wide_u = u if u < k else u + more
+            towards = 0.0
+            for v in range(n):
+                wide_v = v if v < k else v + more
+                towards += inverse[u, v] * work.hessian[max(a, wide_v), min(a, wide_v)]
+            vector[i] -= towards * work.score[wide_u]
+            for j in range(i + 1):
+                b = k + first + j
+                matrix[i, j] -= towards * work.hessian[max(b, wide_u), min(b, wide_u)]
+        for j in range(i):
+            matrix[j, i] = matrix[i, j]
+    return _half_quadratic(matrix, vector, width, scale)
+
+
+@kernel
+def flip_gains(rows, chosen, starts, always, thetas, inverses, extra, work, gains):
+    """gains (E + 1, f): change of the largest log-likelihood in each environment and the pool when each feature is
+    added to the chosen ones (f,) or removed.
+
+    thetas (E + 1, ·), inverses (E + 1, ·, ·): of the fits of `chosen`; extra: parameters without a column. Features
+    have the columns starts[j]:starts[j + 1]; always: columns of every subset. work: for all columns.
+    """
+    pool, f = rows.starts.size - 1, chosen.size
+    members = np.empty(rows.columns.shape[0], np.int64)
+    k = columns_of(chosen, starts, always, members)
+    n, widest = k + extra, 1
+    for j in range(f):
+        widest = max(widest, starts[j + 1] - starts[j])
+    theta = np.empty(n + max(widest, _TOGETHER))
+    matrix, vector, scale = np.empty((widest, widest)), np.empty(widest), np.empty(widest)
+    place = always.size
+    for j in range(f):
+        if chosen[j]:
+            width = starts[j + 1] - starts[j]
+            for g in range(pool + 1):
+                gains[g, j] = -_lost(thetas[g], inverses[g], place, width, matrix, vector, scale)
+            place += width
+    j = 0
+    while j < f:
+        stop, more = j, ZERO
+        while stop < f and (more == 0 or chosen[stop] or more + starts[stop + 1] - starts[stop] <= _TOGETHER):
+            if not chosen[stop]:
+                for c in range(starts[stop], starts[stop + 1]):
+                    members[k + more] = c
+                    more += 1
+            stop += 1
+        for g in range(pool + 1):
+            copy_into(theta[:k], thetas[g])
+            theta[k : k + more] = 0.0
+            copy_into(theta[k + more : n + more], thetas[g, k:])
+            first_environment, stop_environment = (g, g + 1) if g < pool else (ZERO, pool)
+            evaluate(rows, first_environment, stop_environment, members, k + more, theta, n + more, YES, work)
+            first = ZERO
+            for i in range(j, stop):
+                if not chosen[i]:
+                    width = starts[i + 1] - starts[i]
+                    gains[g, i] = _gained(work, inverses[g], k, more, n, first, width, matrix, vector, scale)
+                    first += width
+        j = stop
+
+
+@kernel
+def guess_flips(rows, masks, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks, gains):
+    """As `score_lists`, and gains (S, E + 1, f) as in `flip_gains`."""
+    n_groups, extra = rows.starts.size, beginning.shape[1] - always.size
+    members = np.empty(rows.columns.shape[0], np.int64)
+    most = rows.columns.shape[0] + extra
+    thetas, inverses = np.empty((n_groups, most)), np.empty((n_groups, most, most))
+    for s in range(masks.shape[0]):
+        k = columns_of(masks[s], starts, always, members)
+        begin(beginning, always.size, k, thetas)
+        log_ratio[s], pooled[s] = score_fits(
+            rows, members, k, thetas, k + extra, inverses, NO, tolerance, ranks[s], work
+        )
+        for g in range(n_groups):
+            first, stop = (g, g + 1) if g < n_groups - 1 else (ZERO, g)
+            evaluate(rows, first, stop, members, k, thetas[g], k + extra, YES, work)
+            invert(work.hessian, k, k + extra, inverses[g])
+        flip_gains(rows, masks[s], starts, always, thetas, inverses, extra, work, gains[s])

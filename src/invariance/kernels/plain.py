@@ -1,0 +1,461 @@
+"""NumPy twins of kernels, for small problems: the first answer does not wait for a compiler."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from .._tools.arrays import Floats, Integers, Mask
+from .active_set import Scoring
+from .row_residuals import DEPENDENT, GroupRows
+from .subset_tree import POSSIBLE, REJECTED, UNDECIDABLE
+
+
+def centred_rows(
+    X: Floats,
+    y: Floats,
+    rows: Integers,
+    centre: Floats,
+    rest: Floats,
+    minimum: Floats,
+    maximum: Floats,
+    at_ends: Integers | None = None,
+) -> Floats:
+    centred = np.concatenate([X[rows], y[rows, None]], axis=1, dtype=float)
+    minimum[:], maximum[:] = centred.min(axis=0), centred.max(axis=0)
+    if at_ends is not None:
+        at_ends[:] = (centred == minimum).sum(axis=0), (centred == maximum).sum(axis=0)
+    centre[:] = np.where(minimum == maximum, minimum, centred.mean(axis=0))
+    centred -= centre
+    rest[:] = centred.mean(axis=0)
+    centred -= rest
+    return centred
+
+
+def fill_pooled(scatter: Floats, counts: Integers, gaps: Floats) -> None:
+    weighted = counts[:, None] * gaps
+    scatter[-1] = 0.0
+    for factor, gap in zip(weighted, gaps, strict=True):
+        scatter[-1] += factor[:, None] * gap
+    for local in scatter[:-1]:
+        scatter[-1] += local
+
+
+def fill_without_row(
+    scatter: Floats,
+    e: int,
+    loss: Floats,
+    deviation: Floats,
+    constant: Mask,
+    counts: Integers,
+    gaps: Floats,
+    out: Floats,
+) -> None:
+    out[:-1] = scatter[:-1]
+    out[e] -= loss[:, None] * deviation
+    out[e, constant] = out[e, :, constant] = 0.0
+    fill_pooled(out, counts, gaps)
+
+
+def sort_groups(codes: Integers, starts: Integers, places: Integers) -> None:
+    starts[0] = 0
+    starts[1:] = np.cumsum(np.bincount(codes, minlength=len(starts) - 1))
+    places[np.argsort(codes, kind="stable")] = np.arange(len(codes))
+
+
+def put(values: Floats, places: Integers, block: Floats, j: int) -> None:
+    block[j, places] = values
+
+
+def describe_groups(block: Floats, starts: Integers, centre: Floats, minimum: Floats, maximum: Floats) -> bool:
+    for g, rows in _groups(starts):
+        values = block[:, rows]
+        minimum[g], maximum[g] = values.min(axis=1), values.max(axis=1)
+        centre[g] = np.where(minimum[g] == maximum[g], minimum[g], values.mean(axis=1))
+    return bool(np.isfinite(block).all())
+
+
+def centre_groups(
+    block: Floats,
+    starts: Integers,
+    centre: Floats,
+    minimum: Floats,
+    maximum: Floats,
+    rest: Floats,
+    at_ends: Integers,
+) -> None:
+    for g, rows in _groups(starts):
+        values = block[:, rows]
+        at_ends[g] = (values == minimum[g][:, None]).sum(axis=1), (values == maximum[g][:, None]).sum(axis=1)
+        values -= centre[g][:, None]
+        rest[g] = values.mean(axis=1)
+
+
+def mirror(scatter: Floats) -> None:
+    above = np.triu_indices(len(scatter), 1)
+    scatter[above] = scatter.T[above]
+
+
+def _groups(starts: Integers) -> list[tuple[int, slice]]:
+    bounds = starts.tolist()
+    return [(g, slice(low, high)) for g, (low, high) in enumerate(pairwise(bounds)) if low < high]
+
+
+# Numbers in the bases of subsets that are worked on together.
+_MOST_NUMBERS = 1 << 21
+
+
+def triangular_factor(columns: Floats, members: Integers, dependent: float) -> tuple[Floats, Mask]:
+    triangle, independent = _factors(columns, members[None], dependent)
+    return triangle[0], independent[0]
+
+
+def _factors(columns: Floats, members: Integers, dependent: float) -> tuple[Floats, Mask]:
+    """R (S, k, k) and independent (S, k) of each subset: see `triangular_factor`; members (S, k)"""
+    n_subsets, k = members.shape
+    basis = np.zeros((n_subsets, k, columns.shape[1]))
+    triangle, independent = np.zeros((n_subsets, k, k)), np.zeros((n_subsets, k), dtype=bool)
+    for j in range(k):
+        rest, earlier = columns[members[:, j]], basis[:, :j]
+        for _ in range(2):
+            # Dependent columns have a basis vector of zeros, which removes nothing.
+            projections = np.einsum("sin,sn->si", earlier, rest)
+            triangle[:, :j, j] += projections
+            rest -= np.einsum("sin,si->sn", earlier, projections)
+        squared = np.einsum("sn,sn->s", rest, rest)
+        own = independent[:, j] = squared >= dependent
+        norm = np.sqrt(squared[own])
+        triangle[own, j, j] = norm
+        basis[own, j] = rest[own] / norm[:, None]
+    return triangle, independent
+
+
+def of_one_size(starts: Integers, members: Integers) -> list[tuple[Integers, Integers]]:
+    """Subsets of the same size together: (which (S,), their members (S, k))"""
+    sizes = np.diff(starts)
+    groups = [(np.flatnonzero(sizes == k), k) for k in np.unique(sizes)]
+    return [(which, members[starts[which][:, None] + np.arange(k)]) for which, k in groups]
+
+
+def residual_shares(columns: Floats, members: Integers, outcome: int, dependent: float) -> tuple[Floats, Integers]:
+    """(S,) share of the outcome's squares that subsets (S, k) of the unit rows of columns (d, n) leave; their ranks"""
+    shares, ranks = np.empty(len(members)), np.empty(len(members), np.int64)
+    chosen = np.column_stack([members, np.full(len(members), outcome)])
+    together = max(1, _MOST_NUMBERS // max(1, chosen.shape[1] * columns.shape[1]))
+    for start in range(0, len(members), together):
+        part = slice(start, start + together)
+        triangle, independent = _factors(columns, chosen[part], dependent)
+        shares[part] = triangle[:, -1, -1] ** 2
+        ranks[part] = independent[:, :-1].sum(axis=1)
+    return shares, ranks
+
+
+def relative_residuals(
+    columns: Floats, starts: Integers, members: Integers, dependent: float, residual: Floats, rank: Integers
+) -> None:
+    for which, chosen in of_one_size(starts, members):
+        residual[which], rank[which] = residual_shares(columns, chosen, len(columns) - 1, dependent)
+
+
+def fits_from_rows(rows: GroupRows, g: int, members: Integers, outcome: int) -> tuple[Floats, Integers]:
+    """Of subsets (S, k) in group g: (S,) shares of the outcome, NaN outside the support, and ranks"""
+    values = rows.values[:, rows.starts[g] : rows.stops[g]]
+    norms = np.sqrt(np.einsum("dn,dn->d", values, values))
+    unit = values / np.where(norms > 0.0, norms, 1.0)[:, None]
+    shares, ranks = residual_shares(unit, members, outcome, DEPENDENT)
+    return np.where((shares >= DEPENDENT) & (rows.counts[g] >= ranks + 2), shares, np.nan), ranks
+
+
+def share_from_rows(rows: GroupRows, g: int, members: Integers, outcome: int) -> float:
+    return float(fits_from_rows(rows, g, members[None], outcome)[0][0]) if rows.values.size else np.nan
+
+
+_LOWEST_EXPONENT = -708.0
+
+
+def exp_shifted(values: Floats, shift: float, out: Floats) -> None:
+    with np.errstate(invalid="ignore"):
+        exponents = values - shift
+    inside = exponents > _LOWEST_EXPONENT
+    np.exp(exponents, out=out, where=inside)
+    out[~inside] = 0.0
+
+
+def weighted_sum(weights: Floats, values: Floats) -> float:
+    positive = weights > 0.0
+    return float((weights[positive] * values[positive]).sum())
+
+
+def fold_inclusion(weights: Floats, n_low: int, pairs: Floats) -> float:
+    """As the kernel, but for `weights`, which stay as they are."""
+    for j in reversed(range(n_low)):
+        upper = weights[1 << j :]
+        pairs[j, j], pairs[j, :j] = _folded(upper, j)
+        pairs[:j, j] = pairs[j, :j]
+        weights = weights[: 1 << j] + upper
+    return float(weights[0])
+
+
+def _folded(weights: Floats, n_low: int) -> tuple[float, Floats]:
+    """The total of weights (2**n_low,), and (n_low,) their sums over positions with bit j"""
+    sums = np.empty(n_low)
+    for j in reversed(range(n_low)):
+        upper = weights[1 << j :]
+        sums[j] = upper.sum()
+        weights = weights[: 1 << j] + upper
+    return float(weights[0]), sums
+
+
+def listed_inclusion(weights: Floats, members: Integers, pairs: Floats) -> float:
+    holds = np.zeros((len(members), len(pairs) + 1))
+    holds[np.arange(len(members))[:, None], members] = 1.0
+    holds = holds[:, :-1]  # the last column took the places beyond the last member
+    pairs += np.triu((weights[:, None] * holds).T @ holds)
+    return float(weights.sum())
+
+
+def add_dense_prior(
+    low_log_odds: Floats, low_sizes: Integers, constant: float, log_size_weight: Floats, log_ratio: Floats, out: Floats
+) -> None:
+    out[:] = log_ratio + low_log_odds + constant + log_size_weight[low_sizes]
+    out[np.isnan(out)] = -np.inf
+
+
+def add_listed_prior(
+    log_odds: Floats, constant: float, log_size_weight: Floats, members: Integers, log_ratio: Floats, out: Floats
+) -> None:
+    out[:] = log_ratio + constant
+    for chosen in members.T:
+        out += np.append(log_odds, 0.0)[chosen]
+    out += log_size_weight[(members >= 0).sum(axis=1)]
+    out[np.isnan(out)] = -np.inf
+
+
+def sizes(masks: Mask) -> Integers:
+    return masks.sum(axis=1)
+
+
+def sums_over_members(masks: Mask, values: Floats) -> Floats:
+    return np.where(masks, values, 0.0).sum(axis=1)
+
+
+def settle(log_ratios: Floats, weights: Floats) -> None:
+    if weights.sum() >= 0.0:
+        rounding = log_ratios <= 1e-6 + 1e-9 * abs(weights[-1])
+        log_ratios[:] = np.where(log_ratios > 0.0, np.where(rounding, 0.0, np.nan), log_ratios)
+
+
+def swept(moments: Floats, absent: Mask, tolerance: float) -> Floats:
+    """moments (G, d, d, n) of n nodes without their first column, which is regressed out of the others; absent (G,)"""
+    pivot = moments[:, 0, 0]
+    with np.errstate(divide="ignore"):
+        reciprocal = np.where(absent[:, None], 0.0, np.where(pivot >= tolerance, 1.0 / pivot, np.nan))
+    row = moments[:, 0, 1:]
+    return moments[:, 1:, 1:] - (row * reciprocal[:, None])[:, :, None] * row[:, None]
+
+
+def outcome_shares(grams: Floats, absent: Mask, tolerance: float, starts: Integers) -> Floats:
+    """(G, 2**f) what each subset of f features leaves of the outcome in each group; NaN where undecidable"""
+    nodes = grams[..., None]
+    for start, stop in pairwise(starts):
+        included = nodes
+        for c in range(start, stop):
+            included = swept(included, absent[:, c], tolerance)
+        nodes = np.concatenate([nodes[:, stop - start :, stop - start :], included], axis=-1)
+    shares = nodes[:, 0, 0]
+    return np.where(shares >= tolerance, shares, np.nan)
+
+
+def score_grouped_block(
+    grams: Floats,
+    absent: Mask,
+    weights: Floats,
+    offset: float,
+    tolerance: float,
+    starts: Integers,
+    prefix: int,
+    n_low: int,
+    out: Floats,
+) -> None:
+    """Of all features: n_low is their number, and prefix 0."""
+    out[:] = offset
+    for weight, shares in zip(weights, outcome_shares(grams, absent, tolerance, starts), strict=True):
+        out += weight * np.log(shares)
+    settle(out, weights)
+
+
+def score_grouped_extensions(
+    grams: Floats,
+    absent: Mask,
+    weights: Floats,
+    offset: float,
+    tolerance: float,
+    starts: Integers,
+    prefix: Integers,
+    max_size: int,
+    members: Integers,
+    out: Floats,
+) -> None:
+    n_features = len(starts) - 1
+    scores = np.empty(1 << n_features)
+    score_grouped_block(grams, absent, weights, offset, tolerance, starts, 0, n_features, scores)
+    members[:] = -1
+    for row, subset in enumerate(_extensions(tuple(prefix.tolist()), n_features, max_size)):
+        members[row, : len(subset)] = subset
+        out[row] = scores[sum(1 << j for j in subset)]
+
+
+def _extensions(subset: tuple[int, ...], n_features: int, max_size: int) -> list[tuple[int, ...]]:
+    """The subset and all that extend it by features after its last one, in the order of a dictionary."""
+    found = [subset]
+    if len(subset) < max_size:
+        for j in range(subset[-1] + 1 if subset else 0, n_features):
+            found += _extensions((*subset, j), n_features, max_size)
+    return found
+
+
+def screen_grouped_block(
+    grams: Floats,
+    absent: Mask,
+    squares: Floats,
+    counts: Integers,
+    mean_limits: Floats,
+    spread_limit: float,
+    tolerance: float,
+    starts: Integers,
+    prefix: int,
+    n_low: int,
+    high: Integers,
+    low: Integers,
+    share: Floats,
+    state: Integers,
+) -> None:
+    """Of all features: n_low is their number, and prefix 0."""
+    shares, ranks = outcome_shares(grams, absent, tolerance, starts), high[:, None] + low
+    freedom = np.maximum(counts[:-1, None] - 1.0 - ranks[:-1], 1.0)
+    left = freedom.sum(axis=0)
+    rss = squares[:, None] * shares
+    local = rss[:-1].sum(axis=0)
+    share[:] = np.log(shares[-1])
+    spread = (freedom * np.log(rss[:-1] / freedom)).sum(axis=0)
+    between = counts[-1] - 1.0 - ranks[-1] - left
+    missing = (ranks[-1] - ranks[:-1]).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(between > 0.0, (rss[-1] - local) / between / (local / left), 0.0)
+        bartlett = np.zeros(len(left))
+        if len(freedom) > 1:
+            correction = 1.0 + ((1.0 / freedom).sum(axis=0) - 1.0 / left) / (3.0 * (len(freedom) - 1))
+            bartlett = (left * np.log(local / left) - spread) / correction
+    rejected = (statistic > mean_limits[ranks[-1], missing]) | (bartlett > spread_limit)
+    state[:] = np.where(rejected, REJECTED, POSSIBLE)
+    state[~(share + spread < np.inf)] = UNDECIDABLE
+
+
+# Numbers in the matrices of subsets that are worked on together.
+
+
+def _sweep(matrices: Floats, i: int, reciprocals: Floats) -> None:
+    """Remove column i of matrices (k+1, k+1, …) by regression from those after it."""
+    row = matrices[i, i + 1 :]
+    matrices[i + 1 :, i + 1 :] -= (row * reciprocals)[:, None] * row
+
+
+def _fits(scoring: Scoring, members: Integers) -> tuple[Floats, Integers]:
+    """(G, S) shares of the outcome that subsets (S, k) leave, from rows where second moments cannot tell, and ranks"""
+    scale, tolerance = scoring.inverse_scale, scoring.tolerance
+    grams = scoring.scatter * scale[:, :, None] * scale[:, None, :]
+    k = members.shape[1]
+    columns = np.column_stack([members, np.full(len(members), scoring.outcome)]).T
+    matrices = grams[:, columns[:, None], columns].transpose(1, 2, 0, 3)
+    present = scale[:, members.T].transpose(1, 0, 2) > 0.0
+    dependent = np.zeros(present.shape[1:], dtype=bool)
+    for i in range(k):
+        usable = present[i] & (matrices[i, i] >= tolerance)
+        dependent |= present[i] & ~usable
+        _sweep(matrices, i, np.divide(1.0, matrices[i, i], out=np.zeros(usable.shape), where=usable))
+    shares, ranks = matrices[k, k].copy(), present.sum(axis=0)
+    unknown = dependent | ~(shares >= tolerance)
+    shares[unknown] = np.nan
+    if scoring.rows.values.size:
+        for g in np.flatnonzero(unknown.any(axis=1)).tolist():
+            asked = np.flatnonzero(unknown[g])
+            shares[g, asked], from_rows = fits_from_rows(scoring.rows, g, members[asked], scoring.outcome)
+            ranks[g, asked] = np.where(dependent[g, asked], from_rows, ranks[g, asked])
+    return shares, ranks
+
+
+def _pieces(scoring: Scoring, starts: Integers, members: Integers) -> list[tuple[Integers, Integers]]:
+    pieces = []
+    for which, chosen in of_one_size(starts, members):
+        together = max(1, _MOST_NUMBERS // (len(scoring.weights) * (chosen.shape[1] + 1) ** 2))
+        cuts = range(0, len(which), together)
+        pieces += [(which[cut : cut + together], chosen[cut : cut + together]) for cut in cuts]
+    return pieces
+
+
+def _log_ratios(scoring: Scoring, shares: Floats) -> Floats:
+    total = np.full(shares.shape[1], scoring.offset)
+    for weight, share in zip(scoring.weights, shares, strict=True):
+        total += weight * np.log(share)
+    settle(total, scoring.weights)
+    return total
+
+
+def score_subsets(scoring: Scoring, penalty: float, starts: Integers, members: Integers, out: Floats) -> None:
+    """Without a penalty: it is NaN."""
+    for which, chosen in _pieces(scoring, starts, members):
+        shares, _ = _fits(scoring, chosen)
+        values = _log_ratios(scoring, shares)
+        unsettled = np.flatnonzero(np.isnan(values) & ~np.isnan(shares).any(axis=0))
+        if len(unsettled) and scoring.rows.values.size:
+            asked = chosen[unsettled]
+            groups = range(len(scoring.weights))
+            again = [fits_from_rows(scoring.rows, g, asked, scoring.outcome)[0] for g in groups]
+            values[unsettled] = _log_ratios(scoring, np.array(again))
+        out[which] = values
+
+
+def subset_fits(scoring: Scoring, starts: Integers, members: Integers, shares: Floats, ranks: Integers) -> None:
+    for which, chosen in _pieces(scoring, starts, members):
+        found, found_ranks = _fits(scoring, chosen)
+        shares[which], ranks[which] = found.T, found_ranks.T
+
+
+def subset_slopes(gram: Floats, tolerance: float, starts: Integers, members: Integers, slopes: Floats) -> None:
+    for which, chosen in of_one_size(starts, members):
+        k = chosen.shape[1]
+        columns = np.column_stack([chosen, np.full(len(chosen), len(gram) - 1)]).T
+        matrices = gram[columns[:, None], columns]
+        for i in range(k):
+            pivot = matrices[i, i]
+            _sweep(matrices, i, 1.0 / np.where(pivot >= tolerance, pivot, np.nan))
+        for i in reversed(range(k)):
+            slope = matrices[i, k].copy()
+            for j in range(i + 1, k):
+                slope -= matrices[i, j] * slopes[which, chosen[:, j]]
+            pivot = matrices[i, i]
+            slopes[which, chosen[:, i]] = slope / np.where(pivot >= tolerance, pivot, np.nan)
+
+
+def residual_powers(
+    columns: Floats, slopes: Floats, starts: Integers, members: Integers, squares: Floats, fourths: Floats
+) -> None:
+    together = max(1, _MOST_NUMBERS // columns.shape[1])
+    for cut in range(0, len(slopes), together):
+        part = slopes[cut : cut + together]
+        residuals = np.repeat(columns[-1:], len(part), axis=0)
+        for slope, x in zip(part.T, columns[:-1], strict=True):
+            used = np.flatnonzero(slope)
+            residuals[used] -= slope[used, None] * x
+        powers = residuals * residuals
+        squares[cut : cut + together] = powers.sum(axis=1)
+        fourths[cut : cut + together] = np.einsum("sn,sn->s", powers, powers)
+
+
+def grouped_block_log_ratios(scoring: Scoring, fixed: Integers, starts: Integers, block: Integers, out: Floats) -> None:
+    chosen = np.arange(len(out))[:, None] >> np.arange(len(starts) - 1) & 1 == 1
+    columns = np.repeat(chosen, np.diff(starts), axis=1)
+    holds = np.column_stack([np.ones((len(out), len(fixed)), dtype=bool), columns])
+    ends = np.concatenate([[0], np.cumsum(holds.sum(axis=1))])
+    score_subsets(scoring, np.nan, ends, np.concatenate([fixed, block])[np.nonzero(holds)[1]], out)

@@ -1,1 +1,0 @@
-"""NumPy twins of kernels, for small problems: the first answer does not wait for a compiler."""

@@ -1,0 +1,426 @@
+"""Residual shares from the rows: for subsets that second moments cannot decide.
+
+Modified Gram-Schmidt with the outcome as the last column finds the residual as if the columns had been changed by a few
+units in their last place (Björck 1967). So do the triangular factors that stand for the rows here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from .compiled import ZERO, copy_into, kernel
+from .subset_tree import tree_starts
+
+# Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those before it.
+DEPENDENT = 1e-26
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def dot(a, b):
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel
+def triangular_factor(columns, members, dependent):
+    """QR by Gram-Schmidt, each column orthogonalised twice, over `members` of the unit-norm rows of columns (d, n).
+
+    Returns R (k, k), upper triangular, and which columns stand on their own: one whose squared pivot is
+    below `dependent` is a combination of those before it, gets a zero row and removes nothing from later ones.
+    """
+    k, n = members.size, columns.shape[1]
+    basis = np.empty((k, n))
+    triangle = np.zeros((k, k))
+    independent = np.zeros(k, np.bool_)
+    for j in range(k):
+        v = basis[j]
+        copy_into(v, columns[members[j]])
+        for _ in range(2):
+            for i in range(j):
+                if independent[i]:
+                    projection = dot(basis[i], v)
+                    triangle[i, j] += projection
+                    for r in range(n):
+                        v[r] -= projection * basis[i, r]
+        squared = dot(v, v)
+        independent[j] = squared >= dependent
+        if independent[j]:
+            norm = np.sqrt(squared)
+            triangle[j, j] = norm
+            for r in range(n):
+                v[r] /= norm
+    return triangle, independent
+
+
+@kernel
+def relative_residuals(columns, starts, members, dependent, residual, rank):
+    """residual[s] = share of the outcome's (the last row's) squares that subset s leaves; rank[s] its columns' rank.
+
+    Subset s holds rows members[starts[s]:starts[s+1]] of columns (d, n).
+    """
+    outcome = columns.shape[0] - 1
+    for s in range(starts.size - 1):
+        k = starts[s + 1] - starts[s]
+        chosen = np.empty(k + 1, np.int64)
+        copy_into(chosen[:k], members[starts[s] : starts[s + 1]])
+        chosen[k] = outcome
+        triangle, independent = triangular_factor(columns, chosen, dependent)
+        residual[s] = triangle[k, k] ** 2
+        rank[s] = independent[:k].sum()
+
+
+# Share of a unit vector's squares of which rounding is no part worth naming.
+_MUCH = 0.25
+
+
+class GroupRows(NamedTuple):
+    """Deviations of d columns from their means in G groups; the last group is the pool.
+
+    values (d, n): of each column, where group g takes starts[g]:stops[g]; counts (G,): rows of each group, more than
+    stops - starts where a triangular factor stands for them.
+    gaps (E, d): √n_e · (mean in environment e − pooled mean), where the pool shares the environments' deviations;
+    otherwise (0, d). Without values there are no rows.
+    """
+
+    values: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    counts: np.ndarray
+    gaps: np.ndarray
+
+
+def without_values(rows: GroupRows) -> GroupRows:
+    """As if there were no rows."""
+    return rows._replace(values=rows.values[:0])
+
+
+@kernel
+def rows_at_hand(rows):
+    return rows.values.size > 0
+
+
+@kernel
+def column_deviations(rows, g, column, work):
+    """(n,) deviations of a column in group g: a view of the rows, or `work` (n,)."""
+    deviations = rows.values[column, rows.starts[g] : rows.stops[g]]
+    if g < rows.starts.size - 1 or rows.gaps.shape[0] == 0:
+        return deviations
+    for e in range(rows.gaps.shape[0]):
+        gap = rows.gaps[e, column] / np.sqrt(rows.counts[e])
+        for i in range(rows.starts[e], rows.stops[e]):
+            work[i] = deviations[i] + gap
+    return work
+
+
+@kernel
+def unit_column(rows, g, column, out):
+    """out (n,) = deviations of a column in group g, scaled to unit length. False where it is constant there."""
+    deviations = column_deviations(rows, g, column, out)
+    norm = np.sqrt(dot(deviations, deviations))
+    reciprocal = 1.0 / norm if norm > 0.0 else 0.0
+    for i in range(out.size):
+        out[i] = deviations[i] * reciprocal
+    return norm > 0.0
+
+
+@kernel
+def subtract(target, factor, direction):
+    """target -= factor · direction"""
+    for i in range(target.size):
+        target[i] -= factor * direction[i]
+
+
+@kernel
+def _orthogonalise(v, basis, rank):
+    """Remove the first `rank` rows of the basis from the unit vector v; returns the squares that are left.
+
+    A second time where little is left, most of which may be rounding: a column that depends on others through nearly
+    dependent ones must not look like one of its own.
+    """
+    squared = 1.0
+    for _ in range(2):
+        for i in range(rank):
+            subtract(v, dot(basis[i], v), basis[i])
+        squared = dot(v, v)
+        if squared >= _MUCH:
+            break
+    return squared
+
+
+@kernel
+def _residual_columns(rows, g, fixed, others):
+    """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
+    n = rows.stops[g] - rows.starts[g]
+    basis = np.empty((fixed.size, n))
+    rank = ZERO
+    for column in fixed:
+        v = basis[rank]
+        if not unit_column(rows, g, column, v):
+            continue
+        squared = _orthogonalise(v, basis, rank)
+        if squared >= DEPENDENT:
+            v *= 1.0 / np.sqrt(squared)
+            rank += 1
+    remains = np.empty((others.size, n))
+    for k in range(others.size):
+        unit_column(rows, g, others[k], remains[k])
+        _orthogonalise(remains[k], basis, rank)
+    return remains, rank
+
+
+@kernel
+def _supported(share, count, rank):
+    """NaN where a perfect fit leaves nothing of the outcome, or where `count` rows are too few for the rank."""
+    return share if share >= DEPENDENT and count >= rank + 2 else np.nan
+
+
+@kernel
+def share_from_rows(rows, g, members, outcome):
+    """Share of the outcome's variance in group g that `members` leave; NaN outside the support, or without rows."""
+    if not rows_at_hand(rows):
+        return np.nan
+    remains, rank = _residual_columns(rows, g, members, np.array([outcome]))
+    return _supported(dot(remains[0], remains[0]), rows.counts[g], rank)
+
+
+@kernel
+def rank_from_rows(rows, g, members):
+    """Rank of the columns `members` in group g."""
+    return _residual_columns(rows, g, members, np.empty(0, np.int64))[1]
+
+
+@kernel
+def _fill_triangle(columns, starts, nodes):
+    """The triangular factor of the k columns (k, n) into the first node of a tree of them. Overwrites columns."""
+    for k in range(columns.shape[0]):
+        v = columns[k]
+        for i in range(k):
+            projection = dot(columns[i], v)
+            nodes[starts[i] + ((k - i) << i)] = projection
+            subtract(v, projection, columns[i])
+        norm = np.sqrt(dot(v, v))
+        nodes[starts[k]] = norm
+        if norm > 0.0:
+            v *= 1.0 / norm
+
+
+@kernel(fastmath={"contract"})
+def _rotate(cosine, sine, first, row, included):
+    """Rotate the entries of the first row into those of another, whose old ones stay in `included`."""
+    for s in range(cosine.size):
+        old = row[s]
+        included[s] = old
+        row[s] = cosine[s] * old + sine[s] * first[s]
+        first[s] = cosine[s] * first[s] - sine[s] * old
+
+
+@kernel(fastmath={"contract"})
+def _outcome_roots(b, starts, nodes, ranks):
+    """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to ranks (2**b,).
+
+    As `subset_tree`, with triangular factors R for second moments R'R, so that small pivots keep their digits. Now
+    "include" is free, it drops the first row and column. "Exclude" drops the column alone and rotates the first row
+    into the others. A column that depends on the included ones adds nothing: including it is excluding it.
+    """
+    cosine, sine = np.empty(1 << b), np.empty(1 << b)
+    for t in range(b):
+        live = 1 << t
+        pivots = nodes[starts[t] : starts[t] + live]
+        n_dependent = 0
+        for s in range(live):
+            dependent = pivots[s] * pivots[s] < DEPENDENT
+            n_dependent += dependent
+            ranks[live + s] = ranks[s] + 1 - dependent
+        for i in range(t + 1, b + 1):
+            diagonal = nodes[starts[i] : starts[i] + live]
+            first = nodes[starts[t] + ((i - t) << t) :]
+            for s in range(live):
+                radius = np.sqrt(diagonal[s] * diagonal[s] + first[s] * first[s])
+                # Nothing to rotate, as for a column that is constant in the group: the rows stay as they are.
+                cosine[s] = diagonal[s] / radius if radius > 0.0 else 1.0
+                sine[s] = first[s] / radius if radius > 0.0 else 0.0
+            for k in range(i, b + 1):
+                place = starts[i] + ((k - i) << i)
+                first = nodes[starts[t] + ((k - t) << t) :]
+                _rotate(cosine[:live], sine[:live], first, nodes[place : place + live], nodes[place + live :])
+                if n_dependent:
+                    for s in range(live):
+                        if ranks[live + s] == ranks[s]:
+                            nodes[place + live + s] = nodes[place + s]
+
+
+@kernel
+def fill_shares_from_rows(rows, g, fixed, block, outcome, shares):
+    """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of `block` leave.
+
+    Bit i of a position stands for block[i].
+    """
+    if not rows_at_hand(rows) or not np.isnan(shares).any():
+        return
+    b = block.size
+    others = np.empty(b + 1, np.int64)
+    copy_into(others[:b], block)
+    others[b] = outcome
+    remains, rank = _residual_columns(rows, g, fixed, others)
+    starts = tree_starts(np.arange(b + 1))
+    nodes = np.empty(starts[b + 1])
+    ranks = np.empty(1 << b, np.int64)
+    ranks[0] = rank
+    _fill_triangle(remains, starts, nodes)
+    _outcome_roots(b, starts, nodes, ranks)
+    roots, count = nodes[starts[b] :], rows.counts[g]
+    for s in range(shares.size):
+        if shares[s] != shares[s]:
+            shares[s] = _supported(roots[s] * roots[s], count, ranks[s])
+
+
+# Rows that are looked at together: their residuals stay in the nearest cache.
+_ROWS = 1024
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def residual_powers(columns, slopes, starts, members, squares, fourths):
+    """squares[s], fourths[s] of the last row of columns (d, n) less slopes[s, j] times row j, for the rows j in
+    members[starts[s]:starts[s+1]]."""
+    outcome, n = columns.shape[0] - 1, columns.shape[1]
+    work = np.empty(_ROWS)
+    squares[:] = 0.0
+    fourths[:] = 0.0
+    for first in range(0, n, _ROWS):
+        stop = min(first + _ROWS, n)
+        y = columns[outcome, first:stop]
+        residual = work[: stop - first]
+        for s in range(starts.size - 1):
+            copy_into(residual, y)
+            for j in members[starts[s] : starts[s + 1]]:
+                x, slope = columns[j, first:stop], slopes[s, j]
+                for i in range(residual.size):
+                    residual[i] -= slope * x[i]
+            second, fourth = 0.0, 0.0
+            for i in range(residual.size):
+                square = residual[i] * residual[i]
+                second += square
+                fourth += square * square
+            squares[s] += second
+            fourths[s] += fourth
+
+
+class GramRows(NamedTuple):
+    """Deviations of d columns from their environment's means, and the rows of second moments computed so far.
+
+    centred (d, N): rows sorted by environment; bounds (E+1,): where each begins; gaps (E, d): √n_e · (mean in the
+    environment − pooled mean). cache (s, E+1, d): kept rows, the pool last; slot (d,): where, or -1; used (1,).
+    """
+
+    centred: np.ndarray
+    bounds: np.ndarray
+    gaps: np.ndarray
+    cache: np.ndarray
+    slot: np.ndarray
+    used: np.ndarray
+
+
+class PairedMoments(NamedTuple):
+    """Second moments of pairs of columns side by side for all environments, those of the pool left to be added up.
+
+    local (d, d, E); gaps (E, d): √n_e · (mean in the environment − pooled mean). Large subsets of many columns take
+    most of their time to read pairs here and there: so one access brings all of a pair.
+    """
+
+    local: np.ndarray
+    gaps: np.ndarray
+
+
+def gram_rows(centred: np.ndarray, bounds: np.ndarray, gaps: np.ndarray, kept: int) -> GramRows:
+    """With an empty cache for `kept` columns."""
+    d = len(centred)
+    cache = np.empty((min(kept, d), len(bounds), d))
+    return GramRows(centred, bounds, gaps, cache, np.full(d, -1, np.int64), np.zeros(1, np.int64))
+
+
+@kernel
+def _computed_local(gram, e, a, b):
+    start, stop = gram.bounds[e], gram.bounds[e + 1]
+    return dot(gram.centred[a, start:stop], gram.centred[b, start:stop])
+
+
+@kernel
+def _computed(gram, g, a, b):
+    n_environments = gram.bounds.size - 1
+    if g < n_environments:
+        return _computed_local(gram, g, a, b)
+    total = 0.0
+    for e in range(n_environments):
+        total += _computed_local(gram, e, a, b) + gram.gaps[e, a] * gram.gaps[e, b]
+    return total
+
+
+@kernel
+def _slot_of(gram, column):
+    """Where the rows of a column are kept, after computing them if need be; a full cache is emptied first."""
+    if gram.slot[column] >= 0:
+        return gram.slot[column]
+    if gram.used[0] == gram.cache.shape[0]:
+        gram.slot[:] = -1
+        gram.used[0] = 0
+    place = gram.used[0]
+    gram.used[0] = place + 1
+    gram.slot[column] = place
+    n_environments, d = gram.gaps.shape
+    cache = gram.cache[place]
+    for j in range(d):
+        pooled = 0.0
+        for e in range(n_environments):
+            local = _computed_local(gram, e, column, j)
+            cache[e, j] = local
+            pooled += local + gram.gaps[e, column] * gram.gaps[e, j]
+        cache[n_environments, j] = pooled
+    return place
+
+
+def gram_row(scatter, g, column):
+    """(d,) second moments of one column with all in group g; to be used before the next call."""
+    raise NotImplementedError("only for compiled code")
+
+
+def gram_entry(scatter, g, a, b):
+    """Second moment of two columns in group g."""
+    raise NotImplementedError("only for compiled code")
+
+
+@overload(gram_row)
+def _row(scatter, g, column):
+    if isinstance(scatter, types.Array):
+        return lambda scatter, g, column: scatter[g, column]
+    return lambda scatter, g, column: scatter.cache[_slot_of(scatter, column), g]
+
+
+@overload(gram_entry)
+def _entry(scatter, g, a, b):
+    if isinstance(scatter, types.Array):
+        return lambda scatter, g, a, b: scatter[g, a, b]
+    return _paired if scatter.instance_class is PairedMoments else _kept_or_computed
+
+
+def _paired(scatter, g, a, b):
+    n_environments = scatter.gaps.shape[0]
+    if g < n_environments:
+        return scatter.local[a, b, g]
+    total = 0.0
+    for e in range(n_environments):
+        total += scatter.local[a, b, e] + scatter.gaps[e, a] * scatter.gaps[e, b]
+    return total
+
+
+def _kept_or_computed(scatter, g, a, b):
+    if scatter.slot[a] >= 0:
+        return scatter.cache[scatter.slot[a], g, b]
+    if scatter.slot[b] >= 0:
+        return scatter.cache[scatter.slot[b], g, a]
+    return _computed(scatter, g, a, b)

@@ -1,0 +1,236 @@
+"""Columns that help only together, such as the parts of a sum that hide it: every one of them alone looks useless.
+
+A clique is a column and those that a regression of it picks. Parts that cancel pick each other, whatever the outcome.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .cholesky import subset_log_ratio
+from .compiled import ZERO, copy_into, kernel
+from .moves import block_log_ratios, block_terms, members_of
+from .row_residuals import gram_entry, gram_row, share_from_rows, subtract
+from .subset_tree import sweep_in_place
+
+# Forward selection, except that a column of which little is left must explain much more to enter.
+FORWARD = 0.01
+# Matching pursuit: whatever is left of a column, its covariance with what is left of the target counts.
+MATCHING = 1e9
+
+
+@kernel
+def inverse_scale_of(scoring, first, last):
+    """(d,) 1/√ of each column's sum of squares, groups first..last-1 added up; 0 where it is constant."""
+    scale = np.zeros(scoring.inverse_scale.shape[1])
+    for g in range(first, last):
+        for j in range(scale.size):
+            own = scoring.inverse_scale[g, j]
+            if own > 0.0:
+                scale[j] += 1.0 / (own * own)
+    for j in range(scale.size):
+        scale[j] = 1.0 / np.sqrt(scale[j]) if scale[j] > 0.0 else 0.0
+    return scale
+
+
+@kernel
+def pursuit(scoring, target, first, last, scale, free, damping, path, given):
+    """The columns out of the `free` (d,) that a regression of the column `target` picks; returns how many were found.
+
+    The first `given` columns of `path` are there already: they enter before the search begins.
+    scale (d,): `inverse_scale_of` groups first..last-1, whose second moments are added up: the environments' own
+    deviations for (0, E), the pool's for (E, E+1). path (n,) receives columns in the order of entering: each has the
+    largest c²/(r + damping), where r is the share of the column that the earlier ones leave and c its covariance, per
+    standard deviations, with what they leave of the target. Columns that nearly depend on the earlier ones are passed
+    over.
+    """
+    d = free.size
+    rows, gains = np.empty((path.size, d)), np.empty(d)
+    remaining = np.ones(d)
+    covariance = np.empty(d)
+    _scaled_row(scoring, target, first, last, scale, covariance)
+    open_ones = free & (scale > 0.0)
+    open_ones[target] = False
+    for k in range(path.size):
+        top = path[k]
+        if k >= given:
+            top = _most_promising(covariance, remaining, damping, scoring.tolerance, open_ones, gains)
+        if top < 0 or remaining[top] < scoring.tolerance:
+            return k
+        open_ones[top] = False
+        path[k] = top
+        new = rows[k]
+        _scaled_row(scoring, top, first, last, scale, new)
+        for m in range(k):
+            subtract(new, rows[m, top], rows[m])
+        root, with_target = np.sqrt(new[top]), new[target] / np.sqrt(new[top])
+        for j in range(d):
+            new[j] /= root
+            remaining[j] -= new[j] * new[j]
+            covariance[j] -= with_target * new[j]
+    return path.size
+
+
+@kernel
+def _scaled_row(scoring, column, first, last, scale, out):
+    """out (d,) = correlations of a column with all, groups first..last-1 added up"""
+    out[:] = 0.0
+    for g in range(first, last):
+        row = gram_row(scoring.scatter, g, column)
+        for j in range(out.size):
+            out[j] += row[j]
+    for j in range(out.size):
+        out[j] *= scale[j] * scale[column]
+
+
+@kernel
+def _most_promising(covariance, remaining, damping, tolerance, open_ones, gains):
+    """The open column with the largest gain, -1 if there is none. Columns of which too little is left are closed.
+
+    Two loops: the compiler vectorises the first. gains (d,): work space.
+    """
+    for j in range(gains.size):
+        open_ones[j] &= not remaining[j] < tolerance
+        gains[j] = covariance[j] ** 2 / (remaining[j] + damping) if open_ones[j] else -1.0
+    top, largest = -1, -1.0
+    for j in range(gains.size):
+        if gains[j] > largest:
+            top, largest = j, gains[j]
+    return top
+
+
+@kernel
+def cliques(scoring, first, last, free, closest, starts, members, sizes):
+    """members (s, k): each column of `starts` (s,) and what a regression of it picks; sizes (s,): how many.
+
+    Columns whose squared correlation with it is above `closest` are passed over: copies would take all the places.
+    """
+    scale = inverse_scale_of(scoring, first, last)
+    for s in range(starts.size):
+        start = starts[s]
+        partners = free.copy()
+        if closest < 1.0:
+            covariance = np.zeros(free.size)
+            for g in range(first, last):
+                covariance += gram_row(scoring.scatter, g, start)
+            partners &= (covariance * scale * scale[start]) ** 2 <= closest
+        members[s, 0] = start
+        sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], ZERO)
+
+
+@kernel(inline="always")
+def synergy(scoring, first, last, clique):
+    """How much more the columns of `clique` explain of the outcome together than one by one, how many of them do, and
+    the share of the outcome that all leave.
+
+    R² of its first k columns less the sum of R² of each alone, at its largest over k. Second moments of groups
+    first..last-1 added up; where these cannot tell what a column adds, the rows of the pool, if they are at hand.
+    """
+    k = clique.size
+    columns = np.empty(k + 1, np.int64)
+    copy_into(columns[:k], clique)
+    columns[k] = scoring.outcome
+    matrix = np.zeros((k + 1, k + 1))
+    for i in range(k + 1):
+        for j in range(i, k + 1):
+            for g in range(first, last):
+                matrix[i, j] += gram_entry(scoring.scatter, g, columns[i], columns[j])
+    scale = np.empty(k + 1)
+    for i in range(k + 1):
+        scale[i] = 1.0 / np.sqrt(matrix[i, i])
+    for i in range(k + 1):
+        for j in range(i, k + 1):
+            matrix[i, j] *= scale[i] * scale[j]
+    alone = matrix[:k, k] ** 2
+    best, best_size, share = 0.0, 0, 1.0
+    for i in range(k):
+        if matrix[i, i] >= scoring.tolerance:
+            sweep_in_place(matrix, i, k, 1.0 / matrix[i, i])
+            share = matrix[k, k]
+        else:
+            matrix[i, i] = np.nan
+            share = share_from_rows(scoring.rows, scoring.weights.size - 1, clique[: i + 1], scoring.outcome)
+        value = 1.0 - share - alone[: i + 1].sum()
+        if value > best:
+            best, best_size = value, i + 1
+        if share != share:
+            break
+    return best, best_size, share
+
+
+@kernel
+def add_synergies(scoring, first, last, members, sizes, synergies, joint, determining):
+    """synergies, joint (s,) = `synergy` of each clique; determining (s,): whether it leaves next to nothing."""
+    for s in range(sizes.size):
+        synergies[s], joint[s], share = synergy(scoring, first, last, members[s, : sizes[s]])
+        determining[s] = not share >= scoring.tolerance
+
+
+@kernel
+def free_block(prior, clique, most):
+    """The first free columns of `clique`, up to `most`, ascending. They are few: np.sort would compile for a second."""
+    block = np.empty(clique.size, np.int64)
+    n = 0
+    for column in clique:
+        if prior.free[column] and n < most:
+            place = n
+            while place > 0 and block[place - 1] > column:
+                block[place] = block[place - 1]
+                place -= 1
+            block[place] = column
+            n += 1
+    return block[:n]
+
+
+@kernel(inline="always")
+def best_in_block(scoring, prior, included, block, found):
+    """The best log p(z)Λ(z) over all z that agree with `included` (d,) outside the block; that z is written to `found`.
+
+    -inf, with `found` = included, when none of them is decidable.
+    """
+    b = block.size
+    copy_into(found, included)
+    found[block] = False
+    fixed = members_of(found)
+    constant = prior.constant
+    for j in fixed:
+        constant += prior.log_odds[j]
+    log_ratios, log_prior = np.empty(1 << b), np.empty(1 << b)
+    block_log_ratios(scoring, fixed, block, log_ratios)
+    block_terms(prior.log_odds[block], constant + prior.by_size[fixed.size : fixed.size + b + 1], log_prior)
+    highest, top = -np.inf, -1
+    for s in range(1 << b):
+        if log_ratios[s] + log_prior[s] > highest:
+            highest, top = log_ratios[s] + log_prior[s], s
+    if top < 0:
+        copy_into(found, included)
+        return highest
+    for i in range(b):
+        found[block[i]] = (top >> i) & 1 == 1
+    return highest
+
+
+@kernel
+def scan_cliques(scoring, prior, included, members, sizes, found):
+    """The best log p(z)Λ(z) when the columns of one clique may change and others stay as in `included` (d,); that z is
+    written to `found`, which is `included` where none is decidable."""
+    candidate, highest = np.empty(included.size, np.bool_), -np.inf
+    copy_into(found, included)
+    for s in range(sizes.size):
+        block = free_block(prior, members[s, : sizes[s]], sizes[s])
+        value = best_in_block(scoring, prior, included, block, candidate)
+        if value > highest:
+            highest = value
+            copy_into(found, candidate)
+    return highest
+
+
+@kernel
+def undecidable_cliques(scoring, prior, members, sizes, largest, wanted):
+    """(s,) bool: whether the first `largest` free columns of each wanted (s,) clique cannot be decided together."""
+    found = np.zeros(sizes.size, np.bool_)
+    for s in range(sizes.size):
+        if wanted[s]:
+            value = subset_log_ratio(scoring, free_block(prior, members[s, : sizes[s]], largest))
+            found[s] = value != value
+    return found

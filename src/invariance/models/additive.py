@@ -1,0 +1,407 @@
+"""The additive conditional: smooth curves in the place of straight lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.parallel import n_workers, ordered_map
+from ..data.checks import check_max_size, largest_size
+from ..data.column_settings import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
+from ..data.encoding import Encoding, check_names
+from ..data.features import Features, Subset, as_lists, as_mask, as_masks
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError, SettingError
+from ..kernels.components import component_overlaps, component_shares
+from ..kernels.plain import settle
+from ..moments.least_squares import DEPENDENT, Fit, independent_columns, least_squares, unit_rows
+from ..moments.moments import Moments
+from .base import PIVOT_TOLERANCE, BoundConditional, Description, Null, Prediction
+from .gaussian import GaussianFromMoments
+from .gaussian_fit import LinearFit, StandardErrors, Unsupported, find_causes, reasons_of
+from .gaussian_shared import GaussianModel, deviance_moments, group_weights, inverse_scales
+from .invariance_test import InvarianceTest, Residuals, Tolerance, invariance_test
+
+_FEWEST_PER_THREAD = 64
+
+
+class _Fits(NamedTuple):
+    """rss (S, G): residual sums of squares, NaN outside the support. ranks (S, G): of the components in environments,
+    of the columns in the pool. by_moments (S,): whether second moments could decide."""
+
+    rss: Floats
+    ranks: Integers
+    by_moments: Mask
+
+
+class AllCoefficients(GaussianFromMoments):
+    """Every coefficient of every curve may differ between environments: the linear Gaussian model of the columns."""
+
+    name = "additive, compared by all coefficients"
+    makes_curves = True
+
+
+class AdditiveModel(BoundConditional):
+    """Outcome ~ Normal(intercept + one component for each feature of z, variance). The components, combinations of a
+    feature's columns, are fitted to all rows by least squares; in each environment the intercept, a slope on each
+    component and the variance may be others.
+
+    Rows decide what second moments cannot. A feature whose columns depend on those before it has no component.
+    """
+
+    makes_curves = True
+
+    def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
+        self.data, self.n_jobs = data, n_jobs
+        self.by_columns = GaussianFromMoments(data, n_jobs)
+
+    @property
+    def moments(self) -> Moments:
+        return self.by_columns.moments
+
+    @property
+    def features(self) -> Features:
+        return self.moments.features
+
+    @property
+    def free_columns(self) -> Integers:
+        return self.by_columns.free_columns
+
+    @property
+    def rows(self) -> MultiEnvironmentData:
+        return self.data
+
+    def describe(self) -> Description:
+        moments = self.moments
+        return Description("additive, compared by shape", moments.outcome_name, moments.environments, moments.counts)
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        return self._log_ratios(self._fits(as_masks(masks, self.n_features)).rss)
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        return self.by_columns.prediction_many(masks)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """As of linear Gaussian fits with the degrees of freedom of `residuals`: of −2 log Λ they are (|z| + 2)(E − 1),
+        less what the curves can follow of differences between environments."""
+        ranks = self.residuals(as_masks(masks, self.n_features)).ranks
+        mean, variance = deviance_moments(self.moments.group_counts, ranks)
+        known = variance > 0.0
+        degrees = (ranks[:, :-1] + 2.0).sum(axis=1) - (ranks[:, -1] + 2.0)
+        return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
+
+    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+        """Local coefficients are the pooled ones, those of each feature times its slope in the environment."""
+        mask = as_mask(subset, self.feature_names)
+        pooled = self.by_columns.fit(mask, local=False)
+        if not local:
+            return pooled
+        widths, X = self.features.widths[mask], self.data.X[:, self.features.expand(mask)]
+        components = self._pooled(mask)[1]
+        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
+        fits = [least_squares(components[rows], self.data.y[rows]) for rows in groups]
+        slopes = np.array([fit.coefficients for fit in fits]).reshape(len(groups), len(widths))
+        coefficients = np.repeat(slopes, widths, axis=1) * pooled.coefficients
+        # Components are centred over all rows.
+        intercepts = np.array([fit.intercept for fit in fits]) - coefficients @ X.mean(axis=0)
+        constant = [np.ptp(X[rows], axis=0) == 0.0 for rows in groups]
+        coefficients[np.array(constant, dtype=bool).reshape(coefficients.shape)] = np.nan
+        return LinearFit(pooled.columns, pooled.coefficients, pooled.intercept, coefficients, intercepts)
+
+    # ---------------------------------------------------------------- abilities
+
+    def residuals(self, masks: Mask) -> Residuals:
+        """Of the subsets (S, p) in every environment, with own slopes on the components, and in the pool.
+
+        Ranks are what the fits take of the degrees of freedom, so that a residual sum of squares of an invariant subset
+        is expected to be σ² times the rest: an environment's slopes, and its part in the rest of the curves. They need
+        not be whole numbers.
+        """
+        fits = self._fits(masks)
+        ranks = fits.ranks.astype(float)
+        ranks[:, :-1] += self._bending(masks, fits)
+        return Residuals(fits.rss, ranks, self.moments.group_counts)
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """By the F test of common intercepts and slopes and Bartlett's test of equal variances, corrected for heavy
+        tails."""
+        chosen = as_masks(masks, self.n_features)
+        return invariance_test(self.residuals(chosen), tolerance, self.by_columns.excess_kurtosis(chosen))
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        return self.by_columns.left_out_r2_many(masks)
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        return self.by_columns.random_effects_risk_many(masks)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        """Of local coefficients: those of the slopes that make them, with the shapes of the curves taken as given."""
+        mask = as_mask(subset, self.feature_names)
+        pooled = self.by_columns.standard_errors(mask)
+        components, chosen = self.compared_by(mask)
+        slopes = components.standard_errors(chosen)
+        coefficients = self.by_columns.fit(mask, local=False).coefficients
+        local = np.repeat(slopes.values[:-1], self.features.widths[mask], axis=1) * np.abs(coefficients)
+        local[:, np.isnan(pooled.values[-1])] = np.nan
+        return StandardErrors(
+            np.vstack([local, pooled.values[-1:]]), np.append(slopes.freedom[:-1], pooled.freedom[-1])
+        )
+
+    @property
+    def by_least_squares(self) -> GaussianFromMoments:
+        """With all columns: environments may then differ in the whole of a curve."""
+        return self.by_columns
+
+    def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
+        """That of the components, each of which is a column there."""
+        features = self.features.chosen(mask)
+        if not features.n_features:
+            return self.by_columns, np.zeros(self.by_columns.n_features, dtype=bool)
+        kept = replace(self.data.narrowed(mask), X=self._pooled(mask)[1], grouping=None)
+        return GaussianFromMoments(kept, self.n_jobs), np.ones(features.n_features, dtype=bool)
+
+    @property
+    def largest_size(self) -> int:
+        pooled = largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
+        return min(largest_size(self.moments.counts, self._varies), pooled)
+
+    def check_max_size(self, max_size: int) -> None:
+        check_max_size(max_size, self.moments.counts, self._varies, self.moments.environments)
+
+    @property
+    def steps_per_subset(self) -> int:
+        half = 0.5 * self.features.n_columns
+        return int(np.ceil(20 + 0.5 * half**2 * self.moments.n_environments + 0.1 * half**3))
+
+    def rescore(self, masks: ArrayLike) -> Floats:
+        """(S,) log Λ by orthogonalising the centred, scaled rows."""
+        fits = [self._by_rows(mask) for mask in as_masks(masks, self.n_features)]
+        return self._log_ratios(np.array([rss for rss, _ in fits]))
+
+    def nearly_outcome(self) -> Mask:
+        return self.by_columns.nearly_outcome()
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        chosen = as_masks(masks, self.n_features)
+        outside = self.log_ratio_many(chosen) == -np.inf
+        too_large = outside & (self._fits(chosen).ranks + 2 > self.moments.group_counts).any(axis=1)
+        undecidable = outside & ~too_large
+        causes = find_causes(chosen[undecidable], lambda mask: self.log_ratio_many(mask) > -np.inf, self._places)
+        few = [self._too_few_rows(chosen[too_large])] if too_large.any() else []
+        reasons = few + reasons_of(causes, self.moments, from_rows=True)
+        involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
+        names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
+        return Unsupported(too_large, undecidable, names, tuple(reasons))
+
+    # ---------------------------------------------------------------- fits
+
+    @cached_property
+    def _varies(self) -> Mask:
+        """(E, p) whether some column of a feature does"""
+        columns = self.moments.varies[:-1, self.moments.feature_columns]
+        return np.logical_or.reduceat(columns, self.features.starts[:-1], axis=1)
+
+    @cached_property
+    def _spanning(self) -> Floats:
+        """(N, q) columns that span what the features' own do, those of a feature orthogonal over all rows and 0 where
+        one adds nothing: curves of a skewed column are too collinear for second moments."""
+        spanning = np.zeros_like(self.data.X)
+        for j, start in enumerate(self.features.starts[:-1]):
+            own = self.data.X[:, start : self.features.starts[j + 1]]
+            kept = np.flatnonzero(independent_columns(own))
+            spanning[:, start + kept] = np.linalg.qr(unit_rows(own[:, kept])[0].T)[0]
+        return spanning
+
+    @cached_property
+    def _grams(self) -> Floats:
+        """(E + 1, q + 1, q + 1) second moments of the spanning columns and, last, the outcome, in their pooled units"""
+        scatter = Moments.from_data(replace(self.data, X=self._spanning)).scatter
+        scale = inverse_scales(np.diagonal(scatter[-1]), np.diagonal(scatter[-1]) > 0.0)
+        return np.ascontiguousarray(scatter * scale[:, None] * scale)
+
+    def _fits(self, masks: Mask) -> _Fits:
+        shape, counts = (len(masks), len(self.moments.group_counts)), self.moments.group_counts
+        shares, ranks = np.empty(shape), np.empty(shape, np.int64)
+
+        def share(part: slice) -> None:
+            given = self._grams, self.features.starts, self._varies, PIVOT_TOLERANCE
+            component_shares(*given, *as_lists(masks[part]), shares[part], ranks[part])
+
+        self._in_parts(len(masks), share)
+        rss = shares * self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
+        by_moments = np.asarray(~np.isnan(rss).any(axis=1))
+        for s in np.flatnonzero(~by_moments):
+            rss[s], ranks[s] = self._by_rows(masks[s])
+        rss[(counts < ranks + 2).any(axis=1)] = np.nan
+        return _Fits(rss, ranks, by_moments)
+
+    def _bending(self, masks: Mask, fits: _Fits) -> Floats:
+        """(S, E) what the pooled fit takes of each environment's degrees of freedom beyond one slope on each component.
+        Where only rows decide, it is taken to be in proportion to what is left there."""
+        free = np.maximum(self.moments.counts - 1.0 - fits.ranks[:, :-1], 1.0)
+        rest = np.maximum(fits.ranks[:, -1] - masks.sum(axis=1), 0)
+        bending = (rest / free.sum(axis=1))[:, None] * free
+
+        def overlap(part: slice) -> None:
+            given = self._grams, self.features.starts, self._varies
+            component_overlaps(*given, *as_lists(masks[part]), fits.by_moments[part], bending[part])
+
+        self._in_parts(len(masks), overlap)
+        return bending
+
+    def _in_parts(self, n: int, work: Callable[[slice], None]) -> None:
+        """Have threads work on parts of n subsets."""
+        parts = min(n_workers(self.n_jobs), max(1, n // _FEWEST_PER_THREAD))
+        bounds = np.linspace(0, n, parts + 1).astype(int)
+        for _ in ordered_map(work, [slice(*ends) for ends in pairwise(bounds)], parts):
+            pass
+
+    def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:
+        """(G,) residual sums of squares of one subset (p,), NaN where nothing is left or rows are too few; ranks"""
+        y, (pooled, components) = self.data.y, self._pooled(mask)
+        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
+        fits = [*(least_squares(components[rows], y[rows]) for rows in groups), pooled]
+        rss, ranks = np.array([fit.rss for fit in fits]), np.array([fit.rank for fit in fits])
+        scatter = self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
+        impossible = (rss < DEPENDENT * scatter) | (self.moments.group_counts < ranks + 2)
+        return np.where(impossible, np.nan, rss), ranks
+
+    def _pooled(self, mask: Mask) -> tuple[Fit, Floats]:
+        """The fit of a subset (p,) to all rows, and what each of its features contributes to it (N, |z|), centred; to
+        the last bit the same in all rows of an environment where the feature is"""
+        columns = self._spanning[:, self.features.expand(mask)]
+        fit = least_squares(columns, self.data.y)
+        parts = columns * fit.coefficients
+        if not mask.any():
+            return fit, parts
+        components = np.add.reduceat(parts, self.features.chosen(mask).starts[:-1], axis=1)
+        for e in range(self.data.n_environments):
+            rows, constant = self.data.rows(e), np.flatnonzero(~self._varies[e, mask])
+            components[np.ix_(rows, constant)] = components[rows[0], constant]
+        return fit, components
+
+    def _log_ratios(self, rss: Floats) -> Floats:
+        """(S,) from residual sums of squares (S, G)"""
+        counts = self.moments.group_counts
+        weights = group_weights(counts)
+        with np.errstate(invalid="ignore"):
+            log_ratios = np.log(rss / counts) @ weights
+        settle(log_ratios, weights)
+        return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
+
+    def _too_few_rows(self, masks: Mask) -> str:
+        """A sentence about the smallest environment, or all rows, that subsets (S, p) have too many columns for."""
+        ranks, counts = self._fits(masks).ranks, self.moments.group_counts
+        g = int(np.argmin(np.where((ranks + 2 > counts).any(axis=0), counts, np.inf)))
+        room = max(int(counts[g]) - 2, 0)
+        if g == self.moments.n_environments:
+            return f"{counts[g]:.0f} rows in all are too few to fit more than {room} columns of features"
+        label = self.moments.environments[g]
+        return (
+            f"environment {label!r} has {counts[g]:.0f} rows, too few to fit more than {room} features that vary there"
+        )
+
+    def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Groups where a subset (p,) leaves nothing of the outcome, and how much that is."""
+        groups = np.flatnonzero(np.isnan(self._by_rows(mask)[0]))
+        return tuple(groups.tolist()), (0.0,) * len(groups)
+
+
+# A column that takes fewer values is a code or a scale with steps, and stays as it is.
+FEWEST_VALUES = 10
+
+
+def with_curves(data: MultiEnvironmentData, knots: int) -> MultiEnvironmentData:
+    """The same rows with a natural cubic spline for each feature that is one column of numbers with at least
+    `FEWEST_VALUES` values, with fewer knots where many rows share theirs. All other features stay as they are."""
+    given = dict(zip(data.features.columns, data.X.T, strict=True))
+    before = _encoding_of(data)
+    encoding = replace(before, members=tuple((name, _curved(terms, given, knots)) for name, terms in before.members))
+    check_names(encoding, [name for name in (data.outcome_name, data.environment_name) if name is not None])
+    columns: dict[str, Floats] = {}
+    widths: dict[str, int] = {}
+    for name, terms in encoding.members:
+        made = {column: values for term in terms for column, values in _columns(term, given)}
+        if made:
+            widths[name] = len(made)
+            columns |= made
+    grouping = Features(tuple(widths), tuple(columns), np.array(list(widths.values()), dtype=np.int64))
+    return replace(data, X=np.column_stack(list(columns.values())), grouping=grouping, encoding=encoding)
+
+
+def _encoding_of(data: MultiEnvironmentData) -> Encoding:
+    """How a table becomes the columns of the data; where these are the table's, that is all it says."""
+    if data.encoding is not None:
+        return data.encoding
+    if data.grouping is None:
+        names = data.names_as_given
+        return Encoding(names, tuple((name, (Numbers(name),)) for name in names))
+    groups = data.features.groups
+    members = ((name, tuple(map(Numbers, groups.get(name, (name,))))) for name in data.feature_names)
+    return Encoding(data.features.columns, tuple(members))
+
+
+def _curved(terms: tuple[Term, ...], given: Mapping[str, Floats], knots: int) -> tuple[Term, ...]:
+    """What a feature is made of, with a curve in the place of a single column of many values."""
+    match terms:
+        case (Numbers(column),) if column in given and len(np.unique(given[column])) >= FEWEST_VALUES:
+            return (Spline(column, knots).possible(given[column]) or terms[0],)
+    return terms
+
+
+def _columns(term: Term, given: Mapping[str, Floats]) -> list[tuple[str, Floats]]:
+    """Those of the columns of a term that vary: as they are, or of a curve that is new."""
+    known = [(name, given[name]) for name in term.names if name in given]
+    if isinstance(term, SplineBasis) and len(known) == 1:
+        return list(zip(term.names, term.encode(given[term.column]).T, strict=True))
+    return known
+
+
+_COMPARISONS = ("shape", "all")
+
+
+@dataclass(frozen=True)
+class Additive:
+    """Outcome ~ Normal(intercept + a smooth curve of each numeric feature of z, variance), by maximum likelihood.
+
+    knots : of the natural cubic splines, at quantiles of all rows; each feature has knots − 1 columns. Features with
+        fewer than ten values, levels and groups of columns stay as they are. None: all features do, so that it is the
+        data's own groups that are compared
+    comparison : "shape" fits the curves to all rows; in each environment the intercept, one slope on each feature's
+        curve and the variance may differ. "all": every coefficient may, which takes many more rows
+    """
+
+    knots: int | None = 6
+    comparison: Literal["shape", "all"] = "shape"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.knots, MultiEnvironmentData | Moments):
+            raise SettingError("Additive holds settings only: tie it to data with Additive().bind(data).")
+        whole = isinstance(self.knots, int | np.integer) and not isinstance(self.knots, bool)
+        if self.knots is not None and (not whole or self.knots < FEWEST_KNOTS):
+            raise SettingError(
+                f"knots={self.knots!r} is not known: use a whole number from {FEWEST_KNOTS} on, or None."
+            )
+        if self.comparison not in _COMPARISONS:
+            options = " or ".join(map(repr, _COMPARISONS))
+            raise SettingError(f"comparison={self.comparison!r} is not known: use {options}.")
+
+    def prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Additive, MultiEnvironmentData]:
+        """The data with curves in the place of columns, and the specification that takes them as they are."""
+        if isinstance(data, Moments):
+            raise DataError("the additive model needs the rows, and only moments are at hand: pass the data.")
+        if self.knots is None:
+            return self, data
+        return replace(self, knots=None), with_curves(data, int(self.knots))
+
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
+        """Tie the model to rows."""
+        _, curved = self.prepared(data)
+        return AdditiveModel(curved, n_jobs) if self.comparison == "shape" else AllCoefficients(curved, n_jobs)

@@ -1,0 +1,316 @@
+"""The linear Gaussian conditional by marginal likelihoods: a Bayes factor in the place of a likelihood ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from numbers import Real
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma, gammaln, polygamma
+
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.checks import largest_size
+from ..data.features import Features, Subset, as_lists, as_mask, as_masks
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError, SettingError
+from ..kernels.cholesky import subset_volumes
+from ..moments.moments import Moments
+from .base import PIVOT_TOLERANCE, BoundConditional, Description, Null, Prediction
+from .gaussian import GaussianFromMoments
+from .gaussian_fit import LinearFit, Unsupported, find_causes, reasons_of
+from .gaussian_shared import inverse_scales
+from .invariance_test import InvarianceTest, Tolerance
+
+
+def residual_law(seconds: Floats, counts: Floats, prior_rows: float) -> tuple[Floats, Floats]:
+    """Mean and variance (S,) of Σ_e ½(n_e + prior_rows)·log t_e of invariant subsets with Gaussian noise, t_e the
+    residual sum of squares in environment e, regularised by the prior, over that of the pool.
+
+    seconds (S, E + 1, m, m): sums of products of the m columns of each fit, the constant one included, in each
+    environment and over all rows; counts (E,).
+
+    t_e is a quadratic form of the noise over the pooled residual sum of squares, of which it is independent. First and
+    second moments of these forms are exact; their logarithms are taken as those of gamma variables.
+    """
+    n_rows, m = counts.sum(), seconds.shape[-1]
+    share, freedom, weights = prior_rows / n_rows, n_rows - m, 0.5 * (counts + prior_rows)
+    spectrum, axes = np.linalg.eigh(_whitened(seconds))
+    spectrum = np.clip(spectrum, 0.0, 1.0)
+    forms = (axes * (share * spectrum / (spectrum + share))[..., None, :]) @ np.swapaxes(axes, -1, -2)
+    kept = share * (1.0 - spectrum) / (spectrum + share)
+    traces = counts - m + kept.sum(axis=-1)
+    products = np.einsum("seij,sfij->sef", forms, forms)
+    diagonal = np.arange(len(counts))
+    products[:, diagonal, diagonal] = counts - m + (kept**2).sum(axis=-1)
+    means = share * freedom + traces
+    covariances = 2.0 * (share**2 * freedom + share * (traces[:, :, None] + traces[:, None, :]) + products)
+    variances = covariances[:, diagonal, diagonal]
+    shapes = means**2 / variances
+    log_means = digamma(shapes) + np.log(variances / means)
+    log_covariances = covariances / (means[:, :, None] * means[:, None, :])
+    log_covariances[:, diagonal, diagonal] = polygamma(1, shapes)
+    mean = log_means @ weights - weights.sum() * (digamma(freedom / 2.0) + np.log(2.0))
+    spread = np.einsum("sef,e,f->s", log_covariances, weights, weights)
+    return mean, spread - weights.sum() ** 2 * polygamma(1, freedom / 2.0)
+
+
+def _whitened(seconds: Floats) -> Floats:
+    """(S, E, m, m) in coordinates where the pool's are the identity"""
+    root = np.linalg.cholesky(seconds[:, -1])[:, None]
+    half = np.linalg.solve(root, seconds[:, :-1])
+    return np.asarray(np.linalg.solve(root, np.swapaxes(half, -1, -2)))
+
+
+_REMEDY = "more than second moments can resolve: remove one of these features"
+_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class BayesianLinearGaussian:
+    """Outcome ~ Normal(intercept + coefficients · columns of z, variance), these integrated over a conjugate prior.
+
+    In the place of log Λ stands log m(all rows) − Σ_e log m(rows of e), the log Bayes factor of one conditional for all
+    environments against one of its own in each. It is above 0 where the data speak for invariance.
+
+    prior_rows : how many rows the prior is worth; it is as if each fit had seen so many rows that look like the average
+        of all rows. The same prior holds in every environment and for the pool: coefficients (of columns and outcome
+        measured from their means) ~ Normal(b, σ² S⁻¹ N / prior_rows), b and S those of all rows, the intercept ~
+        Normal(0, σ² / prior_rows) and σ² ~ inverse gamma worth so many rows at the residual variance of all rows.
+    """
+
+    prior_rows: float = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.prior_rows, MultiEnvironmentData | Moments):
+            raise SettingError(
+                "BayesianLinearGaussian holds settings only: tie it to data with BayesianLinearGaussian().bind(data)."
+            )
+        if not (isinstance(self.prior_rows, Real) and 0.0 < self.prior_rows < inf):
+            raise SettingError(f"prior_rows={self.prior_rows!r} must be a number above 0: use prior_rows=1.0.")
+
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BayesianGaussian:
+        """Tie the model to data, or to moments alone, which are all that it needs."""
+        return BayesianGaussian(data, self.prior_rows)
+
+
+class _Reduced(NamedTuple):
+    """Of subsets, n_columns (S,) and, in each environment and last over all rows, the log determinants of their
+    matrices (S, E + 1) and what their columns leave of the outcome (S, E + 1); NaN outside the support."""
+
+    n_columns: Integers
+    volumes: Floats
+    left: Floats
+
+
+class BayesianGaussian(BoundConditional):
+    """The model tied to second moments. Environments may have fewer rows than columns, and columns may be constant or
+    dependent there: the prior is proper. Over all rows the columns of a subset must be independent (smallest scaled
+    pivot at least 1e-9) and leave some of the outcome.
+    """
+
+    def __init__(self, data: MultiEnvironmentData | Moments, prior_rows: float = 1.0) -> None:
+        self.data = data if isinstance(data, MultiEnvironmentData) else None
+        self.moments = Moments.from_data(data) if isinstance(data, MultiEnvironmentData) else data
+        self.moments.check_outcome()
+        self.prior_rows = float(prior_rows)
+
+    @property
+    def features(self) -> Features:
+        return self.moments.features
+
+    @property
+    def free_columns(self) -> Integers:
+        """Fewer than there are columns where a level that the others are compared with does not occur."""
+        return self.moments.varying_widths[-1]
+
+    @property
+    def rows(self) -> MultiEnvironmentData | None:
+        return self.data
+
+    def describe(self) -> Description:
+        moments = self.moments
+        return Description("Bayesian linear Gaussian", moments.outcome_name, moments.environments, moments.counts)
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        reduced = self._reduced(masks)
+        ratio = self._agreement(reduced) + np.log(reduced.left[:, :-1] / reduced.left[:, -1:]) @ self._weights
+        return np.where(np.isnan(ratio), -np.inf, ratio)
+
+    def ceiling_many(self, masks: ArrayLike) -> Floats:
+        """Reached by an outcome with the same fit, and as much left of it by row, in every environment."""
+        best = self._weights @ np.log(2.0 * self._weights / self.moments.n_rows)
+        return self._agreement(self._reduced(masks)) + best
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        reduced = self._reduced(masks)
+        gain = -0.5 * self.moments.n_rows * np.log(reduced.left[:, -1])
+        return Prediction(np.where(np.isnan(gain), -np.inf, gain), reduced.n_columns.astype(float) + 2.0)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """Given the columns, the log Bayes factor of an invariant subset has a law without unknowns, since the prior
+        stands at the pooled fit. Its mean and variance are approximate, and too careful in environments with hardly
+        more rows than columns."""
+        chosen, reduced = as_masks(masks, self.n_features), self._reduced(masks)
+        known = ~np.isnan(reduced.left[:, -1]) & (self.moments.n_environments > 1)
+        mean, variance = np.zeros((2, len(chosen)))
+        for rows, columns in self._alike(chosen, np.flatnonzero(known)):
+            with_constant = np.insert(columns + 1, 0, 0, axis=1)
+            seconds = self._seconds[:, with_constant[:, :, None], with_constant[:, None, :]].swapaxes(0, 1)
+            mean[rows], variance[rows] = residual_law(seconds, self.moments.counts.astype(float), self.prior_rows)
+        known &= variance > 0.0
+        expected = np.where(known, self._agreement(reduced) + mean, -np.inf)
+        local = (chosen.astype(np.int64) @ self.moments.varying_widths[:-1].T + 2).sum(axis=1)
+        return Null(expected, np.where(known, variance, 0.0), np.where(known, local - reduced.n_columns - 2, 0.0))
+
+    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+        """Posterior means. Those of the pooled fit are least squares, where the prior stands; those of an environment
+        lie between its own and the pooled ones."""
+        mask = as_mask(subset, self.feature_names)
+        if not self.log_ratio(mask) > -np.inf:
+            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+        moments, groups = self.moments, slice(0 if local else self.moments.n_environments, None)
+        columns, y = moments.feature_columns[self.features.expand(mask)], moments.outcome
+        slopes = np.array([self._slopes(matrix, columns) for matrix in self._matrices[groups]])
+        gaps = np.vstack([self.moments.gaps, np.zeros(len(moments.columns))])[groups]
+        seen = np.append(moments.counts / (moments.counts + self.prior_rows), 1.0)[groups]
+        shift = seen * (gaps[:, y] - np.einsum("gk,gk->g", gaps[:, columns], slopes))
+        intercepts = moments.pooled_mean[y] + shift - slopes @ moments.pooled_mean[columns]
+        slopes[~moments.varies[groups][:, columns]] = np.nan
+        names = self.features.chosen(mask).columns
+        return LinearFit(names, np.nan_to_num(slopes[-1]), float(intercepts[-1]), slopes[:-1], intercepts[:-1])
+
+    # ---------------------------------------------------------------- abilities
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """That of the fits by maximum likelihood: whether environments differ is no matter of a prior."""
+        return self.by_least_squares.invariance_test(masks, tolerance)
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        return self.by_least_squares.left_out_r2_many(masks)
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        return self.by_least_squares.random_effects_risk_many(masks)
+
+    @cached_property
+    def by_least_squares(self) -> GaussianFromMoments:
+        return GaussianFromMoments(self.moments if self.data is None else self.data)
+
+    @property
+    def largest_size(self) -> int:
+        """All features, however small an environment, as long as the rows of all together can fit them."""
+        return largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
+
+    @property
+    def steps_per_subset(self) -> int:
+        return 30 * (self.moments.n_environments + 1)
+
+    def nearly_outcome(self) -> Mask:
+        return np.asarray(self.log_ratio_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        chosen = as_masks(masks, self.n_features)
+        outside = self.log_ratio_many(chosen) == -np.inf
+        too_large = outside & (self._chosen(chosen).sum(axis=1) + 2 > self.moments.n_rows)
+        undecidable = outside & ~too_large
+        causes = find_causes(chosen[undecidable], lambda mask: self.log_ratio_many(mask) > -np.inf, self._places)
+        few = f"{self.moments.n_rows} rows in all are too few to fit more than {self.moments.n_rows - 2} columns"
+        reasons = ([few] if too_large.any() else []) + reasons_of(causes, self.moments, False, _REMEDY)
+        involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
+        names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
+        return Unsupported(too_large, undecidable, names, tuple(reasons))
+
+    def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """The pool, and what an unsupported subset (p,) leaves of the outcome there; NaN if collinear."""
+        columns = self.moments.feature_columns[self._chosen(mask)]
+        block = self._matrices[-1][np.ix_(columns, columns)]
+        cross = self._matrices[-1][columns, self.moments.outcome]
+        collinear = np.linalg.eigvalsh(block).min(initial=1.0) < PIVOT_TOLERANCE
+        share = np.nan if collinear else max(0.0, float(1.0 - cross @ np.linalg.solve(block, cross)))
+        return (self.moments.n_environments,), (share,)
+
+    # ---------------------------------------------------------------- second moments
+
+    @property
+    def _weights(self) -> Floats:
+        """(E,) half the rows that each local fit has seen, the prior's included"""
+        return 0.5 * (self.moments.counts.astype(float) + self.prior_rows)
+
+    @cached_property
+    def _scale(self) -> Floats:
+        """(d,) 1 / root of the pooled sums of squares"""
+        return inverse_scales(np.diagonal(self.moments.scatter[-1]), self.moments.present[-1])
+
+    @cached_property
+    def _matrices(self) -> Floats:
+        """(E + 1, d, d) scaled scatter that each local fit has seen, the prior's rows included; last, that of all rows
+
+        The intercept is eliminated. Every matrix is at least prior_rows / N times the last.
+        """
+        moments, counts = self.moments, self.moments.counts
+        between = counts * self.prior_rows / (counts + self.prior_rows)
+        matrices = moments.scatter.copy()
+        matrices[:-1] += between[:, None, None] * self.moments.gaps[:, :, None] * self.moments.gaps[:, None, :]
+        matrices[:-1] += self.prior_rows / moments.n_rows * moments.scatter[-1]
+        return matrices * self._scale[:, None] * self._scale
+
+    @cached_property
+    def _seconds(self) -> Floats:
+        """(E + 1, q + 1, q + 1) scaled sums of products of a constant and the features' columns, from pooled means"""
+        moments, columns = self.moments, self.moments.feature_columns
+        counts = moments.group_counts
+        gaps = np.vstack([self.moments.gaps[:, columns], np.zeros(len(columns))])
+        scale = np.append(1.0 / np.sqrt(moments.n_rows), self._scale[columns])
+        seconds = np.empty((len(counts), len(columns) + 1, len(columns) + 1))
+        seconds[:, 0, 0] = counts
+        seconds[:, 0, 1:] = seconds[:, 1:, 0] = counts[:, None] * gaps
+        seconds[:, 1:, 1:] = moments.scatter[:, columns[:, None], columns]
+        seconds[:, 1:, 1:] += counts[:, None, None] * gaps[:, :, None] * gaps[:, None, :]
+        return seconds * scale[:, None] * scale
+
+    def _chosen(self, masks: Mask) -> Mask:
+        """(…, q) columns of masks (…, p), without those that others of their feature give over all rows"""
+        return self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
+
+    def _alike(self, masks: Mask, rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """(rows (n,), columns (n, k)) of subsets with equally many columns, not too many at once"""
+        chosen = self._chosen(masks[rows])
+        sizes = chosen.sum(axis=1)
+        for size in np.unique(sizes):
+            alike = np.flatnonzero(sizes == size)
+            for part in np.array_split(alike, -(-len(alike) // _AT_ONCE)):
+                yield rows[part], np.nonzero(chosen[part])[1].reshape(len(part), size)
+
+    def _reduced(self, masks: ArrayLike) -> _Reduced:
+        chosen = self._chosen(as_masks(masks, self.n_features))
+        starts, members = as_lists(chosen)
+        columns = self.moments.feature_columns[members].astype(np.int64)
+        volumes, left = np.empty((2, len(chosen), self.moments.n_environments + 1))
+        floor = self.prior_rows / self.moments.n_rows
+        subset_volumes(self._matrices, floor, self.moments.outcome, PIVOT_TOLERANCE, starts, columns, volumes, left)
+        return _Reduced(chosen.sum(axis=1), volumes, left)
+
+    def _slopes(self, matrix: Floats, columns: NDArray[np.intp]) -> Floats:
+        """(k,) coefficients of the columns in the units of the data; 0 for those that add nothing over all rows"""
+        slopes, used = np.zeros(len(columns)), self.moments.present[-1, columns]
+        inside, y = columns[used], self.moments.outcome
+        scaled = np.linalg.solve(matrix[np.ix_(inside, inside)], matrix[inside, y])
+        slopes[used] = scaled * self._scale[inside] / self._scale[y]
+        return slopes
+
+    def _agreement(self, reduced: _Reduced) -> Floats:
+        """(S,) the part of the log Bayes factor that does not depend on the outcome"""
+        n_rows, prior_rows, seen = float(self.moments.n_rows), self.prior_rows, 2.0 * self._weights
+        share, n_columns = prior_rows / n_rows, reduced.n_columns
+        others, pooled = len(seen) - 1, np.log1p(n_rows / prior_rows)
+        intercept = np.log(seen / prior_rows).sum() - pooled
+        slopes = (reduced.volumes[:, :-1] - reduced.volumes[:, -1:]).sum(axis=1)
+        slopes -= n_columns * (len(seen) * np.log(share) + pooled)
+        variance = gammaln(0.5 * (n_rows + prior_rows)) - gammaln(0.5 * seen).sum()
+        variance += others * (gammaln(0.5 * prior_rows) - 0.5 * prior_rows * np.log(share))
+        variance -= 0.5 * (n_rows + prior_rows) * np.log1p(share)
+        return np.asarray(0.5 * (intercept + slopes) + variance)

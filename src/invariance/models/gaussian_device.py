@@ -1,0 +1,142 @@
+"""The linear Gaussian model with its subsets scored on a device, where they are many or large."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .._tools.arrays import Floats, Integers, Mask
+from ..exceptions import SettingError
+from ..kernels.active_set import Scoring
+from ..kernels.subset_sums import listed, sizes
+from ..moments.moments import Moments
+from .base import PIVOT_TOLERANCE
+from .gaussian import GaussianFromMoments
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..kernels.device.torch_kernels import Problem
+
+# Factors of so many bytes at a time are on the device: enough subsets of 200 to keep an H200 busy.
+_WORK_BYTES = 1 << 30
+
+
+def as_device(name: str) -> torch.device:
+    """The device of this name; raise where torch, or the device, is not there."""
+    try:
+        import torch
+    except ImportError:
+        raise SettingError(
+            f"device={name!r} needs PyTorch: install it with pip install 'invariance[gpu]', or leave device= out."
+        ) from None
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise SettingError(f"device={name!r} is not known: use 'cuda', 'cuda:1' or 'cpu'.") from None
+    if device.type not in ("cuda", "cpu"):
+        raise SettingError(f"device={name!r} is not known: use 'cuda', 'cuda:1' or 'cpu'.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        found = torch.cuda.device_count()
+        raise SettingError(f"device={name!r} is not there: torch {torch.__version__} sees {found} CUDA devices.")
+    return device
+
+
+class OutcomeArrays(NamedTuple):
+    """Of one outcome, as in `kernels.device.problem.Problem`: scale (G, d), removed (R, G, d), weights (G,)."""
+
+    outcome: int
+    scale: Floats
+    removed: Floats
+    weights: Floats
+    offset: float
+
+    @classmethod
+    def of(cls, model: GaussianFromMoments, removed: Floats) -> OutcomeArrays:
+        scoring = model.scoring_by_moments()
+        return cls(scoring.outcome, scoring.inverse_scale, removed, scoring.weights, scoring.offset)
+
+
+class SharedScatter:
+    """Second moments on a device, for models whose moments are these, with rows removed or not, and any outcome.
+
+    scoring : held by the thread whose subsets are scored; the others would only wait for the device, and fill it
+    """
+
+    def __init__(self, moments: Moments, device: torch.device) -> None:
+        import torch
+
+        self.columns = moments.columns
+        self.diagonal = np.einsum("gjj->gj", moments.scatter).copy()
+        self.device = device
+        self.scoring = Lock()
+        self.scatter = torch.as_tensor(moments.scatter, dtype=torch.float64, device=device)
+
+    def suits(self, model: GaussianFromMoments, removed: Floats) -> bool:
+        """Whether the model's scatter is this one without rows `removed` (R, G, d), and its features single columns."""
+        if model.features.grouped or model.moments.columns != self.columns:
+            return False
+        left = self.diagonal - (removed**2).sum(axis=0)
+        return np.allclose(left, np.einsum("gjj->gj", model.moments.scatter), rtol=1e-8, atol=0.0)
+
+    def problem(self, outcomes: Sequence[OutcomeArrays]) -> Problem:
+        """What scores the subsets of all these outcomes."""
+        import torch
+
+        from ..kernels.device.torch_kernels import Problem
+
+        most = max(len(one.removed) for one in outcomes)
+        removed = np.zeros((len(outcomes), most, *self.scatter.shape[:2]))
+        for rows, one in zip(removed, outcomes, strict=True):
+            rows[: len(one.removed)] = one.removed
+
+        def tensor(values: object) -> torch.Tensor:
+            return torch.as_tensor(np.asarray(values), device=self.device)
+
+        return Problem(
+            scatter=self.scatter,
+            outcome=tensor([one.outcome for one in outcomes]),
+            scale=tensor([one.scale for one in outcomes]),
+            removed=tensor(removed),
+            weights=tensor([one.weights for one in outcomes]),
+            offset=tensor([one.offset for one in outcomes]),
+            tolerance=PIVOT_TOLERANCE,
+        )
+
+
+class GaussianOnDevice(GaussianFromMoments):
+    """As `GaussianFromMoments`, which decides what the device cannot."""
+
+    def __init__(self, model: GaussianFromMoments, shared: SharedScatter, removed: Floats) -> None:
+        super().__init__(model.moments if model.data is None else model.data, model.n_jobs, model.prediction)
+        self._shared = shared
+        self._removed = removed
+
+    def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
+        if scoring is not None or not len(masks):
+            return super()._score(masks, penalty, scoring)
+        size = sizes(masks)
+        room = max(int(size.max()), 1)
+        members = listed(masks, self.moments.feature_columns, room)
+        step = max(1, _WORK_BYTES // (8 * len(self._shared.scatter) * (room + 64) ** 2))
+        parts = (slice(start, start + step) for start in range(0, len(masks), step))
+        problem = self._shared.problem([OutcomeArrays.of(self, self._removed)])
+        values = np.concatenate([self._on_device(problem, members[part], size[part]) for part in parts])
+        unknown = np.isnan(values)
+        values[unknown] = super()._score(masks[unknown], penalty)
+        return values
+
+    def _on_device(self, problem: Problem, members: Integers, size: Integers) -> Floats:
+        """(S,) of subsets by members (S, k), so many of each"""
+        import torch
+
+        from ..kernels.device.ascent import log_ratios
+        from ..kernels.device.torch_kernels import Subsets
+
+        owner = torch.zeros(len(size), dtype=torch.int64, device=problem.device)
+        there = [torch.as_tensor(values, device=problem.device) for values in (members, size)]
+        with self._shared.scoring:
+            return log_ratios(problem, Subsets(owner, *there)).cpu().numpy()

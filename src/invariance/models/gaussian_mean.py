@@ -1,0 +1,391 @@
+"""The linear Gaussian model of which only the mean must be the same in every environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma, polygamma
+
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.features import Subset, as_mask, as_masks
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError
+from ..kernels.generalised_least_squares import (
+    LocalMoments,
+    fit_from_moments,
+    fit_from_rows,
+    score_lists,
+    score_lists_from_rows,
+    walk_extensions,
+    without_environment,
+)
+from ..kernels.row_residuals import GroupRows
+from ..kernels.subset_tree import feature_starts
+from ..moments.moments import Moments
+from .base import IN_MEAN, PIVOT_TOLERANCE, NDArray32, Null, Prediction, in_pieces
+from .gaussian import GaussianFromMoments
+from .gaussian_fit import (
+    LinearFit,
+    StandardErrors,
+    Unsupported,
+    group_rows,
+    weighted_errors_from_moments,
+    weighted_errors_from_rows,
+)
+from .gaussian_shared import GaussianModel, inverse_scales
+from .invariance_test import InvarianceTest, Residuals, Tolerance, deviance_tails
+
+
+def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance (S,) of −2 log Λ of invariant subsets with normal noise, from counts (E,) of rows, ranks (S, E)
+    of the environments' own fits, and leverages (S, E): how much of the pooled fit comes from each environment.
+
+    An environment's own fit is ahead of the pooled one in r + 1 − h directions, r its rank and h its leverage. Its
+    share of −2 log Λ is n·log(1 + q/RSS), taken as if q were a chi-square of so many degrees, and loses what estimated
+    weights gain the pooled fit. With many rows −2 log Λ is chi-square of the sum of these degrees.
+    """
+    freedom, ahead = counts - 1.0 - ranks, np.maximum(ranks + 1.0 - leverages, 0.0)
+    own, joint = freedom / 2.0, (freedom + ahead) / 2.0
+    known = (freedom > 0.0).all(axis=1)
+    mean, variance = np.zeros((2, len(ranks)))
+    regained = 2.0 / freedom[known] * (leverages - leverages**2 / leverages.sum(axis=1, keepdims=True))[known]
+    mean[known] = ((digamma(joint) - digamma(own))[known] * counts - regained).sum(axis=1)
+    variance[known] = (polygamma(1, own) - polygamma(1, joint))[known] @ counts**2
+    return mean, variance
+
+
+_LOW_FEATURES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class MeanWalk:
+    """free (f,), forced (k,): features. From second moments, and from the rows where those cannot decide."""
+
+    model: MeanGaussian
+    free: Integers
+    forced: Integers
+
+    @property
+    def n_features(self) -> int:
+        return len(self.free)
+
+    @property
+    def n_low(self) -> int:
+        return min(self.n_features, _LOW_FEATURES)
+
+    def dense(self, high: Integers, sizes: Mask) -> Floats:
+        members = np.empty((1 << self.n_low, self.n_low), np.int32)
+        values = self._extended(high, 0, self.n_low, sizes[len(high) :], members)
+        codes = np.where(members >= 0, 1 << members, 0).sum(axis=1)
+        log_ratio = np.empty(len(values))
+        log_ratio[codes] = values
+        return log_ratio
+
+    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+        first, most = int(prefix[-1]) + 1 if len(prefix) else 0, max_size - len(prefix)
+        more = np.empty((len(members), most), np.int32)
+        values = self._extended(prefix, first, self.n_features, sizes[len(prefix) :], more)
+        members[:] = -1
+        members[:, : len(prefix)] = prefix
+        members[:, len(prefix) : max_size] = more
+        return values
+
+    def _extended(self, fixed: Integers, first: int, stop: int, sizes: Mask, members: NDArray32) -> Floats:
+        """(n,) of the features `fixed` joined by some of first:stop, up to as many as `members` (n, k) can hold, which
+        is filled with these; sizes (k + 1,), or more: which numbers of them count"""
+        always, columns = self.model.columns_of(np.append(self.forced, self.free[fixed])), self._columns
+        ratios, gains = np.empty((2, len(members)))
+        arguments = always, columns, self._starts, first, stop, members.shape[1], sizes, members, ratios, gains
+        walk_extensions(self.model.local_moments, *arguments)
+        values = self.model.rewarded(ratios, gains)
+        if self.model.has_rows and np.isnan(values).any():
+            unknown = np.flatnonzero(np.isnan(values))
+            unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
+            chosen = np.zeros((len(unknown), self.n_features + 1), dtype=bool)
+            chosen[np.arange(len(unknown))[:, None], members[unknown]] = True
+            masks = np.zeros((len(unknown), self.model.n_features), dtype=bool)
+            masks[:, self.free] = chosen[:, :-1]
+            masks[:, np.append(self.forced, self.free[fixed])] = True
+            values[unknown] = self.model.values_from_rows(masks)
+        return values
+
+    @property
+    def _columns(self) -> Integers:
+        return self.model.columns_of(self.free)
+
+    @property
+    def _starts(self) -> Integers:
+        return feature_starts(self.model.free_columns[self.free])
+
+
+_UNEVEN = (
+    "the noise of some environments is so much smaller than that of others that second moments cannot resolve what all "
+    "have in common: build LinearGaussian from the data, or let fit_moments(moments, rows=...) read the rows again"
+)
+
+
+class _Scores(NamedTuple):
+    """Of S subsets, NaN outside the support. ratios (S,): log Λ; gains (S,): of the environments' own fits over their
+    means; squares (S, E): residual sums of squares of the common fit, in common units; leverages (S, E): how much of it
+    comes from each environment."""
+
+    ratios: Floats
+    gains: Floats
+    squares: Floats
+    leverages: Floats
+
+    @classmethod
+    def of(cls, n_subsets: int, n_environments: int) -> Self:
+        """Room for them."""
+        return cls(*np.empty((2, n_subsets)), *np.empty((2, n_subsets, n_environments)))
+
+
+class MeanGaussian(GaussianModel):
+    """Outcome ~ Normal(intercept + coefficients · columns of z, a variance of the environment), by maximum likelihood.
+
+    log Λ(z) = ½ Σ_e n_e log(RSS_e / RSS_e(β)), RSS_e what environment e's own fit leaves and β the common fit, by
+    feasible generalised least squares. `plain` is the model with one variance for all; the support of both is the same,
+    but for second moments of environments whose variances differ by many orders of magnitude.
+    """
+
+    name = "linear Gaussian, same mean"
+
+    def __init__(
+        self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None, prediction: float = 0.0
+    ) -> None:
+        self.plain = GaussianFromMoments(data, n_jobs)
+        self.data, self.moments = self.plain.data, self.plain.moments
+        self.n_jobs, self.prediction = n_jobs, prediction
+
+    def of(self, data: MultiEnvironmentData | Moments) -> MeanGaussian:
+        return MeanGaussian(data, self.n_jobs)
+
+    @property
+    def compares(self) -> tuple[str, ...]:
+        return IN_MEAN
+
+    def judged_by(self, tolerance: Tolerance) -> str:
+        return tolerance.told_without_tau("invariance of the mean")
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        scores = self._scored(as_masks(masks, self.n_features))
+        values = self.rewarded(scores.ratios, scores.gains)
+        return np.where(np.isnan(values), -np.inf, values)
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        """The gain is that of the log-likelihood with own variances."""
+        chosen = as_masks(masks, self.n_features)
+        scores = self._scored(chosen)
+        gain = scores.ratios + scores.gains - self._empty
+        n_environments = self.moments.n_environments
+        parameters = self.ranks(chosen)[:, -1].astype(float) + 1.0 + n_environments
+        return Prediction(np.where(np.isnan(gain), -np.inf, gain), parameters)
+
+    def r2_many(self, masks: ArrayLike) -> Floats:
+        """Of all rows, whatever the variance of their environment."""
+        y, squares = self.moments.outcome, self._scored(as_masks(masks, self.n_features)).squares
+        return 1.0 - squares.sum(axis=1) / (self.moments.scatter[-1, y, y] * self._scale[y] ** 2)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """−2 log Λ is chi-square for many rows; its mean and variance are those of few."""
+        _, mean, variance, degrees = self._law(as_masks(masks, self.n_features))
+        known = variance > 0.0
+        return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """Of the coefficients alone, by the law of log Λ: variances may differ by as much as they do."""
+        ratios, mean, variance, _ = self._law(as_masks(masks, self.n_features))
+        p_values = np.where(np.isnan(ratios), 0.0, 1.0)
+        tested = variance > 0.0
+        allowed = self.n_rows * tolerance.delta
+        p_values[tested] = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed)
+        return InvarianceTest(p_values, np.full(len(p_values), np.nan), p_values)
+
+    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+        mask = as_mask(subset, self.feature_names)
+        beta, _ = self._pooled(mask)
+        columns = self.moments.feature_columns[self.features.expand(mask)]
+        y, used, means = self.moments.outcome, self.moments.present[-1, columns], self.moments.pooled_mean
+        slopes = np.zeros(len(columns))
+        slopes[used] = beta[1:] * self._scale[columns[used]] / self._scale[y]
+        intercept = means[y] + beta[0] / self._scale[y] - means[columns] @ slopes
+        return replace(self.plain.fit(mask, local), coefficients=slopes, intercept=float(intercept))
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        """Those of the pooled fit allow for the environments' own variances."""
+        mask = as_mask(subset, self.feature_names)
+        values, freedom = self.plain.standard_errors(mask)
+        _, squares = self._pooled(mask)
+        deviations = np.sqrt(squares / self.moments.counts) / self._scale[self.moments.outcome]
+        columns, values = self.features.expand(mask), values.copy()
+        if self.data is None:
+            values[-1] = weighted_errors_from_moments(self.moments, columns, deviations)
+        else:
+            values[-1] = weighted_errors_from_rows(self.data, columns, deviations)
+        return StandardErrors(values, freedom)
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        chosen, y = as_masks(masks, self.n_features), self.moments.outcome
+        places = range(self.moments.n_environments)
+        if len(places) < 2:
+            return np.full(len(chosen), np.nan)
+        errors = np.array([sum(self._missed(mask, e) for e in places) for mask in chosen])
+        return np.asarray(1.0 - errors / self.moments.scatter[-1, y, y])
+
+    # ---------------------------------------------------------------- abilities
+
+    def residuals(self, masks: Mask) -> Residuals:
+        return self.plain.residuals(masks)
+
+    def ranks(self, masks: Mask) -> Integers:
+        return self.plain.ranks(masks)
+
+    def nearly_outcome(self) -> Mask:
+        return self.plain.nearly_outcome()
+
+    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
+        return self.plain.alike(feature, most)
+
+    @property
+    def steps_per_subset(self) -> int:
+        squares = int(np.ceil(np.mean(self.features.widths.astype(float) ** 2)))
+        return 100 * (self.moments.n_environments + 1) * squares
+
+    def subset_walk(self, free: Integers, forced: Integers) -> MeanWalk:
+        return MeanWalk(self, free, forced)
+
+    def rescore(self, masks: ArrayLike) -> Floats | None:
+        """(S,) log Λ by orthogonalising the centred, scaled rows."""
+        if not self.has_rows:
+            return None
+        values = self.values_from_rows(as_masks(masks, self.n_features))
+        return np.where(np.isnan(values), -np.inf, values)
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        chosen = as_masks(masks, self.n_features)
+        found = self.plain.unsupported(chosen)
+        uneven = ~(self.log_ratio_many(chosen) > -np.inf) & ~(found.too_large | found.undecidable)
+        if not uneven.any():
+            return found
+        return replace(found, undecidable=found.undecidable | uneven, reasons=(*found.reasons, _UNEVEN))
+
+    # ---------------------------------------------------------------- scores
+
+    def rewarded(self, ratios: Floats, gains: Floats) -> Floats:
+        """(S,) what engines call log Λ, from log Λ and what the environments' own fits gain"""
+        if self.prediction == 0.0:
+            return ratios
+        return ratios + self.prediction * (ratios + gains - self._empty)
+
+    def values_from_rows(self, masks: Mask) -> Floats:
+        """(S,) what engines call log Λ; NaN outside the support"""
+        scores = self._scored_from_rows(masks)
+        return self.rewarded(scores.ratios, scores.gains)
+
+    def columns_of(self, features: Integers) -> Integers:
+        """Columns of the moments that features (k,) stand for, without those that others of their feature give over
+        all rows."""
+        columns = self.moments.feature_columns[self.features.columns_of(features)]
+        return columns[self.moments.present[-1, columns]].astype(np.int64)
+
+    @cached_property
+    def local_moments(self) -> LocalMoments:
+        moments, scale = self.moments, self._scale
+        gaps = moments.gaps * scale
+        scatter = moments.scatter[:-1] * scale[:, None] * scale
+        counts, present = moments.counts.astype(float), np.ascontiguousarray(moments.present[:-1])
+        return LocalMoments(scatter, gaps, present, counts, moments.outcome, PIVOT_TOLERANCE)
+
+    @cached_property
+    def _scale(self) -> Floats:
+        """(d,) 1 / root of the pooled sums of squares"""
+        return inverse_scales(np.diagonal(self.moments.scatter[-1]), self.moments.present[-1])
+
+    @cached_property
+    def _rows(self) -> GroupRows:
+        return group_rows(self.data, self.moments)
+
+    @cached_property
+    def _empty(self) -> float:
+        """How far the log-likelihood of the empty subset is below that of the environments' own means"""
+        return float(self._scored(np.zeros((1, self.n_features), dtype=bool)).ratios[0])
+
+    def _scored(self, masks: Mask) -> _Scores:
+        """From second moments, and from the rows where those cannot decide"""
+        scores = _Scores.of(len(masks), self.moments.n_environments)
+
+        def score(rows: slice, starts: Integers, members: Integers) -> None:
+            columns = self.moments.feature_columns[members].astype(np.int64)
+            score_lists(self.local_moments, starts, columns, *(part[rows] for part in scores))
+
+        in_pieces(self._chosen(masks), self.n_jobs, score)
+        unknown = np.flatnonzero(np.isnan(scores.ratios))
+        if self.has_rows and len(unknown):
+            for part, decided in zip(scores, self._scored_from_rows(masks[unknown]), strict=True):
+                part[unknown] = decided
+        return scores
+
+    def _scored_from_rows(self, masks: Mask) -> _Scores:
+        scores, group_rows = _Scores.of(len(masks), self.moments.n_environments), self._rows
+
+        def score(rows: slice, starts: Integers, members: Integers) -> None:
+            columns = self.moments.feature_columns[members].astype(np.int64)
+            score_lists_from_rows(group_rows, self.local_moments, starts, columns, *(part[rows] for part in scores))
+
+        in_pieces(self._chosen(masks), self.n_jobs, score)
+        return scores
+
+    def _law(self, masks: Mask) -> tuple[Floats, Floats, Floats, Floats]:
+        """(S,) log Λ, and the mean, the variance and the degrees of freedom of −2 log Λ; 0 where nothing is known"""
+        ratios, _, _, leverages = self._scored(masks)
+        ranks = self.ranks(masks)[:, :-1]
+        known = ~np.isnan(ratios) & (self.moments.n_environments > 1)
+        mean, variance, degrees = np.zeros((3, len(masks)))
+        mean[known], variance[known] = mean_deviance_moments(
+            self.moments.counts.astype(float), ranks[known], leverages[known]
+        )
+        degrees[known] = np.rint((ranks + 1.0 - leverages)[known].sum(axis=1))
+        return ratios, mean, variance, degrees
+
+    def _pooled(self, mask: Mask) -> tuple[Floats, Floats]:
+        """(k + 1,) constant and slopes of the common fit, (E,) its residual sums of squares, in common units"""
+        columns = self.columns_of(np.flatnonzero(mask))
+        if self.has_rows:
+            beta, squares = fit_from_rows(self._rows, self.local_moments, columns)
+        else:
+            beta, squares = fit_from_moments(self.local_moments, columns)
+        if np.isnan(beta).any():
+            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+        return beta, squares
+
+    def _missed(self, mask: Mask, e: int) -> float:
+        """Sum of squared errors in environment e of the common fit of a subset (p,) to the others; NaN where that
+        cannot be fitted"""
+        moments, columns = self.local_moments, self.columns_of(np.flatnonzero(mask))
+        beta, _ = fit_from_moments(without_environment(moments, e), columns)
+        if np.isnan(beta).any():
+            return np.nan if self.data is None else self._missed_in_rows(self.data.narrowed(mask), e)
+        involved, weights = np.append(columns, moments.outcome), np.append(-beta[1:], 1.0)
+        gap = moments.gaps[e, involved] @ weights - beta[0]
+        scattered = weights @ moments.scatter[e][np.ix_(involved, involved)] @ weights
+        return float(scattered + moments.counts[e] * gap**2) / float(self._scale[moments.outcome]) ** 2
+
+    def _missed_in_rows(self, data: MultiEnvironmentData, e: int) -> float:
+        """As `_missed`, of all features of the data"""
+        others = [label for label in data.environments if label != data.environments[e]]
+        try:
+            rest = data.choosing(others)
+            fit = self.of(rest).fit(np.ones(rest.n_features, dtype=bool), local=False)
+        except DataError:
+            return np.nan
+        columns = np.isin(data.features.columns, fit.columns)
+        rows = data.rows(e)
+        return float(np.sum((data.y[rows] - fit.predict(data.X[rows][:, columns])) ** 2))
+
+    def _chosen(self, masks: Mask) -> Mask:
+        """(S, q) columns of masks (S, p), without those that others of their feature give over all rows"""
+        return self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]

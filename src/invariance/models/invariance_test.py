@@ -1,0 +1,199 @@
+"""How different environments may be where a subset still counts as invariant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import chdtrc, fdtrc
+
+from .._tools.arrays import Floats, Integers
+from ..exceptions import SettingError
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """A subset is compatible with invariance when its p-value for *approximate* invariance is at least `level`.
+
+    delta : share of the residual variance that coefficients which differ between environments may explain
+    tau : relative spread that the noise's standard deviation may have between environments
+    level : smallest p-value of a compatible subset
+    weak_level : the same where no subset reaches `level`: to say that none is invariant takes more evidence than to
+        prefer one subset to another
+
+    The defaults keep an invariant subset whose noise has heavy tails. `Tolerance.strict()` tests exact invariance.
+    """
+
+    delta: float = 0.02
+    tau: float = 0.1
+    level: float = 0.2
+    weak_level: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("delta", "tau"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0.0 <= value < float("inf"):
+                raise SettingError(f"{name}={value!r} is no tolerance: use a number from 0 on.")
+        for name in ("level", "weak_level"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0.0 < value < 1.0:
+                raise SettingError(f"{name}={value!r} is no level: use a number between 0 and 1.")
+
+    @classmethod
+    def strict(cls, level: float = 0.05) -> Self:
+        """Exact invariance, rejected at this level."""
+        return cls(0.0, 0.0, level, level)
+
+    @property
+    def lowest_level(self) -> float:
+        """Below it a subset counts as rejected, whatever the others are like."""
+        return min(self.level, self.weak_level)
+
+    @property
+    def weak(self) -> Self:
+        """With the level that counts where no subset reaches the usual one."""
+        return replace(self, level=self.lowest_level)
+
+    @property
+    def is_strict(self) -> bool:
+        return self.delta == 0.0 and self.tau == 0.0
+
+    def __str__(self) -> str:
+        if self.is_strict:
+            return f"exact invariance at level {self.level:g}"
+        return f"invariance up to delta {self.delta:g}, tau {self.tau:g} at level {self.level:g}"
+
+    def told_without_tau(self, what: str) -> str:
+        """In words, for models in which `what`, such as "invariance of the mean", has no variance in it."""
+        if self.delta == 0.0:
+            return f"exact {what} at level {self.level:g}"
+        return f"{what} up to delta {self.delta:g} at level {self.level:g}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+# No decision depends on a smaller tail, and the series for F' takes ever more terms there.
+_FAR_OUT = 1e-30
+
+
+class Residuals(NamedTuple):
+    """rss (S, G): residual sums of squares of S subsets in each environment and, last, in the pool; NaN where they
+    cannot be decided. ranks (S, G): of the fits, or what they take of the degrees of freedom. counts (G,): rows."""
+
+    rss: Floats
+    ranks: Integers | Floats
+    counts: Floats
+
+    @property
+    def freedom(self) -> Floats:
+        """(S, G) degrees of freedom that the fits leave"""
+        return self.counts - 1.0 - self.ranks
+
+
+class InvarianceTest(NamedTuple):
+    """p-values (S,): that coefficients and intercepts differ so much (mean), and variances (spread), if they differ by
+    the tolerance at most; joint: both together. NaN in mean and spread where a model has no such parts; 0 in joint
+    outside the support."""
+
+    mean: Floats
+    spread: Floats
+    joint: Floats
+
+
+def joint_p_value(mean: Floats, spread: Floats) -> Floats:
+    """Of two independent p-values, by Fisher's rule."""
+    with np.errstate(divide="ignore"):
+        statistic = -2.0 * (np.log(mean) + np.log(spread))
+    return np.asarray(chdtrc(4.0, statistic))
+
+
+def mean_p_values(residuals: Residuals, delta: float) -> Floats:
+    """(S,) F test of common coefficients, noncentral by N·delta."""
+    rss, freedom = residuals.rss, residuals.freedom
+    local, left = rss[:, :-1].sum(axis=1), freedom[:, :-1].sum(axis=1)
+    between = freedom[:, -1] - left
+    # Settings that tell all environments apart leave nothing that could differ.
+    tested = (between > 0.0) & (left > 0.0)
+    p_values = np.where(np.isnan(rss).any(axis=1), 0.0, 1.0)
+    tested &= p_values > 0.0
+    d, v = between[tested], left[tested]
+    statistic = np.maximum(rss[tested, -1] - local[tested], 0.0) / d / (local[tested] / v)
+    p_values[tested] = _noncentral_tails(statistic, d, v, residuals.counts[-1] * delta)
+    return p_values
+
+
+def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: float) -> Floats:
+    """P(F' ≥ statistic) with (d, v) degrees of freedom. Far out its series does not converge, it is as good as 0,
+    and Patnaik's central F stands in."""
+    if noncentrality == 0.0:
+        return np.asarray(fdtrc(d, v, statistic))
+    from scipy.stats import ncf
+
+    tails = fdtrc((d + noncentrality) ** 2 / (d + 2.0 * noncentrality), v, statistic / (1.0 + noncentrality / d))
+    near = tails > _FAR_OUT
+    tails[near] = ncf.sf(statistic[near], d[near], v[near], noncentrality)
+    return np.asarray(tails)
+
+
+def spread_statistics(residuals: Residuals) -> Floats:
+    """(S,) Bartlett's M/C of equal variances, chi-square with E − 1 degrees for normal noise; NaN if undecidable."""
+    rss, freedom = residuals.rss[:, :-1], np.maximum(residuals.freedom[:, :-1], 1.0)
+    total = freedom.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = total * np.log(rss.sum(axis=1) / total) - (freedom * np.log(rss / freedom)).sum(axis=1)
+        correction = 1.0 + ((1.0 / freedom).sum(axis=1) - 1.0 / total) / (3.0 * max(rss.shape[1] - 1, 1))
+    return np.maximum(statistic, 0.0) / correction
+
+
+def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike) -> Floats:
+    """(S,) Bartlett's test, noncentral by N·tau²/2, both divided by what heavy tails, excess_kurtosis (S,), do."""
+    statistic = spread_statistics(residuals)
+    n_environments = residuals.rss.shape[1] - 1
+    if n_environments < 2:
+        return np.where(np.isnan(statistic), 0.0, 1.0)
+    inflation = 1.0 + np.maximum(excess_kurtosis, 0.0) / 2.0
+    degrees, scaled = n_environments - 1.0, statistic / inflation
+    noncentrality = residuals.counts[-1] * tau**2 / (2.0 * inflation)
+    return np.where(np.isnan(statistic), 0.0, _noncentral_chi_square_tails(scaled, degrees, noncentrality))
+
+
+def invariance_test(residuals: Residuals, tolerance: Tolerance, excess_kurtosis: ArrayLike = 0.0) -> InvarianceTest:
+    mean = mean_p_values(residuals, tolerance.delta)
+    spread = spread_p_values(residuals, tolerance.tau, excess_kurtosis)
+    decided = ~np.isnan(residuals.rss).any(axis=1)
+    return InvarianceTest(mean, spread, np.where(decided, joint_p_value(mean, spread), 0.0))
+
+
+def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, tolerated: float) -> Floats:
+    """(S,) p-value of −2 log Λ scaled to its degrees of freedom, for models that have no parts; tolerated: so much
+    noncentrality is no reason against a subset."""
+    scaled = deviance * degrees / expected
+    return _noncentral_chi_square_tails(scaled, degrees, np.full_like(scaled, tolerated))
+
+
+def largest_deviance(degrees: Floats, tolerated: float, level: float) -> Floats:
+    """(S,) −2 log Λ, scaled to its degrees of freedom, with which `deviance_test` just reaches the level."""
+    from scipy.stats import chi2, ncx2
+
+    found = ncx2.isf(level, degrees, tolerated) if tolerated > 0.0 else chi2.isf(level, degrees)
+    return np.where(np.isnan(found), np.inf, found)
+
+
+def deviance_tails(deviance: Floats, mean: Floats, variance: Floats, noncentrality: float) -> Floats:
+    """(S,) P(T ≥ deviance) of a gamma law with this mean and variance (S,), as a chi-square of so many degrees and in
+    such units, that so much noncentrality is added to."""
+    unit = 2.0 * mean / variance
+    return _noncentral_chi_square_tails(deviance * unit, mean * unit, noncentrality * unit)
+
+
+def _noncentral_chi_square_tails(statistic: Floats, degrees: Floats | float, noncentrality: Floats) -> Floats:
+    if not noncentrality.any():
+        return np.asarray(chdtrc(degrees, statistic))
+    from scipy.stats import ncx2
+
+    return np.asarray(ncx2.sf(statistic, degrees, noncentrality))

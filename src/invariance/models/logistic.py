@@ -1,0 +1,57 @@
+"""Outcomes with two values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit, logit
+
+from .._tools.arrays import Floats, Integers
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError
+from ..kernels.likelihoods import LOGISTIC, Rows
+from .base import Predicts
+from .regression import Regression, environment_starts, sums_by_environment
+
+
+@dataclass(frozen=True)
+class Logistic(Regression):
+    """Outcome ~ Bernoulli with log odds intercept + coefficients · columns of z, by maximum likelihood.
+
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the pooled mean; 0: none.
+        They keep fits finite where features separate the two values, or an environment has only one of them
+
+    Of the two values the larger one counts as 1.
+    """
+
+    name: ClassVar[str] = "logistic"
+    predicts: ClassVar[Predicts] = Predicts.probability
+    two_values: ClassVar[bool] = True
+
+    def check(self, data: MultiEnvironmentData) -> None:
+        values = np.unique(data.y)
+        if len(values) != 2:
+            shown = ", ".join(f"{value:g}" for value in values[:4])
+            raise DataError(
+                f"the logistic model is for outcomes with two values, and {data.outcome_name!r} has {len(values):,} "
+                f"({shown}{', …' if len(values) > 4 else ''}): use conditional='auto', or compare one value with the "
+                "others."
+            )
+
+    def events(self, data: MultiEnvironmentData) -> Floats:
+        return (data.y == data.y.max()).astype(float)
+
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
+        y = self.events(data)
+        extra = self.shares(data)[data.environment_index]
+        return Rows(LOGISTIC, columns, environment_starts(data), (y + extra * y.mean())[order], (1.0 + extra)[order])
+
+    def beginning(self, rows: Rows) -> Floats:
+        events, weight = sums_by_environment(rows.outcome, rows.starts), sums_by_environment(rows.weight, rows.starts)
+        share = (np.append(events, events.sum()) + 0.5) / (np.append(weight, weight.sum()) + 1.0)
+        return np.asarray(logit(share))[:, None]
+
+    def mean(self, predictor: Floats) -> Floats:
+        return np.asarray(expit(predictor))

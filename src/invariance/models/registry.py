@@ -1,0 +1,220 @@
+"""The family of conditional models by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Protocol, cast
+
+from .._tools.registry import Member, Registry, is_a, read_call
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.outcomes import at_two_values, left_out
+from ..exceptions import SettingError
+from ..moments.moments import Moments
+from .additive import Additive
+from .base import BoundConditional, Conditional, Predicts, predicts_of
+from .likelihood import ByLikelihood
+from .regression import Regression
+
+AUTO, GAUSSIAN = "auto", "linear_gaussian"
+CONDITIONALS = Registry(
+    {
+        AUTO: Member("models.registry:ByOutcome", "chooses by the outcome"),
+        GAUSSIAN: Member("models.linear_gaussian:LinearGaussian", "for outcomes that are numbers"),
+        "linear_gaussian_mean": Member(
+            "models.linear_gaussian:linear_gaussian_mean",
+            "for outcomes that are numbers, whose noise may differ between environments",
+        ),
+        "bayesian_linear_gaussian": Member(
+            "models.bayesian:BayesianLinearGaussian", "for outcomes that are numbers, by Bayes factors"
+        ),
+        "logistic": Member("models.logistic:Logistic", "for two classes"),
+        "poisson": Member("models.poisson:Poisson", "for counts that scatter no more than by chance"),
+        "negative_binomial": Member("models.negative_binomial:NegativeBinomial", "for counts"),
+        "piecewise_exponential": Member("models.survival:PiecewiseExponential", "for times to an event"),
+        "additive": Member("models.additive:Additive", "for outcomes that are numbers, by smooth curves"),
+    }
+)
+
+
+def as_conditional(given: str | Conditional) -> Conditional:
+    """The conditional that a name stands for, or the one that is given."""
+    if isinstance(given, str):
+        if given not in CONDITIONALS:
+            from ..data.checks import did_you_mean
+
+            hint = did_you_mean(given, list(CONDITIONALS)) or ":"
+            known = ", ".join(map(repr, CONDITIONALS))
+            raise SettingError(f"conditional={given!r} is not known{hint} use {known} or a conditional with settings.")
+        named: Conditional = CONDITIONALS[given]()
+        return named
+    if isinstance(given, type) or not hasattr(given, "bind"):
+        raise SettingError(
+            f"conditional={given!r} cannot be bound to data: pass a specification, such as LinearGaussian()."
+        )
+    return given
+
+
+# {short name: what it is short for}
+SHORT = {"gaussian": GAUSSIAN, "mean": "linear_gaussian_mean"}
+FAMILIES = tuple(dict.fromkeys((AUTO, *SHORT, *CONDITIONALS)))
+
+
+def parse_family(text: str) -> str | Conditional:
+    """The name of a conditional, or one with settings, such as logistic(pseudo_rows=0)."""
+    from ..data.checks import did_you_mean
+
+    typed, settings = read_call(text)
+    name = typed.lower().replace("-", "_")
+    name = SHORT.get(name, name)
+    if name not in CONDITIONALS:
+        hint = did_you_mean(name, FAMILIES) or ":"
+        raise SettingError(f"--family {typed} is not known{hint} use one of {', '.join(FAMILIES)}.")
+    if not settings:
+        return name
+    member: Any = CONDITIONALS[name]()
+    known = {field.name: str(field.type) for field in fields(member)}
+    for key, value in settings.items():
+        if key not in known:
+            listed = f"It has {', '.join(known)}." if known else "It has none."
+            raise SettingError(f"{typed} has no setting {key!r}{did_you_mean(key, list(known)) or '.'} {listed}")
+        if not is_a(value, known[key]):
+            raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {known[key]}.")
+    built: Conditional = replace(member, **settings)
+    return built
+
+
+# {kind of outcome: the name of the conditional that is fitted to it}
+FAMILY_OF_KIND = {
+    "time": "piecewise_exponential",
+    "classes": "logistic",
+    "count": "negative_binomial",
+    "number": GAUSSIAN,
+}
+
+
+class Choice(NamedTuple):
+    """name: of a member of CONDITIONALS; reason: a clause that begins with the name of the outcome; overridable:
+    whether the linear Gaussian model could be fitted as well, and is not"""
+
+    name: str
+    reason: str
+    overridable: bool = False
+
+    @property
+    def in_words(self) -> str:
+        """The reason and, where there is another way, how that is asked for."""
+        return f"{self.reason}; conditional={GAUSSIAN!r} overrides" if self.overridable else self.reason
+
+
+@dataclass(frozen=True)
+class ByOutcome:
+    """The conditional by what the outcome is.
+
+    A time, where a column of events is named, gets PiecewiseExponential(); two values Logistic(); a count, as
+    `invariance.data.outcomes` tells it, or whatever has an exposure, NegativeBinomial(); any other number, and
+    second moments without rows, LinearGaussian().
+    """
+
+    def chosen(self, data: MultiEnvironmentData | Moments) -> Chosen:
+        """The choice for these data, which is kept when rows are left out of them."""
+        choice = family_of(data)
+        return Chosen(CONDITIONALS[choice.name](), choice.in_words)
+
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
+        return self.chosen(data).bind(data, n_jobs)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A conditional, and why it was chosen."""
+
+    conditional: Conditional
+    reason: str
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        return taken_by(self.conditional)
+
+    @property
+    def predicts(self) -> Predicts:
+        return predicts_of(self.conditional)
+
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
+        model = self.conditional.bind(data, n_jobs)
+        model.reason = self.reason
+        return model
+
+
+def family_of(data: MultiEnvironmentData | Moments) -> Choice:
+    """What is fitted to these data unless somebody asks for something else."""
+    if isinstance(data, Moments):
+        return Choice(GAUSSIAN, _why_gaussian(data))
+    kind, reason = data.outcome_kind
+    return Choice(FAMILY_OF_KIND[kind], reason, FAMILY_OF_KIND[kind] != GAUSSIAN and not data.beside)
+
+
+def _why_gaussian(moments: Moments) -> str:
+    looked_at = moments.second is not None and moments.second.fourths is not None
+    known = "second and fourth moments" if looked_at else "second moments alone"
+    alone = f"but {known} are known, which fit this model only"
+    two = two_valued(moments, moments.outcome)
+    if two:
+        return f"{moments.outcome_name} has two values, {two[0]:g} and {two[1]:g}, {alone}"
+    if moments.kind is None:
+        return f"{moments.outcome_name} is known by {known}"
+    return moments.kind.reason if FAMILY_OF_KIND[moments.kind.kind] == GAUSSIAN else f"{moments.kind.reason}, {alone}"
+
+
+def settled(conditional: Conditional, data: MultiEnvironmentData | Moments) -> Conditional:
+    """The conditional that is fitted to the data, and to any part of them."""
+    return conditional.chosen(data) if isinstance(conditional, ByOutcome) else conditional
+
+
+def as_fitted(conditional: Conditional, data: MultiEnvironmentData) -> MultiEnvironmentData:
+    """The data as a settled conditional predicts them: two values are 0 and 1, whose mean is a probability."""
+    return data.with_classes() if predicts_of(conditional) is Predicts.probability else data
+
+
+def taken_by(conditional: Any) -> tuple[str, ...]:
+    """What a conditional uses of that which comes with an outcome: "event", "exposure"."""
+    return tuple(getattr(conditional, "takes", ()))
+
+
+def refuse_unused(conditional: Conditional, data: MultiEnvironmentData | Moments) -> None:
+    """Raise where something comes with the outcome that the conditional does not know of."""
+    unused = [] if isinstance(data, Moments) else [role for role in data.beside if role not in taken_by(conditional)]
+    for role in unused:
+        name = getattr(data, f"{role}_name")
+        raise SettingError(
+            f"{type(conditional).__name__} does not know of the {role} {name!r}: use conditional={AUTO!r}, or "
+            f"{left_out(role, name)}."
+        )
+
+
+def two_valued(moments: Moments, column: int) -> tuple[float, float] | None:
+    """The two values of a column, where second moments show that it has no others."""
+    low, high = float(moments.minimum[:, column].min()), float(moments.maximum[:, column].max())
+    if not moments.scatter.size:
+        return None
+    mean, scatter = float(moments.pooled_mean[column]), float(moments.scatter[-1, column, column])
+    return (low, high) if at_two_values(moments.n_rows, low, high, mean, scatter) else None
+
+
+class Recoding(Conditional, Protocol):
+    """A specification that makes columns of its own from those of the data."""
+
+    def prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Conditional, MultiEnvironmentData]:
+        """The specification that takes these columns as they are, and the data with them."""
+        ...
+
+
+def prepared(
+    conditional: Conditional, data: MultiEnvironmentData | Moments
+) -> tuple[Conditional, MultiEnvironmentData | Moments]:
+    """What fits and predicts must share: the columns are made once, whatever rows are left out later."""
+    return cast(Recoding, conditional).prepared(data) if hasattr(conditional, "prepared") else (conditional, data)
+
+
+def needs_rows(conditional: Conditional) -> bool:
+    """Whether a conditional of this package, which is not to be chosen by the outcome, needs all rows."""
+    return isinstance(conditional, Regression | ByLikelihood | Additive)

@@ -1,0 +1,308 @@
+"""Times to an event, some of them censored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import ClassVar
+
+import numpy as np
+
+from .._tools.arrays import Floats, Integers
+from ..data.checks import quoted, warn
+from ..data.features import Subset, as_mask
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError, DataWarning, SettingError
+from ..kernels.likelihoods import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, evaluate, work_for
+from .base import BASELINE, Predicts
+from .regression import READ, Regression, RegressionFit, RegressionModel, environment_starts
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseHazard:
+    """cuts (J − 1,): where one interval ends and the next begins, an end belonging to the former; hazards (J,):
+    events per unit of time. The first interval begins at 0, and the last one has no end: its hazard goes on.
+    """
+
+    cuts: Floats
+    hazards: Floats
+
+    @property
+    def starts(self) -> Floats:
+        """(J,)"""
+        return np.concatenate([[0.0], self.cuts])
+
+    @property
+    def _before(self) -> Floats:
+        """(J,) the cumulative hazard at the start of each interval"""
+        return np.concatenate([[0.0], np.cumsum(self.hazards[:-1] * np.diff(self.starts))])
+
+    def cumulative(self, times: Floats) -> Floats:
+        """The integral of the hazard from 0 to each of `times`, of any shape."""
+        j = interval_of(times, self.cuts)
+        return self._before[j] + self.hazards[j] * (times - self.starts[j])
+
+    def times(self, cumulative: Floats) -> Floats:
+        """When the cumulative hazard reaches each of these values; infinite where it never does."""
+        j = np.maximum(np.searchsorted(self._before, cumulative, side="left") - 1, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = (cumulative - self._before[j]) / self.hazards[j]
+        return np.where(cumulative > 0.0, self.starts[j] + rest, 0.0)
+
+    def survival(self, risk: Floats, times: Floats) -> Floats:
+        """The probability that nothing has happened by `times` at `risk` times these hazards, of shapes that go
+        together."""
+        cumulative = self.cumulative(np.asarray(times, dtype=float))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.exp(-np.where(cumulative > 0.0, risk * cumulative, 0.0))
+
+    def expected_time(self, risk: Floats) -> Floats:
+        """(n,) the mean time to the event at `risk` (n,) times these hazards."""
+        widths = np.append(np.diff(self.starts), np.inf)
+        alive = self.survival(risk[:, None], self.starts)
+        rates = np.multiply.outer(risk, self.hazards)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            within = np.where(rates > 0.0, -np.expm1(-rates * widths) / rates, widths)
+        return np.asarray(np.where(alive > 0.0, alive * within, 0.0).sum(axis=-1))
+
+
+def interval_of(times: Floats, cuts: Floats) -> Integers:
+    """Which interval each of the times ends in."""
+    return np.searchsorted(cuts, times, side="left")
+
+
+def cuts_at(events: Floats, shares: Floats) -> Floats:
+    """Times of events by which these shares of them have occurred, each once, so that none of the intervals between is
+    without an event."""
+    cuts = np.unique(np.quantile(events, shares, method="inverted_cdf")) if len(shares) else np.zeros(0)
+    return cuts[cuts < events.max()]
+
+
+def equal_shares(n: int) -> Floats:
+    """(n − 1,) that divide events into n parts"""
+    return np.arange(1, n) / n
+
+
+def shares_close_at_ends(n: int) -> Floats:
+    """(n − 1,) as `equal_shares`, with few events in the first and the last parts, where hazards change most."""
+    return np.asarray(np.sin(0.5 * np.pi * equal_shares(n)) ** 2)
+
+
+def within_intervals(times: Floats, cuts: Floats) -> Iterator[Floats]:
+    """(N,) how much of its time each row spends in an interval, for one after the other"""
+    for start, end in zip((0.0, *cuts), (*cuts, np.inf), strict=True):
+        yield np.clip(np.minimum(times, end) - start, 0.0, None)
+
+
+_MOST_INTERVALS = 8
+_EVENTS_PER_INTERVAL = 5
+
+
+@dataclass(frozen=True)
+class PiecewiseExponential(Regression):
+    """Time to an event with hazard baseline(time) · exp(coefficients · columns of z), by maximum likelihood; rows may
+    be censored on the right. What must be the same in all environments is the baseline too.
+
+    intervals : of time, with about as many pooled events in each; in each an environment has its own factor of the
+        baseline. "auto": as many as give five events to each in the environment with the fewest, from 1 to 8
+    steps : the pooled baseline is constant within this many steps and within intervals, and gives all environments the
+        shape that it has within intervals; 1: it is constant there. Steps are narrow at the first and the last events
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, in which events occur at the pooled rate of
+        each step; 0: none. They keep fits finite where an environment has no events
+
+    The outcome is the time, above 0, and `event` of the data says which times ended with the event. All rows are
+    watched from time 0 on. Predicted is the expected time, for which the hazard of the last interval goes on.
+    """
+
+    intervals: str | int = "auto"
+    steps: int = 16
+    pseudo_rows: float = field(default=1.0, kw_only=True)
+
+    name: ClassVar[str] = "piecewise exponential"
+    intercept: ClassVar[bool] = False
+    takes: ClassVar[tuple[str, ...]] = ("event",)
+    about_mean: ClassVar[tuple[str, ...]] = (BASELINE,)
+    predicts: ClassVar[Predicts] = Predicts.time
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.intervals != "auto" and not _is_whole(self.intervals):
+            raise SettingError(
+                f"intervals={self.intervals!r} is no number of intervals: use 'auto', or a whole number from 1 on."
+            )
+        if not _is_whole(self.steps):
+            raise SettingError(f"steps={self.steps!r} is no number of steps: use a whole number from 1 on.")
+
+    def check(self, data: MultiEnvironmentData) -> None:
+        if data.event is None:
+            raise DataError(
+                f"the {self.name} model needs to know which times {data.outcome_name!r} ended with the event: give "
+                "event=, 1 where one did and 0 where it is censored."
+            )
+        if (data.y <= 0.0).any():
+            raise DataError(
+                f"the {self.name} model is for times above 0, and {data.outcome_name!r} is not in "
+                f"{int((data.y <= 0.0).sum()):,} rows."
+            )
+        if not data.event.any():
+            raise DataError(f"the {self.name} model needs events, and {data.event_name!r} is 0 in all rows.")
+        without = [label for label, n in zip(data.environments, events_by_environment(data), strict=True) if not n]
+        if not without:
+            return
+        if not self.pseudo_rows:
+            raise DataError(
+                f"no event occurs in environment {quoted(without)}, where no hazard can be fitted: use pseudo_rows=1, "
+                "or leave out what has no events."
+            )
+        warn(
+            f"no event occurs in environment {quoted(without)}, which says how long nothing happened, and hardly which "
+            "features matter.",
+            DataWarning,
+        )
+
+    def events(self, data: MultiEnvironmentData) -> Floats:
+        assert data.event is not None
+        return data.event
+
+    def cuts(self, data: MultiEnvironmentData) -> Floats:
+        """(J − 1,) where intervals end, but for the last"""
+        n_intervals = int(events_by_environment(data).min()) // _EVENTS_PER_INTERVAL
+        n_intervals = max(min(n_intervals, _MOST_INTERVALS), 1) if self.intervals == "auto" else int(self.intervals)
+        return cuts_at(_event_times(data), equal_shares(n_intervals))
+
+    def rates(self, data: MultiEnvironmentData) -> PiecewiseHazard:
+        """The hazard of all rows, whatever their features, in each step."""
+        times = _event_times(data)
+        cuts = np.union1d(self.cuts(data), cuts_at(times, shares_close_at_ends(self.steps)))
+        watched = [part.sum() for part in within_intervals(data.y, cuts)]
+        return PiecewiseHazard(cuts, np.bincount(interval_of(times, cuts)) / np.array(watched))
+
+    def order(self, data: MultiEnvironmentData) -> Integers:
+        return np.lexsort((interval_of(data.y, self.rates(data).cuts), data.environment_index)).astype(np.int64)
+
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
+        """Time is counted in pooled cumulative hazards, so that all rates are 1."""
+        assert data.event is not None
+        rates, extra, first = self.rates(data), self.shares(data), environment_starts(data)
+        environment, step = data.environment_index, interval_of(data.y, rates.cuts)
+        times, ends = rates.cumulative(data.y), rates.cumulative(rates.cuts)
+        shape = data.n_environments, len(ends) + 1
+
+        def table(values: Floats | None) -> Floats:
+            """(E, S) sums of the rows that end there"""
+            sums = np.bincount(environment * shape[1] + step, values, shape[0] * shape[1])
+            return sums.reshape(shape).astype(float)
+
+        watched = np.column_stack([np.bincount(environment, part, shape[0]) for part in within_intervals(times, ends)])
+        starts = np.column_stack([first[:-1], first[:-1, None] + np.cumsum(table(None), axis=1)]).astype(np.int64)
+        events = table(data.event) + extra[:, None] * watched
+        firsts = np.concatenate([[0], 1 + np.searchsorted(rates.cuts, self.cuts(data)), [shape[1]]])
+        own = extra[environment]
+        return Rows(
+            PIECEWISE_EXPONENTIAL,
+            columns,
+            first,
+            (data.event + own * times)[order],
+            ((1.0 + own) * (times - np.concatenate([[0.0], ends])[step]))[order],
+            spans=Spans(
+                Intervals(starts, events),
+                np.multiply.outer(1.0 + extra, np.append(np.diff(ends, prepend=0.0), 0.0)),
+                Intervals(np.ascontiguousarray(starts[:, firsts]), np.add.reduceat(events, firsts[:-1], axis=1)),
+                firsts,
+            ),
+        )
+
+    def beginning(self, rows: Rows) -> Floats:
+        return np.zeros((len(rows.starts), 0))
+
+    def profiled(self, rows: Rows) -> Integers:
+        """A factor for each interval in which an environment is watched; the pooled fit has all of them, and the shape
+        of the baseline within them is one for all."""
+        events = rows.spans.intervals.events
+        return np.count_nonzero(np.vstack([events, events.sum(axis=0)]), axis=1)
+
+    def mean(self, predictor: Floats) -> Floats:
+        raise NotImplementedError("expected times need a baseline, which fits have")
+
+    def tied(self, data: MultiEnvironmentData, n_jobs: int | None) -> PiecewiseExponentialModel:
+        model = PiecewiseExponentialModel(self, data, n_jobs)
+        if self.intervals != "auto" and not model.supported(np.zeros((1, model.n_features), dtype=bool))[0]:
+            e = int(np.argmin(data.counts))
+            raise DataError(
+                f"environment {data.environments[e]!r} has {data.counts[e]} rows, too few for intervals="
+                f"{self.intervals}: use intervals='auto', or at most {max(data.counts[e] - 1, 1)}."
+            )
+        return model
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseExponentialFit(RegressionFit):
+    """As `RegressionFit`. intercept: minus the coefficients at the mean of the columns, so that baselines are those of
+    rows in the middle; baseline: of the pooled fit; local_baselines: of each environment's own."""
+
+    baseline: PiecewiseHazard
+    local_baselines: tuple[PiecewiseHazard, ...]
+
+    def risk(self, X: Floats) -> Floats:
+        """(n,) how many times the baseline the hazard of rows X (n, k) is"""
+        with np.errstate(over="ignore"):
+            return np.exp(X @ self.coefficients + self.intercept)
+
+    def survival(self, X: Floats, times: Floats) -> Floats:
+        """(n, len(times)) the probability that nothing has happened by each time to rows X (n, k), by the pooled fit;
+        beyond the last cut the last hazard goes on."""
+        return self.baseline.survival(self.risk(X)[:, None], times)
+
+    def mean(self, predictor: Floats) -> Floats:
+        """(n,) expected time to the event; the last hazard goes on, also where nobody was watched as long."""
+        with np.errstate(over="ignore"):
+            return self.baseline.expected_time(np.exp(predictor))
+
+
+class PiecewiseExponentialModel(RegressionModel):
+    """Times to an event, tied to rows."""
+
+    specification: PiecewiseExponential
+
+    def fit(self, subset: Subset, local: bool = True) -> PiecewiseExponentialFit:
+        plain = super().fit(subset, local)
+        mask = as_mask(subset, self.feature_names)
+        members = np.flatnonzero(self.features.expand(mask))
+        problem, rates, k = self.problem, self.specification.rates(self.data), len(members)
+        work, thetas = work_for(problem, k), self.scores(mask[None], READ).thetas[0]
+
+        def hazards(first: int, stop: int, theta: Floats) -> Floats:
+            evaluate(problem, first, stop, members, k, theta, k, False, work)
+            return np.asarray(np.exp(work.baseline.log_hazard))
+
+        pooled = rates.hazards * hazards(0, len(thetas) - 1, thetas[-1])
+        shape, interval = work.baseline.hazard * rates.hazards, np.diff(problem.spans.firsts)
+
+        def own(e: int) -> Floats:
+            # Hazards of one environment among several are factors of the pooled shape; those of the only one are all.
+            if self.data.n_environments == 1:
+                return pooled
+            return shape * np.repeat(hazards(e, e + 1, thetas[e])[: len(interval)], interval)
+
+        return PiecewiseExponentialFit(
+            **vars(plain),
+            baseline=PiecewiseHazard(rates.cuts, pooled),
+            local_baselines=tuple(
+                PiecewiseHazard(rates.cuts, own(e)) for e in range(self.data.n_environments if local else 0)
+            ),
+        )
+
+
+def events_by_environment(data: MultiEnvironmentData) -> Integers:
+    """(E,)"""
+    return np.bincount(data.environment_index, data.event, data.n_environments).astype(np.int64)
+
+
+def _event_times(data: MultiEnvironmentData) -> Floats:
+    assert data.event is not None
+    return data.y[data.event > 0.0]
+
+
+def _is_whole(given: object) -> bool:
+    return isinstance(given, Integral) and not isinstance(given, bool) and int(given) >= 1

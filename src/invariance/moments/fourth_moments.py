@@ -1,0 +1,200 @@
+"""Sums of products of up to four columns: how heavy the tails of the residuals of any subset are, without the rows.
+
+The residual of a subset is a linear form of the columns, so that its fourth power is a polynomial whose coefficients
+are known once such sums are. They are kept in coordinates in which the columns are orthonormal in each environment:
+there no digits are lost where a subset leaves little of the outcome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.arrays import Floats, Integers
+from ..kernels.dispatch import triangular_factor
+from ..kernels.row_residuals import DEPENDENT
+from .least_squares import unit_columns
+
+if TYPE_CHECKING:
+    from .moments import Moments
+
+# Their sums take the fourth power of the number of columns, in time for each row and in memory.
+MOST_COLUMNS = 25
+_MOST_BYTES = 32_000_000
+# Rows whose products are formed together, and subsets whose forms are.
+_ROWS, _SUBSETS = 1024, 256
+
+
+@dataclass(frozen=True, eq=False)
+class FourthMoments:
+    """Of k columns in E environments.
+
+    With (1/√n, z) orthonormal coordinates of the rows of an environment: coordinates (E, k, k): column j, less its
+    mean, is z · coordinates[e, :, j]; products (E, q, q): sums over its rows of products of any two of the
+    q = (k+1)(k+2)/2 products of any two of the coordinates.
+    """
+
+    columns: tuple[str, ...]
+    counts: Integers
+    coordinates: Floats
+    products: Floats
+
+    def places(self, names: tuple[str, ...]) -> NDArray[np.intp] | None:
+        """Of these columns; None where one is not known."""
+        at = {name: j for j, name in enumerate(self.columns)}
+        return None if any(name not in at for name in names) else np.array([at[n] for n in names], dtype=np.intp)
+
+    def choosing(self, kept: Integers) -> FourthMoments:
+        """Of the environments at the places `kept`."""
+        return FourthMoments(self.columns, self.counts[kept], self.coordinates[kept], self.products[kept])
+
+    def power_sums(self, weights: Floats) -> tuple[Floats, Floats]:
+        """(S,) sums over all rows of squares and of fourth powers of Σ_j weights[s, j] · column j, each less its mean
+        in the environment; weights (S, k)"""
+        squares, fourths = np.zeros((2, len(weights)))
+        for first in range(0, len(weights), _SUBSETS):
+            part = slice(first, first + _SUBSETS)
+            for coordinates, products in zip(self.coordinates, self.products, strict=True):
+                linear = weights[part] @ coordinates.T
+                squares[part] += np.einsum("sk,sk->s", linear, linear)
+                form = self._form(linear, linear)
+                fourths[part] += np.einsum("sq,sq->s", form @ products, form)
+        return squares, fourths
+
+    def largest_share(self, transform: Floats) -> float:
+        """What Σ r⁴ / (Σ r²)² is at most, r = Zb for any b, where Z = columns · transform (k, m) is orthonormal over
+        all rows: the largest eigenvalue of Σ h_i z_i z_i', h_i = ‖z_i‖²."""
+        m = transform.shape[1]
+        weighted = np.zeros((m, m))
+        for coordinates, products in zip(self.coordinates, self.products, strict=True):
+            axes = (coordinates @ transform).T
+            heights = products @ self._form(axes, axes).sum(axis=0)
+            weighted += self._form(axes[:, None], axes[None]) @ heights
+        return float(np.linalg.eigvalsh(weighted)[-1])
+
+    def functions(self, e: int) -> Functions:
+        """Polynomials of the columns in the environment at place e"""
+        return Functions(self, e)
+
+    def _form(self, a: Floats, b: Floats) -> Floats:
+        """(…, q) the product of the linear forms a and b (…, k) of z, as a form of the products of coordinates"""
+        return _product(np.insert(a, 0, 0.0, axis=-1), np.insert(b, 0, 0.0, axis=-1), *self._pairs)
+
+    @cached_property
+    def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return _pairs(len(self.columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """Makes polynomials of at most second degree of the columns, less their means in one environment."""
+
+    fourths: FourthMoments
+    e: int
+
+    @property
+    def one(self) -> Floats:
+        return self._form(self._constant, self._constant)
+
+    def linear(self, weights: Floats) -> Floats:
+        """Σ_j weights[j] · column j"""
+        return self._form(self._constant, self._linear(weights))
+
+    def square(self, weights: Floats) -> Floats:
+        """(Σ_j weights[j] · column j)²"""
+        return self._form(self._linear(weights), self._linear(weights))
+
+    def sums(self, functions: list[Floats]) -> Floats:
+        """(m, m) sums over the rows of the products of any two of m such polynomials"""
+        listed = np.array(functions)
+        return np.asarray(listed @ self.fourths.products[self.e] @ listed.T)
+
+    @property
+    def _constant(self) -> Floats:
+        only = np.zeros(len(self.fourths.columns) + 1)
+        only[0] = np.sqrt(self.fourths.counts[self.e])
+        return only
+
+    def _linear(self, weights: Floats) -> Floats:
+        return np.insert(self.fourths.coordinates[self.e] @ weights, 0, 0.0)
+
+    def _form(self, a: Floats, b: Floats) -> Floats:
+        return _product(a, b, *self.fourths._pairs)
+
+
+class FourthSum:
+    """Collects the products; whitening (E, k, k): deviations · whitening[e] are the coordinates."""
+
+    def __init__(self, counts: Integers, whitening: Floats) -> None:
+        self._constants, self._whitening = 1.0 / np.sqrt(counts), whitening
+        self._pairs = _pairs(whitening.shape[1])
+        self._products: dict[int, Floats] = {}
+
+    def add(self, e: int, values: Floats, deviations: Floats) -> None:
+        first, second = self._pairs
+        for start in range(0, len(deviations), _ROWS):
+            z = np.insert(deviations[start : start + _ROWS] @ self._whitening[e], 0, self._constants[e], axis=1)
+            products = z[:, first] * z[:, second]
+            self._take(e, products.T @ products)
+
+    def merge(self, other: FourthSum) -> None:
+        for e, products in other._products.items():
+            self._take(e, products)
+
+    def _take(self, e: int, products: Floats) -> None:
+        if e in self._products:
+            self._products[e] += products
+        else:
+            self._products[e] = products
+
+    @property
+    def products(self) -> Floats:
+        return np.array([self._products[e] for e in range(len(self._constants))])
+
+
+def most_columns(n_environments: int) -> int:
+    """How many columns, the outcome among them, their sums are kept of."""
+    possible = np.arange(2, MOST_COLUMNS + 1)
+    taken = n_environments * 8.0 * ((possible + 1) * (possible + 2) / 2.0) ** 2
+    return int(possible[taken <= _MOST_BYTES].max(initial=2))
+
+
+def orthonormal(moments: Moments, columns: Integers, roots: Floats | None) -> tuple[Floats, Floats]:
+    """coordinates, whitening (E, k, k), from the factors (E, m, d) or, without them, from second moments"""
+    k, n_environments = len(columns), moments.n_environments
+    coordinates, whitening = np.zeros((2, n_environments, k, k))
+    for e in range(n_environments):
+        if roots is None:
+            kept, found = _from_products(moments.scatter[e][np.ix_(columns, columns)], moments.present[e, columns])
+        else:
+            kept, found = _from_root(roots[e][:, columns])
+        coordinates[e][kept] = found
+        whitening[e][np.ix_(kept, kept)] = np.linalg.inv(found[:, kept])
+    return coordinates, whitening
+
+
+def _from_products(scatter: Floats, present: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Floats]:
+    kept = np.flatnonzero(present)
+    scale = np.sqrt(np.diagonal(scatter)[kept])
+    lower = np.linalg.cholesky(scatter[np.ix_(kept, kept)] / np.outer(scale, scale)) * scale[:, None]
+    return kept, np.linalg.solve(lower, scatter[kept])
+
+
+def _from_root(root: Floats) -> tuple[NDArray[np.intp], Floats]:
+    unit, norms = unit_columns(root)
+    triangle, independent = triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
+    kept = np.flatnonzero(independent)
+    return kept, triangle[kept] * norms
+
+
+def _pairs(k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    return np.triu_indices(k + 1)
+
+
+def _product(a: Floats, b: Floats, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
+    crossed = a[..., first] * b[..., second] + a[..., second] * b[..., first]
+    return np.where(first == second, 0.5 * crossed, crossed)

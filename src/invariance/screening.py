@@ -1,0 +1,153 @@
+"""A Lasso screen on pooled rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from ._tools.arrays import Floats, Mask
+from .data.multi_environment import MultiEnvironmentData
+from .exceptions import DataError, SettingError
+
+# Of a screen, unless it is told otherwise: how many features pass, and the folds.
+SCREENED_FEATURES = 10
+SCREEN_FOLDS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class LassoFit:
+    """coefficients (q,) per standard deviation of the columns, or per unit where not standardised; penalty."""
+
+    coefficients: Floats
+    penalty: float
+
+
+def standardized(data: MultiEnvironmentData) -> Floats:
+    """X (N, q) with pooled mean 0 and standard deviation 1."""
+    centred = data.X - data.X.mean(axis=0)
+    spread = np.abs(centred).max(axis=0)  # keeps the squares of features near 1e100 finite
+    scaled = centred / spread
+    return scaled / np.sqrt(np.mean(scaled * scaled, axis=0))
+
+
+def cross_validated_lasso(
+    data: MultiEnvironmentData,
+    cv: int,
+    standardize: bool = True,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    with_folds: Callable[[int], str] = "cv={}".format,
+) -> LassoFit:
+    """Lasso whose penalty minimises the error over `cv` random folds of the pooled rows.
+
+    The folds are random because rows usually come sorted by environment. `with_folds` says how another number of folds
+    is typed where this one was.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LassoCV
+    from sklearn.model_selection import KFold
+
+    if isinstance(cv, bool) or not isinstance(cv, (int, np.integer)) or cv < 2:
+        raise SettingError(f"cv={cv!r} is not a number of folds: use a whole number from 2 on.")
+    if data.n_rows < 2 * cv:
+        most = data.n_rows // 2
+        way_out = f"use {with_folds(most)}" if most > 1 else "a cross-validated Lasso needs 4 rows or more"
+        raise DataError(f"{data.n_rows} rows are too few for {cv} folds of two or more: {way_out}.")
+    X = standardized(data) if standardize else data.X
+    folds = KFold(cv, shuffle=True, random_state=random_state)
+    with warnings.catch_warnings():
+        # At the small end of the path an unconverged fit costs a little precision, never the answer's meaning.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit = LassoCV(cv=folds, n_jobs=n_jobs).fit(X, data.y - data.y.mean())
+    return LassoFit(fit.coef_, float(fit.alpha_))
+
+
+def screened(method: str, n_rows: int, largest_fit: int | None = None) -> str:
+    """How to type `method` behind a screen that so few rows allow; largest_fit: the most features it can take."""
+    most = SCREENED_FEATURES if largest_fit is None else min(SCREENED_FEATURES, largest_fit)
+    chosen = {"k": (most, SCREENED_FEATURES), "cv": (max(n_rows // 2, 2), SCREEN_FOLDS)}
+    settings = ", ".join(f"{name}={value}" for name, (value, default) in chosen.items() if value < default)
+    return f"Screened({method}(), screen=LassoScreen({settings}))" if settings else f"Screened({method}())"
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """kept (p,): the features that passed; coefficients (q,): of their columns in the Lasso, NaN where none was needed.
+
+    used_fallback: the Lasso kept nothing, so that correlation with the outcome decided alone.
+    """
+
+    kept: Mask
+    coefficients: Floats
+    used_fallback: bool
+
+
+class LassoScreen(BaseEstimator):
+    """The k features with the largest coefficients of a cross-validated Lasso on the pooled rows.
+
+    Where the Lasso keeps fewer than k, only those pass; where it keeps none, the k features with the largest
+    correlation with the outcome do, which is reported as the fallback. A feature of several columns counts once, by
+    the largest of its columns' values.
+
+    Parameters
+    ----------
+    k : how many features pass at most; with k or fewer features all pass and no Lasso is fitted
+    cv : number of random folds
+    standardize : give every feature standard deviation 1 first; False lets large units win
+    random_state : seed of the folds
+    n_jobs : processes over folds, as in scikit-learn
+    """
+
+    def __init__(
+        self,
+        k: int = SCREENED_FEATURES,
+        cv: int = SCREEN_FOLDS,
+        standardize: bool = True,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.k = k
+        self.cv = cv
+        self.standardize = standardize
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def screen(self, data: MultiEnvironmentData, typed: str = "{}") -> Screening:
+        """Which features pass; `typed` is how a method with this screen, {}, is written, for advice on the screen."""
+        if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
+            raise SettingError(f"k={self.k!r} is not a number of features: use a whole number from 1 on.")
+        p, features = data.n_features, data.features
+        if p <= self.k:
+            return Screening(np.ones(p, dtype=bool), np.full(features.n_columns, np.nan), False)
+        fit = cross_validated_lasso(
+            data,
+            self.cv,
+            self.standardize,
+            self.random_state,
+            self.n_jobs,
+            with_folds=lambda folds: typed.format(" ".join(repr(clone(self).set_params(cv=folds)).split())),
+        )
+        return screening_of(data, fit, self.k)
+
+
+def screening_of(data: MultiEnvironmentData, fit: LassoFit, k: int) -> Screening:
+    """What passes a screen for k features whose Lasso was fitted before."""
+    used_fallback = not fit.coefficients.any()
+    by_column = np.abs(pooled_correlations(data) if used_fallback else fit.coefficients)
+    size = np.maximum.reduceat(by_column, data.features.starts[:-1])
+    kept = np.zeros(data.n_features, dtype=bool)
+    kept[np.argsort(-size, kind="stable")[:k]] = True
+    return Screening(kept & (size > 0.0), fit.coefficients, used_fallback)
+
+
+def pooled_correlations(data: MultiEnvironmentData) -> Floats:
+    """(q,) correlation of each column with the outcome over all rows."""
+    y = data.y - data.y.mean()
+    return np.clip(standardized(data).T @ y / (np.sqrt(data.n_rows) * np.linalg.norm(y)), -1.0, 1.0)
+
+
+__all__ = ["LassoScreen", "Screening"]
