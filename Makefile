@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-slow lint house docs bench clean
+.PHONY: demo test test-slow lint docs bench clean
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("invariance needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
@@ -37,10 +37,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python scripts/house.py --check
-
-house:
-	$(PYTHON) scripts/house.py
+	$(BIN)/lint-imports
 
 # Offline: MathJax and the inventories of other projects lie in docs/.
 docs: $(VENV)/.docs

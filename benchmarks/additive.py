@@ -15,9 +15,9 @@ import numpy as np
 
 from _harness import header
 from invariance import BIP, Additive, LinearGaussian, MultiEnvironmentData
-from invariance.models.base import Conditional
+from invariance.models.base import Family
 
-MODELS: dict[str, Conditional] = {
+MODELS: dict[str, Family] = {
     "straight lines": LinearGaussian(),
     "curves, all coefficients": Additive(comparison="all"),
     "curves, by shape": Additive(),
@@ -66,7 +66,7 @@ def simulated(rng: np.random.Generator, n: int, curved: bool) -> MultiEnvironmen
     return data
 
 
-def measured(conditional: Conditional, n: int, curved: bool, simulations: int) -> tuple[float, float, float]:
+def measured(family: Family, n: int, curved: bool, simulations: int) -> tuple[float, float, float]:
     """Shares of data sets where the rule finds the causes, where the mode does, where the truth is rejected at 5%. The
     rule, which takes longer, on a third of them."""
     found, mode, rejected, masks = 0, 0, 0, np.arange(2**FEATURES)[:, None] >> np.arange(FEATURES) & 1
@@ -74,7 +74,7 @@ def measured(conditional: Conditional, n: int, curved: bool, simulations: int) -
         data = simulated(np.random.default_rng([seed, n]), n, curved)
         truth = data.truth
         assert truth is not None
-        model = conditional.bind(data)
+        model = family.bind(data)
         log_ratios = model.log_ratio_many(masks)
         mode += bool((masks[np.argmax(log_ratios)] == truth).all())
         tails = model.invariance_tails(truth[None], model.log_ratio_many(truth[None]))
@@ -82,7 +82,7 @@ def measured(conditional: Conditional, n: int, curved: bool, simulations: int) -
         if seed < simulations // 3:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                fit = BIP(conditional, progress=False, random_state=0).fit_data(data)
+                fit = BIP(family, progress=False, random_state=0).fit_data(data)
             found += bool((fit.support_ == truth).all())
     return found / (simulations // 3), mode / simulations, rejected / simulations
 
@@ -92,8 +92,8 @@ def discovery(kinds: Sequence[str], simulations: int) -> None:
     for kind in kinds:
         print(f"\n{kind} data, p = {FEATURES}, E = {ENVIRONMENTS}, {simulations} data sets a cell:")
         print(f"causes found by the rule / by the mode (truth rejected at 5%)\n{'':<26}{heading}")
-        for name, conditional in MODELS.items():
-            cells = [measured(conditional, n, kind == "curved", simulations) for n in ROWS]
+        for name, family in MODELS.items():
+            cells = [measured(family, n, kind == "curved", simulations) for n in ROWS]
             print(f"{name:<26}" + "".join(f"{f'{a:.2f} / {b:.2f} ({c:.3f})':>20}" for a, b, c in cells), flush=True)
 
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from _harness import best_seconds, header
 from invariance import BayesianLinearGaussian, LinearGaussian, Moments, MultiEnvironmentData
-from invariance.models.base import Conditional
+from invariance.models.base import Family
 from invariance.simulation import p10
 
 DATA_SETS, P = 40, 10
 ROWS, ENVIRONMENTS = (5, 15, 50, 200), (2, 3, 5, 10)
-MODELS: dict[str, Conditional] = {"ratio": LinearGaussian(), "Bayes": BayesianLinearGaussian()}
+MODELS: dict[str, Family] = {"ratio": LinearGaussian(), "Bayes": BayesianLinearGaussian()}
 PRIOR_ROWS = (0.1, 1.0, 10.0)
 MASKS = (np.arange(1 << P)[:, None] >> np.arange(P) & 1).astype(bool)
 Draw = Callable[[int, int, np.random.Generator], tuple[MultiEnvironmentData, np.ndarray]]
@@ -62,7 +62,7 @@ class Tally:
         return " ".join(f"{figure:>6.2f}" for figure in figures) + f" {np.mean(self.excess):>+6.1f}"
 
 
-def tallied(draw: Draw, n: int, n_environments: int, models: Mapping[str, Conditional]) -> dict[str, Tally]:
+def tallied(draw: Draw, n: int, n_environments: int, models: Mapping[str, Family]) -> dict[str, Tally]:
     tallies = {name: Tally() for name in models}
     for seed in range(DATA_SETS):
         data, truth = draw(n, n_environments, np.random.default_rng([seed, n, n_environments]))

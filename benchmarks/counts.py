@@ -17,13 +17,13 @@ import numpy as np
 
 from _harness import header
 from invariance import LinearGaussian, MultiEnvironmentData, NegativeBinomial, Poisson
-from invariance.models.base import BoundConditional, Conditional
+from invariance.models.base import BoundModel, Family
 
 LEVEL = 0.05
 P, N_CAUSES = 6, 2
 MASKS = (np.arange(1 << P)[:, None] >> np.arange(P) & 1).astype(bool)
 TRUTH = np.arange(P) < N_CAUSES
-MODELS: dict[str, Conditional] = {"negative binomial": NegativeBinomial(), "Poisson": Poisson()}
+MODELS: dict[str, Family] = {"negative binomial": NegativeBinomial(), "Poisson": Poisson()}
 
 
 def draw(
@@ -42,7 +42,7 @@ def draw(
     return X, y, site
 
 
-def rejected(model: BoundConditional) -> tuple[bool, float]:
+def rejected(model: BoundModel) -> tuple[bool, float]:
     """Whether the truth is, and −2 log Λ over its expectation."""
     log_ratios = model.log_ratio_many(TRUTH[None])
     tails = model.invariance_tails(TRUTH[None], log_ratios)
@@ -57,13 +57,13 @@ def calibration(draws: int, dispersions: list[float]) -> None:
         found: dict[str, list[tuple[bool, float]]] = {name: [] for name in MODELS}
         for _ in range(draws):
             data = MultiEnvironmentData.from_arrays(*draw(n, n_environments, dispersion, mean, rng))
-            for name, conditional in MODELS.items():
-                found[name].append(rejected(conditional.bind(data, 1)))
+            for name, family in MODELS.items():
+                found[name].append(rejected(family.bind(data, 1)))
         shown = ["{:14.3f} ({:.2f})".format(*np.mean(values, axis=0)) for values in found.values()]
         print(f"{n:5}{n_environments:4}{mean:6.0f}{dispersion:7.1f}" + "".join(f"{s:>26}" for s in shown), flush=True)
 
 
-def chosen(model: BoundConditional) -> np.ndarray:
+def chosen(model: BoundModel) -> np.ndarray:
     """(p,) of the subsets that are not rejected, the one with the smallest BIC"""
     log_ratios, prediction = model.log_ratio_many(MASKS), model.prediction_many(MASKS)
     kept = model.invariance_tails(MASKS, log_ratios).probability >= LEVEL
@@ -80,9 +80,9 @@ def discovery(draws: int) -> None:
         exact: dict[str, list[bool]] = {name: [] for name in models}
         for _ in range(draws):
             X, y, site = draw(n, n_environments, dispersion, mean, rng)
-            for name, conditional in models.items():
+            for name, family in models.items():
                 outcome = np.log1p(y) if "log" in name else y
-                model = conditional.bind(MultiEnvironmentData.from_arrays(X, outcome, site), 1)
+                model = family.bind(MultiEnvironmentData.from_arrays(X, outcome, site), 1)
                 exact[name].append(bool((chosen(model) == TRUTH).all()))
         shown = "".join(f"{np.mean(values):26.2f}" for values in exact.values())
         print(f"{n:5}{n_environments:4}{mean:6.0f}{dispersion:7.1f}{shown}", flush=True)
@@ -99,8 +99,8 @@ def speed() -> None:
     data = MultiEnvironmentData.from_arrays(X, y, site)
     print(f"\nsubsets a second of one core, N = {len(y):,}, E = {n_environments}, p = {p}")
     reference = {"negative binomial": sm.NegativeBinomial, "Poisson": sm.Poisson}
-    for name, conditional in MODELS.items():
-        model = conditional.bind(data, 1)
+    for name, family in MODELS.items():
+        model = family.bind(data, 1)
         walk = model.subset_walk(np.arange(p), np.empty(0, np.int64))
         assert walk is not None
         walk.dense(np.empty(0, np.int64), np.ones(p + 1, bool))

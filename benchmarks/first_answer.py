@@ -53,7 +53,7 @@ def main() -> None:
         "exact, 8 features": (table(8, 600), "BIP()"),
         "exact, 12 features": (table(12, 600), "BIP()"),
         "logistic, 8 features": (table(8, 600, binary=True), "BIPClassifier()"),
-        "tempering, 50 features": (table(50, 2000), "BIP(inference='tempering', random_state=0)"),
+        "tempering, 50 features": (table(50, 2000), "BIP(engine='tempering', random_state=0)"),
     }
     chosen = [name for name in cases if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
     print(f"{'':34} {'nothing compiled':>18} {'all compiled':>18}")
@@ -65,7 +65,7 @@ def main() -> None:
             python = [sys.executable, "-c", LINES, str(path), model]
             line = [sys.executable, "-m", "invariance", "fit", str(path), "--outcome", "y", "--environment", "site"]
             if "tempering" in model:
-                line += ["--inference", "tempering"]
+                line += ["--engine", "tempering"]
             for face, command in (("Python", python), ("command line", line)):
                 cache = Path(folder, face)
                 runs = [seconds(command, cache) for _ in range(2)]

@@ -84,7 +84,7 @@ def variational(reading: Reading, targets: list[str], iterations: int, jobs: int
     """Seconds a target of one sweep over all of them."""
 
     def published(steps: int) -> BIP:
-        return BIP(prior=PUBLISHED_PRIOR, inference=Variational.genes(iterations=steps), select="threshold")
+        return BIP(prior=PUBLISHED_PRIOR, engine=Variational.genes(iterations=steps), select="threshold")
 
     with TemporaryDirectory() as first, TemporaryDirectory() as folder:
         swept(reading, targets[:2], published(2), jobs, Path(first), "cuda")  # compiles
@@ -110,7 +110,7 @@ def one_at_a_time(moments: Moments, iterations: int) -> float:
 
 
 def tempering(reading: Reading, targets: list[str], jobs: int) -> None:
-    model = BIP(prior=BetaBinomialPrior(max_size=20), inference="tempering", select="threshold")
+    model = BIP(prior=BetaBinomialPrior(max_size=20), engine="tempering", select="threshold")
     with TemporaryDirectory() as one, TemporaryDirectory() as other:
         first = swept(reading, targets[:jobs], model, jobs, Path(one))
         each = swept(reading, targets[jobs:], model, jobs, Path(other)) / (len(targets) - jobs)

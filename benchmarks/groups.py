@@ -15,11 +15,11 @@ from invariance.data.features import Features
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.subset_blocks import DenseBlocks
 from invariance.kernels.subset_tree import walk_order
-from invariance.models.base import BoundConditional
+from invariance.models.base import BoundModel
 from invariance.priors.base import PriorTerms
 
 
-def simulated(widths: np.ndarray, n: int = 400, n_environments: int = 5) -> BoundConditional:
+def simulated(widths: np.ndarray, n: int = 400, n_environments: int = 5) -> BoundModel:
     """Columns have their own spread and mean in each environment, and the outcome follows the first three."""
     rng = np.random.default_rng(0)
     environment = np.repeat(range(n_environments), n)
@@ -33,7 +33,7 @@ def simulated(widths: np.ndarray, n: int = 400, n_environments: int = 5) -> Boun
     return LinearGaussian().bind(grouped)
 
 
-def walked(model: BoundConditional, order: np.ndarray) -> float:
+def walked(model: BoundModel, order: np.ndarray) -> float:
     """Million subsets a second that the walk alone scores"""
     nothing = np.empty(0, np.int64)
     walk = model.subset_walk(order, nothing)
@@ -48,7 +48,7 @@ def walked(model: BoundConditional, order: np.ndarray) -> float:
 
 
 def by_width() -> None:
-    print(f"\n{'columns each':>12} {'walk, M subsets/s':>18} {'exact inference, s':>19}")
+    print(f"\n{'columns each':>12} {'walk, M subsets/s':>18} {'exact engine, s':>19}")
     for width in (1, 2, 4, 8):
         model = simulated(np.full(15, width))
         target = Target(model, UniformPrior().bind(model.feature_names))

@@ -92,11 +92,9 @@ def discovery() -> None:
         found = np.zeros((2, 2))
         for _ in range(_DATA_SETS):
             X, y, environment, truth = with_decoys(n, n_environments, p, strength, rng)
-            for row, conditional in enumerate((Logistic(), LinearGaussian())):
+            for row, family in enumerate((Logistic(), LinearGaussian())):
                 for column, rule in enumerate(("predictive", "mode")):
-                    found[row, column] += is_found(
-                        BIP(conditional, select=rule, progress=False), X, y, environment, truth
-                    )
+                    found[row, column] += is_found(BIP(family, select=rule, progress=False), X, y, environment, truth)
         shares = [f"{a:.2f} {b:.2f}" for a, b in found / _DATA_SETS]
         print(f"{strength:>8g} {p:>3} {n_environments:>3} {n:>4} {shares[0]:>12} {shares[1]:>12}", flush=True)
 

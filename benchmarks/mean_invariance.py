@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from _harness import header
 from invariance import LinearGaussian, Moments, MultiEnvironmentData
 from invariance.inference.subset_blocks import DenseBlocks
-from invariance.models.base import BoundConditional
+from invariance.models.base import BoundModel
 from invariance.priors.base import PriorTerms
 
 Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ def simulated(noise: str, n: int, n_environments: int, rng: np.random.Generator)
     return MultiEnvironmentData.from_arrays(np.vstack(X), np.concatenate(y), np.concatenate(labels))
 
 
-def judged(model: BoundConditional) -> tuple[bool, bool]:
+def judged(model: BoundModel) -> tuple[bool, bool]:
     """Whether the truth is rejected, and whether it is the mode"""
     log_ratios = model.log_ratio_many(MASKS)
     truth = int(np.flatnonzero((MASKS == TRUTH).all(axis=1))[0])

@@ -39,7 +39,7 @@ PYTHON = (
             (
                 "another conditional",
                 "BIPSurvival('linear_gaussian').fit(X, times, labels)",
-                r"conditional='piecewise_exponential'",
+                r"family='piecewise_exponential'",
                 "BIPSurvival(REMEDY).fit(X, times, labels, event=died)",
             ),
             (
@@ -91,13 +91,13 @@ PYTHON = (
         Walk(f"a sweep over two values, {name}", "sweep(table, environment='site')", remedy, follow, TWO_VALUES)
         for name, remedy, follow in (
             ("one by one", r"BIP\(\)\.fit_data\(MultiEnvironmentData.*?\)\)", "REMEDY"),
-            ("as they are", r"BIP\(conditional='\w+'\)", "sweep(table, REMEDY, environment='site')"),
+            ("as they are", r"BIP\(family='\w+'\)", "sweep(table, REMEDY, environment='site')"),
         )
     ),
     Walk(
         "a sweep of what needs rows",
         "sweep(table, BIP('logistic'), environment='site')",
-        r"conditional='linear_gaussian'",
+        r"family='linear_gaussian'",
         "sweep(table, BIP(REMEDY), environment='site')",
     ),
     Walk(
@@ -118,7 +118,7 @@ PYTHON = (
         Walk(
             f"a {name} model of any numbers",
             f"BIP('{name}').fit_data(data)",
-            r"conditional='auto'",
+            r"family='auto'",
             "BIP(REMEDY).fit_data(data)",
         )
         for name in ("logistic", "poisson")
@@ -126,7 +126,7 @@ PYTHON = (
     Walk(
         "an exposure that a model does not know of",
         "BIP('linear_gaussian').fit(X, np.arange(30), labels, exposure=y**2)",
-        r"conditional='auto'",
+        r"family='auto'",
         "BIP(REMEDY)",
     ),
     *(
@@ -166,9 +166,9 @@ PYTHON = (
     ),
     Walk(
         "a regressor beside an exposure",
-        "BIP(conditional=Poisson(), regressor=LinearRegression()).fit(X, counts, labels, exposure=exposure)",
+        "BIP(family=Poisson(), regressor=LinearRegression()).fit(X, counts, labels, exposure=exposure)",
         r"regressor=None",
-        "BIP(conditional=Poisson(), REMEDY).fit(X, counts, labels, exposure=exposure)",
+        "BIP(family=Poisson(), REMEDY).fit(X, counts, labels, exposure=exposure)",
         "exposure = np.arange(1.0, 31.0); counts = np.arange(30.0) % 4",
     ),
     Walk(
@@ -177,12 +177,12 @@ PYTHON = (
         r"score\(X, y / exposure, sample_weight=exposure\)",
         "model.REMEDY",
         "exposure = np.arange(1.0, 31.0); y = np.arange(30.0) % 4; "
-        "model = BIP(conditional=Poisson()).fit(X, y, labels, exposure=exposure)",
+        "model = BIP(family=Poisson()).fit(X, y, labels, exposure=exposure)",
     ),
     Walk(
         "a classifier without probabilities",
-        "BIPClassifier(conditional='linear_gaussian').fit(X, y > 0, labels)",
-        r"conditional='logistic'",
+        "BIPClassifier(family='linear_gaussian').fit(X, y > 0, labels)",
+        r"family='logistic'",
         "BIPClassifier(REMEDY).fit(X, y > 0, labels)",
     ),
     Walk(
@@ -200,9 +200,9 @@ PYTHON = (
     ),
     Walk(
         "a class of engines",
-        "BIP(inference=Tempering).fit_data(data)",
+        "BIP(engine=Tempering).fit_data(data)",
         r"Tempering\(\)",
-        "BIP(inference=REMEDY).fit_data(data)",
+        "BIP(engine=REMEDY).fit_data(data)",
     ),
     Walk(
         "a number for a tolerance",
@@ -237,9 +237,9 @@ PYTHON = (
     ),
     Walk(
         "a class instead of a specification",
-        "BIP(conditional=LinearGaussian).fit_data(data)",
+        "BIP(family=LinearGaussian).fit_data(data)",
         r"LinearGaussian\(\)",
-        "BIP(conditional=REMEDY).fit_data(data)",
+        "BIP(family=REMEDY).fit_data(data)",
     ),
     Walk(
         "gaps in a table", "from_table(gaps, 'y', 'site')", r"missing='drop'", "from_table(gaps, 'y', 'site', REMEDY)"
@@ -557,12 +557,12 @@ PYTHON = (
     Walk("no outcome", "BIP().fit(table[['site']], None)", r"fit\(X, y, environments=labels\)", "BIP().REMEDY"),
     Walk("select", "BIP(select='best').fit_data(data)", r"(?<=use )'\w+'", "BIP(select=REMEDY).fit_data(data)"),
     Walk(
-        "conditional",
-        "BIP(conditional='x').fit_data(data)",
+        "family",
+        "BIP(family='x').fit_data(data)",
         r"(?<=use )'\w+'",
-        "BIP(conditional=REMEDY).fit_data(data)",
+        "BIP(family=REMEDY).fit_data(data)",
     ),
-    Walk("engine", "BIP(inference='x').fit_data(data)", r"Enumeration\(\)", "BIP(inference=REMEDY).fit_data(data)"),
+    Walk("engine", "BIP(engine='x').fit_data(data)", r"Enumeration\(\)", "BIP(engine=REMEDY).fit_data(data)"),
     Walk("progress", "BIP(progress='x').fit_data(data)", r"'auto'", "BIP(progress=REMEDY).fit_data(data)"),
     Walk("solver", "EILLS(solver='x').fit_data(data)", r"(?<=use )'\w+'", "EILLS(solver=REMEDY).fit_data(data)"),
     Walk("screen of vi", "vi(screen='x')", r"(?<=use )'\w+'", "vi(screen=REMEDY)"),
@@ -570,28 +570,28 @@ PYTHON = (
     Walk("components", "vi(components='x')", r"(?<=use )'\w+'", "vi(components=REMEDY)"),
     Walk(
         "hours of enumeration",
-        "BIP(inference=Enumeration(time_limit=0.0)).fit_data(data)",
-        r"inference=Enumeration\(.*?\)",
+        "BIP(engine=Enumeration(time_limit=0.0)).fit_data(data)",
+        r"engine=Enumeration\(.*?\)",
         "BIP(REMEDY).fit_data(data)",
     ),
     Walk(
         "too few sweeps",
-        "BIP(inference=Tempering(chains=2, steps=25, agreement=1.0000001), random_state=0).fit_data(data)",
+        "BIP(engine=Tempering(chains=2, steps=25, agreement=1.0000001), random_state=0).fit_data(data)",
         r"Tempering\(chains=8, steps=20_000\)",
-        "BIP(inference=REMEDY).fit_data(data)",
+        "BIP(engine=REMEDY).fit_data(data)",
     ),
     Walk(
         "a missed mode",
         "DrawnSource(Target(LinearGaussian().bind(data), prior), -1e9, None).log_probability(np.ones((1, 2), bool))",
         r"Tempering\(searches=20\)",
-        "BIP(inference=REMEDY).fit_data(data)",
+        "BIP(engine=REMEDY).fit_data(data)",
     ),
     Walk(
         "a Lasso without rows",
         "Variational(screen='lasso', screened=1)"
         ".run(Target(LinearGaussian().bind(Moments.from_data(data)), prior), RunOptions())",
         r"Variational\(.*?\)",
-        "BIP(inference=REMEDY).fit_data(data)",
+        "BIP(engine=REMEDY).fit_data(data)",
     ),
     Walk(
         "too many folds",
@@ -671,16 +671,16 @@ SHELL = (
     Walk("max size", "fit short.csv --outcome y --environment site --max-size 9", r"--max-size \d+(?=, the largest)"),
     Walk("threshold", f"fit {TABLE} --threshold 0.3", r"--select threshold"),
     Walk("picture", f"fit {TABLE} --plot-kind coefficients", r"--plot coefficients\.png"),
-    Walk("hours", f"fit {TABLE} --inference exact(time_limit=0)", r"--inference '.*?'"),
+    Walk("hours", f"fit {TABLE} --engine exact(time_limit=0)", r"--engine '.*?'"),
     Walk(
         "sweeps",
-        f"fit {TABLE} --inference tempering(chains=2,steps=25,agreement=1.0000001)",
-        r"--inference 'tempering\(chains=8, steps=20000\)'",
+        f"fit {TABLE} --engine tempering(chains=2,steps=25,agreement=1.0000001)",
+        r"--engine 'tempering\(chains=8, steps=20000\)'",
     ),
     Walk(
         "sweeps, compare",
-        f"compare {TABLE} --methods BIP --inference tempering(chains=2,steps=25,agreement=1.0000001)",
-        r"--inference 'tempering\(chains=8, steps=20000\)'",
+        f"compare {TABLE} --methods BIP --engine tempering(chains=2,steps=25,agreement=1.0000001)",
+        r"--engine 'tempering\(chains=8, steps=20000\)'",
     ),
     Walk("prior", f"fit {TABLE} --prior flat", r"beta-binomial\(1,3\)", fill={"beta": "--prior beta"}),
     Walk("subsets", "compare wide.csv --outcome y --environment site --methods ICP", r"--methods 'ICP\(.*?\)'"),
@@ -709,16 +709,16 @@ SHELL = (
     Walk("Oracle", f"compare {TABLE} --methods Oracle", r"--methods 'Oracle\(.*?\)'", fill={"...": "a"}),
     Walk("too many rows asked for", f"fit {TABLE} --min-rows 99", r"(?<=Use )--min-rows \d+"),
     Walk("family", f"fit {TABLE} --family guess", r"(?<=one of )auto", fill={"auto": "--family auto"}),
-    Walk("engine", f"fit {TABLE} --inference guess", r"(?<=one of )'auto'", fill={"'auto'": "--inference auto"}),
+    Walk("engine", f"fit {TABLE} --engine guess", r"(?<=one of )'auto'", fill={"'auto'": "--engine auto"}),
 )
 
 # Remedies that a test cannot come by in a second: taken from the source, and followed.
 FROM_THE_SOURCE = (
-    Walk("poor vi", "with a component at each mode", r"Variational\(.*?\)", "BIP(inference=REMEDY).fit_data(data)"),
-    Walk("lost vi", "ended where no draw can be scored", r"inference='\w+'", "BIP(REMEDY).fit_data(data)"),
+    Walk("poor vi", "with a component at each mode", r"Variational\(.*?\)", "BIP(engine=REMEDY).fit_data(data)"),
+    Walk("lost vi", "ended where no draw can be scored", r"engine='\w+'", "BIP(REMEDY).fit_data(data)"),
     Walk("long states", "Set a smaller max_size", r"UniformPrior\(.*?\)", "BIP(prior=REMEDY).fit_data(data)"),
     Walk("rounding", "rounding decided", r"solver='\w+'", "EILLS(REMEDY).fit_data(data)"),
-    Walk("hidden modes", "Search longer: inference", r"Tempering\(.*?\)", "BIP(inference=REMEDY).fit_data(data)"),
+    Walk("hidden modes", "Search longer: inference", r"Tempering\(.*?\)", "BIP(engine=REMEDY).fit_data(data)"),
 )
 
 # Advice in words, or about an argument's form: nothing to be typed as it stands. Beginnings or parts of the messages.
@@ -755,7 +755,7 @@ IN_WORDS = (
     "The posterior is p(z | data)",  # a formula
     "too few for intervals={}: use intervals=",  # tests/conditionals/test_piecewise_exponential.py
     "which may reject what is invariant: use Poisson(pseudo_rows=0)",  # tests/conditionals/test_regression_remarks.py
-    "times as much as a Poisson law has it: use conditional=",  # tests/conditionals/test_overdispersion.py
+    "times as much as a Poisson law has it: use family=",  # tests/conditionals/test_overdispersion.py
     "Run several methods on one table and show their selections",  # help of compare
     "is not known: use True, False",  # walked as "progress"
     "is not cut to a number: leave out top=",  # tests/decisions/test_plot_kinds.py
@@ -777,7 +777,7 @@ IN_WORDS = (
     "its inclusion probabilities count them, `reweighted` does not",
     "so do draws from sample()",
     "is not known: use 'cuda', 'cuda:1' or 'cpu'",  # tests/sweeps/test_sweep_device.py, where torch is at hand
-    "does variational inference, not {}: use inference='vi'",  # the same
+    "does variational inference, not {}: use engine='vi'",  # the same
     "Start one with `dask scheduler`",  # tests/studies/test_dask_addresses.py
     "Start one with `dask worker {}`",  # tests/_tools/test_cluster.py
     "no feature was selected, so transform() returns",  # its remedy is another message's
@@ -802,14 +802,14 @@ IN_WORDS = (
     "fit_moments needs Moments",  # tests/data/test_features.py
     "fit_moments(moments, rows=...) read",  # tests/moments/test_second_look.py
     "rows= needs the name of the column that holds the environment labels",  # the same
-    "conditional='linear_gaussian' reads any number of them",  # tests/data/test_rows_that_fit.py
+    "family='linear_gaussian' reads any number of them",  # tests/data/test_rows_that_fit.py
     "environments are compared by linear Gaussian fits",
     "--family {} is not known{} use one of",  # walked in a shell
     "; --family gaussian overrides",  # tests/faces/test_family_option.py
     "fit that outcome by itself with `invariance fit`",  # the same
     "needs to know which times {} ended with the event: give event=",  # tests/estimators/test_survival.py
     "entry= is not known",  # tests/data/test_outcomes.py
-    "judge with conditional='linear_gaussian_mean'",  # tests/decisions/test_noise.py
+    "judge with family='linear_gaussian_mean'",  # tests/decisions/test_noise.py
     "knows the linear Gaussian conditional only, and with",  # tests/sweeps/test_sweep_device.py
     "environments are compared by fits of the linear Gaussian model or of a regression",
     "the logistic model is for outcomes with two values",  # tests/conditionals/test_regression.py

@@ -21,7 +21,7 @@ from invariance import (
 )
 from invariance.data.features import Features
 from invariance.inference.base import Target
-from invariance.models.base import BoundConditional, Conditional
+from invariance.models.base import BoundModel, Family
 from invariance.models.likelihood import ByLikelihood, Maximum
 from invariance.priors import Prior
 from twins import all_masks
@@ -58,10 +58,10 @@ class StatsmodelsLogistic(ByLikelihood):
         return 1.0 / (1.0 + np.exp(-predictor))
 
 
-class Plain(BoundConditional):
+class Plain(BoundModel):
     """A bound model without any of its abilities."""
 
-    def __init__(self, model: BoundConditional) -> None:
+    def __init__(self, model: BoundModel) -> None:
         self.hidden = model
         self.log_ratio_many, self.describe = model.log_ratio_many, model.describe
         self.prediction_many, self.null_many, self.fit = model.prediction_many, model.null_many, model.fit
@@ -97,7 +97,7 @@ def table(grouped: bool, binary: bool, whole: bool = False) -> MultiEnvironmentD
     return replace(data, feature_names=features.names, original_features=features.names, grouping=features)
 
 
-CONDITIONALS: dict[str, Conditional] = {
+MODELS: dict[str, Family] = {
     "linear gaussian": LinearGaussian(),
     "prediction rewarded": LinearGaussian(prediction=0.1),
     "same mean": LinearGaussian(invariance="mean"),
@@ -117,9 +117,9 @@ PRIORS: dict[str, Prior] = {
 }
 
 
-def target_of(conditional: str, prior: str, grouped: bool) -> Target:
-    data = table(grouped, binary="logistic" in conditional, whole=conditional == "poisson")
-    model = CONDITIONALS[conditional].bind(data)
+def target_of(family: str, prior: str, grouped: bool) -> Target:
+    data = table(grouped, binary="logistic" in family, whole=family == "poisson")
+    model = MODELS[family].bind(data)
     return Target(model, PRIORS[prior].bind(model.feature_names, model.largest_size))
 
 

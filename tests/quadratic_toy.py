@@ -9,11 +9,11 @@ from scipy.special import logsumexp
 from invariance import BetaBinomialPrior, InclusionPrior, UniformPrior
 from invariance.data.features import Features
 from invariance.inference.base import Target
-from invariance.models.base import BoundConditional, Description, Fit, Null, Prediction
+from invariance.models.base import BoundModel, Description, Fit, Null, Prediction
 from twins import all_masks
 
 
-class Toy(BoundConditional):
+class Toy(BoundModel):
     """log Λ = −½ (z − c)'A(z − c), or −inf for subsets that hold all of `hole`."""
 
     def __init__(self, p: int, seed: int = 0, strength: float = 3.0, hole: tuple[int, ...] = ()) -> None:
@@ -57,7 +57,7 @@ PRIORS = {
 }
 
 
-def target_of(model: BoundConditional, prior: object = None) -> Target:
+def target_of(model: BoundModel, prior: object = None) -> Target:
     return Target(model, (prior or UniformPrior()).bind(model.feature_names))  # type: ignore[attr-defined]
 
 

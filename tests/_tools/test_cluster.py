@@ -21,7 +21,7 @@ from invariance.exceptions import ClusterWarning, EngineError, StudyError
 
 distributed = pytest.importorskip("distributed")
 
-from local_cluster import Cluster, two_workers  # noqa: E402
+from local_cluster import Cluster, two_workers
 
 
 def scaled(shared: np.ndarray, task: int) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 from invariance import Enumeration, Tempering, Variational
 from invariance._tools.registry import read_call, split_outside_brackets
-from invariance.inference.registry import parse_inference
+from invariance.inference.registry import parse_engine
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,18 @@ def test_commas_inside_brackets_do_not_split() -> None:
     ],
 )
 def test_engines(text: str, engine: Any) -> None:
-    assert parse_inference(text) == engine
+    assert parse_engine(text) == engine
 
 
 def test_settings_of_vi() -> None:
-    engine = parse_inference("vi(iterations=50, screen=lasso, components=auto)")
+    engine = parse_engine("vi(iterations=50, screen=lasso, components=auto)")
     assert isinstance(engine, Variational)
     assert (engine.iterations, engine.screen, engine.components) == (50, "lasso", "auto")
 
 
 @pytest.mark.parametrize("starts", [("searched",), ("searched", "informative")])
 def test_a_list_for_a_tuple(starts: tuple[str, ...]) -> None:
-    engine = parse_inference(f"vi(starts=[{', '.join(starts)}])")
+    engine = parse_engine(f"vi(starts=[{', '.join(starts)}])")
     assert isinstance(engine, Variational)
     assert engine.starts == starts
 
@@ -80,4 +80,4 @@ def test_a_list_for_a_tuple(starts: tuple[str, ...]) -> None:
 )
 def test_engines_that_cannot_be_made(text: str, phrase: str) -> None:
     with pytest.raises(ValueError, match=phrase):
-        parse_inference(text)
+        parse_engine(text)

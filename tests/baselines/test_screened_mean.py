@@ -15,7 +15,7 @@ from two_classes import LABELS, SITE, X, Y
 @pytest.mark.parametrize("forced", ["x0", "g"])
 def test_a_screened_logistic_model_predicts_probabilities(forced: str) -> None:
     data = table(grouped=forced == "g", binary=True)
-    method = BIP(StatsmodelsLogistic(), prior=InclusionPrior({forced: 1.0}), inference="exact")
+    method = BIP(StatsmodelsLogistic(), prior=InclusionPrior({forced: 1.0}), engine="exact")
     model = Screened(method, LassoScreen(k=2)).fit_data(data)
     assert forced in model.selected_features_
     kept = data.features.chosen(np.isin(data.feature_names, model.screened_features_))

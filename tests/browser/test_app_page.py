@@ -89,7 +89,7 @@ def test_from_a_table_to_a_report_and_again(
     assert axe_violations(page) == []
     page.get_by_label("Leave out rows with missing values").check()
     page.get_by_text("More settings").click()
-    page.get_by_label("Engine --inference").select_option("tempering")
+    page.get_by_label("Engine --engine").select_option("tempering")
     fit(page)
     page.wait_for_url(RUN)
     page.get_by_role("progressbar").wait_for()
@@ -101,7 +101,7 @@ def test_from_a_table_to_a_report_and_again(
     assert page.get_by_label("Outcome --outcome").input_value() == page.locator(
         "#outcome option", has_text="pressure"
     ).get_attribute("value")
-    page.get_by_label("Engine --inference").select_option("auto")
+    page.get_by_label("Engine --engine").select_option("auto")
     choose_features(page, FEATURES)
     fit(page)
     page.wait_for_url(RESULT)
@@ -135,14 +135,14 @@ def test_a_killed_worker_is_survived(page: Page, app: RunningApp, messy: Path) -
     choose_roles(page)
     page.get_by_label("Leave out rows with missing values").check()
     page.get_by_text("More settings").click()
-    page.get_by_label("Engine --inference").select_option("tempering")
+    page.get_by_label("Engine --engine").select_option("tempering")
     fit(page)
     page.wait_for_url(RUN)
     (worker,) = app.workers
     os.kill(worker, signal.SIGKILL)
     page.wait_for_url("**/table")
     assert "has ended before its answer" in page.get_by_role("alert").inner_text()
-    page.get_by_label("Engine --inference").select_option("auto")
+    page.get_by_label("Engine --engine").select_option("auto")
     choose_features(page, ["age", "smoking"])
     fit(page)
     page.wait_for_url(RESULT)
@@ -239,7 +239,7 @@ def test_a_page_that_was_closed_is_told(
         choose_roles(page)
         page.get_by_label("Leave out rows with missing values").check()
         page.get_by_text("More settings").click()
-        page.get_by_label("Engine --inference").select_option("tempering")
+        page.get_by_label("Engine --engine").select_option("tempering")
         fit(page)
         page.wait_for_url(RUN)
         assert page.locator("#gone").is_hidden()

@@ -41,10 +41,10 @@ def short_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decimal_signs, "_BLOCK", 64)
 
 
-def written(path: Path, first: list[str], later: list[str], sep: str = ",", beside: str = "7") -> Path:
+def written(path: Path, first: list[str], later: list[str], sep: str = ",", outcome_columns: str = "7") -> Path:
     """x is `first`, again and again, beyond the sample, and then `later`."""
     cells = (first * SAMPLE)[:SAMPLE] + later
-    rows = [sep.join((x, beside, str(k % 5), "ns"[k % 2])) for k, x in enumerate(cells)]
+    rows = [sep.join((x, outcome_columns, str(k % 5), "ns"[k % 2])) for k, x in enumerate(cells)]
     path.write_text("\n".join([sep.join(("x", "z", "y", "site")), *rows]) + "\n")
     return path
 

@@ -49,7 +49,7 @@ def test_how_many_subsets_are_compatible(plain: Decision) -> None:
 
 
 def test_engines_that_do_not_see_all_subsets_say_at_least() -> None:
-    sampled = decided(made(), inference="tempering", random_state=1)
+    sampled = decided(made(), engine="tempering", random_state=1)
     assert not sampled.compatible.all_scored
     text = " ".join(str(sampled).split())
     assert f"at least {sampled.compatible.n} of 16 subsets" in text
@@ -60,8 +60,8 @@ def test_engines_that_do_not_see_all_subsets_say_at_least() -> None:
 def test_the_mode_stands_beside_the_selection(plain: Decision) -> None:
     posterior = plain.findings.posterior
     assert posterior.mode == ("a",)
-    beside = f"most probable is {{a}}: probability {posterior.mode_probability:.3f}, p-value "
-    assert beside + f"{plain.mode_evidence.p_invariant:.3f}, R² {plain.mode_evidence.r2:.3f}" in " ".join(
+    outcome_columns = f"most probable is {{a}}: probability {posterior.mode_probability:.3f}, p-value "
+    assert outcome_columns + f"{plain.mode_evidence.p_invariant:.3f}, R² {plain.mode_evidence.r2:.3f}" in " ".join(
         str(plain).split()
     )
     same = replace(plain, mask=posterior.mode_mask)
@@ -256,7 +256,7 @@ def test_challenges_of_features_alone_of_several_columns_and_from_moments() -> N
 
 
 def test_models_without_such_abilities_are_read_too() -> None:
-    decision = decided(made(n=40, n_noise=0), conditional=UnitNoise())
+    decision = decided(made(n=40, n_noise=0), family=UnitNoise())
     assert {feature.never_challenged for feature in decision.features} == {None}
     assert decision.coefficients()[["lower", "upper"]].isna().all().all()
     assert str(decision).startswith("Decision\n  verdict ")

@@ -88,7 +88,7 @@ def test_required_by_the_best_of_many_is_not_required_by_all_found() -> None:
 
 @pytest.mark.parametrize("engine", ["tempering", "vi"])
 def test_what_a_search_found_is_the_predictive_posterior(engine: str) -> None:
-    decision = decided(made(), inference=engine, random_state=1)
+    decision = decided(made(), engine=engine, random_state=1)
     predictive = decision.findings.predictive
     assert predictive is not None
     assert predictive.kind == json.loads(predictive.to_json())["kind"] == "predictive"
@@ -102,7 +102,7 @@ def test_what_a_search_found_is_the_predictive_posterior(engine: str) -> None:
 def test_a_search_that_found_every_subset_has_counted() -> None:
     rng = np.random.default_rng(3)
     data = MultiEnvironmentData.from_arrays(rng.normal(size=(60, 2)), rng.normal(size=60), np.arange(60) % 2)
-    decision = decided(data, inference="tempering", random_state=0)
+    decision = decided(data, engine="tempering", random_state=0)
     assert decision.compatible.n == 4
     assert decision.compatible.all_scored
     assert "all 4 are compatible with invariance" in decision.verdict
@@ -113,7 +113,7 @@ def test_a_search_that_found_every_subset_has_counted() -> None:
 
 
 def test_a_search_says_that_none_was_found() -> None:
-    decision = decided(broken(), inference="tempering", random_state=1)
+    decision = decided(broken(), engine="tempering", random_state=1)
     n = len(decision.survey.masks)
     assert n < 16
     assert decision.verdict.startswith(
@@ -178,7 +178,7 @@ def test_the_rule_that_took_over_is_said_to_do_what_it_does() -> None:
 
 
 def test_a_model_without_random_effects_falls_back_to_the_mode() -> None:
-    decision = decided(broken(), conditional=UnitNoise())
+    decision = decided(broken(), family=UnitNoise())
     assert not decision.compatible.n
     assert "is the most probable subset; its predictions may fail" in decision.verdict
 

@@ -49,13 +49,13 @@ def test_what_is_no_rule() -> None:
             BIP(select=given).fit_data(EXAMPLE)
 
 
-@pytest.mark.parametrize("inference", ["exact", "tempering"])
-def test_a_copy_of_a_feature_is_not_selected_beside_it(inference: str) -> None:
+@pytest.mark.parametrize("engine", ["exact", "tempering"])
+def test_a_copy_of_a_feature_is_not_selected_beside_it(engine: str) -> None:
     rng = np.random.default_rng(0)
     X, site = rng.normal(size=(200, 3)), np.repeat(np.arange(4), 50)
     y = X[:, 0] - X[:, 1] + rng.normal(size=200)
     X = np.column_stack([X, 3.0 * X[:, 0] + 1.0])
-    model = BIP(inference=inference, random_state=0).fit(X, y, environments=site)
+    model = BIP(engine=engine, random_state=0).fit(X, y, environments=site)
     assert model.support_[[0, 3]].sum() == 1
     assert model.support_[1]
     assert not model.support_[2]

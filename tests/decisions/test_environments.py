@@ -309,7 +309,7 @@ def test_an_environment_that_alone_unmasks_a_decoy_is_not_named() -> None:
 
 
 def test_sampled_posteriors_are_not_fitted_again_unless_asked() -> None:
-    model = BIP(inference=Tempering(chains=2, steps=200), random_state=0).fit_data(data_of(seed=1))
+    model = BIP(engine=Tempering(chains=2, steps=200), random_state=0).fit_data(data_of(seed=1))
     diagnosis = model.diagnose(["a", "b"])
     assert not diagnosis.refitted
     assert all(left.refit is None for left in diagnosis.left_out)
@@ -358,7 +358,7 @@ def test_levels_that_an_environment_lacks() -> None:
 def test_settings_that_changed_after_the_fit_do_not_matter() -> None:
     model = BIP().fit_data(data_of(seed=1))
     before = model.diagnose(["a", "b"]).influence(predictive=False)
-    model.set_params(prior="inclusion(0.01)", inference="tempering")
+    model.set_params(prior="inclusion(0.01)", engine="tempering")
     assert model.diagnose(["a", "b"]).influence(predictive=False).equals(before)
 
 

@@ -57,7 +57,7 @@ def test_what_is_said(kind: str, said: str) -> None:
     sentence = checks(kind).sentence
     assert sentence is not None
     assert said in sentence
-    assert sentence.endswith(": judge with conditional='linear_gaussian_mean'.")
+    assert sentence.endswith(": judge with family='linear_gaussian_mean'.")
 
 
 def test_the_model_that_was_advised_does_not_advise_itself() -> None:
@@ -110,7 +110,7 @@ def test_advice_works_as_typed() -> None:
     model = BIP(progress=False).fit_data(data)
     text = " ".join(str(model.summary()).split())
     assert "noise the residuals have heavy tails" in text
-    advice = text[text.index("conditional=") :].split(". ")[0]
+    advice = text[text.index("family=") :].split(". ")[0]
     advised = eval(f"BIP({advice}, progress=False)", {"BIP": BIP}).fit_data(data)
     assert "heavy tails" not in str(advised.summary())
     assert "heavy tails" in model.summary()._repr_html_()
@@ -124,7 +124,7 @@ def test_curves_are_not_given_up_for_the_noise(comparison: str) -> None:
     data = simulated("by feature", 100)
     assert noise_checks(LinearGaussian().bind(data), MASK, Tolerance()).sentence is not None
     assert noise_checks(Additive(comparison=comparison).bind(data), MASK, Tolerance()) is None
-    model = BIP(conditional=Additive(comparison=comparison), progress=False).fit_data(data)
+    model = BIP(family=Additive(comparison=comparison), progress=False).fit_data(data)
     assert "residuals" not in str(model.decision_)
     assert model.decision_.to_plain()["noise"] is None
 

@@ -111,7 +111,7 @@ def test_a_site_with_too_few_rows_is_not_called_constant() -> None:
 
 
 def test_no_interval_is_promised_where_there_is_none() -> None:
-    decision = dependent(conditional="bayesian_linear_gaussian")
+    decision = dependent(family="bayesian_linear_gaussian")
     panels = plot_coefficients(decision)
     assert panels[0].figure.get_supxlabel() == "coefficient (line: all rows together)"
     assert set(decision.coefficients()["note"]) == {""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conformance_cases import CONDITIONALS, table
+from conformance_cases import MODELS, table
 from invariance import (
     BetaBinomialPrior,
     Enumeration,
@@ -30,7 +30,7 @@ from invariance.decisions.predictive import (
 )
 from invariance.inference.base import RunOptions, Target
 from invariance.kernels.active_set import active_set, flip_log_shares
-from invariance.models.base import BoundConditional
+from invariance.models.base import BoundModel
 from invariance.models.invariance_test import Tolerance
 from twins import all_masks, log_ratio
 
@@ -50,7 +50,7 @@ def many(p: int = 10, seed: int = 0) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, y, environment)
 
 
-def target_of(model: BoundConditional, prior=UNIFORM) -> Target:
+def target_of(model: BoundModel, prior=UNIFORM) -> Target:
     return Target(model, prior.bind(model.feature_names, model.largest_size))
 
 
@@ -159,10 +159,10 @@ def test_it_is_the_exact_one_where_that_can_be_had(prior, engine) -> None:
     assert found.evidence(found.mode) == exact.evidence(exact.mode)
 
 
-@pytest.mark.parametrize("conditional", ["without abilities", "unit noise"])
+@pytest.mark.parametrize("family", ["without abilities", "unit noise"])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_models_without_abilities_and_features_of_several_columns(conditional: str, grouped: bool) -> None:
-    target = target_of(CONDITIONALS[conditional].bind(table(grouped, binary=False)))
+def test_models_without_abilities_and_features_of_several_columns(family: str, grouped: bool) -> None:
+    target = target_of(MODELS[family].bind(table(grouped, binary=False)))
     exact, found = posterior_of(target, Enumeration()), posterior_of(target)
     np.testing.assert_allclose(found.inclusion, exact.inclusion, atol=1e-6)
     assert found.log_evidence == pytest.approx(exact.log_evidence, abs=1e-6)

@@ -63,7 +63,7 @@ def test_arrays(table: pd.DataFrame) -> None:
     assert fitted.coef_.shape == (9,)
     np.testing.assert_allclose(
         fitted.predict(X),
-        BIP("additive", progress=False).set_params(conditional=Additive(knots=4)).fit(X, y, table["site"]).predict(X),
+        BIP("additive", progress=False).set_params(family=Additive(knots=4)).fit(X, y, table["site"]).predict(X),
     )
 
 
@@ -73,7 +73,7 @@ def test_saving_and_loading(model: BIP, table: pd.DataFrame, tmp_path: Path) -> 
     assert again.columns_to_predict == model.selected_features_
     np.testing.assert_array_equal(again.predict(table[FEATURES]), model.predict(table[FEATURES]))
     np.testing.assert_array_equal(again.predict_interval(table[FEATURES]), model.predict_interval(table[FEATURES]))
-    assert again.settings_["conditional"] == "'additive'"
+    assert again.settings_["family"] == "'additive'"
 
 
 def test_the_average_predicts_through_the_curves(model: BIP, table: pd.DataFrame) -> None:

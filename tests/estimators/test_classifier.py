@@ -169,11 +169,11 @@ def test_labels_that_cannot_be_told_apart(y: object, says: str) -> None:
 
 
 def test_models_without_probabilities_are_refused() -> None:
-    for conditional in ("linear_gaussian", LinearGaussian(), Poisson()):
-        with pytest.raises(SettingError, match=r"predicts no probabilities.*use conditional='logistic'"):
-            classifier(conditional=conditional)
-    assert classifier(conditional=Logistic(pseudo_rows=0)).classes_.tolist() == ["no", "yes"]
-    assert classifier(conditional="auto").classes_.tolist() == ["no", "yes"]
+    for family in ("linear_gaussian", LinearGaussian(), Poisson()):
+        with pytest.raises(SettingError, match=r"predicts no probabilities.*use family='logistic'"):
+            classifier(family=family)
+    assert classifier(family=Logistic(pseudo_rows=0)).classes_.tolist() == ["no", "yes"]
+    assert classifier(family="auto").classes_.tolist() == ["no", "yes"]
     for ask in (classifier().predict_interval, lambda rows: classifier().predict(rows, return_std=True)):
         with pytest.raises(SettingError, match="'y' has two values, so that there are no intervals for it"):
             ask(X)
@@ -224,7 +224,7 @@ def test_a_saved_classifier_predicts_to_the_last_bit(y: np.ndarray, kind: str, t
     json.loads((tmp_path / "model.json").read_text(), parse_constant=lambda name: pytest.fail(name))
 
 
-@pytest.mark.parametrize("settings", [{}, {"conditional": "poisson"}])
+@pytest.mark.parametrize("settings", [{}, {"family": "poisson"}])
 def test_a_saved_regressor_predicts_its_mean(settings: dict, tmp_path: Path) -> None:
     model = BIP(**settings).fit(X, Y, environments=SITE)
     model.save(tmp_path / "model.json")
@@ -258,7 +258,7 @@ def test_rates_are_per_unit_of_exposure() -> None:
     rng = np.random.default_rng(8)
     years = rng.uniform(0.5, 6.0, len(X))
     visits = rng.poisson(years * np.exp(0.5 * X[:, 0] - 0.4 * X[:, 1] - 0.5)).astype(float)
-    model = BIP(conditional="poisson").fit(X, visits, environments=SITE, exposure=years)
+    model = BIP(family="poisson").fit(X, visits, environments=SITE, exposure=years)
     np.testing.assert_allclose(model.predict(X), np.exp(X @ model.coef_ + model.intercept_), rtol=1e-12)
     assert (model.predict(X) * years).sum() == pytest.approx(visits.sum(), rel=1e-6)
     (member,) = model._predictor("selected").members
@@ -271,4 +271,4 @@ def test_rates_are_per_unit_of_exposure() -> None:
     expected = 1.0 - years @ (rates - model.predict(X)) ** 2 / (years @ (rates - mean) ** 2)
     assert model.score(X, rates, sample_weight=years) == pytest.approx(expected)
     with pytest.raises(SettingError, match=r"knows nothing of the exposure 'exposure': use regressor=None"):
-        BIP(conditional="poisson", regressor=LinearRegression()).fit(X, visits, environments=SITE, exposure=years)
+        BIP(family="poisson", regressor=LinearRegression()).fit(X, visits, environments=SITE, exposure=years)

@@ -132,8 +132,8 @@ def test_constant_feature_is_never_selected() -> None:
     [
         ({"select": "best"}, "select='best' is not known: use 'predictive' or 'mode' or 'threshold' or 'median'"),
         ({"threshold": 1.5}, "threshold=1.5 is not a probability"),
-        ({"conditional": "probit"}, "conditional='probit' is not known: use 'auto', 'linear_gaussian'"),
-        ({"inference": "magic"}, "inference='magic' is not known"),
+        ({"family": "probit"}, "family='probit' is not known: use 'auto', 'linear_gaussian'"),
+        ({"engine": "magic"}, "engine='magic' is not known"),
         ({"progress": "yes"}, "progress='yes' is not known"),
     ],
 )
@@ -183,7 +183,7 @@ def test_metadata_routing_feeds_groups_and_environments() -> None:
 
 
 def test_clone_keeps_the_parameters() -> None:
-    model = BIP(prior=UniformPrior(max_size=3), inference=Enumeration(keep=5), environment="hospital")
+    model = BIP(prior=UniformPrior(max_size=3), engine=Enumeration(keep=5), environment="hospital")
     copy = clone(model)
     assert copy.get_params()["prior"] == UniformPrior(max_size=3)
     assert copy.fit(*frame()).posterior_.masks.shape == (5, 8)
@@ -220,7 +220,7 @@ def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.Monk
         model = BIP().fit_data(EXAMPLE)
     assert isinstance(model.posterior_.source.target.model, GaussianOnDemand)
     np.testing.assert_array_equal(model.support_, EXAMPLE.truth)
-    expected = BIP(conditional=LinearGaussian(second_moments="all")).fit_data(EXAMPLE).posterior_
+    expected = BIP(family=LinearGaussian(second_moments="all")).fit_data(EXAMPLE).posterior_
     np.testing.assert_allclose(model.posterior_.inclusion, expected.inclusion, atol=1e-9)
 
 
@@ -228,25 +228,25 @@ def test_conditionals_can_be_cloned_and_searched_over() -> None:
     from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 
     options = [LinearGaussian(second_moments="all"), LinearGaussian(second_moments="on demand"), "linear_gaussian"]
-    search = GridSearchCV(BIP(environment="hospital"), {"conditional": options}, cv=LeaveOneGroupOut())
+    search = GridSearchCV(BIP(environment="hospital"), {"family": options}, cv=LeaveOneGroupOut())
     X, y = frame()
     search.fit(X, y, groups=X["hospital"])
     assert len(set(np.round(search.cv_results_["mean_test_score"], 9))) == 1
-    assert search.best_estimator_.get_params()["conditional"] == options[0]
-    assert clone(BIP(options[1])).conditional == options[1]
+    assert search.best_estimator_.get_params()["family"] == options[0]
+    assert clone(BIP(options[1])).family == options[1]
 
 
 @pytest.mark.parametrize(
-    ("conditional", "message"),
+    ("family", "message"),
     [
         ("linear_gausian", "is not known; did you mean 'linear_gaussian'?"),
         (LinearGaussian, "cannot be bound to data: pass a specification, such as LinearGaussian()"),
         (3, "cannot be bound to data"),
     ],
 )
-def test_what_is_no_conditional(conditional: object, message: str) -> None:
+def test_what_is_no_conditional(family: object, message: str) -> None:
     with pytest.raises(SettingError, match=re.escape(message)):
-        BIP(conditional).fit_data(EXAMPLE)
+        BIP(family).fit_data(EXAMPLE)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_what_is_no_conditional(conditional: object, message: str) -> None:
         ({"prior": 3}, "prior=3 is not a prior: use one such as UniformPrior(), or a text: uniform, beta-binomial"),
         ({"prior": UniformPrior}, "is not a prior"),
         ({"prior": "unifrom"}, "cannot read the prior 'unifrom'"),
-        ({"inference": Enumeration}, "is not an engine: use a name, or an engine such as Tempering()"),
+        ({"engine": Enumeration}, "is not an engine: use a name, or an engine such as Tempering()"),
         ({"random_state": "a"}, "random_state='a' is no seed: use a whole number from 0 on"),
         ({"random_state": -1}, "random_state=-1 is no seed"),
     ],

@@ -13,11 +13,11 @@ class Stopped(BaseException):
     pass
 
 
-@pytest.mark.parametrize("inference", ["exact", "tempering", "vi"])
-def test_a_fit_tells_its_stages(inference: str) -> None:
+@pytest.mark.parametrize("engine", ["exact", "tempering", "vi"])
+def test_a_fit_tells_its_stages(engine: str) -> None:
     heard: list[tuple[float, str]] = []
-    model = BIP(inference=inference, random_state=0, progress=lambda *said: heard.append(said)).fit_data(made())
-    silent = BIP(inference=inference, random_state=0, progress=False).fit_data(made())
+    model = BIP(engine=engine, random_state=0, progress=lambda *said: heard.append(said)).fit_data(made())
+    silent = BIP(engine=engine, random_state=0, progress=False).fit_data(made())
     assert model.selected_features_ == silent.selected_features_
     stages = dict.fromkeys(message.split(":")[0] for _, message in heard)
     for stage in stages:
@@ -27,14 +27,14 @@ def test_a_fit_tells_its_stages(inference: str) -> None:
     assert heard[-1][0] == 1.0
 
 
-@pytest.mark.parametrize("inference", ["exact", "tempering", "vi"])
-def test_what_it_raises_reaches_the_caller(inference: str) -> None:
+@pytest.mark.parametrize("engine", ["exact", "tempering", "vi"])
+def test_what_it_raises_reaches_the_caller(engine: str) -> None:
     def refuse(done: float, message: str) -> None:
         if done > 0.0:
             raise Stopped(message)
 
     with pytest.raises(Stopped):
-        BIP(inference=inference, random_state=0, progress=refuse).fit_data(made())
+        BIP(engine=engine, random_state=0, progress=refuse).fit_data(made())
 
 
 def test_other_methods_and_diagnoses_tell_too() -> None:

@@ -29,9 +29,9 @@ def test_words_are_scored_as_0_and_1(model: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("conditional", ["linear_gaussian", "poisson"])
-def test_saved_models_score_words_too(conditional: str, tmp_path: Any) -> None:
-    model = BIP(conditional).fit(X, LABELS, environments=SITE)
+@pytest.mark.parametrize("family", ["linear_gaussian", "poisson"])
+def test_saved_models_score_words_too(family: str, tmp_path: Any) -> None:
+    model = BIP(family).fit(X, LABELS, environments=SITE)
     model.save(tmp_path / "model.json")
     assert invariance.load(tmp_path / "model.json").score(X, LABELS) == pytest.approx(model.score(X, LABELS))
     assert str(model.new_environments()).startswith("New environments: y\n")

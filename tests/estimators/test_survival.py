@@ -54,7 +54,7 @@ def test_average_of_curves(model: BIPSurvival) -> None:
         expected = expected + weight * fit.survival(DATA.X[:, mask], times)
         means = means + weight * fit.predict(DATA.X[:, mask])
     np.testing.assert_allclose(average.predict_survival(X, times), expected, atol=2e-3)
-    settings = {"conditional": PiecewiseExponential(), "predict_with": "average"}
+    settings = {"family": PiecewiseExponential(), "predict_with": "average"}
     expected_times = BIP(**settings).fit(X, DATA.y, environments=SITE, event=DATA.event).predict(X)
     np.testing.assert_allclose(expected_times, means, rtol=5e-3)
 

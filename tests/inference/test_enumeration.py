@@ -167,7 +167,7 @@ def test_refuses_hours() -> None:
     assert isinstance(choose_engine("tempering", Target(model, bound)), Tempering)
     small = UniformPrior(max_size=2).bind(model.feature_names, model.largest_size)
     assert isinstance(choose_engine("auto", Target(model, small)), Enumeration)
-    with pytest.raises(ValueError, match="inference='exakt' is not known: use 'auto', 'exact'"):
+    with pytest.raises(ValueError, match="engine='exakt' is not known: use 'auto', 'exact'"):
         choose_engine("exakt", Target(model, small))
 
 

@@ -16,7 +16,7 @@ from invariance.inference.subset_blocks import (
     walk_of,
 )
 from invariance.inference.variational.ascent import FreeSpace
-from invariance.models.base import BoundConditional
+from invariance.models.base import BoundModel
 from invariance.moments import Moments
 from invariance.priors.base import PriorTerms
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
@@ -180,7 +180,7 @@ HOLED = {
 @pytest.mark.parametrize("sizes", [(2, 4), (1, 2, 3), (0, 5), (3, 4, 5)], ids=str)
 @pytest.mark.parametrize("model", HOLED.values(), ids=HOLED)
 def test_undecidable_subsets_are_those_that_the_prior_allows_small_ones_first(
-    monkeypatch: pytest.MonkeyPatch, model: BoundConditional, sizes: tuple[int, ...], blocks: type
+    monkeypatch: pytest.MonkeyPatch, model: BoundModel, sizes: tuple[int, ...], blocks: type
 ) -> None:
     small_blocks(monkeypatch, 4, listed=20)
     parts = blocks(walk_of(model, np.arange(6), NOTHING), only_sizes(6, *sizes))
@@ -226,7 +226,7 @@ def test_every_block_of_a_list_costs_its_sums_over_pairs(
         blocks = ListedBlocks(walk_of(model, np.arange(f), NOTHING), terms)
         for per_subset, advantage in ((5, 1), (7, 2)):
             steps = count_steps(f, max_size, n_subsets, per_subset, advantage)
-            beside = steps - per_subset * advantage * n_subsets
-            per_block.append(beside / blocks.n_blocks)
+            outcome_columns = steps - per_subset * advantage * n_subsets
+            per_block.append(outcome_columns / blocks.n_blocks)
     assert len(set(per_block)) == 1
     assert per_block[0] >= f**2

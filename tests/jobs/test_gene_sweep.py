@@ -43,7 +43,7 @@ def test_from_a_file_to_the_parents(tmp_path: Path, n_genes: int, n_targets: int
     parents = write_genes(tmp_path / "genes.csv", n_genes, n_targets)
     (tmp_path / "targets.txt").write_text("\n".join(parents))
     asked = ["--environment", "strain", "--outcomes", tmp_path / "targets.txt", "--out", tmp_path / "sweep"]
-    engine = ["--inference", "tempering", "--chains", "2", "--steps", "300", "--jobs", str(n_jobs), "--quiet"]
+    engine = ["--engine", "tempering", "--chains", "2", "--steps", "300", "--jobs", str(n_jobs), "--quiet"]
     result = run("sweep", tmp_path / "genes.csv", *asked, *engine)
     assert result.exit_code == 0, result.stderr
     assert f"Some features are selected for {n_targets} of {n_targets} outcomes" in result.stdout

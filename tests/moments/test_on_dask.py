@@ -15,15 +15,15 @@ import pytest
 pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
 
-import pyarrow.parquet as pq  # noqa: E402
-from distributed import Client  # noqa: E402
+import pyarrow.parquet as pq
+from distributed import Client
 
 from invariance import Moments
 from invariance.data.record_batches import RowTask
 from invariance.data.source_files import ParquetSource
 from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
 from invariance.moments import from_rows as on_dask
-from local_cluster import Cluster, two_workers  # noqa: E402
+from local_cluster import Cluster, two_workers
 
 N_TASKS = 20
 

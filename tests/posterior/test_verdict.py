@@ -108,7 +108,7 @@ def test_features_constant_inside_small_environments_are_not_counted_there() -> 
         data = invariant(constant, 12, rng)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            posterior = BIP(prior=InclusionPrior(1.0), inference="exact").fit_data(data).posterior_
+            posterior = BIP(prior=InclusionPrior(1.0), engine="exact").fit_data(data).posterior_
         assert posterior.verdict is None
         assert "nan" not in str(posterior.summary())
     model = LinearGaussian().bind(data)
@@ -207,10 +207,10 @@ def test_every_engine_gives_a_verdict(engine: Any, rows: bool) -> None:
         assert reweighted.verdict.n_judged == len(reweighted.masks)
 
 
-@pytest.mark.parametrize("inference", ["exact", "tempering", "vi"])
-def test_fit_warns(inference: str) -> None:
+@pytest.mark.parametrize("engine", ["exact", "tempering", "vi"])
+def test_fit_warns(engine: str) -> None:
     data = broken()
-    model = BIP(inference=inference, random_state=0)
+    model = BIP(engine=engine, random_state=0)
     with pytest.warns(NotInvariantWarning, match="looks invariant: the most probable one has log ratio") as caught:
         model.fit(data.X, data.y, environments=data.environment_index)
     (warning,) = (w for w in caught if w.category is NotInvariantWarning)
@@ -237,7 +237,7 @@ def test_no_verdict_on_an_invariant_subset(engine: Any) -> None:
     data = invariant(np.zeros((3, 2), dtype=bool), 60, np.random.default_rng(0))
     with warnings.catch_warnings():
         warnings.simplefilter("error", NotInvariantWarning)
-        posterior = BIP(inference=engine, random_state=0).fit_data(data).posterior_
+        posterior = BIP(engine=engine, random_state=0).fit_data(data).posterior_
     assert posterior.verdict is None
     assert "predicts y in the same way in all 3 environments" in posterior.reading()
 
@@ -352,7 +352,7 @@ def test_a_damaged_verdict_is_explained(damage: Any, message: str) -> None:
 
 def test_a_reweighted_verdict_survives_json() -> None:
     with pytest.warns(NotInvariantWarning):
-        posterior = BIP(inference="vi", random_state=0).fit_data(broken()).posterior_
+        posterior = BIP(engine="vi", random_state=0).fit_data(broken()).posterior_
     again = type(posterior).from_json(posterior.to_json())
     assert again.reweighted.verdict == posterior.reweighted.verdict is not None
 

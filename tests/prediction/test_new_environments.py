@@ -127,7 +127,7 @@ def test_a_selection_without_an_environment_is_that_of_a_table_without_it(n_jobs
 
 def test_a_generator_goes_on_as_if_no_interval_were_asked_for() -> None:
     generators = [np.random.default_rng(3) for _ in range(2)]
-    models = [BIP(inference=Variational(iterations=20), random_state=g) for g in generators]
+    models = [BIP(engine=Variational(iterations=20), random_state=g) for g in generators]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for model in models:

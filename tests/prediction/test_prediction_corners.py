@@ -157,7 +157,7 @@ def test_selections_are_repeated_with_the_random_numbers_of_the_fit() -> None:
     """Which the fit itself takes from the generator that it was given."""
     generator = np.random.default_rng(5)
     generator.random(3)
-    model = BIP(random_state=generator, inference=Variational(iterations=20), progress=False)
+    model = BIP(random_state=generator, engine=Variational(iterations=20), progress=False)
     model.fit(DATA.X, DATA.y, environments=DATA.environment_index)
     again = model._search.findings(DATA, False)
     np.testing.assert_array_equal(again.posterior.inclusion, model._findings.posterior.inclusion)

@@ -41,12 +41,12 @@ def test_rates_in_environments_that_were_left_out() -> None:
     rng = np.random.default_rng(6)
     exposure = rng.uniform(1.0, 9.0, len(X))
     y = rng.poisson(exposure * np.exp(0.4 * X[:, 0] - 0.3 * X[:, 1] - 1.0)).astype(float)
-    model = BIP(conditional=Poisson()).fit(X, y, environments=SITE, exposure=exposure)
+    model = BIP(family=Poisson()).fit(X, y, environments=SITE, exposure=exposure)
     assert model.selected_features_ == ("x0", "x1")
     frame = model.new_environments().to_frame()
     for e in range(4):
         own = e == SITE
-        other = BIP(conditional=Poisson()).fit(X[~own], y[~own], environments=SITE[~own], exposure=exposure[~own])
+        other = BIP(family=Poisson()).fit(X[~own], y[~own], environments=SITE[~own], exposure=exposure[~own])
         expected = figures_of(Predicts.rate, y[own], other.predict(X[own]), exposure[own])
         assert {name: frame.loc[e, name] for name in expected} == pytest.approx(expected, rel=1e-8)
         missed = y[own] - other.predict(X[own]) * exposure[own]
@@ -114,7 +114,7 @@ def test_environments_that_cannot_be_left_out() -> None:
 @pytest.mark.parametrize("outcome", ["classes", "counts"])
 def test_there_are_no_normal_intervals_of_classes_and_counts(outcome: str) -> None:
     y = LABELS if outcome == "classes" else np.random.default_rng(0).poisson(np.exp(0.3 * X[:, 0]))
-    model = BIP(conditional="logistic" if outcome == "classes" else "poisson").fit(X, y, environments=SITE)
+    model = BIP(family="logistic" if outcome == "classes" else "poisson").fit(X, y, environments=SITE)
     says = "'y' has two values" if outcome == "classes" else "'y' is a count"
     for ask in (lambda: model.predict_interval(X), lambda: model.predict(X, return_std=True)):
         with pytest.raises(SettingError, match=f"{says}.*no intervals for it.*new_environments"):

@@ -131,7 +131,7 @@ def test_a_screen_after_a_constant_feature() -> None:
 @pytest.mark.parametrize("initial", [{"a": 0.8, "flat": 0.8}, [0.8, 0.8, 0.01, 0.01], [True, True, False, False]])
 def test_a_variational_start_speaks_of_the_same_features(initial: Any) -> None:
     engine = Variational(initial=initial, iterations=50)
-    model = BIP(inference=engine, random_state=0).fit(TABLE, DATA.y, environments=DATA.environment_index)
+    model = BIP(engine=engine, random_state=0).fit(TABLE, DATA.y, environments=DATA.environment_index)
     assert model.inclusion_probabilities_.shape == (4,)
     bound = UniformPrior().bind(["a", "b", "c"], original_features=NAMES)
     start = engine._initial_inclusion(bound)

@@ -37,7 +37,7 @@ def _lines(model: BIP, source: Source | None = None) -> str:
         Subject(
             decision=model.decision_,
             data=model._data,
-            conditional=model._conditional,
+            family=model._family,
             diagnosis="",
             estimator=type(model).__name__,
             settings=model._settings,
@@ -56,11 +56,11 @@ def _again(lines: str, **known: Any) -> BIP:
 
 SETTINGS: list[dict[str, Any]] = [
     {},
-    {"conditional": "linear_gaussian_mean", "select": "threshold", "threshold": 0.4},
-    {"conditional": LinearGaussian(invariance="mean"), "tolerance": Tolerance.strict(0.01)},
+    {"family": "linear_gaussian_mean", "select": "threshold", "threshold": 0.4},
+    {"family": LinearGaussian(invariance="mean"), "tolerance": Tolerance.strict(0.01)},
     {"prior": InclusionPrior({"age": 0.9}, max_size=3), "random_state": 7},
     {"prior": BetaBinomialPrior(1.0, 3.0), "groups": [spline("age", knots=4)]},
-    {"inference": Tempering(chains=2, steps=50), "random_state": np.int64(5)},
+    {"engine": Tempering(chains=2, steps=50), "random_state": np.int64(5)},
     {"regressor": RandomForestRegressor(n_estimators=3, random_state=0)},
     {"regressor": make_pipeline(StandardScaler(), GridSearchCV(Ridge(), {"alpha": [0.5, 2.0]}))},
 ]

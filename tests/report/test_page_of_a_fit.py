@@ -176,13 +176,13 @@ def test_a_page_of_two_hundred_features_stays_small(tmp_path: Path, monkeypatch:
 def test_comparison_with_other_methods(model: BIP, read: Page, tmp_path: Path, without_pictures: None) -> None:
     assert "Other methods" not in [text for _, text in read.headings]
     found = compare(make_example(), "ICP,Lasso")
-    beside = Page(model.report(tmp_path / "compared.html", found).read_text(encoding="utf-8"))
-    assert "Other methods" in [text for _, text in beside.headings]
-    marks = beside.column("Features by method", "Lasso")
+    outcome_columns = Page(model.report(tmp_path / "compared.html", found).read_text(encoding="utf-8"))
+    assert "Other methods" in [text for _, text in outcome_columns.headings]
+    marks = outcome_columns.column("Features by method", "Lasso")
     assert {name for name, (text, _) in marks.items() if text.startswith("●")} == {
         name for name, flag in zip(found.feature_names, found.methods[1].selected, strict=True) if flag
     }
-    ours = beside.column("Features by method", "This fit")
+    ours = outcome_columns.column("Features by method", "This fit")
     assert {name for name, (text, _) in ours.items() if text.startswith("●")} == set(model.selected_features_)
 
 

@@ -18,7 +18,7 @@ from invariance.sweeps.store import Store
 
 distributed = pytest.importorskip("distributed")
 
-from local_cluster import Cluster, two_workers  # noqa: E402
+from local_cluster import Cluster, two_workers
 
 MODEL = BIP(prior=BetaBinomialPrior(max_size=2))
 SETTINGS = {"environment": "site", "perturbed": "deleted"}

@@ -88,7 +88,7 @@ def test_every_outcome_is_fitted_as_by_hand() -> None:
 
 
 def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
-    model = BIP(inference=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
+    model = BIP(engine=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
     whole = sweep(table(), model, environment="site")
     part = sweep(table(), model, environment="site", outcomes=["d", "b"])
     same(part, whole[whole["outcome"].isin(["b", "d"])].reset_index(drop=True))
@@ -104,7 +104,7 @@ def test_every_outcome_has_random_numbers_of_its_own() -> None:
             raise ValueError(str(options.rng.integers(2**60)))
 
     def drawn(**settings: Any) -> list[str]:
-        return sweep(table(), BIP(inference=Drawing()), environment="site", **settings)["verdict"].tolist()
+        return sweep(table(), BIP(engine=Drawing()), environment="site", **settings)["verdict"].tolist()
 
     numbers = drawn()
     assert len(set(numbers)) == len(NAMES)
@@ -113,7 +113,7 @@ def test_every_outcome_has_random_numbers_of_its_own() -> None:
 
 
 def test_processes_give_the_same_as_one() -> None:
-    model = BIP(inference=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
+    model = BIP(engine=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
     rows = table().assign(whom=[None] * 3 + ["a"] + [None] * 115 + ["b"])
     one = sweep(rows, model, environment="site", perturbed="whom")
     same(sweep(rows, model, environment="site", perturbed="whom", n_jobs=2), one)
@@ -240,7 +240,7 @@ def test_an_engine_that_fails_does_not_stop_the_sweep() -> None:
         def run(self, target: Any, options: Any) -> Any:
             raise ZeroDivisionError("by\nzero")
 
-    found = sweep(table(), BIP(inference=Broken()), environment="site", outcomes=["a"])
+    found = sweep(table(), BIP(engine=Broken()), environment="site", outcomes=["a"])
     assert found["verdict"].tolist() == ["by zero"]
 
 
@@ -250,7 +250,7 @@ def test_want_of_memory_is_no_verdict() -> None:
             raise MemoryError
 
     with pytest.raises(MemoryError):
-        sweep(table(), BIP(inference=Hungry()), environment="site", outcomes=["a"])
+        sweep(table(), BIP(engine=Hungry()), environment="site", outcomes=["a"])
 
 
 def test_levels_and_groups_are_features_and_no_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -330,11 +330,11 @@ def test_verdicts_follow_the_p_value() -> None:
             WrongTypeError,
             r"sweep\(\) got an unexpected keyword argument 'exlude'; did you mean 'exclude'",
         ),
-        ({"model": BIP(inference="exat")}, SettingError, "inference='exat' is not known"),
-        ({"model": BIP(inference=Tempering)}, SettingError, "is not an engine"),
+        ({"model": BIP(engine="exat")}, SettingError, "engine='exat' is not known"),
+        ({"model": BIP(engine=Tempering)}, SettingError, "is not an engine"),
         ({"model": BIP(select="best")}, SettingError, "select='best' is not known"),
         ({"model": BIP(prior="flat")}, SettingError, "cannot read the prior 'flat'"),
-        ({"model": BIP(conditional="line")}, SettingError, "conditional='line' is not known"),
+        ({"model": BIP(family="line")}, SettingError, "family='line' is not known"),
         ({"model": BIP(regressor=LinearRegression())}, SettingError, "set regressor=None"),
         ({"model": LassoSelection()}, WrongTypeError, "a sweep fits a BIP, not LassoSelection"),
     ],

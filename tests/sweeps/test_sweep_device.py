@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 WHERE = "cuda" if torch.cuda.is_available() else "cpu"
 ENGINE = Variational(iterations=150, pairs=6, starts=("uninformative",), fresh=200, draws=300)
-MODEL = BIP(prior=UniformPrior(4), inference=ENGINE, select="threshold")
+MODEL = BIP(prior=UniformPrior(4), engine=ENGINE, select="threshold")
 
 
 def table(n: int = 90, seed: int = 0) -> pd.DataFrame:
@@ -64,10 +64,10 @@ def test_an_outcome_that_cannot_be_fitted_says_why_and_the_others_go_on() -> Non
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": BIP(inference=Tempering())}, "does variational inference, not Tempering: use inference='vi'"),
-        ({"model": BIP(inference="tempering")}, "does variational inference, not inference='tempering'"),
-        ({"model": BIP("bayesian_linear_gaussian", inference="vi")}, "knows the linear Gaussian conditional only"),
-        ({"model": BIP("linear_gaussian_mean", inference="vi")}, "and with invariance='distribution'"),
+        ({"model": BIP(engine=Tempering())}, "does variational inference, not Tempering: use engine='vi'"),
+        ({"model": BIP(engine="tempering")}, "does variational inference, not engine='tempering'"),
+        ({"model": BIP("bayesian_linear_gaussian", engine="vi")}, "knows the linear Gaussian conditional only"),
+        ({"model": BIP("linear_gaussian_mean", engine="vi")}, "and with invariance='distribution'"),
         ({"device": "gpu7"}, "device='gpu7' is not known: use 'cuda'"),
         ({"device": "cuda:99"}, "device='cuda:99' is not there: torch .* sees"),
         ({"dask": "tcp://127.0.0.1:1"}, "device= is for this machine and dask= for a cluster"),

@@ -19,7 +19,7 @@ from invariance.sweeps.source import read_source
 from invariance.sweeps.store import MANIFEST
 from invariance.sweeps.sweep import settings_of
 
-SMALL = BIP(prior=BetaBinomialPrior(max_size=2), inference="exact")
+SMALL = BIP(prior=BetaBinomialPrior(max_size=2), engine="exact")
 
 
 def table() -> pd.DataFrame:
@@ -170,7 +170,7 @@ class HalfSparing(Sparing):
 
 def test_rules_without_a_text_are_told_apart(tmp_path: Path) -> None:
     def swept(most: int) -> pd.DataFrame:
-        model = BIP(prior=SMALL.prior, inference="exact", select=Leading(most))
+        model = BIP(prior=SMALL.prior, engine="exact", select=Leading(most))
         return sweep(table(), model, environment="site", outcomes=["a"], out=tmp_path)
 
     assert swept(1)["selected"].sum() == 1

@@ -165,7 +165,7 @@ def test_probabilities_by_position_are_refused() -> None:
 def test_moments_of_an_outcome_go_with_its_fit() -> None:
     """They may be as large as those of all rows: nothing may keep them until the garbage collector comes."""
     source = read_source(few_rows().assign(hit=[None] * 59 + ["b"]), "site", None, "hit").source
-    fit = Sweep(source, BIP(prior=BetaBinomialPrior(max_size=2), inference="tempering"), 20, 0)
+    fit = Sweep(source, BIP(prior=BetaBinomialPrior(max_size=2), engine="tempering"), 20, 0)
     gc.collect()
     gc.disable()
     try:

@@ -34,7 +34,7 @@ def table(seed: int = 0) -> pd.DataFrame:
     return rows.assign(site=np.repeat(["north", "south"], 30), whom=["x03"] + [None] * 59)
 
 
-SMALL = BIP(prior=BetaBinomialPrior(max_size=2), inference="exact")
+SMALL = BIP(prior=BetaBinomialPrior(max_size=2), engine="exact")
 SETTINGS: dict[str, Any] = {"model": SMALL, "environment": "site", "perturbed": "whom", "top": 3}
 
 
@@ -225,9 +225,9 @@ def test_a_reader_beside_the_writer_looks_again(tmp_path: Path, monkeypatch: pyt
     [
         ({"top": 4}, "top: 3 there, 4 now"),
         ({"random_state": 1}, "seed: 0 there, 1 now"),
-        ({"model": BIP(prior=BetaBinomialPrior(max_size=1), inference="exact")}, r"prior: .*max_size=2\) there"),
-        ({"model": BIP(prior=SMALL.prior, inference="exact", select="mode")}, "select: 'predictive' there, 'mode' now"),
-        ({"model": BIP(prior=SMALL.prior, inference="exact", tolerance=Tolerance.strict())}, "tolerance: None there"),
+        ({"model": BIP(prior=BetaBinomialPrior(max_size=1), engine="exact")}, r"prior: .*max_size=2\) there"),
+        ({"model": BIP(prior=SMALL.prior, engine="exact", select="mode")}, "select: 'predictive' there, 'mode' now"),
+        ({"model": BIP(prior=SMALL.prior, engine="exact", tolerance=Tolerance.strict())}, "tolerance: None there"),
         ({"table": table(1)}, "data: [0-9a-f]{32} there, [0-9a-f]{32} now"),
         ({"perturbed": ["x04"] + [None] * 59}, "columns: 24 there, 25 now|perturbed: "),
         ({"table": table()[1:]}, "rows: 60 there, 59 now"),
@@ -254,7 +254,7 @@ def test_results_without_a_manifest_are_not_continued(tmp_path: Path) -> None:
 
 def test_settings_that_change_no_result_may_change(tmp_path: Path, counted: list[str]) -> None:
     run(tmp_path, outcomes=["x00"])
-    other = BIP(prior=SMALL.prior, inference="exact", n_jobs=2, random_state=5, progress=False, environment="site")
+    other = BIP(prior=SMALL.prior, engine="exact", n_jobs=2, random_state=5, progress=False, environment="site")
     run(tmp_path, outcomes=["x00"], model=other)
     assert counted == ["x00"]
 

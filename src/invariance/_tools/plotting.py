@@ -202,8 +202,8 @@ def _room(ax: Axes) -> float:
     if place is None or not has_layout(figure):
         return float(ax.get_window_extent().width / figure.dpi)
     share = len(place.colspan) / place.get_gridspec().ncols
-    beside = widest(tick.get_text() for tick in ax.get_yticklabels()) + _BESIDE_TICKS
-    return max(float(figure.bbox.width / figure.dpi * share) - beside, 1.5)
+    ticks = widest(tick.get_text() for tick in ax.get_yticklabels()) + _BESIDE_TICKS
+    return max(float(figure.bbox.width / figure.dpi * share) - ticks, 1.5)
 
 
 # Comes with matplotlib and has a box for every script.

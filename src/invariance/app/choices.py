@@ -33,7 +33,7 @@ class Choices:
     family: str = "auto"
     prior: str = "uniform"
     max_size: int | None = None
-    inference: str = "auto"
+    engine: str = "auto"
     select: str = "predictive"
     strict: bool = False
     drop_missing: bool = False
@@ -62,7 +62,7 @@ class Choices:
             family=self.family,
             max_size=self.max_size,
             prior=self.prior,
-            inference=self.inference,
+            engine=self.engine,
             select=self.select,
             strict=self.strict,
         )
@@ -118,7 +118,7 @@ def read_choices(form: Iterable[tuple[str, str]], columns: Sequence[str], rest: 
         family=given.get("family", "auto"),
         prior=given.get("prior") or "uniform",
         max_size=_whole(given, "max_size", "Most features in a subset"),
-        inference=given.get("inference", "auto"),
+        engine=given.get("engine", "auto"),
         select=given.get("select", "predictive"),
         strict="strict" in given,
         drop_missing="drop_missing" in given,

@@ -48,7 +48,7 @@ WRITTEN = {
     "sheet": "Sheet of an Excel file",
     "na": "Words for missing values",
 }
-_FOLDED = {"prior": "uniform", "max_size": "", "inference": "auto", "select": "predictive", "seed": "0", "strict": ""}
+_FOLDED = {"prior": "uniform", "max_size": "", "engine": "auto", "select": "predictive", "seed": "0", "strict": ""}
 _LARGEST_FORM = 20_000_000
 
 _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)

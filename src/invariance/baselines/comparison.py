@@ -95,8 +95,8 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield f"{what} that {by} selected {'is' if len(hidden) == 1 else 'are'} not shown."
         yield ""
     yield f"{'method':<{_NAME_WIDTH}} {'features':<18} {'value':<22} {'time':>12}"
-    for title, method in titled:
-        yield from _method_lines(title, method)
+    for name, method in titled:
+        yield from _method_lines(name, method)
     yield ""
     yield from wrap(_legend([m for _, m in fitted], comparison.outcome_name))
 
@@ -335,8 +335,8 @@ def compare(
 ) -> Comparison:
     """Fit several methods to one data set.
 
-    methods : names out of `invariance.baselines.comparison.METHODS`, also with settings ("ICP(max_size=3)"; those of a name with
-        -screen are the screen's), estimators, or a mapping from names to estimators; None is all that need not be told
+    methods : names out of `invariance.baselines.comparison.METHODS`, also with settings ("ICP(max_size=3)";
+        those of a name with -screen are the screen's), estimators, or a mapping from names to estimators; None is all that need not be told
         the truth. Screened methods with equal screens share one cross-validated path, which is timed apart and
         counted in the first of them.
     bip : what the names BIP and BIP-screen stand for; None is BIP() with its defaults
@@ -485,7 +485,7 @@ def _fit(
 
 def _fits_a_number(model: Any) -> bool:
     """All but BIP do, and BIP where it was told to."""
-    return not isinstance(model, BIP) or predicts_of(model._conditional) is Predicts.number
+    return not isinstance(model, BIP) or predicts_of(model._family) is Predicts.number
 
 
 def _predictive_inclusion(model: BIP, data: MultiEnvironmentData) -> Floats | None:

@@ -50,14 +50,14 @@ def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, b
     return p_values, exact
 
 
-def _joint_test(unit: Floats, beside: Integers, columns: Integers) -> tuple[float, float]:
+def _joint_test(unit: Floats, others: Integers, columns: Integers) -> tuple[float, float]:
     """What `columns` explain of the outcome's squares beside the columns `beside`, and the p-value of its F-test.
 
     unit (k + 1, n): rows as `unit_rows` gives them, the outcome's last. NaN where no residual is left to test by.
     """
-    order = np.concatenate([beside, columns, [len(unit) - 1]]).astype(np.int64)
+    order = np.concatenate([others, columns, [len(unit) - 1]]).astype(np.int64)
     triangle, independent = triangular_factor(unit, order, DEPENDENT)
-    tested = slice(len(beside), len(order) - 1)
+    tested = slice(len(others), len(order) - 1)
     rank, df = independent[tested].sum(), unit.shape[1] - 1.0 - independent[:-1].sum()
     explained = float(np.sum(triangle[tested, -1] ** 2))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,6 +1,6 @@
 """Remedies in the words of the command line.
 
-Messages name remedies as Python writes them: missing='drop', inference=Tempering(chains=8). In a shell the same
+Messages name remedies as Python writes them: missing='drop', engine=Tempering(chains=8). In a shell the same
 remedies are options. Here, and nowhere else, the one is turned into the other, when a message is printed.
 """
 
@@ -33,7 +33,7 @@ _LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 def _engine(match: re.Match[str]) -> str:
     settings = re.sub(r"(?<=\d)_(?=\d)|['\"]", "", match["engine_settings"])
     name = _ENGINES[match["engine"]]
-    return f"--inference '{name}({settings})'" if settings else f"--inference {name}"
+    return f"--engine '{name}({settings})'" if settings else f"--engine {name}"
 
 
 def _method(match: re.Match[str]) -> str:
@@ -72,12 +72,12 @@ def _compared(match: re.Match[str]) -> str:
 _RULES: tuple[Rule, ...] = (
     # What a folder says about its results is no remedy.
     (r"(?s:results of other settings \(.*\))(?=\. Name another folder)", lambda match: match[0]),
-    (rf"(?:inference=)?(?P<engine>{'|'.join(_ENGINES)})\((?P<engine_settings>[^()]*)\)", _engine),
+    (rf"(?:engine=)?(?P<engine>{'|'.join(_ENGINES)})\((?P<engine_settings>[^()]*)\)", _engine),
     (r"Screened\((?P<screened>\w+)\(\)(?:, screen=LassoScreen\((?P<screen_settings>[^()]*)\))?\)", _screened),
     (r"(?P<method>ICP|EILLS|Oracle|LassoSelection)\((?P<method_settings>[^()]+)\)", _method),
     (r"(?:prior=)?UniformPrior\(max_size=(?P<largest>\d+)\)", lambda match: f"--max-size {match['largest']}"),
-    (r"inference='(?P<inference>\w+)'", lambda match: f"--inference {match['inference']}"),
-    (r"(?:BIP\()?conditional='(?P<family>\w+)'\)?", _family),
+    (r"engine='(?P<inference>\w+)'", lambda match: f"--engine {match['inference']}"),
+    (r"(?:BIP\()?family='(?P<family>\w+)'\)?", _family),
     (rf"table\[(?P<compared>{_LITERAL})\] = table\[(?:{_LITERAL})\] == (?P<value>.*)$", _compared),
     (
         rf"read_table\(path, (?P<file_option>sep|decimal|thousands|encoding|sheet)=(?P<file_value>{_LITERAL})\)",

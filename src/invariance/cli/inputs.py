@@ -21,12 +21,12 @@ from .options import (
     DeltaOption,
     DropEnvironmentOption,
     EncodingOption,
+    EngineOption,
     EventOption,
     ExcludeOption,
     ExposureOption,
     FamilyOption,
     FeaturesOption,
-    InferenceOption,
     LevelOption,
     MaxSizeOption,
     MergeOption,
@@ -231,7 +231,7 @@ def _family_note(model: BIP, data: MultiEnvironmentData | Moments) -> str:
     from ..models.registry import AUTO, GAUSSIAN, family_of
 
     choice = family_of(data)
-    if model.conditional != AUTO or choice.name == GAUSSIAN:
+    if model.family != AUTO or choice.name == GAUSSIAN:
         return ""
     other = "; --family gaussian overrides" if choice.overridable else ""
     return f"outcome model: {choice.name.replace('_', ' ')} ({choice.reason}){other}"
@@ -254,7 +254,7 @@ class ModelOptions:
     family: FamilyOption = "auto"
     max_size: MaxSizeOption = None
     prior: PriorOption = "uniform"
-    inference: InferenceOption = "auto"
+    engine: EngineOption = "auto"
     chains: ChainsOption = None
     steps: StepsOption = None
     select: SelectOption = "predictive"
@@ -278,21 +278,19 @@ class ModelOptions:
 
     def _engine(self) -> str | Engine:
         from ..exceptions import SettingError
-        from ..inference.registry import parse_inference
+        from ..inference.registry import parse_engine
         from ..inference.tempering.engine import Tempering
 
-        engine = parse_inference(self.inference)
+        engine = parse_engine(self.engine)
         asked = {name: value for name in ("chains", "steps") if (value := getattr(self, name)) is not None}
         if not asked:
             return engine
         first = next(iter(asked))
         if engine != "tempering" and not isinstance(engine, Tempering):
-            raise SettingError(
-                f"--{first} is for --inference tempering, which samples: add that, or leave --{first} out."
-            )
-        twice = [name for name in asked if re.search(rf"\b{name}\s*=", self.inference)]
+            raise SettingError(f"--{first} is for --engine tempering, which samples: add that, or leave --{first} out.")
+        twice = [name for name in asked if re.search(rf"\b{name}\s*=", self.engine)]
         if twice:
-            raise SettingError(f"--inference {self.inference!r} states {twice[0]} already: leave --{twice[0]} out.")
+            raise SettingError(f"--engine {self.engine!r} states {twice[0]} already: leave --{twice[0]} out.")
         return replace(engine, **asked) if isinstance(engine, Tempering) else Tempering(**asked)
 
     def _rule(self) -> dict[str, Any]:

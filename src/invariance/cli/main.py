@@ -262,7 +262,7 @@ def compare(
 ) -> None:
     """Run several methods on one table and show their selections side by side.
 
-    BIP is that of `invariance fit`: --family, --max-size, --prior, --inference, --jobs, --seed, and those from --select
+    BIP is that of `invariance fit`: --family, --max-size, --prior, --engine, --jobs, --seed, and those from --select
     to --strict, are its options.
     """
     with speech.speaking():

@@ -177,7 +177,7 @@ QuietOption = Annotated[
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Also say what was read, and what took how long.")]
 ChainsOption = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Chains of --inference tempering.", show_default="4")
+    int | None, typer.Option(metavar="N", min=1, help="Chains of --engine tempering.", show_default="4")
 ]
 StepsOption = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Most steps of each of them.", show_default="3000")
@@ -229,7 +229,7 @@ FamilyOption = Annotated[
 PriorOption = Annotated[
     str, typer.Option(metavar="PRIOR", help=f"{', '.join(PRIORS.forms)}; numbers for capital letters.")
 ]
-InferenceOption = Annotated[
+EngineOption = Annotated[
     str,
     typer.Option(
         metavar="ENGINE",

@@ -152,7 +152,7 @@ def read(
     source, wanted = opened(named.rows, outcome, environment, *asked, **choices)
     rows = wanted.screened(of_source(source, wanted, n_workers(model.n_jobs), model.progress))
     kind = rows.outcome_kind
-    family = FAMILY_OF_KIND[kind.kind] if model.conditional == AUTO else GAUSSIAN
+    family = FAMILY_OF_KIND[kind.kind] if model.family == AUTO else GAUSSIAN
     if family != GAUSSIAN or outcome in rows.rows.levels:
         what = "an outcome of words" if family == GAUSSIAN else f"the {family.replace('_', ' ')} model ({kind.reason})"
         need = Need(what, moments_do=outcome not in rows.rows.levels)
@@ -219,14 +219,14 @@ def form_of(table: FileOptions) -> dict[str, Any]:
 
 
 def _need(model: BIP, table: TableOptions) -> Need | None:
-    from ..models.registry import as_conditional, needs_rows
+    from ..models.registry import as_family, needs_rows
 
     for option in ("event", "exposure"):
         if getattr(table, option) is not None:
             return Need(f"a model with --{option}")
-    conditional = as_conditional(model.conditional)
-    if needs_rows(conditional):
-        return Need(f"the model {type(conditional).__name__}", moments_do=True)
+    family = as_family(model.family)
+    if needs_rows(family):
+        return Need(f"the model {type(family).__name__}", moments_do=True)
     return None
 
 
@@ -237,11 +237,11 @@ def _columns(source: RowSource, outcome: str, environment: str, table: TableOpti
     from ..data.outcomes import stated
 
     reading, available = table.reading(), source.schema.names
-    beside = stated(table.event, table.exposure, None, outcome)
-    named = resolve_columns(available, outcome, environment, reading["features"], source.name, beside)
-    others = {outcome, environment, *beside.values()}
+    outcome_columns = stated(table.event, table.exposure, None, outcome)
+    named = resolve_columns(available, outcome, environment, reading["features"], source.name, outcome_columns)
+    others = {outcome, environment, *outcome_columns.values()}
     features = excluding(reading["exclude"], named[2], [name for name in available if name not in others])
-    return [*features, outcome, *beside.values()]
+    return [*features, outcome, *outcome_columns.values()]
 
 
 def _counted(rows: Screened) -> Counted:

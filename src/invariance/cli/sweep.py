@@ -34,9 +34,9 @@ Examples:
   invariance sweep genes.parquet --environment kind --perturbed deleted \\
       --outcomes targets.txt --out sweep --jobs 8
   invariance sweep genes.parquet --environment kind --out sweep \\
-      --inference "tempering(chains=2)" --dask tcp://10.0.0.1:8786
+      --engine "tempering(chains=2)" --dask tcp://10.0.0.1:8786
   invariance sweep genes.parquet --environment kind --out sweep \\
-      --inference "vi(starts=['uninformative'])" --device cuda
+      --engine "vi(starts=['uninformative'])" --device cuda
 
 After an interruption the same command goes on where it stopped. In Python, invariance.read_sweep("sweep") gives the
 table.

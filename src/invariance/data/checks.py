@@ -98,7 +98,7 @@ def resolve_columns(
     environment: object,
     features: object,
     where: str = "the table",
-    beside: Mapping[str, object] = MappingProxyType({}),
+    outcome_columns: Mapping[str, object] = MappingProxyType({}),
 ) -> tuple[str, str, tuple[str, ...]]:
     """Check the column names and return outcome, environment and features as strings.
 
@@ -108,7 +108,7 @@ def resolve_columns(
     if not available:
         raise DataError(f"{where} has no columns. It needs an outcome, an environment and feature columns.")
     check_unique(available, where)
-    roles = {"outcome": outcome, "environment": environment, **beside}
+    roles = {"outcome": outcome, "environment": environment, **outcome_columns}
     for role, name in roles.items():
         if name is None or isinstance(name, (list, tuple, np.ndarray)):
             raise DataError(f"{role}={name!r} is not a column name: pass the name of one column of {where}.")

@@ -18,7 +18,7 @@ from .columns import as_frame, series_values
 from .encoding import Encoding, Learner
 from .missing import NO_ROWS, WORTH_A_WARNING, Gaps, Rows, dropped_message, screened
 from .multi_environment import MultiEnvironmentData, encoded
-from .outcomes import refuse as refuse_beside
+from .outcomes import refuse as refuse_outcome_columns
 from .reading import TableFile, column_names, is_text, iter_columns
 
 
@@ -53,7 +53,7 @@ def read_chunks(
     merged. ``event`` and ``exposure`` are refused: models that use them need all rows. ``sep`` to ``thousands`` say how
     the file is written, as in ``read_table``.
     """
-    refuse_beside("read_chunks", event=event, exposure=exposure)
+    refuse_outcome_columns("read_chunks", event=event, exposure=exposure)
     check_missing_argument(missing)
     if isinstance(rows_per_chunk, bool) or not isinstance(rows_per_chunk, (int, np.integer)) or rows_per_chunk < 1:
         raise DataError(f"rows_per_chunk={rows_per_chunk!r} is not a positive whole number: pass 1 or more.")

@@ -211,14 +211,14 @@ class Rows(NamedTuple):
     codes: NDArray[np.intp]
     environments: tuple[Hashable, ...]
     dropped: dict[Hashable, int]
-    beside: Floats
+    outcome_columns: Floats
     gaps: Gaps
 
     def kept(self, rows: Mask) -> Rows:
         """Those of a mask (n,); environments of which none is left are gone."""
         codes, environments = encode_labels([self.environments[code] for code in self.codes[rows]])
         arrays = self.X[rows], self.y[rows], codes
-        return Rows(*arrays, environments, self.dropped, self.beside[:, rows], self.gaps)
+        return Rows(*arrays, environments, self.dropped, self.outcome_columns[:, rows], self.gaps)
 
 
 def screened(
@@ -230,12 +230,12 @@ def screened(
     missing: str,
     in_chunks: bool = False,
     words: Collection[str] = (),
-    beside: Sequence[Floats] = (),
+    outcome_columns: Sequence[Floats] = (),
     excluded: Sequence[str] = (),
 ) -> Rows:
     """The rows that are left after the checks; columns: names of those of X, of y and of k columns (n,) beside it;
     words: those of levels that were read from a file; excluded: columns that the user left out."""
-    outcome = np.column_stack([y, *beside])
+    outcome = np.column_stack([y, *outcome_columns])
     if labels is None:
         codes: NDArray[np.intp]
         environments: tuple[Hashable, ...]

@@ -135,7 +135,7 @@ class MultiEnvironmentData:
         return outcome_kind(self.y, self.outcome_name, self.event_name, self.exposure_name, self.classes)
 
     @property
-    def beside(self) -> dict[str, Floats]:
+    def outcome_columns(self) -> dict[str, Floats]:
         """{role: (N,)} of what comes with the outcome: "event", "exposure"."""
         given = {"event": self.event, "exposure": self.exposure}
         return {role: values for role, values in given.items() if values is not None}
@@ -193,7 +193,7 @@ class MultiEnvironmentData:
 
     def with_classes(self) -> MultiEnvironmentData:
         """With 0 and 1 for an outcome of two other numbers, which are then its classes; else the same."""
-        found = None if self.beside else two_values(self.y)
+        found = None if self.outcome_columns else two_values(self.y)
         if found is None or found == (0.0, 1.0):
             return self
         return replace(self, y=(self.y == found[1]).astype(np.float64), classes=found)
@@ -214,14 +214,14 @@ class MultiEnvironmentData:
                 name: pd.Categorical.from_codes(values.astype(int), pd.Index(levels)) if levels else values
                 for name, values, levels in self.encoding.decode(self.X, self.features.columns)
             }
-        beside = {getattr(self, f"{role}_name"): values for role, values in self.beside.items()}
-        columns = (*features, self.outcome_name, *beside)
+        outcome_columns = {getattr(self, f"{role}_name"): values for role, values in self.outcome_columns.items()}
+        columns = (*features, self.outcome_name, *outcome_columns)
         labels = free_name("environment", columns) if self.environment_name is None else self.environment_name
         check_unique((*columns, labels), "the table")
         table = pd.DataFrame(features)
         classes = self.classes
         outcome: Any = self.y if classes is None else [classes[int(k)] for k in self.y]
-        table = table.assign(**{self.outcome_name: outcome}, **beside)
+        table = table.assign(**{self.outcome_name: outcome}, **outcome_columns)
         table[labels] = [self.environments[e] for e in self.environment_index]
         return table
 
@@ -280,20 +280,22 @@ class MultiEnvironmentData:
         frame = None if is_file else as_frame(table)
         available = frame.columns if frame is not None else column_names(table, warn_unnamed=features is None)
         where = "the file" if is_file else "the table"
-        beside = stated(event, exposure, entry, str(outcome))
-        outcome, environment, names = resolve_columns(available, outcome, environment, features, where, beside)
-        others = {outcome, environment, *beside.values()}
+        outcome_columns = stated(event, exposure, entry, str(outcome))
+        outcome, environment, names = resolve_columns(available, outcome, environment, features, where, outcome_columns)
+        others = {outcome, environment, *outcome_columns.values()}
         names = excluding(exclude, names, [name for name in available if name not in others])
         choices = Choices.of(names, categorical, numeric, groups, exclude)
         if frame is None:
-            wanted = (*names, outcome, *beside.values(), environment)
+            wanted = (*names, outcome, *outcome_columns.values(), environment)
             frame = as_frame(read_columns(table, wanted, labels=environment, as_text=choices.categorical))
         if len(frame) == 0:
             raise DataError(NO_ROWS)
         chosen = choice.relabelled(frame[environment].to_list())
         frame = frame if chosen.kept.all() else frame.filter(chosen.kept.tolist())
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
-        y = y.with_beside({role: (name, read_beside(frame[name], name, role)) for role, name in beside.items()})
+        y = y.with_beside(
+            {role: (name, read_beside(frame[name], name, role)) for role, name in outcome_columns.items()}
+        )
         from_text = is_file and is_text(table)
         data = learnt(raw, choices, y, chosen.labels, environment, missing, from_text, choice)
         return whole(replace(data, environment_notes=(*chosen.notes, *data.environment_notes)))
@@ -331,21 +333,23 @@ class MultiEnvironmentData:
         choices = Choices.of(names, categorical, numeric, groups, exclude)
         is_array = isinstance(table, np.ndarray)
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
-        beside = {role: beside_of(values, role) for role, values in stated(event, exposure, entry, "time").items()}
+        outcome_columns = {
+            role: beside_of(values, role) for role, values in stated(event, exposure, entry, "time").items()
+        }
         labels = None if environments is None else label_list(environments)
         if outcome_name is None or outcome_name == "y":
             outcome_name = free_name(outcome_name or one_series(y, "y")[1], names)
         if outcome_name in names:
             raise DataError(f"outcome_name={outcome_name!r} is also a feature name: choose another.")
         outcome = outcome_of(y, outcome_name)
-        given = {"X": table, "y": outcome.values} | {role: values for role, (_, values) in beside.items()}
+        given = {"X": table, "y": outcome.values} | {role: values for role, (_, values) in outcome_columns.items()}
         given |= {} if labels is None else {"environments": labels}
         check_lengths({what: len(values) for what, values in given.items()})
         if len(table) == 0:
             raise DataError(NO_ROWS)
         taken = (*names, outcome_name)
         outcome = outcome.with_beside(
-            {role: (free_name(name, taken), values) for role, (name, values) in beside.items()}
+            {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
         )
         data = learnt(raw, choices, outcome, labels, None, missing)
         return whole(data, single_allowed=environments is None)
@@ -399,10 +403,10 @@ def learnt(
     learner.look(raw)
     learner.check()
     words = list(raw.levels) if from_text else []
-    named = [outcome.name, *(name for name, _ in outcome.beside.values())]
-    beside = [values for _, values in outcome.beside.values()]
+    named = [outcome.name, *(name for name, _ in outcome.outcome_columns.values())]
+    outcome_columns = [values for _, values in outcome.outcome_columns.values()]
     columns = (*raw.names, *named)
-    told: dict[str, Any] = {"words": words, "beside": beside, "excluded": choices.excluded}
+    told: dict[str, Any] = {"words": words, "outcome_columns": outcome_columns, "excluded": choices.excluded}
     rows = screened(raw.values, outcome.values, labels, columns, environment, missing, **told)
     rows, notes = choice.large_enough(rows)
     if rows.dropped:
@@ -416,8 +420,8 @@ def learnt(
     learner.warn()
     encoding = learner.encoding((*named,) if environment is None else (*named, environment))
     data = encoded(rows, raw, encoding, outcome.name, environment)
-    with_it: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome.beside.items()}
-    with_it |= dict(zip(outcome.beside, rows.beside, strict=True))
+    with_it: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome.outcome_columns.items()}
+    with_it |= dict(zip(outcome.outcome_columns, rows.outcome_columns, strict=True))
     return replace(data, environment_notes=notes, constant_gaps=constant_gaps, classes=classes, **with_it)
 
 
@@ -453,7 +457,7 @@ def whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnvi
         flat_allowed=data.outcome_kind.kind != "number",
     )
     names = {"outcome": data.outcome_name, "event": str(data.event_name), "exposure": str(data.exposure_name)}
-    check_beside(data.y, data.beside, names, data.environments, data.environment_index)
+    check_beside(data.y, data.outcome_columns, names, data.environments, data.environment_index)
     low, high = data.X.min(axis=0), data.X.max(axis=0)
     check_spread(
         (*data.features.columns, data.outcome_name),

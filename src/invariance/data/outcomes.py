@@ -29,10 +29,10 @@ class Outcome:
     values: Floats
     classes: tuple[Hashable, ...] | None = None
     compare: Callable[[Hashable], str] = str
-    beside: Mapping[str, tuple[str, Floats]] = field(default_factory=dict)
+    outcome_columns: Mapping[str, tuple[str, Floats]] = field(default_factory=dict)
 
-    def with_beside(self, beside: Mapping[str, tuple[str, Floats]]) -> Outcome:
-        return replace(self, beside=beside)
+    def with_beside(self, outcome_columns: Mapping[str, tuple[str, Floats]]) -> Outcome:
+        return replace(self, outcome_columns=outcome_columns)
 
     def two_of(self, y: Floats) -> tuple[Floats, Classes | None]:
         """Of the values y (n,) that are left of these: 0 and 1, and the two classes that are among them; numbers are

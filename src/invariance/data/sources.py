@@ -481,9 +481,7 @@ def rows_that_fit(
         return None
     fitting = _rounded_down(int(free / size.n_bytes))
     rows = f"{n_rows:,}" if counted else f"about {_rounded_down(n_rows):,}"
-    instead = (
-        " A linear Gaussian model needs no rows in memory: conditional='linear_gaussian' reads any number of them."
-    )
+    instead = " A linear Gaussian model needs no rows in memory: family='linear_gaussian' reads any number of them."
     return (
         f"{needed_for} needs all rows in memory: {rows} rows of {size} take {_in_words(needed, 'about ')}, and "
         f"{_in_words(free)} are free. About {fitting:,} rows fit: draw so many by chance from every environment, leave "

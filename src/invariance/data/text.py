@@ -394,9 +394,9 @@ def _decimals_or_thousands(cell: Cell, file: str) -> DataError:
     )
 
 
-def _may_be_thousands(cell: Cell, file: str, beside: str) -> DataError:
+def _may_be_thousands(cell: Cell, file: str, context: str) -> DataError:
     sign = "," if "," in cell.text else "."
     return DataError(
-        f"{cell.where(file)} stands {beside}: if it is {cell.text.replace(sign, '')}, say so with "
+        f"{cell.where(file)} stands {context}: if it is {cell.text.replace(sign, '')}, say so with "
         f"read_table(path, thousands={sign!r}); if not, write all decimals with the same sign."
     )

@@ -19,7 +19,7 @@ from .._tools.text import display_width, format_subset, name_labels, printable, 
 from ..data.columns import free_name
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
-from ..models.base import BoundConditional, Fit
+from ..models.base import BoundModel, Fit
 from ..models.gaussian_shared import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.regression import RegressionModel
@@ -328,7 +328,7 @@ STANDS_FOR = "stands for "
 _NO_SHARE = 1e-5
 
 
-def coefficient_table(model: BoundConditional, mask: Mask, coverage: float) -> pd.DataFrame:
+def coefficient_table(model: BoundModel, mask: Mask, coverage: float) -> pd.DataFrame:
     """Of the subset (p,): column, environment, estimate, lower, upper, note; the pooled fit comes first.
 
     NaN where a column is constant or adds nothing to the others, which the note tells; lower and upper also where the
@@ -360,7 +360,7 @@ def coefficient_table(model: BoundConditional, mask: Mask, coverage: float) -> p
     )
 
 
-def _moments(model: BoundConditional, mask: Mask) -> Moments | None:
+def _moments(model: BoundModel, mask: Mask) -> Moments | None:
     """Of the columns of the subset; None where there are none or the model does not show its data."""
     if not mask.any():
         return None
@@ -412,7 +412,7 @@ _HEAVY, _ERRORS = 1.0, 4.0
 _SURE, _SHARE = 1e-3, 0.02
 # Share of a sum of squares that is no more than rounding.
 _ROUNDING = 1e-13
-BY_MEAN = "judge with conditional='linear_gaussian_mean'"
+BY_MEAN = "judge with family='linear_gaussian_mean'"
 
 
 class Shape(NamedTuple):
@@ -489,7 +489,7 @@ class NoiseChecks:
             )
 
 
-def noise_checks(model: BoundConditional, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:
+def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:
     """Of a subset (p,) under a linear model by least squares; None for others, with one environment, and where the
     subset cannot be fitted. Curves have none: no model of the mean alone is at hand that would keep them."""
     linear = None if model.makes_curves else model.by_least_squares

@@ -100,7 +100,7 @@ class LeavingOut:
         source = self._source if refit else self._narrow_source
         data = source.choosing([label for other, label in enumerate(labels) if other != e])
         findings = self._search.findings(data, False) if refit else None
-        model = self._search.conditional.bind(data) if findings is None else findings.target.model
+        model = self._search.family.bind(data) if findings is None else findings.target.model
         evidence = Judge(model, self._search.tolerance).evidence(self._over(model.feature_names)[None]).one()
         return LeftOut(
             labels[e],

@@ -15,7 +15,7 @@ from scipy.stats import chi2, f
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
-from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundConditional
+from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel
 from ..models.gaussian_shared import GaussianModel, deviance_moments
 from ..models.invariance_test import Residuals, spread_p_values
 from ..models.regression import RegressionModel
@@ -324,10 +324,10 @@ class Compared:
     linear Gaussian model of the same data."""
 
     model: GaussianModel | RegressionModel
-    asked: BoundConditional
+    asked: BoundModel
 
     @classmethod
-    def of(cls, model: BoundConditional) -> Compared | None:
+    def of(cls, model: BoundModel) -> Compared | None:
         """None where the model is none of these."""
         linear = model.by_least_squares
         if linear is not None:
@@ -382,7 +382,7 @@ class ComparedEnvironments:
         return ALARM / len(self.tests)
 
 
-def compared_environments(model: BoundConditional, mask: Mask) -> ComparedEnvironments:
+def compared_environments(model: BoundModel, mask: Mask) -> ComparedEnvironments:
     """Of a subset (p,)."""
     compared = comparable(model)
     subset = tuple(name for name, flag in zip(model.feature_names, mask, strict=True) if flag)
@@ -391,20 +391,20 @@ def compared_environments(model: BoundConditional, mask: Mask) -> ComparedEnviro
     )
 
 
-def comparable(model: BoundConditional) -> Compared:
+def comparable(model: BoundModel) -> Compared:
     """Raise where there is nothing to compare."""
     compared = Compared.of(model)
     if compared is None:
         raise SettingError(
             "environments are compared by fits of the linear Gaussian model or of a regression: use "
-            "conditional='linear_gaussian'."
+            "family='linear_gaussian'."
         )
     if compared.n_environments < 2:
         raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
     return compared
 
 
-def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
+def breaking_environment(model: BoundModel, mask: Mask) -> Broken | None:
     """The environment in which a subset (p,) is least like in the others. None where that cannot be told: with one
     environment, fits that cannot be decided, or a model whose fits are not compared."""
     compared = Compared.of(model)
@@ -413,7 +413,7 @@ def breaking_environment(model: BoundConditional, mask: Mask) -> Broken | None:
     return most_deviating(compared.tests(mask).each())
 
 
-def where_it_breaks(model: BoundConditional, chosen: Mask, feature: int) -> Broken | None:
+def where_it_breaks(model: BoundModel, chosen: Mask, feature: int) -> Broken | None:
     """As `breaking_environment`, of a subset (p,) joined by a feature."""
     joined = chosen.copy()
     joined[feature] = True

@@ -27,7 +27,7 @@ from ..inference.enumeration import Enumeration
 from ..inference.subset_blocks import SubsetBlocks, subset_blocks
 from ..inference.tempering.ladders import CompiledTarget, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
-from ..models.base import BoundConditional, Description, Fit, FlipGuess, NDArray32, Null, Prediction, ScreeningWalk
+from ..models.base import BoundModel, Description, Fit, FlipGuess, NDArray32, Null, Prediction, ScreeningWalk
 from ..models.gaussian_shared import deviance_moments, group_weights
 from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Judge, Posterior, SubsetSource, SubsetTable, table_order
@@ -108,7 +108,7 @@ class Candidates:
 
 
 def compatible_walk(
-    model: BoundConditional,
+    model: BoundModel,
     screen: ScreeningWalk,
     blocks: SubsetBlocks,
     free: Integers,
@@ -125,7 +125,7 @@ def compatible_walk(
 class _Search:
     """Decides about candidates, given the heaviest first, until what is left weighs nothing."""
 
-    def __init__(self, model: BoundConditional, free: Integers, forced: Integers) -> None:
+    def __init__(self, model: BoundModel, free: Integers, forced: Integers) -> None:
         self.model, self.free, self.forced = model, free, forced
         self.best, self.n_decided = -np.inf, 0
         nowhere = np.empty(0, np.int64)
@@ -198,7 +198,7 @@ def _collected(blocks: SubsetBlocks, most: int, last: tuple[float, int, int], n_
 FLOOR = 0.008
 
 
-class PredictiveModel(BoundConditional):
+class PredictiveModel(BoundModel):
     """A model whose log Λ is replaced by how well a subset predicts, −inf where it is not compatible with invariance.
 
     Engines that can compute with the model can compute with this. prior: of the target, where it is known: then a walk
@@ -209,7 +209,7 @@ class PredictiveModel(BoundConditional):
 
     def __init__(
         self,
-        model: BoundConditional,
+        model: BoundModel,
         tolerance: Tolerance,
         floor: float = FLOOR,
         prior: BoundPrior | None = None,
@@ -283,7 +283,7 @@ class PredictiveSource:
     """The source of a predictive posterior, with log Λ of the model in its tables."""
 
     source: SubsetSource
-    model: BoundConditional
+    model: BoundModel
 
     def log_probability(self, masks: Mask) -> Floats:
         return self.source.log_probability(masks)
@@ -383,7 +383,7 @@ class Neighbours(ABC):
 class CompiledNeighbours(Neighbours):
     """From one factorisation of the subset in each group."""
 
-    def __init__(self, target: CompiledTarget, model: BoundConditional, gate: SoftGate) -> None:
+    def __init__(self, target: CompiledTarget, model: BoundModel, gate: SoftGate) -> None:
         counts = model.describe().counts
         self._gate, self._features = gate, target.features
         self._counts = np.append(counts, counts.sum()).astype(float)
@@ -425,7 +425,7 @@ class CompiledNeighbours(Neighbours):
 class PlainNeighbours(Neighbours):
     """By asking any model about each of them, once."""
 
-    def __init__(self, model: BoundConditional, gate: SoftGate) -> None:
+    def __init__(self, model: BoundModel, gate: SoftGate) -> None:
         self._model, self._gate = model, gate
         self._flips = np.eye(model.n_features, dtype=bool)
         self._memory = ScoredSubsets(self._values, model.n_features)
@@ -444,7 +444,7 @@ class PlainNeighbours(Neighbours):
 class GuessedNeighbours(Neighbours):
     """As the model guesses them from a fit of the subset itself."""
 
-    def __init__(self, model: BoundConditional, gate: SoftGate) -> None:
+    def __init__(self, model: BoundModel, gate: SoftGate) -> None:
         self._model, self._gate = model, gate
 
     def flipped(self, mask: Mask) -> Floats:

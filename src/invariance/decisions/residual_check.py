@@ -17,7 +17,7 @@ from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..exceptions import SettingError
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
-from .diagnosis import format_p, section_html, section_lines
+from .diagnosis import DiagnosisSection, format_p, section_html, section_lines
 from .search import generator
 
 ALARM = 0.05
@@ -135,7 +135,7 @@ def residual_check(
         moments, subset = data, data.features.chosen(as_mask(subset, data.feature_names)).names
         data, of_rows = _sampled(moments, subset), moments.n_rows
     require_data(data, "residual_check")
-    for role in data.beside:
+    for role in data.outcome_columns:
         raise SettingError(
             f"residual_check looks at {data.outcome_name!r} alone, which says little without the {role} "
             f"{getattr(data, f'{role}_name')!r}: use diagnose of the fitted model, which compares environments with it."

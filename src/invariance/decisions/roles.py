@@ -14,7 +14,7 @@ from ..data.features import distinct
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..inference.enumeration import Enumeration
-from ..models.base import VARIANCE, BoundConditional
+from ..models.base import VARIANCE, BoundModel
 from ..models.gaussian_shared import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
 from ..moments.moments import Moments
@@ -24,7 +24,7 @@ from .rules import Findings
 from .search import tails_unseen
 
 
-def never_challenged(model: BoundConditional, mask: Mask, feature: int, tolerance: Tolerance) -> bool | None:
+def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tolerance) -> bool | None:
     """Whether no environment shifts a feature of the subset (p,) given the others in it: with each of its columns as
     the outcome, those others are compatible with invariance. None where that cannot be told."""
     linear = model.by_least_squares
@@ -282,10 +282,10 @@ def _other(findings: Findings, neighbours: _Neighbours, j: int, explained: bool)
     return _role(findings, neighbours, j, role, broken=broken)
 
 
-def _breaking(model: BoundConditional, neighbours: _Neighbours, j: int, explained: bool) -> tuple[Role, Broken | None]:
-    beside = neighbours.chosen.copy()
-    beside[j] = True
-    unseen = tails_unseen(model, beside)
+def _breaking(model: BoundModel, neighbours: _Neighbours, j: int, explained: bool) -> tuple[Role, Broken | None]:
+    enlarged = neighbours.chosen.copy()
+    enlarged[j] = True
+    unseen = tails_unseen(model, enlarged)
     # What would be left of the evidence if tails explained all of the variances' differences.
     if unseen and joint_p_value(neighbours.p_mean[j], np.ones(())) >= neighbours.accepted.level:
         return Role.may_break, None

@@ -16,7 +16,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from ..inference.base import Engine, RunOptions, Target
 from ..inference.registry import choose_engine
-from ..models.base import VARIANCE, BoundConditional, Conditional
+from ..models.base import VARIANCE, BoundModel, Family
 from ..models.gaussian_shared import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.registry import refuse_unused
@@ -28,7 +28,7 @@ from .rules import Findings, Rule
 REMEDY = "fit_moments(moments, rows=...) reads the rows again for that"
 
 
-def moments_notes(moments: Moments, model: BoundConditional) -> tuple[str, ...]:
+def moments_notes(moments: Moments, model: BoundModel) -> tuple[str, ...]:
     """Sentences for who reads the result of a fit to moments."""
     return tuple(_notes(moments, VARIANCE in model.compares))
 
@@ -53,7 +53,7 @@ def _notes(moments: Moments, compares_variances: bool) -> Iterator[str]:
         )
 
 
-def tails_unseen(model: BoundConditional, mask: Mask) -> bool:
+def tails_unseen(model: BoundModel, mask: Mask) -> bool:
     """Whether residuals of the subset (p,) count as normal though the rows were read again: for other columns."""
     if VARIANCE not in model.compares or not isinstance(model, GaussianModel) or model.fourths is None:
         return False
@@ -68,9 +68,9 @@ def _seen(moments: Moments, feature: str, columns: tuple[str, ...]) -> bool:
 class Search:
     """The members of the families that a fit combines; rng: as it was before the fit, so that it can be repeated."""
 
-    conditional: Conditional
+    family: Family
     prior: Prior
-    inference: str | Engine
+    engine: str | Engine
     rule: Rule
     tolerance: Tolerance
     n_jobs: int | None
@@ -82,7 +82,7 @@ class Search:
         """rng: to draw from, if not from the same random numbers as the fit did"""
         target = self.target(data)
         options = RunOptions(self.n_jobs, copy.deepcopy(self.rng) if rng is None else rng, progress)
-        engine = choose_engine(self.inference, target)
+        engine = choose_engine(self.engine, target)
         posterior = engine.run(target, options)
         notes = data.losses + data.notes + posterior.notes
         if isinstance(data, Moments):
@@ -93,8 +93,8 @@ class Search:
 
     def target(self, data: MultiEnvironmentData | Moments) -> Target:
         """The conditional and the prior, tied to data."""
-        refuse_unused(self.conditional, data)
-        model = self.conditional.bind(data, self.n_jobs)
+        refuse_unused(self.family, data)
+        model = self.family.bind(data, self.n_jobs)
         original = None if isinstance(data, Moments) else data.original_features
         prior = self.prior.bind(data.feature_names, model.largest_size, original)
         model.check_max_size(prior.max_size)

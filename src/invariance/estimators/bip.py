@@ -28,10 +28,10 @@ from ..decisions.rules import Findings, Rule, as_rule
 from ..decisions.search import Search, generator
 from ..exceptions import NotInvariantWarning, SettingError, WrongTypeError
 from ..inference.base import Engine
-from ..models.base import Conditional
+from ..models.base import Family
 from ..models.gaussian import GaussianFromMoments
 from ..models.invariance_test import Tolerance
-from ..models.registry import as_conditional, as_fitted, prepared, settled
+from ..models.registry import as_family, as_fitted, prepared, settled
 from ..moments.moments import Moments
 from ..moments.second_pass import Rows
 from ..posterior.posterior import Posterior
@@ -43,8 +43,8 @@ from ..prediction.predictor import (
     RefittedPredictor,
     build,
     check_predict_with,
-    refuse_beside,
     refuse_moments,
+    refuse_outcome_columns,
 )
 from ..priors.base import Prior
 from ..priors.priors import as_prior
@@ -96,13 +96,13 @@ class BIP(IntervalRegressor):
 
     Parameters
     ----------
-    conditional : "auto" chooses by the outcome, and the summary says why: "piecewise_exponential" for times with
+    family : "auto" chooses by the outcome, and the summary says why: "piecewise_exponential" for times with
         events, "logistic" for two values, "negative_binomial" for counts, "linear_gaussian" for any other number; or
         one of these names, "linear_gaussian_mean", "additive", "poisson", "bayesian_linear_gaussian", or a
         specification such as LinearGaussian(second_moments="on demand") or Additive(knots=5)
     prior : UniformPrior, InclusionPrior or BetaBinomialPrior, or a text such as "beta-binomial(1,3)"; None is uniform
         over all estimable subsets
-    inference : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
+    engine : "auto" (exact while that takes seconds, tempering beyond), "exact", "tempering", "vi", or an engine
         such as Tempering(chains=8)
     select : "predictive" selects the subset that predicts best among those compatible with invariance, "mode" the
         most probable subset, "threshold" every feature whose inclusion probability is at least `threshold`, "median"
@@ -155,9 +155,9 @@ class BIP(IntervalRegressor):
 
     def __init__(
         self,
-        conditional: str | Conditional = "auto",
+        family: str | Family = "auto",
         prior: str | Prior | None = None,
-        inference: str | Engine = "auto",
+        engine: str | Engine = "auto",
         select: str | Rule = "predictive",
         threshold: float = 0.5,
         tolerance: Tolerance | None = None,
@@ -172,9 +172,9 @@ class BIP(IntervalRegressor):
         predict_with: str = "selected",
         regressor: Any = None,
     ) -> None:
-        self.conditional = conditional
+        self.family = family
         self.prior = prior
-        self.inference = inference
+        self.engine = engine
         self.select = select
         self.threshold = threshold
         self.tolerance = tolerance
@@ -225,9 +225,9 @@ class BIP(IntervalRegressor):
         return self
 
     def _fit_checked(self, data: MultiEnvironmentData | Moments) -> None:
-        self._conditional, data = prepared(settled(as_conditional(self.conditional), data), data)
+        self._family, data = prepared(settled(as_family(self.family), data), data)
         if isinstance(data, MultiEnvironmentData):
-            data = as_fitted(self._conditional, data)
+            data = as_fitted(self._family, data)
         with compilation_explained(self.progress):
             super()._fit_checked(data)
 
@@ -236,11 +236,11 @@ class BIP(IntervalRegressor):
 
     def _select(self, data: MultiEnvironmentData | Moments) -> Mask:
         check_predict_with(self.predict_with, self.regressor)
-        refuse_beside(self.regressor, data)
+        refuse_outcome_columns(self.regressor, data)
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
         rng = generator(self.random_state)
-        self._search = replace(self.search(copy.deepcopy(rng)), conditional=self._conditional)
+        self._search = replace(self.search(copy.deepcopy(rng)), family=self._family)
         rule = self._search.rule
         self._findings = self._search.findings(data, self.progress, rng)
         selected = rule.select(self._findings)
@@ -254,12 +254,12 @@ class BIP(IntervalRegressor):
 
     def search(self, rng: np.random.Generator) -> Search:
         """What `fit` does, as far as the settings say."""
-        families = as_conditional(self.conditional), as_prior(self.prior), self.inference
+        families = as_family(self.family), as_prior(self.prior), self.engine
         rule = as_rule(self.select, threshold=self.threshold)
         return Search(*families, rule, _as_tolerance(self.tolerance), self.n_jobs, rng)
 
     def _predicted(self, data: MultiEnvironmentData | Moments) -> PredictedOutcome:
-        return PredictedOutcome.of(data, self._conditional)
+        return PredictedOutcome.of(data, self._family)
 
     @property
     def predictive_(self) -> Posterior | None:
@@ -414,7 +414,7 @@ def report(model: BIP, path: str | Path, comparison: Any, source: Source | None)
     subject = Subject(
         decision=model.decision_,
         data=model._data,
-        conditional=model._conditional,
+        family=model._family,
         diagnosis=_diagnosis(model),
         estimator=type(model).__name__,
         settings=model._settings,

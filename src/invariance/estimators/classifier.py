@@ -12,9 +12,9 @@ from ..data.outcomes import two_values
 from ..decisions.rules import Rule
 from ..exceptions import DataError, SettingError
 from ..inference.base import Engine
-from ..models.base import Conditional, Predicts, predicts_of
+from ..models.base import Family, Predicts, predicts_of
 from ..models.invariance_test import Tolerance
-from ..models.registry import as_conditional, settled
+from ..models.registry import as_family, settled
 from ..moments.moments import Moments
 from ..priors.base import Prior
 from .bip import BIP
@@ -30,7 +30,7 @@ class BIPClassifier(ClassProbabilities, BIP):
 
     Parameters
     ----------
-    conditional : "logistic", a specification such as Logistic(pseudo_rows=0), or another one that predicts
+    family : "logistic", a specification such as Logistic(pseudo_rows=0), or another one that predicts
         probabilities
     Others are as those of BIP, which has the regressor besides. Another classifier is fitted to the selected features
     by a pipeline, make_pipeline(BIPClassifier(), RandomForestClassifier()).
@@ -53,9 +53,9 @@ class BIPClassifier(ClassProbabilities, BIP):
 
     def __init__(
         self,
-        conditional: str | Conditional = "logistic",
+        family: str | Family = "logistic",
         prior: str | Prior | None = None,
-        inference: str | Engine = "auto",
+        engine: str | Engine = "auto",
         select: str | Rule = "predictive",
         threshold: float = 0.5,
         tolerance: Tolerance | None = None,
@@ -69,7 +69,7 @@ class BIPClassifier(ClassProbabilities, BIP):
         handle_unknown: str = "error",
         predict_with: str = "selected",
     ) -> None:
-        families = conditional, prior, inference, select
+        families = family, prior, engine, select
         tables = categorical, numeric, groups, handle_unknown
         super().__init__(
             *families, threshold, tolerance, environment, n_jobs, random_state, progress, *tables, predict_with
@@ -81,11 +81,11 @@ class BIPClassifier(ClassProbabilities, BIP):
         return super()._validated(X, y)
 
     def _fit_checked(self, data: MultiEnvironmentData | Moments) -> None:
-        conditional = settled(as_conditional(self.conditional), data)
-        if predicts_of(conditional) is not Predicts.probability:
+        family = settled(as_family(self.family), data)
+        if predicts_of(family) is not Predicts.probability:
             raise SettingError(
-                f"conditional={self.conditional!r} predicts no probabilities, which BIPClassifier is for: use "
-                "conditional='logistic', or BIP."
+                f"family={self.family!r} predicts no probabilities, which BIPClassifier is for: use "
+                "family='logistic', or BIP."
             )
         if isinstance(data, MultiEnvironmentData):
             data = self._with_labels(data)

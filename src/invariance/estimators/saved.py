@@ -146,7 +146,7 @@ class SavedModel(IntervalRegressor):
         self.handle_unknown = handle_unknown
         self.predict_with = predict_with
 
-    def fit(self, X: Any, y: Any = None, environments: Any = None, *beside: Any, **more: Any) -> NoReturn:
+    def fit(self, X: Any, y: Any = None, environments: Any = None, *outcome_columns: Any, **more: Any) -> NoReturn:
         raise SettingError(_NO_FIT)
 
     def fit_data(self, data: Any) -> NoReturn:

@@ -237,7 +237,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     numeric: Any = ()
     groups: Any = None
     handle_unknown: str = "error"
-    _beside: tuple[str, ...] = ()  # columns of X that are no features, because they come with the outcome
+    _outcome_columns: tuple[str, ...] = ()  # columns of X that are no features, because they come with the outcome
     _single_environment_message = (
         "no environments were given, so all rows count as one environment, which says nothing about invariance. "
         "Pass fit(X, y, environments=labels)."
@@ -267,9 +267,9 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         self._check_table_settings()
         X, environments = self._split_environment(X, environments)
         stated_beside = {"event": event, "exposure": exposure}
-        X, beside = split_beside(X, stated_beside)
+        X, outcome_columns = split_beside(X, stated_beside)
         table, values, names = self._validated(X, y)
-        how = {name: getattr(self, name) for name in READING} | beside | {"entry": entry}
+        how = {name: getattr(self, name) for name in READING} | outcome_columns | {"entry": entry}
         try:
             data = MultiEnvironmentData.from_arrays(
                 table, named_like(y, values), environments, feature_names=names, **how
@@ -280,7 +280,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         if data.n_environments == 1:
             warnings.warn(self._single_environment_message, SingleEnvironmentWarning, stacklevel=2)
         self._by_name = False
-        self._beside = named_columns(stated_beside)
+        self._outcome_columns = named_columns(stated_beside)
         self._fit_checked(data)
         return self
 
@@ -435,7 +435,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         """Names of what `transform` returns. `input_features`, those of X, may hold columns that are no features."""
         if input_features is not None and hasattr(self, "feature_names_in_"):
-            apart = {self.environment, *self._beside} - set(self.feature_names_in_)
+            apart = {self.environment, *self._outcome_columns} - set(self.feature_names_in_)
             input_features = [name for name in input_features if name not in apart]
         return super().get_feature_names_out(input_features)
 
@@ -471,7 +471,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         if self._has_environment_column(X):
             X = self._split_environment(X, None)[0]
         if not self._by_name:
-            return without_columns(X, self._beside)
+            return without_columns(X, self._outcome_columns)
         if frame_names(X) is not None:
             return self._columns_by_name(X)
         return X if self.columns_ != self._layout.table else self._columns_by_place(X)
@@ -492,7 +492,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         frame = as_frame(X, "X").with_columns(*(nw.lit(0).alias(name) for name in self._layout.ignored))
         return nw.to_native(frame.select([name for name in wanted if name in frame.columns]))
 
-    def _drop_hint(self, X: Any, environments: Any, beside: dict[str, Any]) -> str:
+    def _drop_hint(self, X: Any, environments: Any, outcome_columns: dict[str, Any]) -> str:
         """How rows with gaps are left out of what was given to `fit`, which has no option for it."""
         if self.environment is not None:
             name = repr(self.environment)
@@ -502,7 +502,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             arguments = "X, y" if environments is None else "X, y, environments"
         settings = stated(self)
         moved = f"set_params({typed(defaults_of(settings))})." if settings else ""
-        how = ", ".join([typed({"missing": "drop"} | settings), *in_typing(beside)])
+        how = ", ".join([typed({"missing": "drop"} | settings), *in_typing(outcome_columns)])
         return f"{moved}fit_data(MultiEnvironmentData.from_arrays({arguments}, {how})) leaves those rows out"
 
     def _where_to_say(self, message: str) -> str:

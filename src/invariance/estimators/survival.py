@@ -10,9 +10,9 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.rules import Rule
 from ..exceptions import SettingError
 from ..inference.base import Engine
-from ..models.base import Conditional, Predicts, predicts_of
+from ..models.base import Family, Predicts, predicts_of
 from ..models.invariance_test import Tolerance
-from ..models.registry import ByOutcome, as_conditional, settled
+from ..models.registry import ByOutcome, as_family, settled
 from ..models.survival import PiecewiseExponential
 from ..moments.moments import Moments
 from ..priors.base import Prior
@@ -29,7 +29,7 @@ class BIPSurvival(TimesToEvent, BIP):
 
     Parameters
     ----------
-    conditional : "piecewise_exponential", or a specification such as PiecewiseExponential(intervals=4)
+    family : "piecewise_exponential", or a specification such as PiecewiseExponential(intervals=4)
     Others are as those of BIP, which has the regressor besides. There are no intervals for times.
 
     Attributes
@@ -53,9 +53,9 @@ class BIPSurvival(TimesToEvent, BIP):
 
     def __init__(
         self,
-        conditional: str | Conditional = "piecewise_exponential",
+        family: str | Family = "piecewise_exponential",
         prior: str | Prior | None = None,
-        inference: str | Engine = "auto",
+        engine: str | Engine = "auto",
         select: str | Rule = "predictive",
         threshold: float = 0.5,
         tolerance: Tolerance | None = None,
@@ -69,20 +69,20 @@ class BIPSurvival(TimesToEvent, BIP):
         handle_unknown: str = "error",
         predict_with: str = "selected",
     ) -> None:
-        families = conditional, prior, inference, select
+        families = family, prior, engine, select
         tables = categorical, numeric, groups, handle_unknown
         super().__init__(
             *families, threshold, tolerance, environment, n_jobs, random_state, progress, *tables, predict_with
         )
 
     def _fit_checked(self, data: MultiEnvironmentData | Moments) -> None:
-        conditional = as_conditional(self.conditional)
-        if predicts_of(settled(conditional, data)) is not Predicts.time:
-            if isinstance(conditional, ByOutcome):
+        family = as_family(self.family)
+        if predicts_of(settled(family, data)) is not Predicts.time:
+            if isinstance(family, ByOutcome):
                 # What "auto" was meant to be says what it lacks.
                 PiecewiseExponential().bind(data)
             raise SettingError(
-                f"conditional={self.conditional!r} predicts no times to an event, which BIPSurvival is for: use "
-                "conditional='piecewise_exponential', or BIP."
+                f"family={self.family!r} predicts no times to an event, which BIPSurvival is for: use "
+                "family='piecewise_exponential', or BIP."
             )
         super()._fit_checked(data)

@@ -15,7 +15,7 @@ from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressMode
 from ..data.checks import quoted, warn
 from ..exceptions import NothingScoredError, NumericalWarning, SeparationWarning
-from ..models.base import BoundConditional
+from ..models.base import BoundModel
 from ..posterior.posterior import Judge, Posterior
 from ..posterior.summary import verdict_of
 from ..priors.base import BoundPrior, PriorTerms
@@ -28,7 +28,7 @@ class Target:
     A mask is over all p features; a draw is over the f free ones, the forced ones being in and the others out.
     """
 
-    model: BoundConditional
+    model: BoundModel
     prior: BoundPrior
 
     @property
@@ -247,7 +247,7 @@ class Rescoring:
     changed: bool
 
 
-def rescore_leading(model: BoundConditional, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
+def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
     """Check the first n subsets against the rows; where they differ by more than 1e-6 the rows win."""
     old, new = log_ratios[:n], model.rescore(masks[:n]) if n else None
     if new is None:

@@ -72,7 +72,7 @@ class Enumeration:
         n_subsets = approximate_count(target.prior.support_size())
         raise EngineError(
             f"on one core, scoring all {n_subsets} subsets would take {wait}. Lower "
-            "max_size, use fewer features, or insist with inference=Enumeration(time_limit=None)."
+            "max_size, use fewer features, or insist with engine=Enumeration(time_limit=None)."
         )
 
     def _posterior(

@@ -24,32 +24,30 @@ ENGINES = Registry(
 _CHEAP_STEPS = 2_000_000_000
 
 
-def choose_engine(inference: str | Engine, target: Target) -> Engine:
-    """The engine that `inference` names; "auto" is exact while that takes about ten seconds of one core, and tempering
+def choose_engine(engine: str | Engine, target: Target) -> Engine:
+    """The engine that `engine` names; "auto" is exact while that takes about ten seconds of one core, and tempering
     beyond. Work is counted, not timed: neither the machine nor its load changes the choice."""
-    if isinstance(inference, str) and inference == "auto":
+    if isinstance(engine, str) and engine == "auto":
         from .enumeration import enumeration_steps
 
-        inference = "exact" if enumeration_steps(target) <= _CHEAP_STEPS else "tempering"
-    return as_engine(inference)
+        engine = "exact" if enumeration_steps(target) <= _CHEAP_STEPS else "tempering"
+    return as_engine(engine)
 
 
-def as_engine(inference: str | Engine) -> Engine:
+def as_engine(engine: str | Engine) -> Engine:
     """The engine that a name other than "auto" stands for, or the one that is given."""
-    if not isinstance(inference, str):
-        if isinstance(inference, type) or not hasattr(inference, "run"):
-            raise SettingError(
-                f"inference={inference!r} is not an engine: use a name, or an engine such as Tempering()."
-            )
-        return inference
-    if inference not in ENGINES:
+    if not isinstance(engine, str):
+        if isinstance(engine, type) or not hasattr(engine, "run"):
+            raise SettingError(f"engine={engine!r} is not an engine: use a name, or an engine such as Tempering().")
+        return engine
+    if engine not in ENGINES:
         known = ", ".join(map(repr, ("auto", *ENGINES)))
-        raise SettingError(f"inference={inference!r} is not known: use {known} or an engine such as Enumeration().")
-    engine: Engine = ENGINES[inference]()
-    return engine
+        raise SettingError(f"engine={engine!r} is not known: use {known} or an engine such as Enumeration().")
+    named: Engine = ENGINES[engine]()
+    return named
 
 
-def parse_inference(text: str) -> str | Engine:
+def parse_engine(text: str) -> str | Engine:
     """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8, steps=20000)."""
     name, settings = read_call(text)
     name = name.lower()

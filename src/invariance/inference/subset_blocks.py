@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..kernels.dispatch import add_dense_prior, add_listed_prior, fold_inclusion, listed_inclusion
-from ..models.base import BoundConditional, NDArray32, SubsetWalk
+from ..models.base import BoundModel, NDArray32, SubsetWalk
 from ..priors.base import PriorTerms
 
 _LOW_FEATURES = 10
@@ -28,7 +28,7 @@ _LOW_FEATURES = 10
 class GenericWalk:
     """free (f,), forced (k,): feature indices."""
 
-    model: BoundConditional
+    model: BoundModel
     free: Integers
     forced: Integers
 
@@ -68,7 +68,7 @@ class GenericWalk:
         return log_ratio
 
 
-def walk_of(model: BoundConditional, free: Integers, forced: Integers) -> SubsetWalk:
+def walk_of(model: BoundModel, free: Integers, forced: Integers) -> SubsetWalk:
     """The model's own walk, or the generic one."""
     return model.subset_walk(free, forced) or GenericWalk(model, free, forced)
 
@@ -291,7 +291,7 @@ def subset_blocks(walk: SubsetWalk, prior: PriorTerms, dense_advantage: int) -> 
     return ListedBlocks(walk, prior)
 
 
-def all_log_ratios(model: BoundConditional, max_size: int | None = None) -> Floats:
+def all_log_ratios(model: BoundModel, max_size: int | None = None) -> Floats:
     """log Λ of every subset of at most max_size features (default: as many as every environment can fit); -inf outside
     the support. In the order of `subset_blocks`: that of their bit patterns (bit j = feature j) where these are all.
     """

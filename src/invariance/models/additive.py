@@ -23,7 +23,7 @@ from ..kernels.components import component_overlaps, component_shares
 from ..kernels.plain import settle
 from ..moments.least_squares import DEPENDENT, Fit, independent_columns, least_squares, unit_rows
 from ..moments.moments import Moments
-from .base import PIVOT_TOLERANCE, BoundConditional, Description, Null, Prediction
+from .base import PIVOT_TOLERANCE, BoundModel, Description, Null, Prediction
 from .gaussian import GaussianFromMoments
 from .gaussian_fit import LinearFit, StandardErrors, Unsupported, find_causes, reasons_of
 from .gaussian_shared import GaussianModel, deviance_moments, group_weights, inverse_scales
@@ -48,7 +48,7 @@ class AllCoefficients(GaussianFromMoments):
     makes_curves = True
 
 
-class AdditiveModel(BoundConditional):
+class AdditiveModel(BoundModel):
     """Outcome ~ Normal(intercept + one component for each feature of z, variance). The components, combinations of a
     feature's columns, are fitted to all rows by least squares; in each environment the intercept, a slope on each
     component and the variance may be others.
@@ -401,7 +401,7 @@ class Additive:
             return self, data
         return replace(self, knots=None), with_curves(data, int(self.knots))
 
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundModel:
         """Tie the model to rows."""
         _, curved = self.prepared(data)
         return AdditiveModel(curved, n_jobs) if self.comparison == "shape" else AllCoefficients(curved, n_jobs)

@@ -1,7 +1,7 @@
 """What a conditional model is: a specification, bound to data, that engines and decisions can ask.
 
 A member of the family is a frozen dataclass of few parameters with `bind(data)`; what `bind` returns is a
-`BoundConditional`. Four methods are required of it. The abilities after them have answers of their own here, slow or
+`BoundModel`. Four methods are required of it. The abilities after them have answers of their own here, slow or
 none; a model that overrides one makes an engine faster and changes no result.
 """
 
@@ -45,9 +45,9 @@ class Predicts(StrEnum):
     time = "time"
 
 
-def predicts_of(conditional: Any) -> Predicts:
+def predicts_of(family: Any) -> Predicts:
     """What a specification declares as `predicts`; without that it is a number."""
-    return Predicts(getattr(conditional, "predicts", Predicts.number))
+    return Predicts(getattr(family, "predicts", Predicts.number))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +68,10 @@ class Description:
         return len(self.environments)
 
 
-class Conditional(Protocol):
+class Family(Protocol):
     """A specification: parameters only. It may be cloned, compared and searched over before there are data."""
 
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional: ...
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundModel: ...
 
 
 class Prediction(NamedTuple):
@@ -188,7 +188,7 @@ class ScreeningWalk(SubsetWalk, Protocol):
         ...
 
 
-class BoundConditional(ABC):
+class BoundModel(ABC):
     """A model of the outcome given a subset of features, tied to data: how invariant the subset is (log Λ, -inf outside
     the support), and how well it predicts. Masks are over features, which may be several columns.
 
@@ -296,7 +296,7 @@ class BoundConditional(ABC):
         return np.zeros(len(as_masks(masks, self.n_features)))
 
     @property
-    def untilted(self) -> BoundConditional:
+    def untilted(self) -> BoundModel:
         """The same without a reward for prediction: what engines call log Λ is log Λ here."""
         return self
 

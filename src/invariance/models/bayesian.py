@@ -20,7 +20,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError
 from ..kernels.cholesky import subset_volumes
 from ..moments.moments import Moments
-from .base import PIVOT_TOLERANCE, BoundConditional, Description, Null, Prediction
+from .base import PIVOT_TOLERANCE, BoundModel, Description, Null, Prediction
 from .gaussian import GaussianFromMoments
 from .gaussian_fit import LinearFit, Unsupported, find_causes, reasons_of
 from .gaussian_shared import inverse_scales
@@ -107,7 +107,7 @@ class _Reduced(NamedTuple):
     left: Floats
 
 
-class BayesianGaussian(BoundConditional):
+class BayesianGaussian(BoundModel):
     """The model tied to second moments. Environments may have fewer rows than columns, and columns may be constant or
     dependent there: the prior is proper. Over all rows the columns of a subset must be independent (smallest scaled
     pivot at least 1e-9) and leave some of the outcome.

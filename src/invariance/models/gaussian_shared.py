@@ -20,7 +20,7 @@ from ..kernels.dispatch import residual_powers, subset_slopes
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import Fit, distance, gaps_between, least_squares, least_squares_of_root, root_of
 from ..moments.moments import Moments
-from .base import PIVOT_TOLERANCE, BoundConditional, Description, Null
+from .base import PIVOT_TOLERANCE, BoundModel, Description, Null
 from .gaussian_fit import StandardErrors, errors_from_moments, errors_from_roots, errors_from_rows
 from .invariance_test import InvarianceTest, Residuals, Tolerance, invariance_test
 
@@ -256,7 +256,7 @@ class _OtherEnvironments:
         return np.asarray(np.linalg.solve(unit, right[:, :, None])[:, :, 0] * scale)
 
 
-class GaussianModel(BoundConditional):
+class GaussianModel(BoundModel):
     """Base of the models whose log Λ is that of linear Gaussian fits to `moments`; data: the rows, if at hand.
 
     prediction: the reward λ. What engines call log Λ is then log Λ + λ · (gain of the pooled fit over the empty one).

@@ -1,7 +1,7 @@
 """Any model with a maximum-likelihood fit as a conditional: write one method, `maximise`, and every engine runs on it.
 
 log Λ(z) is the largest log-likelihood of the pooled rows less the sum of those of each environment's rows. It takes as
-long as E + 1 fits; a member for which that is too long overrides the abilities of `BoundConditional`.
+long as E + 1 fits; a member for which that is too long overrides the abilities of `BoundModel`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..moments.least_squares import independent_columns
 from ..moments.moments import Moments
-from .base import BoundConditional, Description, Null, Prediction
+from .base import BoundModel, Description, Null, Prediction
 
 # A pooled fit that is better than the local ones by less than this share of their size is so by the optimiser's error.
 _ROUNDING = 1e-6
@@ -74,7 +74,7 @@ class LikelihoodFit:
         return self.mean(X @ self.coefficients + self.intercept)
 
 
-class LikelihoodModel(BoundConditional):
+class LikelihoodModel(BoundModel):
     """A specification tied to rows. Columns that do not vary in an environment, and those that are combinations of
     others there, are left out of the fit."""
 

@@ -36,7 +36,7 @@ class Logistic(Regression):
             shown = ", ".join(f"{value:g}" for value in values[:4])
             raise DataError(
                 f"the logistic model is for outcomes with two values, and {data.outcome_name!r} has {len(values):,} "
-                f"({shown}{', …' if len(values) > 4 else ''}): use conditional='auto', or compare one value with the "
+                f"({shown}{', …' if len(values) > 4 else ''}): use family='auto', or compare one value with the "
                 "others."
             )
 

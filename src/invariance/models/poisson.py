@@ -36,7 +36,7 @@ def check_counts(data: MultiEnvironmentData, model: str) -> None:
         example = data.y[wrong][0]
         raise DataError(
             f"the {model} model is for counts, and {data.outcome_name!r} is no whole number from 0 on in "
-            f"{int(wrong.sum()):,} rows, for example {example:g}: use conditional='auto'."
+            f"{int(wrong.sum()):,} rows, for example {example:g}: use family='auto'."
         )
     if not data.y.any():
         raise DataError(f"the {model} model needs events, and {data.outcome_name!r} is 0 in all rows.")
@@ -126,4 +126,4 @@ def overdispersion_words(ratio: float) -> str:
     """What to do about it; empty where nothing is to be done."""
     if not ratio > LARGEST_HARMLESS:
         return ""
-    return f"the counts scatter {ratio:.1f} times as much as a Poisson law has it: use conditional='negative_binomial'"
+    return f"the counts scatter {ratio:.1f} times as much as a Poisson law has it: use family='negative_binomial'"

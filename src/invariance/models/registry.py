@@ -11,12 +11,12 @@ from ..data.outcomes import at_two_values, left_out
 from ..exceptions import SettingError
 from ..moments.moments import Moments
 from .additive import Additive
-from .base import BoundConditional, Conditional, Predicts, predicts_of
+from .base import BoundModel, Family, Predicts, predicts_of
 from .likelihood import ByLikelihood
 from .regression import Regression
 
 AUTO, GAUSSIAN = "auto", "linear_gaussian"
-CONDITIONALS = Registry(
+MODELS = Registry(
     {
         AUTO: Member("models.registry:ByOutcome", "chooses by the outcome"),
         GAUSSIAN: Member("models.linear_gaussian:LinearGaussian", "for outcomes that are numbers"),
@@ -36,42 +36,40 @@ CONDITIONALS = Registry(
 )
 
 
-def as_conditional(given: str | Conditional) -> Conditional:
+def as_family(given: str | Family) -> Family:
     """The conditional that a name stands for, or the one that is given."""
     if isinstance(given, str):
-        if given not in CONDITIONALS:
+        if given not in MODELS:
             from ..data.checks import did_you_mean
 
-            hint = did_you_mean(given, list(CONDITIONALS)) or ":"
-            known = ", ".join(map(repr, CONDITIONALS))
-            raise SettingError(f"conditional={given!r} is not known{hint} use {known} or a conditional with settings.")
-        named: Conditional = CONDITIONALS[given]()
+            hint = did_you_mean(given, list(MODELS)) or ":"
+            known = ", ".join(map(repr, MODELS))
+            raise SettingError(f"family={given!r} is not known{hint} use {known} or a conditional with settings.")
+        named: Family = MODELS[given]()
         return named
     if isinstance(given, type) or not hasattr(given, "bind"):
-        raise SettingError(
-            f"conditional={given!r} cannot be bound to data: pass a specification, such as LinearGaussian()."
-        )
+        raise SettingError(f"family={given!r} cannot be bound to data: pass a specification, such as LinearGaussian().")
     return given
 
 
 # {short name: what it is short for}
 SHORT = {"gaussian": GAUSSIAN, "mean": "linear_gaussian_mean"}
-FAMILIES = tuple(dict.fromkeys((AUTO, *SHORT, *CONDITIONALS)))
+FAMILIES = tuple(dict.fromkeys((AUTO, *SHORT, *MODELS)))
 
 
-def parse_family(text: str) -> str | Conditional:
+def parse_family(text: str) -> str | Family:
     """The name of a conditional, or one with settings, such as logistic(pseudo_rows=0)."""
     from ..data.checks import did_you_mean
 
     typed, settings = read_call(text)
     name = typed.lower().replace("-", "_")
     name = SHORT.get(name, name)
-    if name not in CONDITIONALS:
+    if name not in MODELS:
         hint = did_you_mean(name, FAMILIES) or ":"
         raise SettingError(f"--family {typed} is not known{hint} use one of {', '.join(FAMILIES)}.")
     if not settings:
         return name
-    member: Any = CONDITIONALS[name]()
+    member: Any = MODELS[name]()
     known = {field.name: str(field.type) for field in fields(member)}
     for key, value in settings.items():
         if key not in known:
@@ -79,7 +77,7 @@ def parse_family(text: str) -> str | Conditional:
             raise SettingError(f"{typed} has no setting {key!r}{did_you_mean(key, list(known)) or '.'} {listed}")
         if not is_a(value, known[key]):
             raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {known[key]}.")
-    built: Conditional = replace(member, **settings)
+    built: Family = replace(member, **settings)
     return built
 
 
@@ -103,7 +101,7 @@ class Choice(NamedTuple):
     @property
     def in_words(self) -> str:
         """The reason and, where there is another way, how that is asked for."""
-        return f"{self.reason}; conditional={GAUSSIAN!r} overrides" if self.overridable else self.reason
+        return f"{self.reason}; family={GAUSSIAN!r} overrides" if self.overridable else self.reason
 
 
 @dataclass(frozen=True)
@@ -118,9 +116,9 @@ class ByOutcome:
     def chosen(self, data: MultiEnvironmentData | Moments) -> Chosen:
         """The choice for these data, which is kept when rows are left out of them."""
         choice = family_of(data)
-        return Chosen(CONDITIONALS[choice.name](), choice.in_words)
+        return Chosen(MODELS[choice.name](), choice.in_words)
 
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundModel:
         return self.chosen(data).bind(data, n_jobs)
 
 
@@ -128,19 +126,19 @@ class ByOutcome:
 class Chosen:
     """A conditional, and why it was chosen."""
 
-    conditional: Conditional
+    family: Family
     reason: str
 
     @property
     def takes(self) -> tuple[str, ...]:
-        return taken_by(self.conditional)
+        return taken_by(self.family)
 
     @property
     def predicts(self) -> Predicts:
-        return predicts_of(self.conditional)
+        return predicts_of(self.family)
 
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundConditional:
-        model = self.conditional.bind(data, n_jobs)
+    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundModel:
+        model = self.family.bind(data, n_jobs)
         model.reason = self.reason
         return model
 
@@ -150,7 +148,7 @@ def family_of(data: MultiEnvironmentData | Moments) -> Choice:
     if isinstance(data, Moments):
         return Choice(GAUSSIAN, _why_gaussian(data))
     kind, reason = data.outcome_kind
-    return Choice(FAMILY_OF_KIND[kind], reason, FAMILY_OF_KIND[kind] != GAUSSIAN and not data.beside)
+    return Choice(FAMILY_OF_KIND[kind], reason, FAMILY_OF_KIND[kind] != GAUSSIAN and not data.outcome_columns)
 
 
 def _why_gaussian(moments: Moments) -> str:
@@ -165,28 +163,30 @@ def _why_gaussian(moments: Moments) -> str:
     return moments.kind.reason if FAMILY_OF_KIND[moments.kind.kind] == GAUSSIAN else f"{moments.kind.reason}, {alone}"
 
 
-def settled(conditional: Conditional, data: MultiEnvironmentData | Moments) -> Conditional:
+def settled(family: Family, data: MultiEnvironmentData | Moments) -> Family:
     """The conditional that is fitted to the data, and to any part of them."""
-    return conditional.chosen(data) if isinstance(conditional, ByOutcome) else conditional
+    return family.chosen(data) if isinstance(family, ByOutcome) else family
 
 
-def as_fitted(conditional: Conditional, data: MultiEnvironmentData) -> MultiEnvironmentData:
+def as_fitted(family: Family, data: MultiEnvironmentData) -> MultiEnvironmentData:
     """The data as a settled conditional predicts them: two values are 0 and 1, whose mean is a probability."""
-    return data.with_classes() if predicts_of(conditional) is Predicts.probability else data
+    return data.with_classes() if predicts_of(family) is Predicts.probability else data
 
 
-def taken_by(conditional: Any) -> tuple[str, ...]:
+def taken_by(family: Any) -> tuple[str, ...]:
     """What a conditional uses of that which comes with an outcome: "event", "exposure"."""
-    return tuple(getattr(conditional, "takes", ()))
+    return tuple(getattr(family, "takes", ()))
 
 
-def refuse_unused(conditional: Conditional, data: MultiEnvironmentData | Moments) -> None:
+def refuse_unused(family: Family, data: MultiEnvironmentData | Moments) -> None:
     """Raise where something comes with the outcome that the conditional does not know of."""
-    unused = [] if isinstance(data, Moments) else [role for role in data.beside if role not in taken_by(conditional)]
+    unused = (
+        [] if isinstance(data, Moments) else [role for role in data.outcome_columns if role not in taken_by(family)]
+    )
     for role in unused:
         name = getattr(data, f"{role}_name")
         raise SettingError(
-            f"{type(conditional).__name__} does not know of the {role} {name!r}: use conditional={AUTO!r}, or "
+            f"{type(family).__name__} does not know of the {role} {name!r}: use family={AUTO!r}, or "
             f"{left_out(role, name)}."
         )
 
@@ -200,21 +200,19 @@ def two_valued(moments: Moments, column: int) -> tuple[float, float] | None:
     return (low, high) if at_two_values(moments.n_rows, low, high, mean, scatter) else None
 
 
-class Recoding(Conditional, Protocol):
+class Recoding(Family, Protocol):
     """A specification that makes columns of its own from those of the data."""
 
-    def prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Conditional, MultiEnvironmentData]:
+    def prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Family, MultiEnvironmentData]:
         """The specification that takes these columns as they are, and the data with them."""
         ...
 
 
-def prepared(
-    conditional: Conditional, data: MultiEnvironmentData | Moments
-) -> tuple[Conditional, MultiEnvironmentData | Moments]:
+def prepared(family: Family, data: MultiEnvironmentData | Moments) -> tuple[Family, MultiEnvironmentData | Moments]:
     """What fits and predicts must share: the columns are made once, whatever rows are left out later."""
-    return cast(Recoding, conditional).prepared(data) if hasattr(conditional, "prepared") else (conditional, data)
+    return cast(Recoding, family).prepared(data) if hasattr(family, "prepared") else (family, data)
 
 
-def needs_rows(conditional: Conditional) -> bool:
+def needs_rows(family: Family) -> bool:
     """Whether a conditional of this package, which is not to be chosen by the outcome, needs all rows."""
-    return isinstance(conditional, Regression | ByLikelihood | Additive)
+    return isinstance(family, Regression | ByLikelihood | Additive)

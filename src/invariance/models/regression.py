@@ -23,7 +23,7 @@ from ..exceptions import DataError, SettingError
 from ..kernels.likelihoods import Own, Rows, Work, evaluate, with_columns, work_for
 from ..kernels.newton import guess_flips, invert, score_dense, score_lists
 from ..moments.moments import Moments
-from .base import IN_MEAN, BoundConditional, Description, FlipGuess, NDArray32, Null, Prediction, Remarks, Weigh
+from .base import IN_MEAN, BoundModel, Description, FlipGuess, NDArray32, Null, Prediction, Remarks, Weigh
 from .gaussian_fit import StandardErrors, Unsupported, without_value
 from .invariance_test import Tolerance, largest_deviance
 
@@ -519,7 +519,7 @@ class Scores(NamedTuple):
     thetas: Floats
 
 
-class RegressionModel(BoundConditional):
+class RegressionModel(BoundModel):
     """A regression tied to rows."""
 
     def __init__(self, specification: Regression, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:

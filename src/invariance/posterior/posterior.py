@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from ..models.base import BoundConditional
+    from ..models.base import BoundModel
     from .summary import Summary
 
 
@@ -143,7 +143,7 @@ class SubsetEvidence:
 class Judge:
     """Answers what the data say about any subset."""
 
-    model: BoundConditional
+    model: BoundModel
     tolerance: Tolerance = field(default_factory=Tolerance)
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from .._tools.html import FAINT, FAINT_NUMBER, NUMBER, bar_cell, box, bullets, c
 from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable, subset_labels, wrap
 
 if TYPE_CHECKING:
-    from ..models.base import BoundConditional
+    from ..models.base import BoundModel
     from .posterior import Posterior
 
 # A subset is far from invariant when an invariant one has so low a log ratio with at most this probability.
@@ -97,12 +97,12 @@ def format_tail(probability: float) -> str:
     return "below 1e-300" if probability < 1e-300 else f"{probability:.0e}"
 
 
-def tail_probability(model: BoundConditional, mask: Mask, log_ratio: float) -> float:
+def tail_probability(model: BoundModel, mask: Mask, log_ratio: float) -> float:
     """That an invariant subset (p,) has a log ratio as low; 1 where the model cannot tell."""
     return float(model.invariance_tails(mask[None], np.array([log_ratio])).probability[0])
 
 
-def verdict_of(model: BoundConditional, masks: Mask, log_ratios: Floats, n_subsets: int) -> Verdict | None:
+def verdict_of(model: BoundModel, masks: Mask, log_ratios: Floats, n_subsets: int) -> Verdict | None:
     """The verdict on subsets (k, p) out of `n_subsets`, the most probable first; None where that may be invariant."""
     if log_ratios[0] == -np.inf:
         return None

@@ -308,7 +308,7 @@ def _without(label: Hashable, search: Search, data: Data, builders: Sequence[Bui
     names = others.features.chosen(selected).names
     left = set(others.features.columns)
     unseen = tuple(name for name in data.features.columns if name not in left)
-    predicts = predicts_of(search.conditional)
+    predicts = predicts_of(search.family)
     return tuple(_left_out(data, label, predictor, predicts, names, unseen) for predictor in predictors)
 
 
@@ -331,8 +331,8 @@ def _left_out(
     rows = data.rows(place)
     mean = predictor.mean(columns_of(data, predictor.design.columns))
     errors = np.abs(data.y - as_observed(mean, data))[rows]
-    beside = {role: values[rows] for role, values in data.beside.items()}
-    figures = figures_of(predicts, data.y[rows], mean[rows], **beside)
+    outcome_columns = {role: values[rows] for role, values in data.outcome_columns.items()}
+    figures = figures_of(predicts, data.y[rows], mean[rows], **outcome_columns)
     absolute = _kept(errors) if predicts is Predicts.number else None
     return LeftOut(label, features, float(np.sqrt(np.mean(errors**2))), absolute, unseen, n_rows, figures)
 

@@ -17,7 +17,7 @@ from ..data.outcomes import Classes
 from ..data.outcomes import in_words as class_in_words
 from ..decisions.rules import Findings
 from ..exceptions import DataError, SettingError
-from ..models.base import Conditional, Fit, Predicts, predicts_of
+from ..models.base import Family, Fit, Predicts, predicts_of
 from ..models.survival import PiecewiseExponentialFit, PiecewiseHazard
 from ..moments.moments import Moments
 
@@ -43,9 +43,9 @@ class PredictedOutcome:
     exposure: str | None = None
 
     @classmethod
-    def of(cls, data: MultiEnvironmentData | Moments, conditional: Conditional | None) -> PredictedOutcome:
+    def of(cls, data: MultiEnvironmentData | Moments, family: Family | None) -> PredictedOutcome:
         """conditional : as it was fitted to the data; None: least squares"""
-        predicts = predicts_of(conditional)
+        predicts = predicts_of(family)
         if isinstance(data, Moments):
             return cls(data.outcome_name, predicts)
         classes = (0, 1) if predicts is Predicts.probability and data.classes is None else data.classes
@@ -396,9 +396,9 @@ def refuse_moments(regressor: Any) -> None:
         )
 
 
-def refuse_beside(regressor: Any, data: MultiEnvironmentData | Moments) -> None:
+def refuse_outcome_columns(regressor: Any, data: MultiEnvironmentData | Moments) -> None:
     """Raise where a regressor would not know what comes with the outcome."""
-    for role in () if regressor is None or isinstance(data, Moments) else data.beside:
+    for role in () if regressor is None or isinstance(data, Moments) else data.outcome_columns:
         raise SettingError(
             f"regressor={type(regressor).__name__}(...) is fitted to {data.outcome_name!r} alone and knows nothing of "
             f"the {role} {getattr(data, f'{role}_name')!r}: use regressor=None."

@@ -259,7 +259,10 @@ def fingerprint(data: MultiEnvironmentData | Moments) -> str:
     if isinstance(data, Moments):
         arrays, columns = (data.counts, data.centre, data.rest, data.scatter), data.columns
     else:
-        arrays, columns = (data.X, data.y, data.environment_index, *data.beside.values()), data.features.columns
+        arrays, columns = (
+            (data.X, data.y, data.environment_index, *data.outcome_columns.values()),
+            data.features.columns,
+        )
     labels = [str(label) for label in data.environments]
     heading = [type(data).__name__, [list(array.shape) for array in arrays], columns, data.outcome_name, labels]
     digest = hashlib.sha256(json.dumps(heading).encode("utf-8"))

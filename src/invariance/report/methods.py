@@ -151,10 +151,10 @@ def _fitting(subject: Subject) -> str:
         return ".fit_moments(moments)" if subject.data.second is None else ".fit_moments(moments, rows=rows)"
     if subject.by_name:
         return ".fit_data(data)"
-    beside = [f"{role}={role}" for role in subject.data.beside]
+    outcome_columns = [f"{role}={role}" for role in subject.data.outcome_columns]
     by_column = subject.settings.get("environment") is not None
     labels = [] if by_column or subject.data.n_environments == 1 else ["environments=environments"]
-    return f".fit({', '.join(['X', 'y', *labels, *beside])})"
+    return f".fit({', '.join(['X', 'y', *labels, *outcome_columns])})"
 
 
 def _call(name: str, arguments: Mapping[str, Any]) -> str:
@@ -277,7 +277,7 @@ def _pseudo_rows(subject: Subject) -> str:
     weight = getattr(subject.settled, "pseudo_rows", 0.0)
     if not weight:
         return ""
-    timed = predicts_of(subject.conditional) is Predicts.time
+    timed = predicts_of(subject.family) is Predicts.time
     like = "in which events occur at the pooled rate" if timed else "whose outcome is the pooled mean"
     rows = f"{weight:g} row{'' if weight == 1.0 else 's'}"
     return f" Each environment also has pseudo-data that weigh {rows}, {like}: they keep its fits finite."
@@ -290,7 +290,7 @@ def _reward(subject: Subject) -> str:
 
 def _tolerated(subject: Subject) -> str:
     tolerance, model, told = subject.decision.findings.tolerance, subject.decision.findings.target.model, []
-    if tolerance.delta and predicts_of(subject.conditional) is not Predicts.number:
+    if tolerance.delta and predicts_of(subject.family) is not Predicts.number:
         added = model.tolerated(tolerance) / subject.posterior.counts.sum()
         told.append(f"differences between environments may add {added:g} for each row to −2 log Λ(z)")
     elif tolerance.delta:

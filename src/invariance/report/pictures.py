@@ -312,7 +312,7 @@ def residual_parts(subject: Subject) -> Iterator[Part]:
     if found is None:
         yield from prose([_WITHOUT_ROWS])
         return
-    what = predicts_of(subject.conditional)
+    what = predicts_of(subject.family)
     yield from prose([f"A residual is {_WHAT[what][1]}."])
     yield _picture(found, what, VARIANCE in subject.decision.findings.target.model.compares)
     yield _table(found, what)

@@ -239,7 +239,7 @@ def _outcome_columns(subject: Subject) -> Iterator[tuple[Column, list[Cell]]]:
     groups = [data.rows(e) for e in range(data.n_environments)]
     scale = float(np.abs(data.y).max())
     means = np.array([without_rounding(float(data.y[rows].mean()), scale) for rows in groups])
-    if predicts_of(subject.conditional) is Predicts.probability:
+    if predicts_of(subject.family) is Predicts.probability:
         yield Column("Share of 1", hint=f"of rows in which {outcome} counts 1"), numbers(means)
     elif data.event is not None:
         events = [int(data.event[rows].sum()) for rows in groups]
@@ -336,7 +336,7 @@ def coefficient_parts(subject: Subject) -> Iterator[Part]:
     )
     notes = found["note"].to_numpy(dtype=object).reshape(-1, len(columns))
     intervals, noted = bool(np.isfinite(lower).any()), bool((notes != "").any())
-    yield from prose([_SCALES[predicts_of(subject.conditional)], *_coefficient_remarks(subject, intervals, noted)])
+    yield from prose([_SCALES[predicts_of(subject.family)], *_coefficient_remarks(subject, intervals, noted)])
     yield coefficients_picture(decision, intervals)
     labels = ["all together", *subject.posterior.environments]
     cells = [_cells(*column) for column in zip(estimates.T, lower.T, upper.T, notes.T, strict=True)]

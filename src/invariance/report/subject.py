@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.decision import Decision
 from ..decisions.diagnosis import Diagnosis
-from ..models.base import Conditional
+from ..models.base import Family
 from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
@@ -73,7 +73,7 @@ class Subject:
 
     decision: Decision
     data: MultiEnvironmentData | Moments
-    conditional: Conditional
+    family: Family
     diagnosis: Diagnosis | str
     estimator: str
     settings: Mapping[str, Any]
@@ -85,7 +85,7 @@ class Subject:
     @property
     def settled(self) -> Any:
         """The conditional, whoever chose it."""
-        return self.conditional.conditional if isinstance(self.conditional, Chosen) else self.conditional
+        return self.family.family if isinstance(self.family, Chosen) else self.family
 
     @property
     def posterior(self) -> Posterior:

@@ -25,7 +25,7 @@ from ..estimators.selector import EnvironmentSelector
 from ..exceptions import EngineError
 from ..inference.base import Engine
 from ..inference.variational.engine import Variational
-from ..models.base import Conditional
+from ..models.base import Family
 from ..models.linear_gaussian import LinearGaussian
 from ..priors.base import Prior
 from ..priors.priors import BetaBinomialPrior, UniformPrior
@@ -89,8 +89,8 @@ class Training:
     def favouring_few(self) -> Prior:
         return BetaBinomialPrior(max_size=min(_FEW, published_max_size(self.data)))
 
-    def bip(self, inference: str | Engine, prior: Prior, conditional: str | Conditional = "linear_gaussian") -> BIP:
-        model = BIP(conditional, prior, inference, "mode", random_state=self.seed, progress=False)
+    def bip(self, engine: str | Engine, prior: Prior, family: str | Family = "linear_gaussian") -> BIP:
+        model = BIP(family, prior, engine, "mode", random_state=self.seed, progress=False)
         return model.fit_data(self.data)
 
     def behind_screen(self, method: EnvironmentSelector) -> Screened:
@@ -157,7 +157,7 @@ def _variational(training: Training) -> Predicted:
 
 
 def _exact_on_screened(training: Training) -> Predicted:
-    model = training.behind_screen(BIP(inference="exact", select="mode", progress=False))
+    model = training.behind_screen(BIP(engine="exact", select="mode", progress=False))
     return _above(np.nan_to_num(model.inclusion_probabilities_), THRESHOLDS)
 
 

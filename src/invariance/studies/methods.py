@@ -45,15 +45,15 @@ def _known(name: str, color: str, dashes: str = "-", **settings: Any) -> Method:
 
 def _with_engine(seed: int, engine: Engine, select: str = "mode") -> BIP:
     prior = UniformPrior(max_size=MAX_SIZE)
-    return BIP(inference=engine, prior=prior, select=select, random_state=seed, progress=False)
+    return BIP(engine=engine, prior=prior, select=select, random_state=seed, progress=False)
 
 
 METHODS = {
     method.name: method
     for method in (
         _known("Oracle", BLACK, "--"),
-        _known("BIP", BLUE, inference="exact", select="mode", progress=False),
-        Method("BIP-predictive", lambda seed: BIP(inference="exact", progress=False), BLUE, ":"),
+        _known("BIP", BLUE, engine="exact", select="mode", progress=False),
+        Method("BIP-predictive", lambda seed: BIP(engine="exact", progress=False), BLUE, ":"),
         Method("BIP-VI", lambda seed: _with_engine(seed, Variational()), SKY),
         Method("BIP-VI-published", lambda seed: _with_engine(seed, Variational.simulation()), SKY, ":"),
         Method("BIP-tempering", lambda seed: _with_engine(seed, Tempering()), BLUE, "-."),
@@ -62,7 +62,7 @@ METHODS = {
         _known("EILLS", GREEN, progress=False),
         _known("Hidden-ICP", PURPLE),
         _known("Regression", ORANGE),
-        _known("BIP-screen", BLUE, inference="exact", select="mode", progress=False),
+        _known("BIP-screen", BLUE, engine="exact", select="mode", progress=False),
         _known("ICP-screen", VERMILION, progress=False),
         _known("EILLS-screen", GREEN, progress=False),
         _known("Hidden-ICP-screen", PURPLE),

@@ -106,7 +106,7 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Entry:
         moments, notes = sweep.source.moments_for(outcome)
     else:
         moments, notes = known.moments, sweep.source.left_out(outcome)
-        model.set_params(inference=Ready(known.posterior))
+        model.set_params(engine=Ready(known.posterior))
     most = _most_features(sweep, outcome)
     if most is not None:
         notes = (*notes, f"Subsets of at most {most} features, which is what the rows that are left allow.")

@@ -28,7 +28,7 @@ from ..data.column_settings import listed_names
 from ..data.columns import as_frame, free_name, label_list
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import ROLES
-from ..data.outcomes import refuse as refuse_beside
+from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.reading import TableFile, column_names, read_columns
 from ..data.record_batches import RowSource, kind_of
 from ..exceptions import DataError, SettingError, WrongTypeError
@@ -222,7 +222,7 @@ def read_source(
     table: Any, environment: str | None = None, environments: Any = None, perturbed: Any = None, **options: Any
 ) -> Reading:
     """options : as `MultiEnvironmentData.from_table` takes them"""
-    refuse_beside("a sweep", **{role: options.pop(role, None) for role in ROLES})
+    refuse_outcome_columns("a sweep", **{role: options.pop(role, None) for role in ROLES})
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
         raise WrongTypeError(
@@ -247,7 +247,7 @@ def _rows_of(
     """The rows, whose outcome is any column, and the column that each of them perturbs, where that is said."""
     if isinstance(table, MultiEnvironmentData):
         _refuse({"environment": environment, "environments": environments, **options}, "these data are read already")
-        refuse_beside("a sweep", event=table.event_name, exposure=table.exposure_name)
+        refuse_outcome_columns("a sweep", event=table.event_name, exposure=table.exposure_name)
         if isinstance(perturbed, str):
             raise SettingError(
                 f"perturbed={perturbed!r} names a column of a table: pass one entry per row of the data."

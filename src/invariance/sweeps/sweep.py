@@ -32,11 +32,11 @@ from ..inference.base import Engine, RunOptions, Target
 from ..inference.registry import as_engine
 from ..inference.variational.device import Job, each_posterior
 from ..inference.variational.engine import Variational
-from ..models.base import Conditional
+from ..models.base import Family
 from ..models.gaussian_device import SharedScatter, as_device
 from ..models.likelihood import ByLikelihood
 from ..models.linear_gaussian import LinearGaussian
-from ..models.registry import GAUSSIAN, ByOutcome, as_conditional, two_valued
+from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
 from ..prediction.predictor import refuse_moments
 from ..priors.base import Prior
@@ -144,7 +144,7 @@ def sweep(
     top : features kept of each outcome, by inclusion, beside those that are selected; None is all, p rows an outcome
     n_jobs : processes, of one thread each; None is one, -1 all cores. The result does not depend on it.
     dask : address of a scheduler that is to do the work instead; nor does it depend on that.
-    device : "cuda" runs variational inference (`inference`) for many outcomes at once on a GPU, with other random
+    device : "cuda" runs variational inference (`engine`) for many outcomes at once on a GPU, with other random
         numbers than a processor has; n_jobs is then threads beside it. It needs the extra `gpu`.
     random_state : a whole number. The seed of a fit depends on it and on the outcome's name only, so that neither the
         order nor the other outcomes matter.
@@ -208,7 +208,7 @@ def run_sweep(
     source = reading.source
     wanted = _outcomes(source, outcomes)
     task = Sweep(source, model or default_model(source), _checked_top(top), _checked_seed(seed))
-    if isinstance(as_conditional(task.model.conditional), ByOutcome):
+    if isinstance(as_family(task.model.family), ByOutcome):
         _warn_of_classes(source, wanted)
     if device is not None:
         pass
@@ -271,19 +271,19 @@ def checked_model(model: Any) -> BIP | None:
         raise WrongTypeError(f"a sweep fits a BIP, not {type(model).__name__}: pass one with the settings, or None.")
     refuse_moments(model.regressor)
     as_rule(model.select, threshold=model.threshold)
-    _refuse_rows(as_conditional(model.conditional))
+    _refuse_rows(as_family(model.family))
     _refuse_positions(as_prior(model.prior))
-    if not isinstance(model.inference, str) or model.inference != "auto":
-        as_engine(model.inference)
+    if not isinstance(model.engine, str) or model.engine != "auto":
+        as_engine(model.engine)
     without: BIP = clone(model).set_params(environment=None, **READING)
     return without
 
 
-def _refuse_rows(conditional: Conditional) -> None:
-    if isinstance(conditional, Regression | ByLikelihood):
+def _refuse_rows(family: Family) -> None:
+    if isinstance(family, Regression | ByLikelihood):
         raise SettingError(
-            f"{type(conditional).__name__} needs the rows, and a sweep keeps their second moments only: use "
-            f"conditional={GAUSSIAN!r}, or fit that outcome by itself."
+            f"{type(family).__name__} needs the rows, and a sweep keeps their second moments only: use "
+            f"family={GAUSSIAN!r}, or fit that outcome by itself."
         )
 
 
@@ -296,7 +296,7 @@ def _warn_of_classes(source: Source, outcomes: Sequence[str]) -> None:
         warn(
             f"{quoted(found)} {have}, and a sweep, which keeps second moments only, fits the linear Gaussian model. "
             f"Fit such an outcome by itself, BIP().fit_data(MultiEnvironmentData.from_table(table, {found[0]!r}, "
-            f"environment)), or say that it is meant, BIP(conditional={GAUSSIAN!r})."
+            f"environment)), or say that it is meant, BIP(family={GAUSSIAN!r})."
         )
 
 
@@ -376,19 +376,19 @@ def check_device(sweep: Sweep, device: str) -> None:
 
 
 def _engine(sweep: Sweep, device: str) -> Variational:
-    inference = sweep.model.inference
-    engine = Variational() if inference == "vi" else inference
+    engine = sweep.model.engine
+    engine = Variational() if engine == "vi" else engine
     if not isinstance(engine, Variational):
         raise SettingError(
-            f"device={device!r} does variational inference, not {_device_text(inference)}: use inference='vi', or leave "
+            f"device={device!r} does variational inference, not {_device_text(engine)}: use engine='vi', or leave "
             "device= out."
         )
-    conditional = as_conditional(sweep.model.conditional)
-    plain = isinstance(conditional, LinearGaussian) and conditional.invariance == "distribution"
-    if not plain and not isinstance(conditional, ByOutcome):
+    family = as_family(sweep.model.family)
+    plain = isinstance(family, LinearGaussian) and family.invariance == "distribution"
+    if not plain and not isinstance(family, ByOutcome):
         raise SettingError(
             f"device={device!r} knows the linear Gaussian conditional only, and with invariance='distribution', "
-            f"not {conditional!r}: choose that, or leave device= out."
+            f"not {family!r}: choose that, or leave device= out."
         )
     if sweep.source.features_only:
         names = ", ".join(sweep.source.features_only[:8])
@@ -399,8 +399,8 @@ def _engine(sweep: Sweep, device: str) -> Variational:
     return engine
 
 
-def _device_text(inference: str | Engine) -> str:
-    return f"inference={inference!r}" if isinstance(inference, str) else type(inference).__name__
+def _device_text(engine: str | Engine) -> str:
+    return f"engine={engine!r}" if isinstance(engine, str) else type(engine).__name__
 
 
 def on_device(

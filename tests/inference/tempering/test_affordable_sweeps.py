@@ -10,10 +10,10 @@ from invariance.inference.base import Target
 from invariance.inference.tempering.cached import flip_order, n_flipped
 
 
-def target(n_rows: int, p: int, conditional: Logistic | LinearGaussian) -> Target:
+def target(n_rows: int, p: int, family: Logistic | LinearGaussian) -> Target:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n_rows, p)), (rng.random(n_rows) < 0.5).astype(float)
-    model = conditional.bind(MultiEnvironmentData.from_arrays(X, y, np.arange(n_rows) % 5))
+    model = family.bind(MultiEnvironmentData.from_arrays(X, y, np.arange(n_rows) % 5))
     return Target(model, BetaBinomialPrior(max_size=2).bind(model.feature_names))
 
 

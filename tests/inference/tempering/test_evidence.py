@@ -150,6 +150,6 @@ def test_a_best_subset_that_no_chain_visits_is_announced(monkeypatch: pytest.Mon
     engine = Tempering(chains=2, steps=1, block_size=1)
     with pytest.warns(MixingWarning, match=r"the best subset \(probability .*\) was never visited") as caught:
         posterior = engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False))
-    assert "inference=Tempering(chains=8, steps=20_000)" in str(caught[0].message)
+    assert "engine=Tempering(chains=8, steps=20_000)" in str(caught[0].message)
     assert posterior.diagnostics["visit_shares"][0] == 0.0
     assert not posterior.diagnostics["converged"]

@@ -18,12 +18,12 @@ from invariance.inference.tempering.ladders import CompiledTarget
 from invariance.inference.tempering.posterior import TemperingPosterior
 from invariance.inference.tempering.search import Searched, groupings, leading_modes, regression_path
 from invariance.kernels.search import FORWARD, MATCHING, inverse_scale_of, pursuit
-from invariance.models.base import BoundConditional
+from invariance.models.base import BoundModel
 from invariance.models.linear_gaussian import GaussianOnDemand
 from invariance.simulation import p450
 from twins import simulated
 
-Bind = Callable[[MultiEnvironmentData], BoundConditional]
+Bind = Callable[[MultiEnvironmentData], BoundModel]
 
 
 def picked(X: np.ndarray, y: np.ndarray, n: int, damping: float, given: tuple[int, ...] = ()) -> list[int]:
@@ -182,7 +182,7 @@ from test_searching import independent
 warnings.simplefilter("ignore")
 gaussian_rows.free_bytes = lambda: {free}
 data = independent({p}, n_environments={n_environments}, n={n})
-model = BIP(inference="tempering", prior=BetaBinomialPrior(max_size=20), random_state=0, n_jobs=2).fit_data(data)
+model = BIP(engine="tempering", prior=BetaBinomialPrior(max_size=20), random_state=0, n_jobs=2).fit_data(data)
 print(model.posterior_.mode, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
 """
 

@@ -79,20 +79,20 @@ def test_a_good_approximation_is_not_doubted(p: int, seed: int) -> None:
 def test_the_remedies_work_as_typed() -> None:
     data = near_duplicates(6, 1)
     with pytest.warns(ApproximationWarning, match="misses about") as raised:
-        BIP(inference="vi", random_state=0).fit_data(data)
+        BIP(engine="vi", random_state=0).fit_data(data)
     message = next(str(w.message) for w in raised if "misses about" in str(w.message))
-    assert "Use inference='exact', or inference=Variational(components='auto')" in message
-    exact = BIP(inference="exact").fit_data(data).posterior_
+    assert "Use engine='exact', or engine=Variational(components='auto')" in message
+    exact = BIP(engine="exact").fit_data(data).posterior_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ApproximationWarning)
-        mixture = eval("BIP(inference=Variational(components='auto'), random_state=0)", vars(invariance) | globals())
+        mixture = eval("BIP(engine=Variational(components='auto'), random_state=0)", vars(invariance) | globals())
         posterior = mixture.fit_data(data).posterior_
     np.testing.assert_allclose(posterior.reweighted.inclusion, exact.inclusion, atol=0.1)
 
 
 def test_many_features_are_sent_to_tempering() -> None:
     model = LinearGaussian().bind(near_duplicates(30, 1))
-    with pytest.warns(ApproximationWarning, match=r"misses about .* Use inference='tempering', or inference=Var"):
+    with pytest.warns(ApproximationWarning, match=r"misses about .* Use engine='tempering', or engine=Var"):
         fit(model, UniformPrior(12), Variational(iterations=300))
 
 

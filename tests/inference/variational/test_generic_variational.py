@@ -16,7 +16,7 @@ from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.variational.ascent import Ascent, Cyclical, FreeSpace, ScoredDraws, climb, measured
 from invariance.kernels.mean_field import CompiledScorer, Objective, make_step
-from invariance.models.base import BoundConditional, Description, Fit, Null, Prediction
+from invariance.models.base import BoundModel, Description, Fit, Null, Prediction
 from invariance.models.linear_gaussian import GaussianOnDemand
 from twins import all_masks, simulated, u2g_estimates
 from variational_fit import fit
@@ -24,7 +24,7 @@ from variational_fit import fit
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
 
 
-class Toy(BoundConditional):
+class Toy(BoundModel):
     """log Λ = −d'Ad − 1 with d = |z − best| and A ≥ 0: highest at `best`. Subsets that hold all of `hole` have none."""
 
     def __init__(self, p: int, best: list[int], hole: tuple[int, ...] = (), seed: int = 0) -> None:
@@ -62,7 +62,7 @@ class Toy(BoundConditional):
 class Plain(Toy):
     """A model of which nothing is known but what is required."""
 
-    def __init__(self, model: BoundConditional) -> None:
+    def __init__(self, model: BoundModel) -> None:
         self.model = model
 
     @property
@@ -79,11 +79,11 @@ class Plain(Toy):
         return self.model.null_many(masks)
 
 
-def exact(model: BoundConditional, prior):
+def exact(model: BoundModel, prior):
     return Enumeration().run(Target(model, prior.bind(model.feature_names)), RunOptions())
 
 
-def ascent(model: BoundConditional, prior, memory: int = 1 << 12, seed: int = 0) -> Ascent:
+def ascent(model: BoundModel, prior, memory: int = 1 << 12, seed: int = 0) -> Ascent:
     space = FreeSpace(Target(model, prior.bind(model.feature_names)))
     rng = np.random.default_rng(seed)
     climbed = climb(
@@ -270,7 +270,7 @@ def test_nothing_to_end_with() -> None:
             return np.where(np.sum(masks, axis=1) <= 1, super().log_ratio_many(masks), -np.inf)
 
     with pytest.raises(
-        EngineError, match=r"no draw can be scored: the model has no value for \{x0.*\. Use inference='tem"
+        EngineError, match=r"no draw can be scored: the model has no value for \{x0.*\. Use engine='tem"
     ):
         fit(Singles(20, [1]), UniformPrior(), Variational(initial=np.full(20, 0.9), iterations=20))
 

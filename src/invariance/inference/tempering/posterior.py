@@ -288,7 +288,7 @@ class DrawnSource:
             warnings.warn(
                 f"a subset that you ask for has {np.exp(min(excess, 700.0)):.3g} times the probability of all that the "
                 "sampler has seen: it missed that mode, and all its probabilities are wrong. Search longer: "
-                "inference=Tempering(searches=20).",
+                "engine=Tempering(searches=20).",
                 MixingWarning,
                 stacklevel=4,
             )
@@ -460,8 +460,8 @@ def tempering_posterior(
 
 def _problem(sampled: Sampled, missed_log_probability: float | None, agreement: float, tail: float) -> str | None:
     """What stands against relying on the run, and what to do; None where nothing does."""
-    more_steps = "Use more steps or chains: inference=Tempering(chains=8, steps=20_000)."
-    longer = "Search longer: inference=Tempering(searches=20)."
+    more_steps = "Use more steps or chains: engine=Tempering(chains=8, steps=20_000)."
+    longer = "Search longer: engine=Tempering(searches=20)."
     verdict, searched = sampled.verdict, sampled.searched
     if missed_log_probability is not None:
         return (

@@ -20,7 +20,7 @@ from ...kernels.cholesky import LARGE, subset_work
 from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, draw_pairs, make_step, score_draws
 from ...kernels.row_residuals import PairedMoments
 from ...kernels.subset_sums import sizes
-from ...models.base import BoundConditional
+from ...models.base import BoundModel
 from ...models.gaussian import GaussianFromMoments
 from ...moments.moments import Moments
 from ...priors.base import PriorTerms
@@ -94,7 +94,7 @@ def ascend_in_batches(
         )
 
 
-def log_ratios_of(model: BoundConditional, masks: Mask) -> Floats:
+def log_ratios_of(model: BoundModel, masks: Mask) -> Floats:
     """(S,) log Λ of masks (S, p), each distinct one scored once; -inf outside the support"""
     first, group = distinct(masks)
     return model.log_ratio_many(masks[first])[group]

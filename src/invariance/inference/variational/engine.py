@@ -15,7 +15,7 @@ from ..._tools.arrays import Floats, Mask
 from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
 from ...exceptions import EngineError, SettingError
-from ...models.base import BoundConditional
+from ...models.base import BoundModel
 from ...posterior.posterior import Posterior
 from ...priors.base import BoundPrior
 from ...screening import LassoScreen
@@ -239,7 +239,7 @@ class Variational:
         values = values[prior.kept]
         return _near(values > 0) if np.isin(values, (0, 1)).all() else values
 
-    def _lasso_screened(self, model: BoundConditional) -> NDArray[np.intp]:
+    def _lasso_screened(self, model: BoundModel) -> NDArray[np.intp]:
         if model.n_features <= self.screened:
             return np.arange(model.n_features)
         if model.rows is None:
@@ -276,7 +276,7 @@ class Variational:
             reasons = "; ".join(target.model.unsupported(q.mode[None]).reasons)
             raise EngineError(
                 f"variational inference ended where no draw can be scored{': ' if reasons else ''}{reasons}. "
-                "Use inference='tempering', or fewer features."
+                "Use engine='tempering', or fewer features."
             )
         if self.components == 1:
             return q, Elbo(fit.elbo, fit.elbo_error)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._tools.arrays import Floats, Mask
 from ...exceptions import ApproximationWarning
-from ...models.base import BoundConditional
+from ...models.base import BoundModel
 from ...posterior.posterior import Posterior
 from ...posterior.summary import Verdict, verdict_of
 from ...priors.base import BoundPrior
@@ -108,7 +108,7 @@ class ApproximateSource:
         return None
 
 
-def _supported(model: BoundConditional, masks: Mask) -> tuple[Mask, Floats]:
+def _supported(model: BoundModel, masks: Mask) -> tuple[Mask, Floats]:
     """The subsets that the model can score, and their log ratios; all of them when it can score none."""
     log_ratios = model.log_ratio_many(masks)
     finite = log_ratios > -np.inf
@@ -133,8 +133,8 @@ def _missing(prior: BoundPrior, missed: Missed) -> str:
 def _better_engine(prior: BoundPrior, q: MeanField | Mixture) -> str:
     engine = "exact" if prior.support_size() <= _FEW_SUBSETS else "tempering"
     if isinstance(q, Mixture):
-        return f"Use inference={engine!r}."
-    return f"Use inference={engine!r}, or inference=Variational(components='auto'), with a component at each mode."
+        return f"Use engine={engine!r}."
+    return f"Use engine={engine!r}, or engine=Variational(components='auto'), with a component at each mode."
 
 
 class Elbo(NamedTuple):

@@ -17,7 +17,7 @@ from invariance import DataError, LinearGaussian, Moments, MultiEnvironmentData,
 from invariance.data.features import Features
 from invariance.kernels.generalised_least_squares import fit_from_moments
 from invariance.models.gaussian_mean import MeanGaussian, mean_deviance_moments
-from invariance.models.registry import as_conditional
+from invariance.models.registry import as_family
 from twins import all_masks
 
 
@@ -391,7 +391,7 @@ def test_law_of_two_means() -> None:
 
 
 def test_settings() -> None:
-    assert as_conditional("linear_gaussian_mean") == LinearGaussian(invariance="mean")
+    assert as_family("linear_gaussian_mean") == LinearGaussian(invariance="mean")
     with pytest.raises(SettingError, match="use 'distribution' or 'mean'"):
         LinearGaussian(invariance="median")
     with pytest.raises(SettingError, match="needs all second moments: use second_moments='all'"):

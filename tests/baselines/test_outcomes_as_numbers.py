@@ -43,7 +43,7 @@ def test_least_squares_are_named(outcome: str) -> None:
 
 
 def test_bip_may_be_told_to() -> None:
-    found = compare(data_of("alive"), {"BIP": BIP(conditional="linear_gaussian"), "ICP": ICP()})
+    found = compare(data_of("alive"), {"BIP": BIP(family="linear_gaussian"), "ICP": ICP()})
     assert "BIP and ICP fit alive as a number, by least squares." in words(found)
 
 

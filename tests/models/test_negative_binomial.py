@@ -280,7 +280,7 @@ def test_every_engine_finds_the_causes(engine: object) -> None:
     joint = model.log_ratio_many(MASKS) + UniformPrior().bind(model.feature_names, 4).log_prob(MASKS)
     weights = np.exp(joint - joint.max())
     expected = weights / weights.sum() @ MASKS
-    fitted = BIP(NegativeBinomial(), inference=engine, random_state=0).fit(
+    fitted = BIP(NegativeBinomial(), engine=engine, random_state=0).fit(
         data.X, data.y, environments=data.environment_index
     )
     posterior = fitted.posterior_.reweighted if isinstance(engine, Variational) else fitted.posterior_

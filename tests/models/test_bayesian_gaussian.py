@@ -16,7 +16,7 @@ from invariance import BIP, BayesianLinearGaussian, LinearGaussian, Moments, Mul
 from invariance.data.features import Features
 from invariance.exceptions import DataError, NotInvariantWarning, SettingError
 from invariance.kernels.cholesky import subset_volumes
-from invariance.models.registry import as_conditional
+from invariance.models.registry import as_family
 from twins import all_masks, datasets, simulated
 
 prior_rows = pytest.mark.parametrize("rows", [0.2, 1.0, 7.0])
@@ -377,7 +377,7 @@ def test_it_prefers_more_features_where_all_are_invariant() -> None:
 
 
 def test_settings() -> None:
-    assert as_conditional("bayesian_linear_gaussian") == BayesianLinearGaussian(prior_rows=1.0)
+    assert as_family("bayesian_linear_gaussian") == BayesianLinearGaussian(prior_rows=1.0)
     for wrong in (0.0, -1.0, np.nan, np.inf, "1"):
         with pytest.raises(SettingError, match=r"prior_rows=.* must be a number above 0: use prior_rows=1.0"):
             BayesianLinearGaussian(wrong)

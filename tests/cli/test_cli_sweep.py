@@ -146,7 +146,7 @@ def test_a_name_with_a_comma_is_one_outcome(example: Path) -> None:
     [
         (
             ["--device", "cuda"],
-            "--device cuda does variational inference, not --inference auto: use --inference vi, or leave --device",
+            "--device cuda does variational inference, not --engine auto: use --engine vi, or leave --device",
         ),
         (["--device", "cuda", "--dask", "tcp://x:1"], "--device is for this machine and --dask for a cluster"),
         (["--jobs", "2", "--dask", "tcp://x:1"], "--jobs is for this machine and --dask for a cluster"),

@@ -58,13 +58,13 @@ def test_a_p_value_that_is_not_known_does_not_count_as_invariant(monkeypatch: py
     assert not judge.compatible(all_masks(3)).any()
 
 
-@pytest.mark.parametrize("inference", ["exact", "tempering", "vi"])
+@pytest.mark.parametrize("engine", ["exact", "tempering", "vi"])
 @pytest.mark.parametrize("prior", [UniformPrior(max_size=0), InclusionPrior([1, 1, 0])], ids=["nothing", "decided"])
-def test_a_prior_that_leaves_nothing_open(inference: str, prior: UniformPrior | InclusionPrior) -> None:
+def test_a_prior_that_leaves_nothing_open(engine: str, prior: UniformPrior | InclusionPrior) -> None:
     rng = np.random.default_rng(1)
     X, site = rng.normal(size=(120, 3)), np.repeat(np.arange(3), 40)
     y = X[:, 0] + X[:, 1] + rng.normal(size=120)
-    model = BIP(inference=inference, prior=prior, random_state=0).fit(X, y, environments=site)
+    model = BIP(engine=engine, prior=prior, random_state=0).fit(X, y, environments=site)
     expected = [True, True, False] if isinstance(prior, InclusionPrior) else [False] * 3
     assert model.support_.tolist() == expected
 

@@ -97,7 +97,7 @@ def test_bad_input_in_words_of_the_shell(table: Path, arguments: list[str], phra
     assert phrase in said
     assert "event=" not in said
     assert "exposure=" not in said
-    assert "conditional=" not in said
+    assert "family=" not in said
 
 
 def test_compare_and_explain_take_it_too(table: Path, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_sweep_offers_what_it_takes(table: Path, tmp_path: Path) -> None:
     assert "auto: gaussian, for counts too" in offered
     said = fails("sweep", table, "--environment", "site", "--family", "logistic", "--out", tmp_path / "sweep")
     assert "Logistic needs the rows, and a sweep keeps their second moments only: use --family gaussian" in said
-    assert "conditional=" not in said
+    assert "family=" not in said
 
 
 def test_help_shows_an_example() -> None:
@@ -145,7 +145,7 @@ def test_advice_of_the_decision_is_typed_in_a_shell(tmp_path: Path) -> None:
     fit = ("fit", tmp_path / "t.csv", "--outcome", "y", "--environment", "site")
     said = " ".join(run(*fit).stdout.split())
     assert "judge with --family mean." in said
-    assert "conditional=" not in said
+    assert "family=" not in said
     advised = run(*fit, "--family", "mean")
     assert advised.exit_code == 0
     assert "heavy tails" not in advised.stdout
@@ -154,9 +154,9 @@ def test_advice_of_the_decision_is_typed_in_a_shell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("message", "spoken"),
     [
-        ("use conditional='linear_gaussian'.", "use --family gaussian."),
-        ("conditional='auto', or", "--family auto, or"),
-        ("judge with conditional='linear_gaussian_mean'.", "judge with --family mean."),
+        ("use family='linear_gaussian'.", "use --family gaussian."),
+        ("family='auto', or", "--family auto, or"),
+        ("judge with family='linear_gaussian_mean'.", "judge with --family mean."),
         (
             "Name it: table['a b'] = table['a b'] == 2",
             f"Name it: {WRITE}, 1 where a b is 2, and name that one",
@@ -164,7 +164,7 @@ def test_advice_of_the_decision_is_typed_in_a_shell(tmp_path: Path) -> None:
         ("or leave exposure= out.", "or leave --exposure out."),
         ("column 'event= ' is", "column 'event= ' is"),
         ("Fit it by itself, BIP().fit_data(f(table, 'a', b)), or", "Fit it by itself with `invariance fit`, or"),
-        ("meant, BIP(conditional='linear_gaussian').", "meant, --family gaussian."),
+        ("meant, BIP(family='linear_gaussian').", "meant, --family gaussian."),
     ],
 )
 def test_words(message: str, spoken: str) -> None:

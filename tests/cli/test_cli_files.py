@@ -134,10 +134,10 @@ def test_chains_and_steps(tmp_path: Path) -> None:
     TABLE.to_csv(path, index=False)
     for option in ("--chains", "--steps"):
         said = fails("fit", path, *ASKED, option, "3")
-        assert f"{option} is for --inference tempering, which samples: add that, or leave {option} out." in said
-        assert f"{option} is for" in fails("fit", path, *ASKED, option, "3", "--inference", "exact")
-    assert "states chains already" in fails("fit", path, *ASKED, "--chains", "3", "--inference", "tempering(chains=2)")
-    asked = ["--inference", "tempering(searches=1)", "--chains", "3", "--steps", "20"]
+        assert f"{option} is for --engine tempering, which samples: add that, or leave {option} out." in said
+        assert f"{option} is for" in fails("fit", path, *ASKED, option, "3", "--engine", "exact")
+    assert "states chains already" in fails("fit", path, *ASKED, "--chains", "3", "--engine", "tempering(chains=2)")
+    asked = ["--engine", "tempering(searches=1)", "--chains", "3", "--steps", "20"]
     result = run("fit", path, *ASKED, *asked, "--json", tmp_path / "p.json")
     assert result.exit_code == 0, result.stderr
     assert "parallel tempering (3 replicas, 20 sweeps each)" in result.stdout

@@ -67,7 +67,7 @@ def test_bad_table(workdir: Path, text: str, arguments: dict[str, Any], phrase: 
         pytest.param(["good.csv", "--top", "0"], "Invalid value for '--top'", id="top"),
         pytest.param(["good.csv", "--jobs", "0"], "Invalid value for '--jobs'", id="jobs"),
         pytest.param(["good.csv", "--seed", "-3"], "Invalid value for '--seed'", id="seed"),
-        pytest.param(["good.csv", "--inference", "guess"], "'guess' is not one of 'auto', 'exact'", id="inference"),
+        pytest.param(["good.csv", "--engine", "guess"], "'guess' is not one of 'auto', 'exact'", id="engine"),
         pytest.param(["good.csv", "--select", "best"], "select='best' is not known: use 'predictive' or", id="rule"),
         pytest.param(["good.csv", "--threshold", "2"], "Invalid value for '--threshold'", id="threshold"),
         pytest.param(["good.csv", "--delta", "-1"], "delta=-1.0 is no tolerance: use a number from 0 on", id="delta"),
@@ -181,7 +181,7 @@ def test_fit_prints_the_summary(example: Path) -> None:
         "--top",
         "3",
     )
-    result = fit_example(*arguments, "--inference", "exact", "--jobs", "1", "--seed", "5")
+    result = fit_example(*arguments, "--engine", "exact", "--jobs", "1", "--seed", "5")
     data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", names)
     model = BIP(prior=BetaBinomialPrior(1, 3, max_size=3)).fit_data(data)
     assert result.exit_code == 0

@@ -50,11 +50,11 @@ def target_of(data: MultiEnvironmentData | Moments, reward: float = REWARD) -> T
 @pytest.mark.parametrize("grouped", [False, True])
 def test_a_pooled_fit_is_rewarded(second_moments: str, grouped: bool) -> None:
     data = table(grouped, binary=False)
-    conditional = LinearGaussian(prediction=REWARD)
+    family = LinearGaussian(prediction=REWARD)
     if second_moments == "alone":
-        model = conditional.bind(Moments.from_data(data))
+        model = family.bind(Moments.from_data(data))
     else:
-        model = replace(conditional, second_moments=second_moments).bind(data)
+        model = replace(family, second_moments=second_moments).bind(data)
     masks = all_masks(data.n_features)
     expected = [rewarded(data, columns) for columns in data.features.expand(masks)]
     assert max(expected) > 0.0
@@ -149,7 +149,7 @@ def test_the_predictive_posterior_does_not_know_the_reward() -> None:
     data = table(False, binary=False)
     prior = BetaBinomialPrior(max_size=4)
     one, two = (
-        BIP(prior=prior, conditional=LinearGaussian(prediction=reward), progress=False).fit_data(data).predictive_
+        BIP(prior=prior, family=LinearGaussian(prediction=reward), progress=False).fit_data(data).predictive_
         for reward in (0.0, REWARD)
     )
     np.testing.assert_array_equal(one.inclusion, two.inclusion)

@@ -37,7 +37,7 @@ def test_chosen_methods_and_features(example: Path) -> None:
 
 
 def test_bip_is_that_of_fit(example: Path) -> None:
-    options = ("--inference", "tempering(chains=2, steps=50)", "--prior", "inclusion(0.2)", "--seed", "3")
+    options = ("--engine", "tempering(chains=2, steps=50)", "--prior", "inclusion(0.2)", "--seed", "3")
     assert compare_example("--methods", "BIP", "--json", "c.json", *options).exit_code == 0
     assert run("fit", "example.csv", *COLUMNS, "--json", "f.json", *options).exit_code == 0
     compared = json.loads(Path("c.json").read_text())["methods"][0]["inclusion_probabilities"]

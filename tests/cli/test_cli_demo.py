@@ -14,7 +14,7 @@ from invariance import SettingError
 from invariance.baselines.comparison import named_methods
 from invariance.cli.options import PlotKind
 from invariance.datasets import make_new_hospital
-from invariance.inference.registry import parse_inference
+from invariance.inference.registry import parse_engine
 from invariance.models.registry import parse_family
 
 
@@ -56,7 +56,7 @@ def test_the_help_says_what_each_picture_shows(kind: PlotKind) -> None:
     [
         (parse_family, "logistic(foo=1)", "logistic has no setting 'foo'. It has "),
         (parse_family, "auto(foo=1)", "auto has no setting 'foo'. It has none."),
-        (parse_inference, "tempering(foo=1)", "tempering has no setting 'foo'. It has "),
+        (parse_engine, "tempering(foo=1)", "tempering has no setting 'foo'. It has "),
         (lambda text: named_methods(text, 3), "foo", "no method is named 'foo'. Known are "),
     ],
 )

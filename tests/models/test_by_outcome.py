@@ -16,8 +16,8 @@ from invariance import BIP, ICP, LinearGaussian, Logistic, Moments, MultiEnviron
 from invariance.datasets import make_example
 from invariance.exceptions import DataError, DataWarning, SettingError
 from invariance.models.registry import (
-    CONDITIONALS,
     FAMILIES,
+    MODELS,
     ByOutcome,
     Chosen,
     as_fitted,
@@ -38,8 +38,8 @@ FRAME = pd.DataFrame(X, columns=["u", "v", "w"])
 from_arrays = MultiEnvironmentData.from_arrays
 
 
-def data_of(y: Any, **beside: Any) -> MultiEnvironmentData:
-    return from_arrays(FRAME, y, SITE, outcome_name="died", **beside)
+def data_of(y: Any, **outcome_columns: Any) -> MultiEnvironmentData:
+    return from_arrays(FRAME, y, SITE, outcome_name="died", **outcome_columns)
 
 
 @pytest.mark.parametrize(
@@ -55,32 +55,32 @@ def data_of(y: Any, **beside: Any) -> MultiEnvironmentData:
         (YEARS, {"event": DIED}, "piecewise_exponential"),
     ],
 )
-def test_the_choice(y: Any, beside: dict[str, Any], name: str) -> None:
-    data = data_of(y, **beside)
+def test_the_choice(y: Any, outcome_columns: dict[str, Any], name: str) -> None:
+    data = data_of(y, **outcome_columns)
     choice = family_of(data)
     assert choice.name == name
     assert choice.reason == data.outcome_kind.reason
     assert choice.in_words == choice.reason + (
-        "" if beside or name == "linear_gaussian" else "; conditional='linear_gaussian' overrides"
+        "" if outcome_columns or name == "linear_gaussian" else "; family='linear_gaussian' overrides"
     )
 
 
-@pytest.mark.parametrize("name", list(CONDITIONALS))
+@pytest.mark.parametrize("name", list(MODELS))
 def test_every_name_is_a_member(name: str) -> None:
-    assert hasattr(CONDITIONALS[name](), "bind")
+    assert hasattr(MODELS[name](), "bind")
 
 
 def test_numbers_are_fitted_as_ever() -> None:
     """To the last digit, whichever engine."""
     data = make_example()
-    for inference in ("exact", "tempering", "vi"):
-        auto = BIP(inference=inference, random_state=1).fit_data(data)
-        stated = BIP("linear_gaussian", inference=inference, random_state=1).fit_data(data)
+    for engine in ("exact", "tempering", "vi"):
+        auto = BIP(engine=engine, random_state=1).fit_data(data)
+        stated = BIP("linear_gaussian", engine=engine, random_state=1).fit_data(data)
         np.testing.assert_array_equal(auto.posterior_.log_ratios, stated.posterior_.log_ratios)
         np.testing.assert_array_equal(auto.posterior_.inclusion, stated.posterior_.inclusion)
         np.testing.assert_array_equal(auto.predict(data.X), stated.predict(data.X))
         assert auto.posterior_.log_evidence == stated.posterior_.log_evidence
-    assert BIP().conditional == "auto"
+    assert BIP().family == "auto"
     assert auto.posterior_.model == stated.posterior_.model == "linear Gaussian"
     assert stated.posterior_.model_reason == ""
     assert auto.posterior_.model_reason == "blood_pressure takes values that are no counts"
@@ -91,10 +91,10 @@ def test_two_values_are_fitted_by_logistic_regression() -> None:
     stated = BIP(Logistic()).fit(X, DIED.astype(float), environments=SITE)
     np.testing.assert_array_equal(auto.posterior_.log_ratios, stated.posterior_.log_ratios)
     assert auto.posterior_.model == "logistic"
-    assert auto.posterior_.model_reason == "y has two values: False and True; conditional='linear_gaussian' overrides"
+    assert auto.posterior_.model_reason == "y has two values: False and True; family='linear_gaussian' overrides"
     assert auto.posterior_.notes[0] == "outcome y: True against False."
     said = " ".join(str(auto.summary()).split())
-    assert "model logistic (y has two values: False and True; conditional='linear_gaussian' overrides)" in said
+    assert "model logistic (y has two values: False and True; family='linear_gaussian' overrides)" in said
     assert stated.posterior_.model_reason == ""
     assert auto.predictive_ is not None
     assert auto.predictive_.model_reason == auto.posterior_.model_reason
@@ -111,12 +111,12 @@ def test_a_posterior_saved_before_has_no_reason() -> None:
     assert Posterior.from_json(json.dumps(content)).model_reason == ""
 
 
-@pytest.mark.parametrize("conditional", ["auto", "logistic"])
+@pytest.mark.parametrize("family", ["auto", "logistic"])
 @pytest.mark.parametrize("values", [("yes", "no"), (2, 1), (True, False), (3.5, -1.0)])
-def test_what_two_values_are_called_does_not_matter(values: tuple[Any, Any], conditional: str) -> None:
+def test_what_two_values_are_called_does_not_matter(values: tuple[Any, Any], family: str) -> None:
     """What is predicted is the probability of the second one."""
     reference = BIP("logistic").fit(FRAME, DIED.astype(float), environments=SITE)
-    model = BIP(conditional).fit(FRAME, np.where(DIED, *values), environments=SITE)
+    model = BIP(family).fit(FRAME, np.where(DIED, *values), environments=SITE)
     np.testing.assert_array_equal(model.posterior_.log_ratios, reference.posterior_.log_ratios)
     np.testing.assert_array_equal(model.predict(FRAME), reference.predict(FRAME))
     assert model.predict(FRAME).min() > 0.0
@@ -135,10 +135,10 @@ def test_the_choice_of_all_rows_holds_for_parts_of_them() -> None:
     whole = data_of(DIED)
     kept = settled(ByOutcome(), whole)
     assert isinstance(kept, Chosen)
-    assert kept.conditional == Logistic()
+    assert kept.family == Logistic()
     assert settled(LinearGaussian(), whole) == LinearGaussian()
     fitted = BIP().fit_data(whole)
-    assert fitted._search.conditional == kept
+    assert fitted._search.family == kept
 
 
 def test_data_are_recoded_for_two_classes_only() -> None:
@@ -166,11 +166,11 @@ def test_exposures_reach_the_model() -> None:
     ("y", "beside", "name"),
     [(VISITS, {"exposure": YEARS}, "negative_binomial"), (YEARS, {"event": DIED}, "piecewise_exponential")],
 )
-def test_what_is_chosen_uses_it(y: Any, beside: dict[str, Any], name: str) -> None:
-    auto, stated = BIP().fit_data(data_of(y, **beside)), BIP(name).fit_data(data_of(y, **beside))
+def test_what_is_chosen_uses_it(y: Any, outcome_columns: dict[str, Any], name: str) -> None:
+    auto, stated = BIP().fit_data(data_of(y, **outcome_columns)), BIP(name).fit_data(data_of(y, **outcome_columns))
     np.testing.assert_array_equal(auto.posterior_.log_ratios, stated.posterior_.log_ratios)
     assert auto.posterior_.model.startswith(name.replace("_", " "))
-    assert auto.posterior_.model_reason == data_of(y, **beside).outcome_kind.reason
+    assert auto.posterior_.model_reason == data_of(y, **outcome_columns).outcome_kind.reason
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -226,11 +226,11 @@ class Stranger:
         raise AssertionError("it must not be asked")
 
 
-@pytest.mark.parametrize("conditional", ["linear_gaussian", "bayesian_linear_gaussian", "logistic", Stranger()])
-def test_models_that_would_ignore_events_refuse_them(conditional: Any) -> None:
+@pytest.mark.parametrize("family", ["linear_gaussian", "bayesian_linear_gaussian", "logistic", Stranger()])
+def test_models_that_would_ignore_events_refuse_them(family: Any) -> None:
     data = data_of(YEARS, event=DIED)
-    with pytest.raises(SettingError, match=r"does not know of the event 'event': use conditional='auto', or leave"):
-        BIP(conditional).fit_data(data)
+    with pytest.raises(SettingError, match=r"does not know of the event 'event': use family='auto', or leave"):
+        BIP(family).fit_data(data)
     with pytest.raises(DataError, match="ICP regresses the outcome itself and cannot use the event 'event'"):
         ICP().fit_data(data)
 
@@ -242,9 +242,9 @@ def test_poisson_refuses_events_and_takes_exposures() -> None:
 
 def test_least_squares_refuse_environments_without_variation() -> None:
     data = data_of(np.where(SITE == "b", 0.0, DIED))
-    for conditional in (LinearGaussian(), LinearGaussian(second_moments="on demand"), "bayesian_linear_gaussian"):
+    for family in (LinearGaussian(), LinearGaussian(second_moments="on demand"), "bayesian_linear_gaussian"):
         with pytest.raises(DataError, match="'died' is constant inside environment 'b'"):
-            BIP(conditional).fit_data(data)
+            BIP(family).fit_data(data)
     with pytest.raises(DataError, match="'died' is constant inside environment 'b'"):
         ICP().fit_data(data)
     assert BIP().fit_data(data).posterior_.model == "logistic"
@@ -307,7 +307,7 @@ def test_families_by_name() -> None:
     assert parse_family("mean") == "linear_gaussian_mean"
     assert parse_family("logistic(pseudo_rows=0)") == Logistic(pseudo_rows=0)
     assert parse_family("mean(second_moments=all)") == LinearGaussian("mean", "all")
-    assert set(CONDITIONALS) <= set(FAMILIES)
+    assert set(MODELS) <= set(FAMILIES)
     assert {"gaussian", "mean"} <= set(FAMILIES)
 
 

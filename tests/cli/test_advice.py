@@ -63,7 +63,7 @@ def prepared() -> dict[str, Any]:
         named[name] = MultiEnvironmentData.from_table(named[name], "y", "site")
 
     def vi(**settings: Any) -> None:
-        invariance.BIP(inference=invariance.Variational(iterations=5, **settings), random_state=0).fit_data(data)
+        invariance.BIP(engine=invariance.Variational(iterations=5, **settings), random_state=0).fit_data(data)
 
     return {
         "__name__": "walk",
@@ -171,10 +171,10 @@ def test_extras_exist() -> None:
 @pytest.mark.parametrize(
     ("message", "spoken"),
     [
-        ("Use inference=Tempering(chains=8, steps=20_000).", "Use --inference 'tempering(chains=8, steps=20000)'."),
-        ("for example with Tempering(searches=20).", "for example with --inference 'tempering(searches=20)'."),
-        ("Use Variational(screen='search').", "Use --inference 'vi(screen=search)'."),
-        ("use inference='exact'", "use --inference exact"),
+        ("Use engine=Tempering(chains=8, steps=20_000).", "Use --engine 'tempering(chains=8, steps=20000)'."),
+        ("for example with Tempering(searches=20).", "for example with --engine 'tempering(searches=20)'."),
+        ("Use Variational(screen='search').", "Use --engine 'vi(screen=search)'."),
+        ("use engine='exact'", "use --engine exact"),
         ("for example UniformPrior(max_size=200).", "for example --max-size 200."),
         ("prior=UniformPrior(max_size=5)", "--max-size 5"),
         ("Lower max_size, or", "Lower --max-size, or"),

@@ -76,7 +76,7 @@ def test_remedies_on_the_page_are_those_of_the_shell(tmp_path: Path) -> None:
     assert run("fit", file, *COLUMNS, "--report", page).exit_code == 0
     source = page.read_text(encoding="utf-8")
     assert "--family gaussian overrides" in source
-    assert "conditional=&#39;linear_gaussian&#39; overrides" not in source
+    assert "family=&#39;linear_gaussian&#39; overrides" not in source
 
 
 def test_what_cannot_become_a_page_is_refused_at_once(

@@ -44,7 +44,7 @@ def test_one_tick_stands_for_the_rest() -> None:
 
 
 def test_settings() -> None:
-    given = {"family": "gaussian", "prior": "inclusion(0.1)", "max_size": "2", "inference": "exact", "select": "mode"}
+    given = {"family": "gaussian", "prior": "inclusion(0.1)", "max_size": "2", "engine": "exact", "select": "mode"}
     form = [
         *ROLES,
         *ticks(0),
@@ -94,7 +94,7 @@ def test_choices_are_the_options_of_fit() -> None:
         "exposure": "years",
     }
     model = chosen.model()
-    assert (model.conditional, model.inference, model.select) == ("linear_gaussian", "exact", "mode")
+    assert (model.family, model.engine, model.select) == ("linear_gaussian", "exact", "mode")
     assert model.prior == InclusionPrior(0.1, max_size=2)
     assert model.tolerance == Tolerance.strict()
     assert (model.n_jobs, model.random_state) == (-1, 3)
@@ -135,7 +135,7 @@ CASES: dict[str, Choices] = {
         "pressure", "hospital", features=["age", "drugs"], prior="beta-binomial(1,3)", max_size=1, select="mode", seed=4
     ),
     "strict": Choices("pressure", "hospital", features=["age", "drugs"], strict=True, family="mean", min_rows=60),
-    "drawn": Choices("pressure", "hospital", features=["age", "drugs"], inference="tempering", seed=2),
+    "drawn": Choices("pressure", "hospital", features=["age", "drugs"], engine="tempering", seed=2),
     "environments": Choices("pressure", "hospital", features=["age"], drop_environment="dd", merge="aa+bb=ab"),
     "two values": Choices("died", "hospital", features=["age", "drugs"], family="logistic"),
 }

@@ -90,7 +90,7 @@ def endless() -> pd.DataFrame:
 
 def start_endless_fit(client: httpx.Client) -> None:
     assert bring(client, endless().to_csv(index=False)).status_code == 200
-    form = {"outcome": "80", "environment": "81", "feature": [str(j) for j in range(80)], "inference": "tempering"}
+    form = {"outcome": "80", "environment": "81", "feature": [str(j) for j in range(80)], "engine": "tempering"}
     assert fit(client, **form).url.path.endswith("/run")
 
 

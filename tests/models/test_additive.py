@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from invariance import Additive, DataError, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tolerance
 from invariance.models.additive import AdditiveModel
-from invariance.models.registry import as_conditional, prepared
+from invariance.models.registry import as_family, prepared
 from twins import all_masks
 
 
@@ -232,7 +232,7 @@ def test_one_environment_says_nothing() -> None:
 
 
 def test_settings() -> None:
-    assert as_conditional("additive") == Additive()
+    assert as_family("additive") == Additive()
     rng = np.random.default_rng(9)
     X, environment = rows(rng)
     data = MultiEnvironmentData.from_arrays(X, curved(X, rng), environment)

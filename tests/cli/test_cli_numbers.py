@@ -60,7 +60,7 @@ def test_predictions_are_written_with_points(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stated", ["steps=2000", "steps = 2000"])
 def test_settings_said_twice_are_refused(tmp_path: Path, stated: str) -> None:
     TABLE.to_csv(tmp_path / "t.csv", index=False)
-    twice = ["--inference", f"tempering({stated})", "--chains", "2", "--steps", "5"]
+    twice = ["--engine", f"tempering({stated})", "--chains", "2", "--steps", "5"]
     assert "states steps already: leave --steps out" in fails("fit", tmp_path / "t.csv", *ASKED, *twice)
 
 
