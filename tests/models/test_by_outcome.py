@@ -43,7 +43,7 @@ def data_of(y: Any, **outcome_columns: Any) -> MultiEnvironmentData:
 
 
 @pytest.mark.parametrize(
-    ("y", "beside", "name"),
+    ("y", "outcome_columns", "name"),
     [
         (X[:, 0], {}, "linear_gaussian"),
         (DIED, {}, "logistic"),
@@ -163,7 +163,7 @@ def test_exposures_reach_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("y", "beside", "name"),
+    ("y", "outcome_columns", "name"),
     [(VISITS, {"exposure": YEARS}, "negative_binomial"), (YEARS, {"event": DIED}, "piecewise_exponential")],
 )
 def test_what_is_chosen_uses_it(y: Any, outcome_columns: dict[str, Any], name: str) -> None:

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 __all__ = ["BestCompatible", "Decision", "Median", "Mode", "Threshold"]
 _HOMES = {
-    "BestCompatible": "best_compatible",
+    "BestCompatible": "rules",
     "Decision": "decision",
-    "Median": "median",
-    "Mode": "mode",
-    "Threshold": "threshold",
+    "Median": "rules",
+    "Mode": "rules",
+    "Threshold": "rules",
 }
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -24,12 +24,12 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
-        "BetaBinomialPrior": "beta_binomial",
-        "BoundPrior": "bound",
-        "InclusionPrior": "inclusion",
-        "PRIOR_FORMS": "parsing",
+        "BetaBinomialPrior": "priors",
+        "BoundPrior": "base",
+        "InclusionPrior": "priors",
+        "PRIOR_FORMS": "priors",
         "Prior": "base",
-        "UniformPrior": "uniform",
-        "parse_prior": "parsing",
+        "UniformPrior": "priors",
+        "parse_prior": "priors",
     },
 )
