@@ -29,7 +29,8 @@ from scipy.stats import kstest
 import _light_tunnel as tunnel
 from _faults import KINDS, one_fault, one_faulty_tunnel
 from _harness import header, peak_memory_gb
-from invariance import BIP, EILLS, ICP, BetaBinomialPrior, Moments, MultiEnvironmentData, PooledRegression, Tolerance
+from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, Tolerance
+from invariance.baselines import EILLS, ICP, PooledRegression
 from invariance.simulation import StructuralModel, p10, p450
 from invariance.simulation import presets as flat
 

@@ -17,7 +17,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from sklearn.linear_model import LinearRegression
 
-from invariance import BIP, ExtrapolationWarning
+from invariance import BIP
+from invariance.exceptions import PredictionWarning
 from invariance.simulation import StructuralModel, p10
 from invariance.simulation import presets as flat
 
@@ -75,7 +76,7 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=300)
     parser.add_argument("--out", type=Path, default=PICTURE)
     options = parser.parse_args()
-    warnings.simplefilter("ignore", ExtrapolationWarning)
+    warnings.simplefilter("ignore", PredictionWarning)
     for name, simulation in SIMULATIONS.items():
         errors = pd.DataFrame([errors_of(simulation, seed) for seed in range(options.sets)])
         print(f"{name}, {options.sets} data sets\n{table(errors)}\n")

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from _harness import header
-from invariance import BetaBinomialPrior, LinearGaussian, MixingWarning, Tempering, UniformPrior
+from invariance import BetaBinomialPrior, LinearGaussian, Tempering, UniformPrior
+from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
 from invariance.priors import Prior
 from invariance.simulation import HIDDEN_SUMS
@@ -55,7 +56,7 @@ def fit(number: int, prior: Prior) -> Outcome:
     return Outcome(
         gap=float(truth - found),
         exact=bool((posterior.mode_mask == data.truth).all()),
-        warned=any(issubclass(warning.category, MixingWarning) for warning in caught),
+        warned=any(issubclass(warning.category, ApproximationWarning) for warning in caught),
         agree=any("replicas agree" in note for note in posterior.notes),
         seconds=seconds,
     )

@@ -20,7 +20,8 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from _harness import header
-from invariance import BIP, BetaBinomialPrior, DataError, LinearGaussian, Logistic, MultiEnvironmentData, Poisson
+from invariance import BIP, BetaBinomialPrior, LinearGaussian, Logistic, MultiEnvironmentData, Poisson
+from invariance.exceptions import DataError
 from invariance.models.regression import Regression
 
 _SIMULATIONS, _DATA_SETS = 500, 100

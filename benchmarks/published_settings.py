@@ -10,8 +10,7 @@ import warnings
 import numpy as np
 
 from _harness import header
-from invariance import LassoScreen
-from invariance.baselines import EILLS
+from invariance.baselines import EILLS, LassoScreen
 from invariance.simulation import p10, p450
 
 

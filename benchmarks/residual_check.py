@@ -14,7 +14,8 @@ from sklearn.ensemble import RandomForestRegressor
 
 from _harness import header
 from additive import simulated
-from invariance import MultiEnvironmentData, residual_check
+from invariance import MultiEnvironmentData
+from invariance.decisions.residual_check import residual_check
 
 ROWS = 100, 200
 

@@ -14,7 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from _harness import header, median_seconds, seconds
-from invariance import LassoScreen, LinearGaussian, UniformPrior, Variational
+from invariance import LinearGaussian, UniformPrior, Variational
+from invariance.baselines import LassoScreen
 from invariance.inference.base import RunOptions, Target
 from invariance.simulation import p10, p450
 

@@ -1,10 +1,67 @@
-"""Everything this package raises or warns of on purpose; each message says what is wrong and what to do about it."""
+"""What this package raises or warns of on purpose.
+
+A message says what is wrong and where; its remedies are data, which each face words in its own way:
+
+    raise DataError("'age' is missing in 3 rows", use(missing="drop"), use(exclude=["age"]))
+
+reads "'age' is missing in 3 rows: use missing='drop' or exclude=['age']." in Python, and "… use --missing drop or
+--exclude age." on the command line.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Settings that mend a fault. settings : parameter and value; note : what they do, said after them."""
+
+    settings: tuple[tuple[str, Any], ...]
+    note: str = ""
+
+
+def use(note: str = "", /, **settings: Any) -> Remedy:
+    return Remedy(tuple(settings.items()), note)
+
+
+class Message(str):
+    """Text with remedies. As a string it words them for Python; `worded` for another face."""
+
+    what: str
+    remedies: tuple[Remedy, ...]
+
+    def __new__(cls, what: str, *remedies: Remedy) -> Message:
+        message = super().__new__(cls, _sentence(what, remedies, _in_python))
+        message.what, message.remedies = what, remedies
+        return message
+
+    def __reduce__(self) -> tuple[type[Message], tuple[Any, ...]]:
+        return Message, (self.what, *self.remedies)
+
+    def worded(self, setting: Callable[[str, Any], str]) -> str:
+        """The sentence with each setting as `setting(name, value)` writes it."""
+        return _sentence(self.what, self.remedies, setting)
+
+
+def _in_python(name: str, value: Any) -> str:
+    return f"{name}={value!r}"
+
+
+def _sentence(what: str, remedies: tuple[Remedy, ...], setting: Callable[[str, Any], str]) -> str:
+    if not remedies:
+        return what
+    typed = [", ".join(setting(*pair) for pair in remedy.settings) + remedy.note for remedy in remedies]
+    return f"{what}: use {' or '.join(typed)}."
+
 
 class InvarianceError(Exception):
-    """Base of the complaints: something that was asked for, or handed in, cannot be used. Anything else is a bug."""
+    """Base of the errors: what was asked for or handed in cannot be used."""
+
+    def __init__(self, what: str = "", *remedies: Remedy) -> None:
+        super().__init__(what if isinstance(what, Message) else Message(what, *remedies))
 
 
 class DataError(InvarianceError, ValueError):
@@ -12,84 +69,36 @@ class DataError(InvarianceError, ValueError):
 
 
 class SettingError(InvarianceError, ValueError):
-    """A parameter has a value that is not known or not possible."""
+    """A parameter has a value that is unknown or impossible."""
 
 
 class WrongTypeError(InvarianceError, TypeError):
-    """Something of another kind was handed in than can be taken; the message says what can."""
+    """An argument has the wrong type."""
 
 
-class MissingFileError(InvarianceError, FileNotFoundError):
-    """There is no such file or folder; the message names it."""
+class FileError(InvarianceError, OSError):
+    """A file is missing or cannot be written."""
 
 
 class EngineError(InvarianceError, RuntimeError):
-    """The engine cannot do this job; the message says what would."""
+    """An engine, study or sweep cannot do this job."""
 
 
-class NothingScoredError(EngineError):
-    """No subset in the prior's support can be scored."""
+class InvarianceWarning(UserWarning):
+    """Base of the warnings."""
 
 
-class StudyError(EngineError):
-    """A study cannot be run or continued as asked."""
+class DataWarning(InvarianceWarning):
+    """Something was left out of the data."""
 
 
-class SweepError(EngineError):
-    """A sweep cannot be run or continued as asked."""
+class NotInvariantWarning(InvarianceWarning):
+    """The selection is not invariant, or invariance cannot be judged."""
 
 
-class PosteriorError(InvarianceError, LookupError):
-    """The posterior does not hold what was asked of it; the message says what to do instead."""
+class PredictionWarning(InvarianceWarning):
+    """Predictions extrapolate, lack a calibrated interval, or have no feature to use."""
 
 
-class OutputError(InvarianceError, OSError):
-    """A file cannot be written; the message names it and says why."""
-
-
-class DataWarning(UserWarning):
-    """Something was left out of the data; the message names it."""
-
-
-class SingleEnvironmentWarning(UserWarning):
-    """One environment says nothing about invariance."""
-
-
-class EmptySelectionWarning(UserWarning):
-    """Nothing was selected, so that `transform` returns a table without columns."""
-
-
-class NotInvariantWarning(UserWarning):
-    """The selected features do not predict alike in all environments, or that cannot be judged."""
-
-
-class SeparationWarning(UserWarning):
-    """Features separate the values of the outcome in all rows, or an environment has only one of them."""
-
-
-class ExtrapolationWarning(UserWarning):
-    """Rows to predict lie far outside the rows that were fitted; the message names the feature."""
-
-
-class CoverageWarning(UserWarning):
-    """There are too few environments to tell how far a prediction may be off in a new one."""
-
-
-class ClusterWarning(UserWarning):
-    """A Dask cluster has nobody to do the work; the message says how to help it."""
-
-
-class MixingWarning(UserWarning):
-    """The replicas of a sampler disagree: its probabilities are not to be relied on."""
-
-
-class ApproximationWarning(UserWarning):
-    """The approximation is far from the posterior."""
-
-
-class MissingLettersWarning(UserWarning):
-    """No font of this machine has some letters of a picture; the message names them."""
-
-
-class NumericalWarning(RuntimeWarning):
-    """Second moments and rows disagreed; the rows' value was taken."""
+class ApproximationWarning(InvarianceWarning):
+    """A numerical or sampling approximation is poor."""

@@ -17,7 +17,7 @@ import pytest
 from invariance._tools import parallel as cluster_module
 from invariance._tools.parallel import finished
 from invariance._version import __version__
-from invariance.exceptions import ClusterWarning, EngineError, StudyError
+from invariance.exceptions import EngineError, InvarianceWarning
 
 distributed = pytest.importorskip("distributed")
 
@@ -50,7 +50,7 @@ def cluster(shared_cluster: Cluster) -> Cluster:
     return shared_cluster
 
 
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.ClusterWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
 @pytest.mark.parametrize("victims", [1, None], ids=["one worker", "all workers"])
 def test_dask_goes_on_when_workers_die(cluster: Cluster, victims: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     scattered = []
@@ -112,10 +112,10 @@ def test_what_is_lost_before_the_first_task(cluster: Cluster, monkeypatch: pytes
 
 @pytest.mark.slow
 def test_a_task_that_kills_its_workers(cluster: Cluster) -> None:
-    with pytest.raises(StudyError, match=r"again and again, perhaps .*\. Rows are kept: run it again to continue\.$"):
+    with pytest.raises(EngineError, match=r"again and again, perhaps .*\. Rows are kept: run it again to continue\.$"):
         list(
             finished(
-                dies, [1], shared=np.ones(3), jobs=None, dask=cluster.address, error=StudyError, kept="Rows are kept"
+                dies, [1], shared=np.ones(3), jobs=None, dask=cluster.address, error=EngineError, kept="Rows are kept"
             )[1]
         )
 
@@ -146,14 +146,14 @@ def test_a_task_travels_light(cluster: Cluster, monkeypatch: pytest.MonkeyPatch)
 
 def test_another_version_on_the_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "__version__", "0.0.1")
-    work = {"shared": np.ones(3), "jobs": None, "dask": cluster.address, "error": StudyError}
+    work = {"shared": np.ones(3), "jobs": None, "dask": cluster.address, "error": EngineError}
     words = (
         rf"the Dask scheduler has invariance {__version__}, and version 0\.0\.1 gives out the work: install the same"
     )
-    with pytest.raises(StudyError, match=words):
+    with pytest.raises(EngineError, match=words):
         list(finished(scaled, [1], **work)[1])
     monkeypatch.setattr(cluster_module, "_check_versions", lambda *_: None)
-    with pytest.raises(StudyError, match=rf"worker that came later has invariance {__version__}, and version 0\.0\.1"):
+    with pytest.raises(EngineError, match=rf"worker that came later has invariance {__version__}, and version 0\.0\.1"):
         list(finished(scaled, [1], **work)[1])
 
 
@@ -178,7 +178,7 @@ def test_a_cluster_that_has_no_worker_yet() -> None:
         timer = threading.Timer(0.5, local.scale, (1,))
         timer.start()
         advice = rf"no worker at present: waiting\. Start one with `dask worker {local.scheduler_address}`\.$"
-        with pytest.warns(ClusterWarning, match=advice):
+        with pytest.warns(InvarianceWarning, match=advice):
             assert list(finished(scaled, [1], shared=np.ones(3), jobs=None, dask=local.scheduler_address)[1]) == [2.0]
         timer.join()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from invariance._tools.files import check_writable, replacing, write_text
-from invariance.exceptions import OutputError
+from invariance.exceptions import FileError
 from posteriors import random_posterior
 
 
@@ -75,9 +75,9 @@ def test_saved_posterior_is_whole(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(OutputError, match="it is a folder"):
+    with pytest.raises(FileError, match="it is a folder"):
         check_writable(tmp_path)
-    with pytest.raises(OutputError, match="is a file, not a folder"):
+    with pytest.raises(FileError, match="is a file, not a folder"):
         check_writable(file / "below" / "a.json")
     check_writable(file)
     check_writable(tmp_path / "new" / "folder" / "a.json")
@@ -87,10 +87,10 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_missing_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Permissions do not bind the superuser, under whom tests may run.
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    with pytest.raises(OutputError, match="no permission to write into"):
+    with pytest.raises(FileError, match="no permission to write into"):
         check_writable(tmp_path / "a.json")
     (tmp_path / "b.json").write_text("")
-    with pytest.raises(OutputError, match="may not be changed"):
+    with pytest.raises(FileError, match="may not be changed"):
         check_writable(tmp_path / "b.json")
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from invariance._tools import parallel as loan_module
 from invariance._tools.parallel import borrowed, finished, lent
-from invariance.exceptions import EngineError, OutputError, StudyError
+from invariance.exceptions import EngineError, FileError
 
 
 def scaled(shared: np.ndarray, task: int) -> float:
@@ -52,7 +52,7 @@ def dies(shared: None, task: int) -> int:
 
 
 def complains(shared: None, task: int) -> int:
-    raise StudyError("a bad setting") if task == 3 else ZeroDivisionError
+    raise EngineError("a bad setting") if task == 3 else ZeroDivisionError
 
 
 # ---------------------------------------------------------------- here and on processes
@@ -97,7 +97,7 @@ def test_blas_has_one_thread(jobs: int) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_errors_of_a_task_come_through(jobs: int) -> None:
-    with pytest.raises(StudyError, match="a bad setting"):
+    with pytest.raises(EngineError, match="a bad setting"):
         list(finished(complains, [3, 3], shared=None, jobs=jobs)[1])
     with pytest.raises(ZeroDivisionError):
         list(finished(complains, [1, 1], shared=None, jobs=jobs)[1])
@@ -105,8 +105,8 @@ def test_errors_of_a_task_come_through(jobs: int) -> None:
 
 def test_a_killed_process() -> None:
     words = r"killed, perhaps for want of memory\. Rows are kept: run it again, with fewer jobs, to continue\.$"
-    with pytest.raises(StudyError, match=words):
-        list(finished(dies, [1, 2], shared=None, jobs=2, error=StudyError, kept="Rows are kept")[1])
+    with pytest.raises(EngineError, match=words):
+        list(finished(dies, [1, 2], shared=None, jobs=2, error=EngineError, kept="Rows are kept")[1])
     with pytest.raises(EngineError, match="What is finished is kept"):
         list(finished(dies, [1, 2], shared=None, jobs=2)[1])
 
@@ -156,7 +156,7 @@ def test_where_it_is_lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(shutil, "disk_usage", lambda place: Usage(room[str(place)]))
     place_for = loan_module._place_for
     assert (place_for(499), place_for(500)) == (str(memory), str(disk))
-    with pytest.raises(OutputError, match=r"takes 3\.2 GB, and .*memory and .*disk have less .* TMPDIR\.$"):
+    with pytest.raises(FileError, match=r"takes 3\.2 GB, and .*memory and .*disk have less .* TMPDIR\.$"):
         place_for(3_200_000_000)
     monkeypatch.setattr(loan_module, "_MEMORY_FOLDER", str(tmp_path / "none"))
     assert place_for(499) == str(disk)

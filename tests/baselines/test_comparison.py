@@ -11,8 +11,18 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from invariance import BIP, LassoScreen, Screened, UniformPrior
-from invariance.baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
+from invariance import BIP, UniformPrior
+from invariance.baselines import (
+    EILLS,
+    ICP,
+    HiddenICP,
+    LassoScreen,
+    LassoSelection,
+    MarginalSelection,
+    Oracle,
+    PooledRegression,
+    Screened,
+)
 from invariance.baselines.comparison import METHODS, compare, comparison_summary, plot_comparison, save_comparison
 from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example

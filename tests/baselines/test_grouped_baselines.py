@@ -11,11 +11,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from invariance import DataError, DataWarning, LassoScreen, MultiEnvironmentData, Screened, compare
-from invariance.baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
+from invariance import MultiEnvironmentData, compare
+from invariance.baselines import (
+    EILLS,
+    ICP,
+    HiddenICP,
+    LassoScreen,
+    LassoSelection,
+    MarginalSelection,
+    Oracle,
+    PooledRegression,
+    Screened,
+)
 from invariance.baselines.screened import feature_values
 from invariance.baselines.subset_lists import SizedSubsets, column_lists
 from invariance.data.features import Features, as_lists
+from invariance.exceptions import DataError, DataWarning
 
 COLUMNS = ("x", "a", "b", "c", "u", "v", "w")
 GROUPS = {"g": ("a", "b", "c"), "h": ("u", "v")}

@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from invariance.baselines import EILLS, HiddenICP
-from invariance.exceptions import DataError, DataWarning, SingleEnvironmentWarning
+from invariance.exceptions import DataError, DataWarning, NotInvariantWarning
 from reference_data import load_reference, needs_reference, reference_files
 
 
@@ -113,7 +113,7 @@ def test_hidden_icp_two_environments_have_one_contrast() -> None:
 
 def test_hidden_icp_without_environments() -> None:
     X, y, _ = simulated()
-    with pytest.warns(SingleEnvironmentWarning):
+    with pytest.warns(NotInvariantWarning):
         model = HiddenICP().fit(X, y)
     assert not model.support_.any()
     assert model.p_values_.tolist() == [1.0] * 5

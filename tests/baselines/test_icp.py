@@ -12,7 +12,7 @@ from invariance.baselines import ICP
 from invariance.baselines.icp import ResidualTests, f_test
 from invariance.baselines.subset_lists import BitPatterns, SizedSubsets
 from invariance.data import MultiEnvironmentData
-from invariance.exceptions import DataError, DataWarning, SingleEnvironmentWarning
+from invariance.exceptions import DataError, DataWarning, NotInvariantWarning
 from reference_data import load_reference, needs_reference, reference_files
 
 
@@ -186,7 +186,7 @@ def test_missing_value_is_an_error_not_an_acceptance(where: str) -> None:
 
 def test_one_environment_accepts_everything_and_says_so() -> None:
     X, y, _ = simulated()
-    with pytest.warns(SingleEnvironmentWarning):
+    with pytest.warns(NotInvariantWarning):
         model = ICP().fit(X, y)
     assert (model.outcome_, model.p_values_.tolist()) == ("empty", [1.0] * 4)
     with pytest.raises(DataError, match="same label"):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cli_runner import run
-from invariance import BIP, Screened, baselines, compare
+from invariance import BIP, baselines, compare
+from invariance.baselines import Screened
 from invariance.baselines.comparison import METHODS as COMPARED
 from invariance.baselines.comparison import named_methods
 from invariance.baselines.registry import METHODS, Method, class_names, compared_by_default, name_of

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from conformance_cases import StatsmodelsLogistic, table
-from invariance import BIP, ICP, BIPClassifier, InclusionPrior, LassoScreen, Screened, SettingError
+from invariance import BIP, BIPClassifier, InclusionPrior
+from invariance.baselines import ICP, LassoScreen, Screened
+from invariance.exceptions import SettingError
 from two_classes import LABELS, SITE, X, Y
 
 

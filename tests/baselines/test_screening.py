@@ -9,8 +9,17 @@ from sklearn.linear_model import LassoCV
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
-from invariance import BIP, LassoScreen, Screened
-from invariance.baselines import EILLS, ICP, LassoSelection, MarginalSelection, Oracle, PooledRegression
+from invariance import BIP
+from invariance.baselines import (
+    EILLS,
+    ICP,
+    LassoScreen,
+    LassoSelection,
+    MarginalSelection,
+    Oracle,
+    PooledRegression,
+    Screened,
+)
 from invariance.baselines.regression import coefficient_tests
 from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example

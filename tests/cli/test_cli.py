@@ -18,7 +18,7 @@ from cli_runner import fails, run
 from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior, Tolerance, __version__
 from invariance.cli.advice import for_command_line
 from invariance.datasets import make_example
-from invariance.exceptions import EngineError, PosteriorError
+from invariance.exceptions import EngineError, SettingError
 from invariance.posterior.summary import display_width
 from posteriors import JSON_ARRAYS
 
@@ -107,7 +107,7 @@ def test_bad_usage(workdir: Path) -> None:
     assert "cannot write a table as 'a.txt'" in fails("demo", "--csv", "a.txt")
 
 
-@pytest.mark.parametrize("error", [EngineError("too many subsets"), PosteriorError("too many subsets")])
+@pytest.mark.parametrize("error", [EngineError("too many subsets"), SettingError("too many subsets")])
 def test_refusals_of_the_engine(workdir: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(BIP, "fit_data", raising(error))
     assert fails("fit", "good.csv", *COLUMNS) == "error: too many subsets"

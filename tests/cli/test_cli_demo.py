@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from cli_runner import fails, run
-from invariance import SettingError
 from invariance.baselines.comparison import named_methods
 from invariance.cli.options import PlotKind
 from invariance.datasets import make_new_hospital
+from invariance.exceptions import SettingError
 from invariance.inference.registry import parse_engine
 from invariance.models.registry import parse_family
 

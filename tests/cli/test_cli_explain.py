@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from cli_runner import fails, run
-from invariance import SettingError
 from invariance.cli.advice import for_command_line
 from invariance.cli.options import read_merges
+from invariance.exceptions import SettingError
 
 ASKED = ["--outcome", "y", "--environment", "site"]
 

@@ -8,7 +8,7 @@ import pytest
 
 import invariance
 from cli_runner import fails, run
-from invariance import NotInvariantWarning
+from invariance.exceptions import NotInvariantWarning
 from shifted_sites import DATA, NEW, as_table
 
 TABLE = as_table(DATA.X).assign(

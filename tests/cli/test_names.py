@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_runner import fails, run
-from invariance import DataError, MultiEnvironmentData
+from invariance import MultiEnvironmentData
 from invariance.cli.advice import for_command_line
 from invariance.cli.options import read_names, write_names
 from invariance.data.chunks import read_chunks
+from invariance.exceptions import DataError
 
 ASKED = ["--outcome", "y", "--environment", "site"]
 

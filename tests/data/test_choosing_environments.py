@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import DataError, Moments, MultiEnvironmentData
+from invariance import Moments, MultiEnvironmentData
+from invariance.exceptions import DataError
 from invariance.moments.moments import against_the_rest
 
 

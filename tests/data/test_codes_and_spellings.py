@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, DataError, MultiEnvironmentData
+from invariance import BIP, MultiEnvironmentData
 from invariance.data.outcomes import outcome_kind
+from invariance.exceptions import DataError
 
 
 def reason(*values_and_counts: tuple[float, int]) -> str:

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from scipy.interpolate import CubicSpline
 
-from invariance import DataError, MultiEnvironmentData, spline
+from invariance import MultiEnvironmentData, spline
 from invariance.data.column_settings import SplineBasis
 from invariance.data.columns import as_frame
+from invariance.exceptions import DataError
 from invariance.models.additive import FEWEST_VALUES, with_curves
 
 N = 120

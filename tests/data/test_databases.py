@@ -15,9 +15,10 @@ import pytest
 
 import postgres_server
 from arrow_rows import assert_alike
-from invariance import DataError, DataWarning, Moments
+from invariance import Moments
 from invariance.data import record_batches as base
 from invariance.data.sources import source_of
+from invariance.exceptions import DataError, DataWarning
 
 N = 500
 

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from invariance import BIP, ICP, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, Screened, spline
+from invariance import BIP, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, spline
 from invariance._tools.arrays import Floats
+from invariance.baselines import ICP, Screened
 from invariance.data import read_chunks
 from invariance.data.features import Features
 from invariance.exceptions import DataError, DataWarning, SettingError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from invariance.datasets import load_yeast, yeast
-from invariance.exceptions import DataError, DataWarning, MissingFileError
+from invariance.exceptions import DataError, DataWarning, FileError
 from yeast_files import GENES, expression, r_integers, r_list, r_matrix, r_strings, save_r
 
 MUTANTS = ("YBR020W", "YIL014W-A", "YML100W")
@@ -237,7 +237,7 @@ class TestHDF5:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"nowhere\.RData.*https://deleteome\.holstegelab\.nl"):
+    with pytest.raises(FileError, match=r"nowhere\.RData.*https://deleteome\.holstegelab\.nl"):
         load_yeast(tmp_path / "nowhere.RData")
     with pytest.raises(DataError, match="needs the path of a file"):
         load_yeast()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from invariance.datasets import YeastPanel, load_yeast_panels
-from invariance.exceptions import DataError, MissingFileError
+from invariance.exceptions import DataError, FileError
 
 
 def arrays(panels: int = 2, genes: int = 3, wild_types: int = 4) -> dict[str, np.ndarray]:
@@ -53,7 +53,7 @@ def test_panels(tmp_path: Path) -> None:
 
 
 def test_complaints(tmp_path: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"panels_nodes.npz"):
+    with pytest.raises(FileError, match=r"panels_nodes.npz"):
         load_yeast_panels(tmp_path)
     with pytest.raises(DataError, match="no array 'labels'"):
         load_yeast_panels(save(tmp_path, labels=None))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from invariance import BIP, SettingError
+from invariance import BIP
 from invariance.datasets import make_example
 from invariance.decisions import BestCompatible, Median, Mode, Threshold
 from invariance.decisions.rules import RULES, as_rule
+from invariance.exceptions import SettingError
 
 EXAMPLE = make_example()
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from invariance import BIP, Moments, MultiEnvironmentData, OutputError
+from invariance import BIP, Moments, MultiEnvironmentData
 from invariance.decisions.diagnosis import LeftOut, Refit, format_r2, sites_of
 from invariance.decisions.environments import Deviation, EnvironmentTest, Part, most_deviating
+from invariance.exceptions import FileError
 from invariance.models.base import IN_MEAN, VARIANCE
 
 PARTS = (*IN_MEAN, VARIANCE)
@@ -166,5 +167,5 @@ def test_figures_that_round_to_zero_have_no_sign() -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match=r"cannot write .*there is no folder"):
+    with pytest.raises(FileError, match=r"cannot write .*there is no folder"):
         weakly_invariant().diagnose().to_json(tmp_path / "nowhere" / "d.json")

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import gammaincc, polygamma, psi
 from scipy.stats import chi2, f
 
-from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tempering, Tolerance
+from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tempering, Tolerance
 from invariance.decisions.diagnosis import experiments, leading_subsets
 from invariance.decisions.environments import (
     Deviation,
@@ -20,6 +20,7 @@ from invariance.decisions.environments import (
     fits_of_rows,
     where_it_breaks,
 )
+from invariance.exceptions import SettingError
 from invariance.models.base import IN_MEAN, VARIANCE
 from invariance.posterior.posterior import Judge
 

@@ -20,9 +20,10 @@ from matplotlib.text import Text
 
 from cli_runner import run
 from decision_cases import made
-from invariance import BIP, MissingLettersWarning, compare
+from invariance import BIP, compare
 from invariance._tools.plotting import _fonts_with
 from invariance.decisions.plots import PICTURES, save_picture
+from invariance.exceptions import InvarianceWarning
 
 LETTERS = "年龄体重"
 NAMES = tuple(f"{letter} $" for letter in LETTERS)
@@ -82,7 +83,7 @@ def drawn(model: BIP, kind: str) -> tuple[Figure, list[warnings.WarningMessage]]
 @pytest.mark.parametrize("kind", PICTURES)
 def test_one_sentence_tells_of_letters_that_no_font_has(model: BIP, kind: str) -> None:
     _, told = drawn(model, kind)
-    assert [warning.category for warning in told] == [MissingLettersWarning]
+    assert [warning.category for warning in told] == [InvarianceWarning]
     named = set(str(told[0].message).partition(" has ")[2].partition(":")[0])
     assert named <= set(LETTERS)
     assert named == set(LETTERS) or kind in ("subsets", "coefficients", "environments")
@@ -119,10 +120,10 @@ def test_fonts_without_outlines_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_files_and_comparisons_say_it_once(model: BIP, tmp_path: Path) -> None:
-    with pytest.warns(MissingLettersWarning) as told:
+    with pytest.warns(InvarianceWarning) as told:
         save_picture(model.decision_, "subsets", tmp_path / "subsets.png")
     assert len(told) == 1
-    with pytest.warns(MissingLettersWarning) as told:
+    with pytest.warns(InvarianceWarning) as told:
         compare(made(feature_names=NAMES), ["BIP", "Lasso"]).plot()
     assert len(told) == 1
 

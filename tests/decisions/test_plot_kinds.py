@@ -21,8 +21,9 @@ from matplotlib.text import Text
 
 import invariance
 from decision_cases import broken, decided, made
-from invariance import BIP, BIPClassifier, BIPSurvival, Posterior, PosteriorError, UniformPrior
+from invariance import BIP, BIPClassifier, BIPSurvival, Posterior, UniformPrior
 from invariance.decisions.plots import PICTURES, picture_size
+from invariance.exceptions import SettingError
 from invariance.posterior.plots import PLOT_KINDS
 
 NAMES = ("$\\frac{$", "a_b^c", "höhe\tμ−", "x" * 200)
@@ -103,7 +104,7 @@ def test_the_predictive_posterior_draws_its_own_inclusion(model: BIP) -> None:
 def test_a_posterior_without_a_fit_says_what_it_can_draw(model: BIP) -> None:
     alone = Posterior.from_json(model.posterior_.to_json())
     assert alone.plot().get_xlabel() == "posterior inclusion probability"
-    with pytest.raises(PosteriorError, match=r"came without a fit.*'inclusion' alone.*\.plot\('subsets'\)"):
+    with pytest.raises(SettingError, match=r"came without a fit.*'inclusion' alone.*\.plot\('subsets'\)"):
         alone.plot("subsets")
     back = pickle.loads(pickle.dumps(model.posterior_))
     assert len(back.plot("coefficients")) == 2

@@ -19,7 +19,7 @@ from numba.core import event
 
 import invariance
 from decision_cases import broken, decided, made
-from invariance import BIP, WrongTypeError
+from invariance import BIP
 from invariance._tools.plotting import EMPTY, INK, WARN, text_width, wrapped
 from invariance._tools.progress import ProgressBar, compilation_explained
 from invariance.baselines.comparison import comparison_size
@@ -33,6 +33,7 @@ from invariance.decisions.plots import (
     plot_frontier,
     plot_subsets,
 )
+from invariance.exceptions import WrongTypeError
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from invariance import BIP, InclusionPrior, Logistic, Poisson, SeparationWarning, Tempering
+from invariance import BIP, InclusionPrior, Logistic, Poisson, Tempering
 from invariance.decisions.environments import RegressionTests, breaking_environment
 from invariance.decisions.predictive import PlainNeighbours, PredictiveModel, SoftGate, neighbours_of
 from invariance.decisions.rules import Findings
+from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import Enumeration
 from invariance.models.invariance_test import Tolerance
@@ -94,18 +95,18 @@ def test_guessed_neighbours_are_near_the_plain_ones() -> None:
 
 def test_separation_and_missing_events_are_heard() -> None:
     X, y, environment = separated(*plain_table(False))
-    with pytest.warns(SeparationWarning, match="separates the two values of 'y' in all rows"):
+    with pytest.warns(ApproximationWarning, match="separates the two values of 'y' in all rows"):
         model = BIP(Logistic(), select="mode", progress=False).fit(X, y, environments=environment)
     assert "separates the two values" in " ".join(model.posterior_.notes)
     assert "caution" in str(model.decision_)
     assert any("events in 180 rows" in note for note in model.posterior_.notes)
     data = regression_data(*all_in_one(*plain_table(False)))
     target = Target(Logistic().bind(data), InclusionPrior(0.5).bind(data.feature_names, 5))
-    with pytest.warns(SeparationWarning, match="every row is an event in environment 1"):
+    with pytest.warns(ApproximationWarning, match="every row is an event in environment 1"):
         Enumeration().run(target, RunOptions(1, np.random.default_rng(0), progress=False))
 
 
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.MixingWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
 def test_many_features_are_searched_by_guesses() -> None:
     """More features than a sweep flips: the causes are found, and little is scored on the way."""
     rng = np.random.default_rng(7)

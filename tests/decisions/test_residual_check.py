@@ -10,7 +10,9 @@ import pytest
 from scipy.stats import norm
 from sklearn.ensemble import RandomForestRegressor
 
-from invariance import BIP, Additive, Moments, MultiEnvironmentData, SettingError, WrongTypeError, residual_check
+from invariance import BIP, Additive, Moments, MultiEnvironmentData
+from invariance.decisions.residual_check import residual_check
+from invariance.exceptions import SettingError, WrongTypeError
 
 
 def simulated(seed: int = 0, n: int = 80, n_environments: int = 3) -> MultiEnvironmentData:

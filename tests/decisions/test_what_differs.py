@@ -10,17 +10,10 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 from scipy.stats import chi2
 
-from invariance import (
-    BIP,
-    BIPSurvival,
-    DataWarning,
-    MultiEnvironmentData,
-    NegativeBinomial,
-    PiecewiseExponential,
-    SettingError,
-    residual_check,
-)
+from invariance import BIP, BIPSurvival, MultiEnvironmentData, NegativeBinomial, PiecewiseExponential
 from invariance.decisions.environments import RegressionTests, breaking_environment
+from invariance.decisions.residual_check import residual_check
+from invariance.exceptions import DataWarning, SettingError
 
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, Additive, DataError, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, load
+from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, load
 from invariance.decisions.environments import Compared
+from invariance.exceptions import DataError
 
 
 @pytest.fixture(scope="module")

@@ -22,22 +22,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import invariance
-from invariance import (
-    BIP,
-    BIPClassifier,
-    DataError,
-    LinearGaussian,
-    Logistic,
-    Moments,
-    MultiEnvironmentData,
-    Poisson,
-    SettingError,
-)
+from invariance import BIP, BIPClassifier, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson
+from invariance.exceptions import DataError, SettingError
 from two_classes import LABELS, SITE, X, Y, classifier, table
 
 
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.SingleEnvironmentWarning")
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.EmptySelectionWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.PredictionWarning")
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 @parametrize_with_checks([BIPClassifier()])
 def test_scikit_learn_conventions(estimator, check) -> None:

@@ -12,8 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from invariance import BIP, DataError, InvarianceError, Posterior, compare
+from invariance import BIP, Posterior, compare
 from invariance.datasets import make_example
+from invariance.exceptions import DataError, InvarianceError
 
 DATA = make_example()
 SITE = np.array(DATA.environments)[DATA.environment_index]

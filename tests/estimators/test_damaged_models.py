@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from invariance import DataError, load
+from invariance import load
+from invariance.exceptions import DataError
 from shifted_sites import fitted
 
 MODEL = ("predictors", "selected", "members", 0)

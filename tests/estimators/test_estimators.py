@@ -13,19 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from invariance import (
-    BIP,
-    BetaBinomialPrior,
-    DataError,
-    DataWarning,
-    Enumeration,
-    InclusionPrior,
-    LinearGaussian,
-    SettingError,
-    UniformPrior,
-)
+from invariance import BIP, BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, UniformPrior
 from invariance.datasets import make_example
-from invariance.exceptions import SingleEnvironmentWarning
+from invariance.exceptions import DataError, DataWarning, NotInvariantWarning, SettingError
 from invariance.models.linear_gaussian import GaussianOnDemand
 from twins import simulated
 
@@ -39,8 +29,8 @@ def frame(with_site: bool = True) -> tuple[pd.DataFrame, pd.Series]:
     return table, pd.Series(EXAMPLE.y)
 
 
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.SingleEnvironmentWarning")
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.EmptySelectionWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.PredictionWarning")
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 @parametrize_with_checks([BIP()])
 def test_scikit_learn_conventions(estimator, check) -> None:
@@ -102,7 +92,7 @@ def test_labels_twice_or_nowhere() -> None:
 
 
 def test_without_environments_the_posterior_is_the_prior() -> None:
-    with pytest.warns(SingleEnvironmentWarning, match="the posterior is the prior"):
+    with pytest.warns(NotInvariantWarning, match="the posterior is the prior"):
         model = BIP(prior=InclusionPrior(0.3), select="mode").fit(EXAMPLE.X, EXAMPLE.y)
     np.testing.assert_allclose(model.inclusion_probabilities_, 0.3, rtol=1e-12)
     assert not model.support_.any()

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import invariance
-from invariance import BIP, ICP, BIPClassifier, BIPSurvival, LassoSelection, MultiEnvironmentData, PooledRegression
+from invariance import BIP, BIPClassifier, BIPSurvival, MultiEnvironmentData
+from invariance.baselines import ICP, LassoSelection, PooledRegression
 from invariance.datasets import make_example
 
 DATA = make_example()

@@ -6,7 +6,8 @@ import pytest
 from sklearn.base import clone
 
 from decision_cases import made
-from invariance import BIP, ICP
+from invariance import BIP
+from invariance.baselines import ICP
 
 
 class Stopped(BaseException):

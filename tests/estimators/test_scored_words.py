@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import invariance
-from invariance import BIP, ICP, DataError
-from invariance.baselines import LassoSelection
+from invariance import BIP
+from invariance.baselines import ICP, LassoSelection
+from invariance.exceptions import DataError
 from two_classes import LABELS, SITE, X, Y
 
 

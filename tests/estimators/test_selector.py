@@ -13,9 +13,10 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from invariance import BIP, ICP, DataError, DataWarning, InclusionPrior, MultiEnvironmentData, Screened, UniformPrior
+from invariance import BIP, InclusionPrior, MultiEnvironmentData, UniformPrior
+from invariance.baselines import ICP, Screened
 from invariance.datasets import make_example
-from invariance.exceptions import EmptySelectionWarning
+from invariance.exceptions import DataError, DataWarning, PredictionWarning
 
 EXAMPLE = make_example()
 
@@ -170,11 +171,11 @@ def test_an_empty_selection_names_the_way_out() -> None:
     X, y, environments = empty()
     broken = make_pipeline(BIP(select="mode"), LinearRegression())
     with (
-        pytest.warns(EmptySelectionWarning, match="the next step of a pipeline refuses") as caught,
+        pytest.warns(PredictionWarning, match="the next step of a pipeline refuses") as caught,
         pytest.raises(ValueError, match="0 feature"),
     ):
         broken.fit(X, y, bip__environments=environments)
-    assert [warning.category for warning in caught] == [EmptySelectionWarning]
+    assert [warning.category for warning in caught] == [PredictionWarning]
     inclusion = broken[0].inclusion_probabilities_
     threshold = float(str(caught[0].message).split("threshold=")[1].split(")")[0])
     assert 0.9 * inclusion.max() < threshold <= inclusion.max()
@@ -188,7 +189,7 @@ def test_other_empty_selections_do_not_promise_a_threshold() -> None:
     X, y, environments = empty()
     for model in (ICP(), BIP(prior=UniformPrior(max_size=0))):
         model.fit(X, y, environments=environments)
-        with pytest.warns(EmptySelectionWarning) as caught:
+        with pytest.warns(PredictionWarning) as caught:
             assert model.transform(X).shape == (60, 0)
         assert "threshold=" not in str(caught[0].message)
 
@@ -200,7 +201,7 @@ def test_the_way_out_of_an_empty_selection_keeps_the_settings(settings: dict) ->
     X, y, environments = empty()
     table = pd.DataFrame(X, columns=list("abc")).assign(env=environments)
     model = BIP(environment="env", **settings).fit(table, y)
-    with pytest.warns(EmptySelectionWarning, match=r"set_params\(.*\) the next fit selects") as caught:
+    with pytest.warns(PredictionWarning, match=r"set_params\(.*\) the next fit selects") as caught:
         model.transform(table)
     remedy = re.search(r"set_params\(.*?\)", str(caught[0].message))
     assert remedy
@@ -254,7 +255,7 @@ def test_transform_looks_at_values_as_predict_does() -> None:
             use(holes)
     with pytest.raises(ValueError, match=r"Feature names must be in the same order"):
         model.transform(table[["x", "region", "flag"]])
-    with pytest.warns(EmptySelectionWarning):
+    with pytest.warns(PredictionWarning):
         assert BIP(prior=UniformPrior(max_size=0)).fit(table, y, environments=site).transform(table).shape == (180, 0)
 
 

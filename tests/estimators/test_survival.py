@@ -12,7 +12,8 @@ import pytest
 from sklearn.base import clone
 
 import invariance
-from invariance import BIP, BIPSurvival, DataError, PiecewiseExponential, SettingError
+from invariance import BIP, BIPSurvival, PiecewiseExponential
+from invariance.exceptions import DataError, SettingError
 from invariance.prediction.predictor import concordance
 from survival_twins import survived
 

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from invariance import BIP, ICP, DataError, Moments, MultiEnvironmentData, Screened, SettingError, compare, spline
+from invariance import BIP, Moments, MultiEnvironmentData, compare, spline
+from invariance.baselines import ICP, Screened
 from invariance.data.chunks import read_chunks
 from invariance.estimators.selector import stated, typed
+from invariance.exceptions import DataError, SettingError
 
 RNG = np.random.default_rng(0)
 SITE = np.repeat(["a", "b", "c"], 60)

@@ -9,7 +9,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from invariance import BIP, DataError
+from invariance import BIP
+from invariance.exceptions import DataError
 
 RNG = np.random.default_rng(0)
 SITE = np.repeat(["u", "v"], 40)

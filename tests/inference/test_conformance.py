@@ -20,7 +20,7 @@ ENGINES: dict[str, Engine] = {
 pytestmark = [
     pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning"),
     pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning"),
-    pytest.mark.filterwarnings("ignore::invariance.exceptions.MixingWarning"),
+    pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning"),
 ]
 
 

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, Tempering, UniformPrior
 from invariance.data import MultiEnvironmentData
-from invariance.exceptions import EngineError, NumericalWarning
+from invariance.exceptions import ApproximationWarning, EngineError
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.registry import choose_engine
 from invariance.models.gaussian import GaussianWalk
@@ -146,7 +146,7 @@ def test_disagreement_with_the_rows_is_repaired(monkeypatch: pytest.MonkeyPatch)
         return result
 
     monkeypatch.setattr(GaussianWalk, "dense", spoiled)
-    with pytest.warns(NumericalWarning, match="1 of the 16 leading subsets were re-scored from the rows"):
+    with pytest.warns(ApproximationWarning, match="1 of the 16 leading subsets were re-scored from the rows"):
         repaired = run(model, UniformPrior())
     assert "second moments were off by up to" in repaired.notes[0]
     np.testing.assert_allclose(repaired.inclusion, truth.inclusion, atol=1e-9)

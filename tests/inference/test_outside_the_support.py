@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
-from invariance import ApproximationWarning, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior, Variational
+from invariance import LinearGaussian, Moments, MultiEnvironmentData, UniformPrior, Variational
+from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
 from twins import simulated
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from count_twins import log_density
-from invariance import DataError, MultiEnvironmentData, NegativeBinomial, Poisson
+from invariance import MultiEnvironmentData, NegativeBinomial, Poisson
+from invariance.exceptions import DataError
 from invariance.kernels import newton as kernel
 from invariance.models.regression import RegressionModel, Scores
 from twins import all_masks

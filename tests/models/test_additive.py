@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from invariance import Additive, DataError, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tolerance
+from invariance import Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance.exceptions import DataError, SettingError
 from invariance.models.additive import AdditiveModel
 from invariance.models.registry import as_family, prepared
 from twins import all_masks

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, ICP, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson, Posterior, sweep
+from invariance import BIP, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson, Posterior, sweep
+from invariance.baselines import ICP
 from invariance.datasets import make_example
 from invariance.exceptions import DataError, DataWarning, SettingError
 from invariance.models.registry import (

@@ -13,8 +13,9 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from invariance import DataError, LinearGaussian, Moments, MultiEnvironmentData, SettingError, Tolerance
+from invariance import LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.data.features import Features
+from invariance.exceptions import DataError, SettingError
 from invariance.kernels.generalised_least_squares import fit_from_moments
 from invariance.models.gaussian_mean import MeanGaussian, mean_deviance_moments
 from invariance.models.registry import as_family

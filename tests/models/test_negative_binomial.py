@@ -13,17 +13,9 @@ from hypothesis import strategies as st
 from scipy.special import digamma, gammaincc, polygamma
 
 from count_twins import counted, log_ratio, placed
-from invariance import (
-    BIP,
-    DataError,
-    Enumeration,
-    MultiEnvironmentData,
-    NegativeBinomial,
-    Poisson,
-    Tempering,
-    Variational,
-)
+from invariance import BIP, Enumeration, MultiEnvironmentData, NegativeBinomial, Poisson, Tempering, Variational
 from invariance.data.features import Features
+from invariance.exceptions import DataError
 from invariance.models.negative_binomial import NegativeBinomialFit
 from invariance.priors import UniformPrior
 from twins import all_masks
@@ -150,7 +142,7 @@ def test_law_of_invariant_subsets() -> None:
         assert tails.probability[row] == pytest.approx(gammaincc(shape, 12.0 * shape / expected), rel=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.SingleEnvironmentWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 def test_one_environment_says_nothing() -> None:
     data = counted(counts=(60,))
     model = NegativeBinomial().bind(data)

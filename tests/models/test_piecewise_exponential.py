@@ -14,17 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.integrate import quad
 
-from invariance import (
-    DataError,
-    DataWarning,
-    Enumeration,
-    MultiEnvironmentData,
-    PiecewiseExponential,
-    SettingError,
-    Tempering,
-    UniformPrior,
-    Variational,
-)
+from invariance import Enumeration, MultiEnvironmentData, PiecewiseExponential, Tempering, UniformPrior, Variational
+from invariance.exceptions import DataError, DataWarning, SettingError
 from invariance.inference.base import Engine, RunOptions, Target
 from invariance.models.survival import PiecewiseHazard
 from survival_twins import split, survived
@@ -87,7 +78,7 @@ ENGINES: dict[str, Engine] = {
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.MixingWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("engine", ENGINES)

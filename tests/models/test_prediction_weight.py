@@ -15,11 +15,11 @@ from invariance import (
     LinearGaussian,
     Moments,
     MultiEnvironmentData,
-    SettingError,
     Tempering,
     UniformPrior,
     Variational,
 )
+from invariance.exceptions import SettingError
 from invariance.inference.base import RunOptions, Target
 from invariance.kernels.subset_tree import settled
 from invariance.posterior.posterior import Judge
@@ -29,7 +29,7 @@ REWARD = 0.3
 pytestmark = [
     pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning"),
     pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning"),
-    pytest.mark.filterwarnings("ignore::invariance.exceptions.MixingWarning"),
+    pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning"),
 ]
 
 

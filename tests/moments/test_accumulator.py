@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrow_rows import added, assert_alike, cut
-from invariance import DataError, DataWarning, SettingError, WrongTypeError
+from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
 from invariance.moments import accumulator
 from invariance.moments.accumulator import MomentsAccumulator
 from invariance.moments.moments import Moments

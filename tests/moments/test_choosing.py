@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from invariance import DataError, Moments, MultiEnvironmentData
+from invariance import Moments, MultiEnvironmentData
 from invariance.data.features import Features
+from invariance.exceptions import DataError
 from invariance.moments.moments import choosing
 
 

@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from arrow_rows import assert_alike
-from invariance import DataError, Moments, MultiEnvironmentData, SettingError, spline
+from invariance import Moments, MultiEnvironmentData, spline
 from invariance.data import read_chunks
 from invariance.data import record_batches as base
+from invariance.exceptions import DataError, SettingError
 from invariance.moments import accumulator
 
 N = 60

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from invariance import BIP, DataError, DataWarning, Moments, MultiEnvironmentData, spline
+from invariance import BIP, Moments, MultiEnvironmentData, spline
 from invariance.datasets import make_example
+from invariance.exceptions import DataError, DataWarning
 
 
 def through_parquet(table: pa.Table, folder: Path) -> pa.Table:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariance import DataError, DataWarning, Enumeration, MultiEnvironmentData, UniformPrior
+from invariance import Enumeration, MultiEnvironmentData, UniformPrior
+from invariance.exceptions import DataError, DataWarning
 from invariance.inference.base import RunOptions, Target
 from invariance.models.linear_gaussian import LinearGaussian
 from invariance.moments import Moments

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance.data.features import as_mask
-from invariance.exceptions import PosteriorError
+from invariance.exceptions import SettingError
 from invariance.posterior.posterior import Evidence
 from posteriors import (
     all_masks,
@@ -133,7 +133,7 @@ def test_probability_outside_the_table() -> None:
     whole = random_posterior(7)
     last = whole.subsets(None)["subset"].iloc[-1]
     assert cut(whole, 3, source=True).probability(last) == pytest.approx(whole.probability(last), rel=1e-12)
-    with pytest.raises(PosteriorError, match=r"not among the 3 subsets in the table .* Fit again, or save with pickle"):
+    with pytest.raises(SettingError, match=r"not among the 3 subsets in the table .* Fit again, or save with pickle"):
         cut(whole, 3).probability(last)
     assert cut(whole, 3, n_subsets=3).probability(last) == 0.0
     assert whole.probability(whole.mode) == cut(whole, 3).probability(whole.mode)
@@ -173,7 +173,7 @@ def test_sample_matches_the_probabilities() -> None:
 
 def test_sample_without_all_the_mass() -> None:
     whole = random_posterior(2)
-    with pytest.raises(PosteriorError, match=r"cannot draw .* table holds 3 subsets .* Fit again, or save with pickle"):
+    with pytest.raises(SettingError, match=r"cannot draw .* table holds 3 subsets .* Fit again, or save with pickle"):
         cut(whole, 3).sample(2)
     draws = cut(whole, 3, source=True).sample(2)
     assert draws.to_numpy().tolist() == [whole.masks[2].tolist()] * 2
@@ -182,7 +182,7 @@ def test_sample_without_all_the_mass() -> None:
 
 
 def test_pairwise_that_was_not_estimated() -> None:
-    with pytest.raises(PosteriorError, match=r"engine \(exact enumeration\) did not estimate pairwise"):
+    with pytest.raises(SettingError, match=r"engine \(exact enumeration\) did not estimate pairwise"):
         _ = random_posterior(0, pairwise=None).pairwise_inclusion
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from decision_twins import all_masks, risk_in_a_new_environment
 from decision_twins import evidence as plain_evidence
-from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Posterior, PosteriorError, Tolerance
+from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Posterior, Tolerance
 from invariance.exceptions import SettingError
 from invariance.models.gaussian_shared import GaussianModel
 from invariance.posterior.posterior import Judge
@@ -153,7 +153,7 @@ def test_evidence_that_was_not_saved_is_not_invented() -> None:
     table = saved.subsets(None)
     assert table["p_invariant"][:100].notna().all()
     assert table["p_invariant"][100:].isna().all()
-    with pytest.raises(PosteriorError, match=r"is not among the 100 subsets whose evidence was saved\. Fit again"):
+    with pytest.raises(SettingError, match=r"is not among the 100 subsets whose evidence was saved\. Fit again"):
         saved.evidence(table["subset"][150])
 
 

@@ -14,18 +14,17 @@ from scipy.stats import gamma
 from cli_runner import run
 from invariance import (
     BIP,
-    DataWarning,
     Enumeration,
     InclusionPrior,
     LinearGaussian,
     Moments,
     MultiEnvironmentData,
-    NotInvariantWarning,
     Posterior,
     Tempering,
     UniformPrior,
     Variational,
 )
+from invariance.exceptions import DataWarning, NotInvariantWarning
 from invariance.inference.base import RunOptions, Target, judged
 from invariance.models.gaussian_shared import deviance_moments
 from invariance.models.linear_gaussian import GaussianOnDemand

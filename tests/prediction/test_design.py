@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, ExtrapolationWarning, Moments, MultiEnvironmentData, spline
+from invariance import BIP, Moments, MultiEnvironmentData, spline
 from invariance.datasets import make_example
+from invariance.exceptions import PredictionWarning
 from invariance.prediction.predictor import Design
 from shifted_sites import DATA, NEW, fitted
 
@@ -71,7 +72,7 @@ def test_a_warning_names_the_worst_feature_and_its_range() -> None:
     model, X = fitted(), NEW.copy()
     X[2, 0], X[4, 1] = 60.0, -300.0
     low, high = DATA.X[:, 1].min(), DATA.X[:, 1].max()
-    with pytest.warns(ExtrapolationWarning) as caught:
+    with pytest.warns(PredictionWarning) as caught:
         model.predict_interval(X)
     assert [str(warning.message) for warning in caught] == [
         "2 of 7 rows lie far outside the rows that were fitted: the farthest has x1 = -300, and the fitted rows have "
@@ -81,7 +82,7 @@ def test_a_warning_names_the_worst_feature_and_its_range() -> None:
     X[:, 3] = 1e6  # is not selected
     assert model.extrapolates(X).sum() == 2
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ExtrapolationWarning)
+        warnings.simplefilter("error", PredictionWarning)
         model.predict(NEW)
 
 
@@ -102,5 +103,5 @@ def test_curves_are_not_named() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = BIP(groups=[spline("age", knots=4)]).fit(table, data.y, environments=data.environment_index)
-    with pytest.warns(ExtrapolationWarning, match="the farthest has age = 900, and"):
+    with pytest.warns(PredictionWarning, match="the farthest has age = 900, and"):
         model.predict(table[:3].assign(age=[900.0, 50.0, 50.0]))

@@ -13,8 +13,9 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from invariance import BIP, CoverageWarning, InclusionPrior, Moments, MultiEnvironmentData, SettingError, Variational
+from invariance import BIP, InclusionPrior, Moments, MultiEnvironmentData, Variational
 from invariance.decisions.rules import Findings
+from invariance.exceptions import PredictionWarning, SettingError
 from invariance.prediction.new_environments import LeftOut, NewEnvironments
 from shifted_sites import DATA, NEW, as_table, fitted, several
 
@@ -139,7 +140,7 @@ def test_a_generator_goes_on_as_if_no_interval_were_asked_for() -> None:
 @pytest.mark.parametrize("n_environments", [1, 2])
 def test_too_few_environments_are_said(n_environments: int) -> None:
     model = fitted(several(n_environments))
-    with pytest.warns(CoverageWarning) as caught:
+    with pytest.warns(PredictionWarning) as caught:
         ends = model.predict_interval(NEW)
     assert len(caught) == 1
     assert ("one environment, so that nothing" if n_environments == 1 else "two environments") in str(caught[0].message)
@@ -151,7 +152,7 @@ def test_too_few_environments_are_said(n_environments: int) -> None:
 def test_three_environments_are_enough_to_be_silent() -> None:
     model = fitted(several(3))
     with warnings.catch_warnings():
-        warnings.simplefilter("error", CoverageWarning)
+        warnings.simplefilter("error", PredictionWarning)
         model.predict_interval(NEW)
 
 
@@ -164,7 +165,7 @@ def test_an_environment_without_which_nothing_can_be_fitted() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit_data(data)
-    with pytest.warns(CoverageWarning, match=r"1 of 4 environments \(3\) could not be left out"):
+    with pytest.warns(PredictionWarning, match=r"1 of 4 environments \(3\) could not be left out"):
         model.predict_interval(pd.DataFrame({"x0": [1.0]}))
 
 

@@ -11,18 +11,10 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
 
-from invariance import (
-    BIP,
-    CoverageWarning,
-    Moments,
-    MultiEnvironmentData,
-    NotInvariantWarning,
-    SettingError,
-    Variational,
-    load,
-)
+from invariance import BIP, Moments, MultiEnvironmentData, Variational, load
 from invariance.estimators import bip
 from invariance.estimators.saved import to_plain
+from invariance.exceptions import NotInvariantWarning, PredictionWarning, SettingError
 from invariance.prediction.new_environments import LeftOut, NewEnvironments
 from invariance.prediction.predictor import RefittedPredictor
 from shifted_sites import DATA, NEW, fitted, several
@@ -115,7 +107,7 @@ def test_a_level_of_one_environment_alone_is_told_where_it_widens_intervals(from
         model.fit(table, y, environments=labels)
     model.save(tmp_path / "model.json")
     for each in (model, load(tmp_path / "model.json")):
-        with pytest.warns(CoverageWarning, match=r"constant without one environment \('colour=w' without 'd'\)"):
+        with pytest.warns(PredictionWarning, match=r"constant without one environment \('colour=w' without 'd'\)"):
             each.predict_interval(table[:1])
     common = table["colour"] != "w"
     usual = BIP(progress=False).fit(table[common], y[common], environments=labels[common])

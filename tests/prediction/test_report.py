@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from invariance import BIP, BIPClassifier, Moments, Poisson, SettingError
+from invariance import BIP, BIPClassifier, Moments, Poisson
+from invariance.exceptions import SettingError
 from invariance.models.base import Predicts
 from invariance.prediction.new_environments import LeftOut, LeftOutReport, NewEnvironments, figures_of
 from invariance.prediction.predictor import PredictedOutcome

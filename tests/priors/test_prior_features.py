@@ -10,7 +10,8 @@ import pytest
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 
 from cli_runner import run
-from invariance import BIP, InclusionPrior, LassoScreen, MultiEnvironmentData, Screened, UniformPrior, Variational
+from invariance import BIP, InclusionPrior, MultiEnvironmentData, UniformPrior, Variational
+from invariance.baselines import LassoScreen, Screened
 from invariance.exceptions import DataWarning
 from invariance.priors import BetaBinomialPrior, Prior
 from twins import simulated

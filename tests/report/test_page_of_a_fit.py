@@ -16,7 +16,7 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 from invariance import BIP, MultiEnvironmentData, Tolerance, compare
 from invariance.datasets import make_example
 from invariance.decisions.decision import said
-from invariance.exceptions import OutputError, SettingError
+from invariance.exceptions import FileError, SettingError
 from invariance.moments import Moments
 from invariance.priors import UniformPrior
 from invariance.report import page
@@ -200,13 +200,13 @@ def test_what_cannot_be_written_is_refused_before_anything_is_computed(
     model: BIP, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BIP, "diagnose", lambda *_: pytest.fail("too late"))
-    with pytest.raises(OutputError, match=r"report as 'report.pdf': use a name that ends in \.html"):
+    with pytest.raises(FileError, match=r"report as 'report.pdf': use a name that ends in \.html"):
         model.report(tmp_path / "report.pdf")
     (tmp_path / "folder.html").mkdir()
-    with pytest.raises(OutputError, match="it is a folder"):
+    with pytest.raises(FileError, match="it is a folder"):
         model.report(tmp_path / "folder.html")
     monkeypatch.setattr(page, "find_spec", lambda name: None)
-    with pytest.raises(OutputError, match=re.escape("pip install 'invariance[report]'")):
+    with pytest.raises(FileError, match=re.escape("pip install 'invariance[report]'")):
         model.report(tmp_path / "report.html")
 
 
@@ -218,7 +218,7 @@ def test_nobody_finds_half_a_page(model: BIP, tmp_path: Path, without_pictures: 
         with pytest.raises(RuntimeError):
             model.report(path)
     assert path.read_text(encoding="utf-8") == "before"
-    with pytest.raises(OutputError, match="there is no folder"):
+    with pytest.raises(FileError, match="there is no folder"):
         model.report(tmp_path / "nowhere" / "report.html")
     model.report(path)
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]

@@ -12,7 +12,7 @@ import pytest
 from gene_samples import GENES, QUICK_METHODS, regulated, small_samples
 
 from invariance.baselines import EILLS, ICP, HiddenICP
-from invariance.exceptions import DataError, EngineError, StudyError
+from invariance.exceptions import DataError, EngineError
 from invariance.screening import LassoFit, LassoScreen, cross_validated_lasso, screening_of
 from invariance.simulation import presets as flat
 from invariance.studies import genes_source, make_study
@@ -498,7 +498,7 @@ def test_another_file_at_the_same_path_is_noticed(monkeypatch: pytest.MonkeyPatc
     expected = genes_source.fingerprint(samples)
     assert expected == genes_source.fingerprint((regulated(0),))
     monkeypatch.setattr(genes_source, "samples_of", lambda *source: (regulated(1),))
-    with pytest.raises(StudyError, match="the file 'x' differ"):
+    with pytest.raises(EngineError, match="the file 'x' differ"):
         genes_source.same_samples("x", None, 0, expected)
     monkeypatch.setattr(genes_source, "samples_of", lambda *source: samples)
     assert genes_source.same_samples("x", None, 0, expected) is samples

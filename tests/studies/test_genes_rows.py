@@ -12,7 +12,7 @@ from gene_samples import regulated
 
 from invariance import BIP, BetaBinomialPrior, LinearGaussian
 from invariance.baselines import ICP
-from invariance.exceptions import ApproximationWarning, MixingWarning
+from invariance.exceptions import ApproximationWarning
 from invariance.screening import LassoFit
 from invariance.studies.base import Cell
 from invariance.studies.genes_agreement import agreed
@@ -118,13 +118,13 @@ def test_a_shared_fit_warns_for_all_who_share_it(monkeypatch: pytest.MonkeyPatch
     model = training.bip("exact", training.favouring_few)
 
     def disagreeing(self: Training, *settings: object) -> BIP:
-        warnings.warn("replicas", MixingWarning, stacklevel=1)
+        warnings.warn("replicas", ApproximationWarning, stacklevel=1)
         return model
 
     monkeypatch.setattr(Training, "bip", disagreeing)
     for name in ("BIP-predictive", "BIP-ratio"):
-        assert "MixingWarning" in GENE_METHODS[name].answer(training).warned
-    assert "MixingWarning" not in GENE_METHODS["Lasso"].answer(training).warned
+        assert "ApproximationWarning" in GENE_METHODS[name].answer(training).warned
+    assert "ApproximationWarning" not in GENE_METHODS["Lasso"].answer(training).warned
 
 
 # ---------------------------------------------------------------- settings

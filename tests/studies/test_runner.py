@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance.exceptions import OutputError, StudyError
+from invariance.exceptions import EngineError, FileError
 from invariance.studies import make_study
 from invariance.studies.base import Cell, grid, seed_sequence
 from invariance.studies.output import cost_sentences
@@ -145,14 +145,14 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     run_study(small(2), tmp_path)
     before = lines(tmp_path)
     for other, phrase in ((small(2, seed=7), "seed: 0 there, 7 now"), (small(2, sizes=(10,)), "sizes: ")):
-        with pytest.raises(StudyError, match=phrase) as caught:
+        with pytest.raises(EngineError, match=phrase) as caught:
             run_study(other, tmp_path)
         assert "Name another folder, or delete this one." in str(caught.value)
-    with pytest.raises(StudyError, match="study: theory there, identifiability now"):
+    with pytest.raises(EngineError, match="study: theory there, identifiability now"):
         run_study(make_study("identifiability", replicates=1), tmp_path)
     assert lines(tmp_path) == before
     (tmp_path / SETTINGS).unlink()
-    with pytest.raises(StudyError, match="says what made them"):
+    with pytest.raises(EngineError, match="says what made them"):
         run_study(small(2), tmp_path)
 
 
@@ -160,14 +160,14 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
     run_study(small(1), tmp_path)
     settings = json.loads((tmp_path / SETTINGS).read_text())
     (tmp_path / SETTINGS).write_text(json.dumps({**settings, "version": "0.0.1"}))
-    with pytest.raises(StudyError, match=r"version: 0\.0\.1 there"):
+    with pytest.raises(EngineError, match=r"version: 0\.0\.1 there"):
         run_study(small(1), tmp_path)
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     with (
         Store(tmp_path, small()).open(),
-        pytest.raises(StudyError, match="another process is writing"),
+        pytest.raises(EngineError, match="another process is writing"),
         Store(tmp_path, small()).open(),
     ):
         pass
@@ -175,9 +175,9 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="cannot write into"):
+    with pytest.raises(FileError, match="cannot write into"):
         run_study(small(), tmp_path / "file" / "results")
-    with pytest.raises(StudyError, match="at least one"):
+    with pytest.raises(EngineError, match="at least one"):
         run_study(small(0), tmp_path)
 
 
@@ -271,15 +271,15 @@ def test_dask_goes_on_when_a_worker_is_killed(tmp_path: Path, monkeypatch: pytes
 
 def test_dask_complaints(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
-    with pytest.raises(StudyError, match="no Dask scheduler answers at 'nowhere'"):
+    with pytest.raises(EngineError, match="no Dask scheduler answers at 'nowhere'"):
         run_study(small(), tmp_path / "a", dask="nowhere")
-    with pytest.raises(StudyError, match="measures seconds on this machine"):
+    with pytest.raises(EngineError, match="measures seconds on this machine"):
         run_study(make_study("cost"), tmp_path / "b", dask="tcp://127.0.0.1:1")
 
 
 def test_dask_is_named_when_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(StudyError, match=r"pip install 'invariance\[dask\]'"):
+    with pytest.raises(EngineError, match=r"pip install 'invariance\[dask\]'"):
         run_study(small(), tmp_path, dask="tcp://127.0.0.1:1")
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from invariance import BIP, BetaBinomialPrior, read_sweep, sweep
-from invariance.exceptions import SweepError
+from invariance.exceptions import EngineError
 from invariance.sweeps.fitting import Entry
 from invariance.sweeps.store import Store
 
@@ -83,7 +83,7 @@ def test_the_results_of_a_cluster_are_those_of_this_machine(
     assert here["selected"].any()
 
 
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.ClusterWarning")
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
 @pytest.mark.parametrize("victims", [1, pytest.param(None, marks=pytest.mark.slow)], ids=["one worker", "all workers"])
 def test_killed_workers_cost_no_outcome(
     table: pd.DataFrame,
@@ -134,6 +134,6 @@ def test_moments_travel_once(table: pd.DataFrame, cluster: Cluster, monkeypatch:
 
 
 def test_nobody_answers(table: pd.DataFrame, tmp_path: Path) -> None:
-    with pytest.raises(SweepError, match=r"no Dask scheduler answers at 'nowhere' .* or run it without dask=\.$"):
+    with pytest.raises(EngineError, match=r"no Dask scheduler answers at 'nowhere' .* or run it without dask=\.$"):
         sweep(table, MODEL, **SETTINGS, out=tmp_path, dask="nowhere")
     assert read_sweep(tmp_path).empty

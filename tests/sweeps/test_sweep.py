@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from invariance import BIP, BetaBinomialPrior, LassoSelection, Moments, MultiEnvironmentData, Tempering, spline, sweep
+from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, Tempering, spline, sweep
+from invariance.baselines import LassoSelection
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
 
 NAMES = ["a", "b", "c", "d", "e"]

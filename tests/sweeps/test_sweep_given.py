@@ -14,7 +14,7 @@ import pytest
 
 from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, read_sweep, sweep
 from invariance._tools import files
-from invariance.exceptions import DataError, DataWarning, SettingError, SweepError
+from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
 from invariance.sweeps.source import read_source
 from invariance.sweeps.store import MANIFEST
 from invariance.sweeps.sweep import settings_of
@@ -117,7 +117,7 @@ def test_a_stray_file_is_nobodys_part(tmp_path: Path) -> None:
 def test_a_broken_manifest(tmp_path: Path, content: str) -> None:
     sweep(table(), SMALL, environment="site", outcomes=["a"], out=tmp_path)
     (tmp_path / MANIFEST).write_text(content)
-    with pytest.raises(SweepError, match=r"manifest\.json', which says what made the results.* is damaged"):
+    with pytest.raises(EngineError, match=r"manifest\.json', which says what made the results.* is damaged"):
         sweep(table(), SMALL, environment="site", outcomes=["b"], out=tmp_path)
 
 
@@ -174,7 +174,7 @@ def test_rules_without_a_text_are_told_apart(tmp_path: Path) -> None:
         return sweep(table(), model, environment="site", outcomes=["a"], out=tmp_path)
 
     assert swept(1)["selected"].sum() == 1
-    with pytest.raises(SweepError, match=r"select: Leading\(most=1\) there, Leading\(most=3\) now"):
+    with pytest.raises(EngineError, match=r"select: Leading\(most=1\) there, Leading\(most=3\) now"):
         swept(3)
     assert len(swept(1))
 

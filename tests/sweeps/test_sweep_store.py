@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from invariance import BIP, BetaBinomialPrior, Tolerance, read_sweep, sweep
-from invariance.exceptions import DataWarning, MissingFileError, OutputError, SweepError
+from invariance.exceptions import DataWarning, EngineError, FileError
 from invariance.sweeps import store
 from invariance.sweeps import sweep as sweep_module
 from invariance.sweeps.fitting import Entry, Sweep, fit_outcome
@@ -238,7 +238,7 @@ def test_other_settings_or_data_are_refused(tmp_path: Path, changes: dict[str, A
     before = sorted(path.name for path in tmp_path.iterdir())
     if "perturbed" in changes:
         changes = {**changes, "table": table().drop(columns="whom")}
-    with pytest.raises(SweepError, match=f"holds results of other settings.*({named}).*Name another folder"):
+    with pytest.raises(EngineError, match=f"holds results of other settings.*({named}).*Name another folder"):
         run(tmp_path, **changes)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
@@ -246,9 +246,9 @@ def test_other_settings_or_data_are_refused(tmp_path: Path, changes: dict[str, A
 def test_results_without_a_manifest_are_not_continued(tmp_path: Path) -> None:
     run(tmp_path, outcomes=["x00"])
     (tmp_path / MANIFEST).unlink()
-    with pytest.raises(SweepError, match=r"holds results but no manifest\.json"):
+    with pytest.raises(EngineError, match=r"holds results but no manifest\.json"):
         run(tmp_path)
-    with pytest.raises(MissingFileError, match="is not the folder of a sweep"):
+    with pytest.raises(FileError, match="is not the folder of a sweep"):
         read_sweep(tmp_path)
 
 
@@ -260,19 +260,19 @@ def test_settings_that_change_no_result_may_change(tmp_path: Path, counted: list
 
 
 def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
-    with Store(tmp_path, {}).open(), pytest.raises(SweepError, match="another process is writing into"):
+    with Store(tmp_path, {}).open(), pytest.raises(EngineError, match="another process is writing into"):
         run(tmp_path)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="cannot write into"):
+    with pytest.raises(FileError, match="cannot write into"):
         run(tmp_path / "file" / "sweep")
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(OutputError, match=r"pip install 'invariance\[parquet\]'"):
+    with pytest.raises(FileError, match=r"pip install 'invariance\[parquet\]'"):
         run(tmp_path)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..exceptions import EngineError, OutputError
+from ..exceptions import EngineError, FileError
 
 
 @contextmanager
@@ -60,20 +60,20 @@ def write_text(path: str | os.PathLike[str], text: str, durable: bool = False) -
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise OutputError when `path` can clearly not be written. Folders that do not exist yet are fine."""
+    """Raise FileError when `path` can clearly not be written. Folders that do not exist yet are fine."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise OutputError(f"cannot write {str(path)!r}: it is a folder, name a file in it")
+        raise FileError(f"cannot write {str(path)!r}: it is a folder, name a file in it")
     if target.exists():
         if not os.access(target, os.W_OK):
-            raise OutputError(f"cannot write {str(path)!r}: the file is there and may not be changed")
+            raise FileError(f"cannot write {str(path)!r}: the file is there and may not be changed")
         if not target.is_file():
             return
     folder = next(parent for parent in target.parents if parent.exists())
     if not folder.is_dir():
-        raise OutputError(f"cannot write {str(path)!r}: {str(folder)!r} is a file, not a folder")
+        raise FileError(f"cannot write {str(path)!r}: {str(folder)!r} is a file, not a folder")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot write {str(path)!r}: no permission to write into {str(folder)!r}")
+        raise FileError(f"cannot write {str(path)!r}: no permission to write into {str(folder)!r}")
 
 
 LOCK = ".lock"
@@ -86,7 +86,7 @@ def held(folder: Path, error: type[EngineError]) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("w")
     except OSError as problem:
-        raise OutputError(f"cannot write into {str(folder)!r}: {problem.strerror or problem}") from problem
+        raise FileError(f"cannot write into {str(folder)!r}: {problem.strerror or problem}") from problem
     with lock:
         _hold(lock, folder, error)
         yield

@@ -26,7 +26,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from .._version import __version__
-from ..exceptions import ClusterWarning, EngineError, InvarianceError, OutputError, SettingError
+from ..exceptions import EngineError, FileError, InvarianceError, InvarianceWarning, SettingError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -221,7 +221,7 @@ def await_workers(client: Any, error: type[InvarianceError]) -> None:
         address = client.scheduler.address
         warnings.warn(
             f"the Dask cluster has no worker at present: waiting. Start one with `dask worker {address}`.",
-            ClusterWarning,
+            InvarianceWarning,
             stacklevel=2,
         )
     client.submit(os.getpid, pure=False).result()
@@ -366,7 +366,7 @@ def _place_for(size: int) -> str:
     for place in places:
         if os.access(place, os.W_OK) and shutil.disk_usage(place).free > 2 * size:
             return place
-    raise OutputError(
+    raise FileError(
         f"what the processes share takes {size / 1e9:.1f} GB, and {' and '.join(places)} have less than twice that "
         "left. Free some, or name a folder with more room in the environment variable TMPDIR."
     )

@@ -13,7 +13,7 @@ from unicodedata import category
 
 import numpy as np
 
-from ..exceptions import MissingFileError, MissingLettersWarning, SettingError, WrongTypeError
+from ..exceptions import FileError, InvarianceWarning, SettingError, WrongTypeError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +90,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     if path.suffix[1:].lower() not in kinds:
         raise SettingError(f"cannot write a picture as {path.suffix!r}; use one of {', '.join(sorted(kinds))}")
     if not path.parent.is_dir():
-        raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
+        raise FileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
     with missing_glyphs_allowed():
         figure.savefig(path, dpi=150)
     return path
@@ -252,7 +252,7 @@ def _find_fonts(axes: Any) -> None:
     for text in lacking:
         text.set_fontfamily([*text.get_fontfamily(), *fonts, *boxes])
     if left:
-        warnings.warn(_told(left), MissingLettersWarning, stacklevel=4)
+        warnings.warn(_told(left), InvarianceWarning, stacklevel=4)
 
 
 def _told(letters: str) -> str:

@@ -15,7 +15,7 @@ import typer
 import uvicorn
 
 from ..cli.console import plain_speech, show
-from ..exceptions import OutputError
+from ..exceptions import FileError
 from .pages import application
 from .session import open_session
 
@@ -58,7 +58,7 @@ def listen(port: int | None) -> socket.socket:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
         why = "is taken" if error.errno == errno.EADDRINUSE else "is for administrators"
-        raise OutputError(f"port {port} {why}: use --port {_free_port()}, or leave --port out.") from None
+        raise FileError(f"port {port} {why}: use --port {_free_port()}, or leave --port out.") from None
     return listening
 
 
@@ -100,6 +100,6 @@ def open_page(
         try:
             pass
         except ImportError as error:
-            raise OutputError(f"the page needs {error.name}: install it with pip install 'invariance[app]'.") from error
+            raise FileError(f"the page needs {error.name}: install it with pip install 'invariance[app]'.") from error
         serve(port, announce)
     show("The page is closed.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._tools.files import check_writable, replacing
-from ..exceptions import OutputError
+from ..exceptions import FileError
 from .advice import for_command_line, posterior_for_command_line
 from .console import show
 from .options import PlotKind
@@ -48,17 +48,17 @@ def checked_outputs(
     """Complete the paths and refuse, before any long computation, those that cannot be written."""
     if plot is None and plot_kind is not None:
         kind = plot_kind.value
-        raise OutputError(f"--plot-kind {kind} draws nothing without a file: add --plot {kind}.png")
+        raise FileError(f"--plot-kind {kind} draws nothing without a file: add --plot {kind}.png")
     given = (json, plot, csv, model, report, new_csv)
     paths = [None if path is None else Path(os.path.expanduser(path)) for path in given]
     json, plot, csv, model, report, new_csv = paths
     if plot is not None:
         plot = plot if plot.suffix else plot.with_name(plot.name + ".png")
         if plot.suffix.lower() not in _PICTURES:
-            raise OutputError(f"cannot write a picture as {plot.suffix!r}: use {', '.join(_PICTURES)}")
+            raise FileError(f"cannot write a picture as {plot.suffix!r}: use {', '.join(_PICTURES)}")
     for table in (csv, new_csv):
         if table is not None and table.suffix.lower() != ".csv":
-            raise OutputError(f"cannot write a table as {table.name!r}: use a name that ends in .csv")
+            raise FileError(f"cannot write a table as {table.name!r}: use a name that ends in .csv")
     if report is not None:
         from ..report.page import checked_path
 
@@ -70,7 +70,7 @@ def checked_outputs(
         with _write_errors(path):
             check_writable(path)
         if os.path.realpath(path) in taken:
-            raise OutputError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
+            raise FileError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
         taken.add(os.path.realpath(path))
     return Outputs(json, plot, csv, model, plot_kind or PlotKind.inclusion, report, new_csv)
 
@@ -157,7 +157,7 @@ def save(path: Path, write: Callable[[Path], object]) -> None:
 def _write_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except OutputError:
+    except FileError:
         raise
     except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..exceptions import OutputError
+from ..exceptions import FileError
 from .advice import comparison_for_command_line, for_command_line
 from .console import show
 from .outputs import save
@@ -59,7 +59,7 @@ def check_compared(methods: str | None, report: Path | None) -> None:
     if methods is None:
         return
     if report is None:
-        raise OutputError("--compare adds a section to a report: add --report report.html")
+        raise FileError("--compare adds a section to a report: add --report report.html")
     from ..baselines.comparison import named_methods
 
     named_methods(methods, 1)

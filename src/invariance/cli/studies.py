@@ -14,7 +14,7 @@ import typer
 from .._tools.files import check_writable
 from .._tools.text import COLUMNS, wrap
 from .._version import __version__
-from ..exceptions import OutputError
+from ..exceptions import FileError
 from ..studies import STUDIES
 from .console import say, show, shown_progress
 from .inputs import SpeechOptions
@@ -115,7 +115,7 @@ def simulate(
         output = Path(os.path.expanduser(output))
         ending = next((ending for ending in _TABLES if output.name.lower().endswith(ending)), None)
         if ending is None:
-            raise OutputError(f"cannot write a table as {output.name!r}: use a name that ends in {', '.join(_TABLES)}")
+            raise FileError(f"cannot write a table as {output.name!r}: use a name that ends in {', '.join(_TABLES)}")
         truth_file = output.with_name(output.name[: -len(ending)] + ".truth.json")
         for path in (output, truth_file):
             check_writable(path)
@@ -229,9 +229,7 @@ def _write_table(data: MultiEnvironmentData, path: Path, ending: str) -> None:
         try:
             table.to_parquet(path, index=False)
         except ImportError:
-            raise OutputError(
-                "writing .parquet needs pyarrow: pip install 'invariance[parquet]', or use .csv"
-            ) from None
+            raise FileError("writing .parquet needs pyarrow: pip install 'invariance[parquet]', or use .csv") from None
     else:
         compression: Any = "gzip" if ending.endswith(".gz") else None
         table.to_csv(path, index=False, sep="\t" if ".tsv" in ending else ",", compression=compression)

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from ..data.checks import listing, warn
-from ..exceptions import DataError, MissingFileError
+from ..exceptions import DataError, FileError
 from ..simulation.knockouts import Deletions
 from .yeast_table import DELETIONS, GENES, MATRIX, ORIGIN, WILD_TYPES, YeastTable
 
@@ -79,7 +79,7 @@ def load_yeast(*paths: PathLike, names: Mapping[str, str] | None = None) -> Dele
 def _files_at(path: PathLike) -> list[Path]:
     place = Path(path).expanduser()
     if not place.exists():
-        raise MissingFileError(f"there is no file {str(path)!r}. {ORIGIN}")
+        raise FileError(f"there is no file {str(path)!r}. {ORIGIN}")
     if not place.is_dir():
         return [place]
     files = sorted(place.glob("*.txt"))

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._tools.arrays import Mask
 from ..data.checks import quoted
-from ..exceptions import DataError, MissingFileError
+from ..exceptions import DataError, FileError
 from ..simulation.knockouts import Deletions
 
 _FILE = "panels_nodes.npz"
@@ -39,7 +39,7 @@ def load_yeast_panels(path: str | os.PathLike[str]) -> tuple[YeastPanel, ...]:
     place = Path(path).expanduser()
     file = place / _FILE if place.is_dir() else place
     if not file.exists():
-        raise MissingFileError(f"there is no file {str(file)!r}. Panels are read from {_FILE}.")
+        raise FileError(f"there is no file {str(file)!r}. Panels are read from {_FILE}.")
     try:
         with np.load(file) as archive:
             missing = [name for name in _ARRAYS if name not in archive]

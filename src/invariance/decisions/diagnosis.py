@@ -21,7 +21,7 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable, wrap
 from ..data.checks import largest_size
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, EngineError, OutputError, SettingError
+from ..exceptions import DataError, EngineError, FileError, SettingError
 from ..inference.enumeration import Enumeration
 from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE
 from ..models.gaussian_shared import GaussianModel
@@ -430,7 +430,7 @@ class Diagnosis(ComparedEnvironments):
         try:
             write_text(Path(path).expanduser(), text + "\n")
         except OSError as error:
-            raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+            raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def _best_r2(left: LeftOut) -> float:

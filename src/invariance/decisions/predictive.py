@@ -21,8 +21,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from ..data.features import Features, Subset, as_masks
-from ..exceptions import NothingScoredError
-from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, described
+from ..inference.base import Engine, NothingScoredError, RunOptions, ScoredSubsets, Target, described
 from ..inference.enumeration import Enumeration
 from ..inference.subset_blocks import SubsetBlocks, subset_blocks
 from ..inference.tempering.ladders import CompiledTarget, with_own_cache

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted, rows_text, warn
 from ..data.outcomes import Classes, beside_of, has_classes, one_series, outcome_of
-from ..exceptions import CoverageWarning, DataError, ExtrapolationWarning, SettingError
+from ..exceptions import DataError, PredictionWarning, SettingError
 from ..models.base import Predicts
 from ..prediction.new_environments import LeftOutReport, NewEnvironments, log_odds
 from ..prediction.predictor import Predictor, SurvivalPredictor, check_predict_with, concordance
@@ -61,7 +61,7 @@ class IntervalRegressor(EnvironmentSelector):
         `coverage` quantile in each of E environments, of these the ⌈coverage · (E + 1)⌉-th smallest or, if there are
         not as many, the largest. The first call repeats the selection E times; later ones do not.
 
-        With two environments intervals are wide, and with one they say nothing of others: a CoverageWarning says so.
+        With two environments intervals are wide, and with one they say nothing of others: a PredictionWarning says so.
         After fit_moments the errors in an environment count as normally distributed; with its rows= they are those of
         up to 10,000 rows of each. Classes, counts and censored times have no such intervals: `new_environments` tells
         what their predictions are worth.
@@ -109,7 +109,7 @@ class IntervalRegressor(EnvironmentSelector):
         predictor, columns = self._columns_to_predict(X)
         outside = predictor.design.outside(columns, self._layout.derived)
         if outside:
-            warn(f"{outside}. What is predicted there is extrapolated.", ExtrapolationWarning)
+            warn(f"{outside}. What is predicted there is extrapolated.", PredictionWarning)
         return predictor, columns
 
     def _columns_to_predict(self, X: Any) -> tuple[Predictor, Floats]:
@@ -127,7 +127,7 @@ class IntervalRegressor(EnvironmentSelector):
         elsewhere = self._new_environments(self.predict_with)
         caution = elsewhere.caution(predictor.design.columns)
         if caution:
-            warn(caution, CoverageWarning)
+            warn(caution, PredictionWarning)
         return np.maximum(predictor.half_width(columns, coverage), elsewhere.half_width(coverage))
 
 

@@ -19,7 +19,7 @@ from .._tools.text import format_subset
 from .._version import __version__
 from ..data.checks import quoted, warn
 from ..data.encoding import Encoding, encoding_from_plain, encoding_to_plain
-from ..exceptions import DataError, MissingFileError, NotInvariantWarning, OutputError, SettingError
+from ..exceptions import DataError, FileError, NotInvariantWarning, SettingError
 from ..posterior.posterior import Posterior, SubsetEvidence
 from ..prediction.new_environments import NewEnvironments
 from ..prediction.predictor import PREDICT_WITH, PredictedOutcome, Predictor, RefittedPredictor
@@ -56,7 +56,7 @@ def save(model: BIP, path: str | Path) -> None:
     try:
         write_text(Path(path).expanduser(), text + "\n")
     except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def to_plain(model: BIP) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def _content(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except FileNotFoundError:
-        raise MissingFileError(f"there is no file {str(path)!r} to load a model from.") from None
+        raise FileError(f"there is no file {str(path)!r} to load a model from.") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError:

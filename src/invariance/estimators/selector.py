@@ -27,10 +27,10 @@ from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..data.outcomes import has_classes, left_out, named_like, outcome_of
 from ..exceptions import (
     DataError,
-    EmptySelectionWarning,
     InvarianceError,
+    NotInvariantWarning,
+    PredictionWarning,
     SettingError,
-    SingleEnvironmentWarning,
     WrongTypeError,
 )
 from ..moments.least_squares import least_squares
@@ -278,7 +278,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             message = str(error).replace(DROP_HINT, self._drop_hint(given, labels, stated_beside))
             raise DataError(message + self._where_to_say(message)) from None
         if data.n_environments == 1:
-            warnings.warn(self._single_environment_message, SingleEnvironmentWarning, stacklevel=2)
+            warnings.warn(self._single_environment_message, NotInvariantWarning, stacklevel=2)
         self._by_name = False
         self._outcome_columns = named_columns(stated_beside)
         self._fit_checked(data)
@@ -412,7 +412,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         warn(
             "no feature was selected, so transform() returns a table without columns, which the next step of a "
             f"pipeline refuses. {self._way_out()}, or make this the last step: its predict() then gives the mean.",
-            EmptySelectionWarning,
+            PredictionWarning,
         )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="No features were selected")

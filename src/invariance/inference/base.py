@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressMode
 from ..data.checks import quoted, warn
-from ..exceptions import NothingScoredError, NumericalWarning, SeparationWarning
+from ..exceptions import ApproximationWarning, EngineError
 from ..models.base import BoundModel
 from ..posterior.posterior import Judge, Posterior
 from ..posterior.summary import verdict_of
 from ..priors.base import BoundPrior, PriorTerms
+
+
+class NothingScoredError(EngineError):
+    """No subset in the prior's support can be scored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +139,7 @@ def judged(target: Target, posterior: AnyPosterior) -> AnyPosterior:
         posterior = replace(posterior, log_ratios=target.log_ratios(posterior.masks, posterior.log_ratios))
     remarks = target.model.untilted.remarks(posterior.masks[:_MOST_REMARKED])
     for alarm in remarks.alarms:
-        warn(alarm, SeparationWarning)
+        warn(alarm, ApproximationWarning)
     if remarks.notes or remarks.alarms:
         posterior = replace(posterior, notes=(*posterior.notes, *remarks.alarms, *remarks.notes))
     verdict = verdict_of(target.model.untilted, posterior.masks, posterior.log_ratios, posterior.n_subsets)
@@ -266,7 +270,7 @@ def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) 
         f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: {what} off by up "
         f"to {largest:.1e} (nearly collinear features, or hardly anything left of the outcome)."
     )
-    warnings.warn(note, NumericalWarning, stacklevel=2)
+    warnings.warn(note, ApproximationWarning, stacklevel=2)
     repaired = log_ratios.copy()
     repaired[:n] = np.where(wrong, new, old)
     return Rescoring(repaired, largest, note, True)

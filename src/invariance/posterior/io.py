@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
-from ..exceptions import DataError, MissingFileError
+from ..exceptions import DataError, FileError
 from .posterior import Evidence
 from .summary import Verdict
 
@@ -301,7 +301,7 @@ def _read(path_or_text: str | Path) -> tuple[str, str]:
     try:
         return path.read_text(encoding="utf-8"), str(path)
     except FileNotFoundError:
-        raise MissingFileError(f"there is no file {str(path)!r} to read a posterior from") from None
+        raise FileError(f"there is no file {str(path)!r} to read a posterior from") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -25,7 +25,7 @@ from .._tools.plotting import (
 )
 from .._tools.text import name_labels, shorten
 from ..data.features import as_mask
-from ..exceptions import PosteriorError, SettingError, WrongTypeError
+from ..exceptions import SettingError, WrongTypeError
 from .posterior import Posterior, check_at_least_one
 from .summary import format_probability
 
@@ -43,7 +43,7 @@ def plot(posterior: Posterior, kind: str, ax: Axes | None = None, top: int | Non
     if kind == "inclusion":
         return plot_inclusion(posterior, ax, _MOST_BARS if top is None else top)
     if posterior.drawer is None:
-        raise PosteriorError(
+        raise SettingError(
             f"this posterior came without a fit, as from JSON or from an engine, and has kind='inclusion' alone to "
             f"draw: BIP(...).fit(X, y, environments).plot({kind!r}) draws the {kind} of a fit."
         )

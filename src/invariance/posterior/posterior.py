@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_mask, as_masks
-from ..exceptions import DataError, PosteriorError, SettingError, WrongTypeError
+from ..exceptions import DataError, SettingError, WrongTypeError
 from ..models.invariance_test import Tolerance
 from .summary import Verdict
 
@@ -355,7 +355,7 @@ class Posterior:
         import pandas as pd
 
         if self.pairwise is None:
-            raise PosteriorError(
+            raise SettingError(
                 f"the engine ({self.engine}) did not estimate pairwise inclusion; "
                 "exact enumeration does, and so do draws from sample()"
             )
@@ -391,7 +391,7 @@ class Posterior:
         known = 0 if self.table_evidence is None else len(self.table_evidence)
         found = np.flatnonzero((self.masks[:known] == mask).all(axis=1))
         if not len(found):
-            raise PosteriorError(
+            raise SettingError(
                 f"{{{', '.join(self._names(mask))}}} is not among the {known:,} subsets whose evidence was saved. "
                 "Fit again, or save with pickle, which keeps what is needed for any subset."
             )
@@ -433,7 +433,7 @@ class Posterior:
             return math.exp(float(self.source.log_probability(mask[None, :])[0]))
         if len(self.masks) == self.n_subsets:
             return 0.0
-        raise PosteriorError(
+        raise SettingError(
             f"{{{', '.join(self._names(mask))}}} is not among the {len(self.masks):,} subsets in the table "
             f"(mass {self.table_mass:.6g}), and this posterior has no source to compute others, as after "
             "from_json. Fit again, or save with pickle, which keeps the source."
@@ -451,7 +451,7 @@ class Posterior:
             weights = np.exp(self.log_probabilities)
             draws = self.masks[rng.choice(len(weights), size=n, p=weights / weights.sum())]
         else:
-            raise PosteriorError(
+            raise SettingError(
                 f"cannot draw from the posterior: the table holds {len(self.masks):,} subsets with "
                 f"{self.table_mass:.6g} of the probability, and there is no source for the rest, as after "
                 "from_json. Fit again, or save with pickle, which keeps the source."

@@ -15,7 +15,7 @@ import numpy as np
 from .._tools.arrays import Floats, Integers
 from .._tools.files import check_writable, write_text
 from .._tools.text import printable
-from ..exceptions import OutputError
+from ..exceptions import FileError
 from ..posterior.summary import format_p_value, format_probability, format_share
 
 # Text of so many characters is broken into lines, within words where it must be.
@@ -188,7 +188,7 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
     try:
         write_text(file, render(contents))
     except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
     return file
 
 
@@ -197,14 +197,14 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
     check_extra()
     file = Path(path).expanduser()
     if file.suffix.lower() not in _ENDINGS:
-        raise OutputError(f"cannot write a report as {file.name!r}: use a name that ends in .html")
+        raise FileError(f"cannot write a report as {file.name!r}: use a name that ends in .html")
     check_writable(file)
     return file
 
 
 def check_extra() -> None:
     if find_spec("jinja2") is None:
-        raise OutputError("a report needs jinja2: pip install 'invariance[report]'.")
+        raise FileError("a report needs jinja2: pip install 'invariance[report]'.")
 
 
 def number(value: float) -> Cell:

@@ -6,7 +6,7 @@ import hashlib
 from functools import lru_cache
 from pathlib import Path
 
-from ..exceptions import SettingError, StudyError
+from ..exceptions import EngineError, SettingError
 from ..simulation.knockouts import Deletions
 
 # Of the published file.
@@ -54,5 +54,5 @@ def same_samples(data: str | None, simulated: int | None, seed: int, expected: s
     samples = samples_of(data, simulated, seed)
     if fingerprint(samples) != expected:
         where = "the simulated samples" if data is None else f"the file {data!r}"
-        raise StudyError(f"{where} differ between the machines of this study: use the same file and versions on all.")
+        raise EngineError(f"{where} differ between the machines of this study: use the same file and versions on all.")
     return samples

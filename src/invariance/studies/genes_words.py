@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..exceptions import ApproximationWarning, MixingWarning, NotInvariantWarning
+from ..exceptions import ApproximationWarning, NotInvariantWarning
 from .genes_agreement import LISTED, agreed, validated
 from .genes_chance import LEVEL
 from .genes_methods import (
@@ -33,7 +33,7 @@ _NOTES = {
 _WARNED = {
     ApproximationWarning.__name__: "the approximation is far from the posterior, by its own checks (Pareto k̂ above "
     "0.7, probability that it misses or cannot score)",
-    MixingWarning.__name__: "the replicas of the sampler disagree",
+    ApproximationWarning.__name__: "the replicas of the sampler disagree",
     NotInvariantWarning.__name__: "the selected genes do not predict alike in all environments",
 }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from .._tools.parallel import finished
 from .._tools.progress import ProgressBar, ProgressMode
-from ..exceptions import StudyError
+from ..exceptions import EngineError
 from .base import Cell, Study
 from .store import Finished, Store
 
@@ -71,7 +71,7 @@ def run_study(
     Rows do not depend on either. An interrupted run is continued by calling again with the same folder.
     """
     if study.replicates < 1:
-        raise StudyError(f"replicates={study.replicates}: at least one is needed.")
+        raise EngineError(f"replicates={study.replicates}: at least one is needed.")
     store = Store(folder, study)
     with store.open() as done:
         wanted = {(cell.key, number) for cell in study.cells() for number in range(study.replicates)}
@@ -118,13 +118,13 @@ def run_task(study: Study, task: Task) -> list[Finished]:
 def _workers(study: Study, tasks: list[Task], jobs: int | None, dask: str | None) -> tuple[str, Batches]:
     """Who does the work, in words, and the finished tasks in any order."""
     if study.measures_time and dask is not None:
-        raise StudyError(f"the study {study.name!r} measures seconds on this machine: run it without dask=.")
+        raise EngineError(f"the study {study.name!r} measures seconds on this machine: run it without dask=.")
     return finished(
         run_task,
         tasks,
         shared=study,
         jobs=1 if study.measures_time else jobs,
         dask=dask,
-        error=StudyError,
+        error=EngineError,
         kept="Finished replicates are kept",
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._tools.files import held, keep_apart, replacing
-from ..exceptions import StudyError
+from ..exceptions import EngineError
 from .base import Row, Study
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Store:
     @contextmanager
     def open(self) -> Iterator[dict[tuple[str, int], Finished]]:
         """Create or check the folder and keep other processes out of it; gives what is there already."""
-        with held(self.folder, StudyError):
-            keep_apart(self.folder / SETTINGS, self.study.identity(), (self.folder / ROWS).exists(), StudyError)
+        with held(self.folder, EngineError):
+            keep_apart(self.folder / SETTINGS, self.study.identity(), (self.folder / ROWS).exists(), EngineError)
             finished = self._read()
             with (self.folder / ROWS).open("a", encoding="utf-8") as self._rows:
                 yield finished

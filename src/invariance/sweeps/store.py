@@ -12,7 +12,7 @@ import numpy as np
 
 from .._tools.files import held, keep_apart, replacing
 from ..data.checks import warn
-from ..exceptions import MissingFileError, OutputError, SweepError
+from ..exceptions import EngineError, FileError
 from .fitting import Entry
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Store:
     def open(self) -> Iterator[set[str]]:
         """Create or check the folder and keep other processes out of it; gives the outcomes that are finished."""
         _pyarrow()
-        with held(self.folder, SweepError):
-            keep_apart(self.folder / MANIFEST, self.identity, bool(parts_of(self.folder)), SweepError)
+        with held(self.folder, EngineError):
+            keep_apart(self.folder / MANIFEST, self.identity, bool(parts_of(self.folder)), EngineError)
             for unfinished in self.folder.glob(".*.parquet"):
                 unfinished.unlink()
             done = set(self._finished())
@@ -107,14 +107,14 @@ class Store:
             with replacing(path, durable=True) as temporary:
                 _pyarrow().parquet.write_table(table, temporary, write_page_checksum=True)
         except OSError as error:
-            raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+            raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
     def _finished(self) -> Iterator[str]:
         """Outcomes that need not be done again. A damaged file is put aside."""
         for path in parts_of(self.folder):
             try:
                 table = _read_part(path)
-            except SweepError as error:
+            except EngineError as error:
                 warn(f"{error}: its outcomes are done again")
                 path.rename(path.with_suffix(".damaged"))
             else:
@@ -161,7 +161,7 @@ def read_sweep(folder: Any) -> pd.DataFrame:
     """
     path = Path(folder).expanduser()
     if not (path / MANIFEST).is_file():
-        raise MissingFileError(f"{str(path)!r} is not the folder of a sweep: it has no {MANIFEST}.")
+        raise FileError(f"{str(path)!r} is not the folder of a sweep: it has no {MANIFEST}.")
     return results_in(path)
 
 
@@ -183,7 +183,7 @@ def _whole_parts(folder: Path) -> Iterator[Any]:
     for path in parts_of(folder):
         try:
             yield _read_part(path)
-        except SweepError as error:
+        except EngineError as error:
             warn(f"{error}: its outcomes are not in the table until the same sweep is run again")
 
 
@@ -208,7 +208,7 @@ def _read_part(path: Path) -> Any:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise SweepError(f"{str(path)!r} is damaged ({str(error).splitlines()[0]})") from error
+        raise EngineError(f"{str(path)!r} is damaged ({str(error).splitlines()[0]})") from error
 
 
 def _arrow_table(entries: list[Entry]) -> Any:
@@ -243,5 +243,5 @@ def _pyarrow() -> Any:
         import pyarrow.compute
         import pyarrow.parquet
     except ImportError:
-        raise OutputError("the folder of a sweep holds Parquet: pip install 'invariance[parquet]'.") from None
+        raise FileError("the folder of a sweep holds Parquet: pip install 'invariance[parquet]'.") from None
     return pyarrow

@@ -27,7 +27,7 @@ from ..decisions.rules import as_rule
 from ..decisions.search import generator
 from ..estimators.bip import BIP
 from ..estimators.selector import READING, stated
-from ..exceptions import DataError, SettingError, SweepError, WrongTypeError
+from ..exceptions import DataError, EngineError, SettingError, WrongTypeError
 from ..inference.base import Engine, RunOptions, Target
 from ..inference.registry import as_engine
 from ..inference.variational.device import Job, each_posterior
@@ -250,7 +250,7 @@ def _workers(
 
         return on_device(task, outcomes, device, jobs)
     kept = "Finished outcomes are kept"
-    return finished(fit_outcome, outcomes, shared=task, jobs=processes, dask=dask, error=SweepError, kept=kept)
+    return finished(fit_outcome, outcomes, shared=task, jobs=processes, dask=dask, error=EngineError, kept=kept)
 
 
 def default_model(source: Source) -> BIP:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from invariance import BetaBinomialPrior, LinearGaussian, MixingWarning, UniformPrior
+from invariance import BetaBinomialPrior, LinearGaussian, UniformPrior
+from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import Enumeration
 from invariance.inference.tempering import engine as tempering
@@ -148,7 +149,7 @@ def test_a_best_subset_that_no_chain_visits_is_announced(monkeypatch: pytest.Mon
     model = LinearGaussian().bind(hidden_sums("weights", np.random.default_rng([7, 17])))
     prior = BetaBinomialPrior(max_size=10).bind(model.feature_names)
     engine = Tempering(chains=2, steps=1, block_size=1)
-    with pytest.warns(MixingWarning, match=r"the best subset \(probability .*\) was never visited") as caught:
+    with pytest.warns(ApproximationWarning, match=r"the best subset \(probability .*\) was never visited") as caught:
         posterior = engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False))
     assert "engine=Tempering(chains=8, steps=20_000)" in str(caught[0].message)
     assert posterior.diagnostics["visit_shares"][0] == 0.0

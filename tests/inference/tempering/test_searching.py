@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
-from invariance.exceptions import MixingWarning
+from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.tempering.engine import Tempering
 from invariance.inference.tempering.ladders import CompiledTarget
@@ -161,11 +161,11 @@ def test_features_that_help_only_together_are_found() -> None:
 
 def test_a_needle_that_is_missed_is_announced() -> None:
     data = needle()
-    with pytest.warns(MixingWarning, match=r"only \d of \d searches came near the best subset"):
+    with pytest.warns(ApproximationWarning, match=r"only \d of \d searches came near the best subset"):
         posterior = run(data, Tempering(chains=1, searches=1), seed=8)
     assert "Tempering(searches=20)" in posterior.notes[-1]
     assert not (posterior.mode_mask == data.truth).all()
-    with pytest.warns(MixingWarning, match="it missed that mode"):
+    with pytest.warns(ApproximationWarning, match="it missed that mode"):
         assert posterior.probability(data.truth) == 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -15,7 +15,7 @@ from invariance import (
     MultiEnvironmentData,
     UniformPrior,
 )
-from invariance.exceptions import EngineError, MixingWarning
+from invariance.exceptions import ApproximationWarning, EngineError
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.tempering.engine import Tempering, differences, retuned
 from invariance.inference.tempering.ladders import CompiledTarget, Proposals, Replica, block_rules
@@ -59,7 +59,7 @@ def many_modes(n: int) -> list[MultiEnvironmentData]:
 def largest_difference(data: MultiEnvironmentData, engine: Tempering, seed: int) -> float:
     model = LinearGaussian().bind(data)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", MixingWarning)
+        warnings.simplefilter("error", ApproximationWarning)
         sampled = run(model, UniformPrior(), engine, seed)
     return float(np.abs(sampled.inclusion - exact(model, UniformPrior()).inclusion).max())
 
@@ -127,7 +127,7 @@ def test_threads_do_not_change_the_result() -> None:
     model = LinearGaussian().bind(simulated(30, (40, 50, 60), seed=21))
     engine = Tempering(chains=3, steps=100, searches=1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MixingWarning)
+        warnings.simplefilter("ignore", ApproximationWarning)
         one, three = (run(model, UniformPrior(max_size=6), engine, 5, n_jobs) for n_jobs in (1, 3))
         other = run(model, UniformPrior(max_size=6), engine, 6)
     for name in ("inclusion", "masks", "log_probabilities", "log_evidence"):
@@ -137,7 +137,7 @@ def test_threads_do_not_change_the_result() -> None:
 
 def test_a_short_run_says_that_it_is_short() -> None:
     model = LinearGaussian().bind(simulated(40, (30, 30), seed=8))
-    with pytest.warns(MixingWarning, match="replicas disagree"):
+    with pytest.warns(ApproximationWarning, match="replicas disagree"):
         posterior = run(model, UniformPrior(), Tempering(chains=2, steps=10, searches=1))
     assert not posterior.diagnostics["converged"]
     assert "the budget of 10 sweeps ended" in posterior.notes[0]
@@ -265,7 +265,7 @@ def test_sampling_without_a_matrix_of_second_moments(monkeypatch: pytest.MonkeyP
     data = with_knockout(20)
     engine, prior = Tempering(chains=2, steps=200, searches=1), UniformPrior(max_size=5)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MixingWarning)
+        warnings.simplefilter("ignore", ApproximationWarning)
         one = run(GaussianOnDemand(data), prior, engine, 3, n_jobs=2)
         other = run(LinearGaussian().bind(data), prior, engine, 3)
     assert one.mode == other.mode

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from ..._tools.arrays import Floats, Integers, Mask
 from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
-from ...exceptions import MixingWarning
+from ...exceptions import ApproximationWarning
 from ...posterior.posterior import Posterior, table_order
 from ...posterior.summary import format_tail, tail_probability
 from ...priors.base import BoundPrior
@@ -289,7 +289,7 @@ class DrawnSource:
                 f"a subset that you ask for has {np.exp(min(excess, 700.0)):.3g} times the probability of all that the "
                 "sampler has seen: it missed that mode, and all its probabilities are wrong. Search longer: "
                 "engine=Tempering(searches=20).",
-                MixingWarning,
+                ApproximationWarning,
                 stacklevel=4,
             )
         return np.minimum(joint - self.log_evidence, 0.0)
@@ -412,7 +412,7 @@ def tempering_posterior(
     notes.append(_verdict_note(sampled, reached, problem is None, precision, agreement, n_sweeps))
     if problem is not None:
         notes.append(problem)
-        warnings.warn(problem, MixingWarning, stacklevel=3)
+        warnings.warn(problem, ApproximationWarning, stacklevel=3)
     left_out = support_note(target, sampled.searched.cliques, sampled.without_value)
     if left_out is not None:
         notes.append(left_out)
