@@ -73,7 +73,7 @@ class RawTable:
         refused: dict[str, Refusal] = {}
         for j, name in enumerate(names):
             series = frame[name]
-            kind = _kind(series, name, choices)
+            kind = column_kind(series, name, choices)
             if isinstance(kind, Refusal):
                 refused[name], values[:, j] = kind, 0.0
             elif kind is level_codes:
@@ -90,7 +90,7 @@ class RawTable:
             return cls(tuple(names), values)
         values, levels = values.copy(), {}
         for j in chosen:
-            values[:, j], levels[names[j]] = _as_stated(*_coded(values[:, j].tolist(), []), names[j], choices)
+            values[:, j], levels[names[j]] = _as_stated(*coded(values[:, j].tolist(), []), names[j], choices)
         return cls(tuple(names), values, levels)
 
 
@@ -118,7 +118,7 @@ def table_of(X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]
     return table, kept
 
 
-def _kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] | Refusal:
+def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] | Refusal:
     """The function that reads a column, or why none can."""
     import narwhals as nw
 
@@ -159,7 +159,7 @@ def level_codes(series: Any) -> tuple[Floats, Levels]:
     """Positions (N,) in the levels of a column, NaN where missing; and these levels."""
     import narwhals as nw
 
-    codes, levels = _coded(series.to_list(), _categories(series))
+    codes, levels = coded(series.to_list(), _categories(series))
     return codes, levels._replace(declared=series.dtype in (nw.Categorical, nw.Enum))
 
 
@@ -181,7 +181,7 @@ def not_listed(name: str, strange: str) -> str:
     )
 
 
-def _coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
+def coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
     first_seen, labels = encode_labels(values)
     texts = [as_text(label) for label in labels]
     ordered = dict.fromkeys(categories) if categories else in_natural_order(set(texts))

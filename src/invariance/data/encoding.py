@@ -207,6 +207,7 @@ class Learner:
         self._seen: dict[str, set[str]] = {}
         self._learnt: dict[str, dict[str, set[Hashable]]] = {}  # {column: {level: environments}}
         self._splines: dict[str, list[Floats]] = {name: [] for name in choices.splines}
+        self._bases: dict[str, SplineBasis] = {}
         self._empty: set[str] = set()
         self._row_numbers: dict[str, Refusal] = {}
 
@@ -225,22 +226,24 @@ class Learner:
         n_rows: int,
         levels: Mapping[str, Levels],
         seen: Mapping[str, Collection[str]],
-        learnt: Mapping[str, Mapping[str, set[Hashable]]],
         refused: Mapping[str, Refusal],
         empty: Collection[str],
         row_numbers: Mapping[str, Refusal],
     ) -> None:
-        """Instead of `look` and `learn`: what others found in n_rows rows, which have the levels that were `seen`, and
-        of which those of `learnt` are fitted."""
+        """Instead of `look`: what others found in n_rows rows, which have the levels that were `seen`."""
         self._n_rows, self._looked = n_rows, dict(levels)
         self._seen = {name: set(found) for name, found in seen.items()}
-        self._learnt = {name: dict(found) for name, found in learnt.items()}
         self._refused, self._empty = dict(refused), set(empty).intersection(self._columns)
         self._row_numbers = {name: doubt for name, doubt in row_numbers.items() if name in self._columns}
 
-    def learn_of(self, learnt: Mapping[str, Mapping[str, set[Hashable]]]) -> None:
-        """As `tell`, where fewer rows are fitted than were told of."""
+    def learn_of(
+        self, learnt: Mapping[str, Mapping[str, set[Hashable]]], splines: Mapping[str, SplineBasis | Floats | None]
+    ) -> None:
+        """Instead of `learn`: {column: {level: environments}} and {column: its spline, or values for the knots of one}
+        of the rows that are fitted."""
         self._learnt = {name: dict(found) for name, found in learnt.items()}
+        self._bases = {name: known for name, known in splines.items() if isinstance(known, SplineBasis)}
+        self._splines = {name: [known] for name, known in splines.items() if isinstance(known, np.ndarray)}
 
     def check(self) -> None:
         """Raise about all columns that cannot be used, after all rows were looked at."""
@@ -314,6 +317,8 @@ class Learner:
         if column in self._learnt:
             levels = self._choices.levels.get(column) or self._ordered(column, self._learnt)
             return Dummies(column, levels, frozenset(levels).difference(self._learnt[column]))
+        if column in self._bases:
+            return self._bases[column]
         if column in self._splines:
             return self._choices.splines[column].fitted(np.concatenate(self._splines[column]))
         return Numbers(column)

@@ -33,7 +33,7 @@ from ..models.gaussian import GaussianFromMoments
 from ..models.invariance_test import Tolerance
 from ..models.registry import as_family, as_fitted, prepared, settled
 from ..moments.moments import Moments
-from ..moments.second_pass import Rows
+from ..moments.second_pass import SecondPass
 from ..posterior.posterior import Posterior
 from ..posterior.summary import CAUSES
 from ..prediction.new_environments import NewEnvironments, leaving_out
@@ -67,15 +67,15 @@ def looked_at_again(model: BIP, moments: Moments, rows: Any, file_options: Mappi
         raise SettingError(
             "rows= needs the name of the column that holds the environment labels: BIP(environment=...) states it."
         )
-    again = Rows(moments, rows, model.environment, model.n_jobs, file_options)
-    decided = moments if GaussianFromMoments(moments).decides_all else again.resolving()
+    again = SecondPass(moments, rows, model.environment, model.n_jobs, file_options)
+    decided = moments if GaussianFromMoments(moments).decides_all else again.with_factors()
     if again.all_columns_fit:
-        return again.looking_at(decided, moments.columns)
+        return again.with_fourth_moments(decided, moments.columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         first = clone(model).fit_moments(decided)
     leading = _leading(first, moments.features.widths, again.most_features)
-    return again.looking_at(decided, moments.features.chosen(leading).columns)
+    return again.with_fourth_moments(decided, moments.features.chosen(leading).columns)
 
 
 def _leading(model: BIP, widths: Integers, most: int) -> Mask:
