@@ -16,7 +16,7 @@ from . import SCALES, STUDIES, make_study
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = _parser()
+    parser = study_parser()
     given = parser.parse_args(arguments)
     source = {name: getattr(given, name) for name in ("data", "simulated") if getattr(given, name) is not None}
     if given.name == "genes" and len(source) != 1:
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def study_parser() -> argparse.ArgumentParser:
     studies = "\n".join(f"  {name:<16} {text}" for name, (_, text) in STUDIES.items())
     parser = argparse.ArgumentParser(
         "python -m replication",
