@@ -14,7 +14,7 @@ from gene_samples import GENES, QUICK_METHODS, regulated, small_samples
 from invariance.baselines import EILLS, ICP, HiddenICP
 from invariance.exceptions import DataError, EngineError
 from invariance.screening import LassoFit, LassoScreen, cross_validated_lasso, screening_of
-from invariance.simulation import presets as flat
+from invariance.simulation import flat
 from replication import genes_methods as genes_source
 from replication import make_study
 from replication.genes import (

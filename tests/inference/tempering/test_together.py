@@ -20,8 +20,7 @@ from invariance.inference.tempering.search import Cliques, climb, groupings
 from invariance.kernels.active_set import active_set
 from invariance.kernels.search import FORWARD, best_in_block, cliques, free_block, scan_cliques, synergy
 from invariance.models.linear_gaussian import GaussianOnDemand
-from invariance.simulation import HIDDEN_SUMS
-from invariance.simulation import presets as hidden_sums
+from invariance.simulation import HIDDEN_SUMS, hidden_sums
 from twins import simulated
 
 
