@@ -278,9 +278,7 @@ def compare(
 
         result = run_methods(data, methods, bip)
         text = str(comparison_for_command_line(result))
-        deliver_report(
-            text, "comparison", result.to_json, lambda path: save_comparison(result, path), outputs
-        )
+        deliver_report(text, "comparison", result.to_json, lambda path: save_comparison(result, path), outputs)
 
 
 register_explain(app)

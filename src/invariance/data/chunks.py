@@ -12,9 +12,7 @@ import numpy as np
 
 from ..exceptions import DataError
 from .checks import check_missing_argument, resolve_columns, rows_text, warn
-from .column_settings import Choices, excluding
-from .column_types import RawTable, refuse
-from .columns import as_frame, series_values
+from .columns import Choices, RawTable, as_frame, excluding, refuse, series_values
 from .encoding import Encoding, Learner
 from .missing import NO_ROWS, WORTH_A_WARNING, Gaps, Rows, dropped_message, screened
 from .multi_environment import MultiEnvironmentData, encoded

@@ -26,6 +26,7 @@ import numpy as np
 from ..exceptions import DataError, SettingError
 from .checks import check_unique, listing, quoted, warn
 from .columns import one_line, reads_as_number
+from .settings import FileFormat
 from .text import (
     MISSING,
     SEPARATOR_NAMES,
@@ -36,7 +37,6 @@ from .text import (
     TellingLines,
     Tells,
     TextForm,
-    decimal_beside,
     decimals_in,
     numbers_in,
     points_among,
@@ -62,7 +62,6 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_TAB = {"tab": "\t", r"\t": "\t"}
 
 
 @dataclass(frozen=True)
@@ -96,25 +95,8 @@ class TableFile(os.PathLike[str]):
     ) -> TableFile:
         if isinstance(path, TableFile):
             return path
-        sep = None if sep is None else _TAB.get(sep, sep)
-        if sep is not None and len(sep) != 1:
-            raise SettingError(f"sep={sep!r} is not one sign: write one, such as ';', or tab.")
-        if decimal not in (None, ".", ","):
-            raise SettingError(f"decimal={decimal!r} is neither '.' nor ',': write one of these.")
-        if thousands is not None and thousands not in THOUSANDS:
-            raise SettingError(
-                f"thousands={thousands!r} is none of {', '.join(map(repr, THOUSANDS))}: write one of these."
-            )
-        if thousands is not None and thousands == decimal:
-            raise SettingError(
-                f"decimal and thousands are both {decimal!r}: leave decimal out, or name the other sign there."
-            )
-        decimal = decimal or decimal_beside(thousands)
-        if sep is not None and sep == decimal:
-            raise SettingError(f"sep and decimal are both {sep!r}: cells and decimals need different signs.")
-        if encoding is not None:
-            _check_encoding(encoding)
-        words = tuple(str(word).strip() for word in na)
+        form = FileFormat(sep=sep, decimal=decimal, thousands=thousands, encoding=encoding, sheet=sheet, na=na)
+        sep, decimal, words = form.sep, form.decimal, tuple(form.na)
         return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, words, content, thousands)
 
     def __fspath__(self) -> str:
@@ -264,14 +246,6 @@ class TableFile(os.PathLike[str]):
 def _with_mark(encoding: str) -> str:
     """That also reads the mark with which UTF-8 may begin."""
     return "utf-8-sig" if encoding == "utf-8" else encoding
-
-
-def _check_encoding(encoding: str) -> None:
-    try:
-        "".encode(encoding)  # raises where it is a codec, but not of text
-        codecs.getincrementaldecoder(encoding)
-    except (LookupError, UnicodeError):
-        raise SettingError(f"encoding={encoding!r} is not known: try 'utf-8', 'latin-1' or 'utf-16'.") from None
 
 
 class Sheet(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError, SettingError
 from .checks import check_unique
-from .column_types import MOST_LEVELS
+from .columns import MOST_LEVELS
 from .missing import NO_ROWS
 from .reading import PARQUET
 from .record_batches import (

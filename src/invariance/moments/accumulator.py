@@ -26,13 +26,29 @@ from ..data.checks import (
     warn,
     with_counts,
 )
-from ..data.column_settings import Choices, Dummies, known_columns, listed_names
-from ..data.column_types import COUNTED_ROWS, Refusal, counts_rows, doubtful, not_listed, refuse
-from ..data.columns import ADVICE, Levels, as_text, beyond_double, in_natural_order, joined, reads_as_number
+from ..data.columns import (
+    ADVICE,
+    COUNTED_ROWS,
+    Choices,
+    Levels,
+    Refusal,
+    as_text,
+    beyond_double,
+    counts_rows,
+    doubtful,
+    in_natural_order,
+    joined,
+    known_columns,
+    not_listed,
+    reads_as_number,
+    refuse,
+)
 from ..data.encoding import Encoding, Learner
 from ..data.environments import ALL_ENVIRONMENTS, EnvironmentChoice
 from ..data.missing import MISSING_WORDS, NO_ROWS, WORTH_A_WARNING, WORTH_SAYING, Gaps, dropped_message
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
+from ..data.settings import listed_names
+from ..data.terms import Dummies
 from ..exceptions import DataError, WrongTypeError
 from ..kernels.dispatch import centre_groups, describe_groups, put, sort_groups
 from .moments import Moments, assembled
@@ -900,7 +916,7 @@ def _regrouped(
     if not choice.regroups:
         return rows, (), {}
     new, notes = choice.renamed(rows.environments, rows.counts)
-    names = {name for name, _ in choice.merge}
+    names = set(choice.merge)
     return rows.relabelled(new), notes, {label: name for label, name in new.items() if name in names}
 
 

@@ -27,7 +27,7 @@ from .._tools.parallel import (
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
 from ..data.checks import check_missing_argument, check_unique, resolve_columns
-from ..data.column_settings import Choices, excluding
+from ..data.columns import Choices, excluding
 from ..data.environments import ALL_ENVIRONMENTS, EnvironmentChoice
 from ..data.record_batches import RowSource, RowTask
 from ..data.source_files import FileSource
