@@ -2,10 +2,10 @@
 
 from ..exceptions import DataError, DataWarning
 from .checks import check_max_size, check_scale, check_spread, check_whole, largest_size
-from .chunks import read_chunks
+from .environments import Environments
 from .multi_environment import MultiEnvironmentData
 from .reading import read_table
-from .settings import Columns, Environments, FileFormat
+from .settings import Columns, FileFormat
 from .terms import spline
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "check_spread",
     "check_whole",
     "largest_size",
-    "read_chunks",
     "read_table",
     "spline",
 ]

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._tools.arrays import Floats
-from ..exceptions import DataError, SettingError
-from .checks import check_distinct_labels, check_unique, encode_labels, listing, nearest, quoted, with_counts
+from ..exceptions import DataError, Remedy, SettingError, use
+from .checks import check_distinct_labels, check_unique, encode_labels, nearest, quoted, with_counts
+from .reading import number_formats
 from .settings import Columns, listed_names
 from .terms import Spline
-from .text import grouped_in, number_with_comma, unit_in
 
 ADVICE = {
     "feature": "it held numbers when the model was fitted, and needs numbers here",
@@ -25,12 +25,6 @@ ADVICE = {
 
 # Whole numbers up to this have a float64 of their own.
 LARGEST_WHOLE = 2**53
-_BREAK = re.compile(r"\s*[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
-
-
-def one_line(name: str) -> str:
-    """A name as it can be typed: a blank for each line break or tab, with the blanks around it."""
-    return _BREAK.sub(" ", name.strip())
 
 
 def frame_names(table: Any) -> list[str] | None:
@@ -483,6 +477,7 @@ class Refusal(NamedTuple):
     categorical: bool = False
     claimed: bool = False
     words: tuple[str, ...] = ()
+    formats: tuple[Remedy, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -675,29 +670,15 @@ def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
 def _meant_as_numbers(texts: Sequence[str], convert: str) -> Refusal | None:
     """Of text that seems to be numbers, why it is not read as such."""
     strange = [text for text in texts if not reads_as_number(text)]
-    grouped = grouped_in(texts)
+    formats = tuple(number_formats(texts))
     if not strange:
-        reason = f"holds numbers stored as text (for example {texts[0]!r}): convert it with {convert}(float)"
-        if grouped is not None:
-            reason += f", unless {grouped.example!r} is {grouped.value}, as read_table(path, thousands='.') reads it"
-        return Refusal(reason, numeric=True, categorical=True)
-    if grouped is not None and grouped.certain:
-        shown = f"holds numbers with thousands (for example {grouped.example!r}), which read_table(path, thousands="
-        return Refusal(f"{shown}{grouped.thousands!r}) reads as {grouped.value}", categorical=True)
-    if all(map(number_with_comma, strange)):
-        shown = (
-            f"holds numbers with a comma (for example {strange[0]!r}), which read_table(path, decimal=',') takes for"
-        )
-        thousands = "" if grouped is None else ", and read_table(path, thousands=',') for thousands"
-        return Refusal(f"{shown} decimals{thousands}", categorical=True)
-    unit = unit_in(texts)
-    if unit is not None:
-        shown = f"holds numbers with a unit (for example {unit[1]!r}): to read them, remove {unit[0]!r} from its values"
-        return Refusal(shown, categorical=True)
-    others = [text for text in strange if not number_with_comma(text) and grouped_in([text]) is None]
+        shown = f"holds numbers stored as text (for example {texts[0]!r})"
+        return Refusal(f"{shown}: convert it with {convert}(float)", numeric=True, categorical=True, formats=formats)
+    if formats:
+        return Refusal(f"holds numbers written as {strange[0]!r}", categorical=True, formats=formats)
+    others = [text for text in strange if not number_formats([text])]
     if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
-        shown = listing(map(repr, others or strange), 4)
-        reason = f"is not numeric: most of its different values are numbers, but not {shown}"
+        reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
         return Refusal(reason, categorical=True, words=tuple(others[:_MOST_WORDS]))
     return None
 
@@ -728,34 +709,26 @@ def counts_rows(lowest: float, highest: float) -> Refusal:
 
 
 def refuse(refused: Mapping[str, Refusal], in_table: bool, excluded: Sequence[str] = ()) -> None:
-    """Raise one DataError about all columns that cannot be used, and what can be done about each kind of them;
-    excluded: what is left out already."""
+    """Raise one DataError about all columns that cannot be used; excluded: what is left out already."""
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
     claimed = [name for name, refusal in refused.items() if refusal.claimed]
     others = {name: refusal for name, refusal in refused.items() if not refusal.claimed}
-    them = "it" if len(refused) == 1 else quoted(others) if claimed else "them"
-    advice = _remedies(others, them, in_table, excluded)
     if claimed:
-        advice += f" Mend such values, or take {quoted(claimed)} out of numeric=."
-    raise DataError(f"{found}.{advice}")
-
-
-def _remedies(refused: Mapping[str, Refusal], them: str, in_table: bool, excluded: Sequence[str]) -> str:
-    if not refused:
-        return ""
-    remedies = [leave_out(list(refused), in_table, them, excluded)]
-    readable = [name for name, refusal in refused.items() if refusal.numeric]
-    levelled = [name for name, refusal in refused.items() if refusal.categorical]
-    if readable:
-        remedies.append(f"read text as numbers with numeric={readable!r}")
-    words = list(dict.fromkeys(word for refusal in refused.values() for word in refusal.words))
-    if words and in_table:
-        remedies.append(f"count {quoted(words)} as missing with read_table(path, na={words!r})")
-    if levelled:
-        remedies.append(f"take values as levels with categorical={levelled!r}")
-    return f" {', or '.join(remedies)}."
+        found += f". Correct such values, or take {quoted(claimed)} out of numeric="
+    if others and not in_table:
+        found += f". Leave {quoted(others)} out of X"
+    remedies = [use(exclude=[*excluded, *others])] if others and in_table else []
+    for refusal in others.values():
+        remedies += [remedy for remedy in refusal.formats if remedy not in remedies]
+    readable = [name for name, refusal in others.items() if refusal.numeric]
+    levelled = [name for name, refusal in others.items() if refusal.categorical]
+    words = list(dict.fromkeys(word for refusal in others.values() for word in refusal.words))
+    remedies += [use(numeric=readable)] if readable else []
+    remedies += [use(na=words)] if words and in_table else []
+    remedies += [use(categorical=levelled)] if levelled else []
+    raise DataError(found if remedies else f"{found}.", *remedies)
 
 
 def leave_out(names: list[str], in_table: bool, them: str | None = None, excluded: Sequence[str] = ()) -> str:

@@ -46,7 +46,7 @@ class FileFormat:
             raise SettingError(f"decimal and thousands are both {self.decimal!r}", use(decimal=other))
         decimal = self.decimal or _OTHER_SIGN.get(self.thousands or "")
         if sep is not None and sep == decimal:
-            raise SettingError(f"sep and decimal are both {sep!r}", use(sep=";"), use(decimal=_OTHER_SIGN[sep]))
+            raise SettingError(f"sep and decimal are both {sep!r}", use(sep=";"))
         if self.encoding is not None:
             _check_encoding(self.encoding)
         object.__setattr__(self, "sep", sep)
