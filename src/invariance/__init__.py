@@ -9,9 +9,9 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .baselines.comparison import compare
-    from .data.column_settings import spline
     from .data.multi_environment import MultiEnvironmentData
     from .data.reading import read_table
+    from .data.terms import spline
     from .estimators.bip import BIP
     from .estimators.classifier import BIPClassifier
     from .estimators.saved import load
@@ -46,7 +46,7 @@ _HOMES = {
     "Moments": "moments.moments",
     "MomentsAccumulator": "moments.accumulator",
     "read_table": "data.reading",
-    "spline": "data.column_settings",
+    "spline": "data.terms",
     "LinearGaussian": "models.linear_gaussian",
     "BayesianLinearGaussian": "models.bayesian",
     "Additive": "models.additive",

@@ -14,7 +14,7 @@ from test_encoding import ASKED, FRAMES, TABLE, N, column, failing, from_table
 
 from invariance import MultiEnvironmentData, spline
 from invariance.data import read_chunks
-from invariance.data.column_types import RawTable
+from invariance.data.columns import RawTable
 from invariance.exceptions import DataError, DataWarning
 from invariance.moments import Moments
 from patients import LEVELS

@@ -16,21 +16,28 @@ import pandas as pd
 from .._tools.arrays import Floats
 from ..exceptions import DataError
 from .checks import quoted, warn
-from .column_settings import Choices, Dummies, Numbers, SplineBasis, Term, column_of
-from .column_types import (
+from .columns import (
+    Choices,
+    Levels,
     RawTable,
     Refusal,
+    check_levels,
+    column_of,
     doubtful,
+    joined,
     leave_out,
     level_codes,
+    occurring,
+    recoded,
     refuse,
     row_numbers,
+    series_values,
     text_as_numbers,
     without_values,
 )
-from .columns import Levels, check_levels, joined, occurring, recoded, series_values
 from .features import Features
 from .missing import Rows
+from .terms import Dummies, Numbers, SplineBasis, Term
 
 
 @dataclass(frozen=True)

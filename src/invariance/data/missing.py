@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import DataError
 from .checks import DROP_HINT, all_missing, check_scale, encode_labels, listing, located, quoted, rows_text, warn
-from .column_types import RawTable
+from .columns import RawTable
 
 # Columns that are few enough to be named as those that cost rows.
 _FEW = 5

@@ -10,7 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from ..exceptions import DataError, DataWarning
 from .checks import check_unique, quoted, warn
 from .columns import reads_as_number
-from .reading import PARQUET, PathLike, TableFile, clear_errors, column_names, iter_columns, parse_label
+from .reading import PARQUET, PathLike, TableFile, check_together, clear_errors, column_names, iter_columns, parse_label
 from .reading import TEXT as TEXT_FILE
 from .record_batches import (
     TASK_BYTES,
@@ -37,7 +37,6 @@ from .record_batches import (
     rows_per_task,
     type_of,
 )
-from .text import check_together
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +64,7 @@ class Part(TableFile):
     @property
     def ending(self) -> str | None:
         """What tells the kind of the file; None where nothing does."""
-        return self._suffix or (self.path.suffix if self.sep is not None else None)
+        return self._suffix or (self.path.suffix if self.form.sep is not None else None)
 
     @property
     def n_bytes(self) -> int:
@@ -76,9 +75,9 @@ def parts_of(paths: PathLike | Sequence[PathLike], **form: Any) -> list[Part]:
     """The files, in the order of the list, those of a folder or pattern in natural order; with labels that stand in
     their paths below the folder that they share. form: how the files are written, as in TableFile.of."""
     if isinstance(paths, TableFile):
-        form = {each.name: getattr(paths, each.name) for each in fields(TableFile) if each.name != "path"}
+        form = {"form": paths.form}
         if paths.content is not None:
-            return [Part(paths.path, **form)]
+            return [Part(paths.path, paths.form, paths.content)]
     found = [_files(path, **form) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     base = os.path.commonpath([folder for folder, _ in found])
     parts = [part for _, files in found for part in files]
@@ -206,7 +205,7 @@ def _labels_in(part: Part, base: PathLike) -> dict[str, str | None]:
             continue
         if name in found:
             raise DataError(f"the path of {part.name} has two labels {name!r}: rename one of the folders.")
-        found[name] = None if value == _NO_LABEL or value in part.na else value
+        found[name] = None if value == _NO_LABEL or value in part.form.na else value
     return found
 
 
@@ -354,7 +353,7 @@ class ParquetPiece(FilePiece):
                     batch = next(batches, None)
                 if batch is None:
                     return
-                yield _without(batch, self.file.na)
+                yield _without(batch, self.file.form.na)
 
     def _open(self) -> pq.ParquetFile:
         import pyarrow.parquet as pq

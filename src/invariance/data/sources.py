@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError, SettingError
 from .checks import check_unique
-from .column_types import MOST_LEVELS
+from .columns import MOST_LEVELS
 from .missing import NO_ROWS
-from .reading import PARQUET
+from .reading import PARQUET, NumberForm
 from .record_batches import (
     TEXT,
     Agreement,
@@ -30,7 +30,6 @@ from .record_batches import (
     type_of,
 )
 from .source_files import ParquetSource, TextSource, parts_of
-from .text import NumberForm
 
 if TYPE_CHECKING:
     import pandas as pd

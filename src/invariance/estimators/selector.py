@@ -19,12 +19,19 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from .._tools.arrays import Floats, Mask
 from ..data.checks import DROP_HINT, check_outcome, nearest, quoted, warn, with_counts
-from ..data.column_settings import Spline
-from ..data.column_types import RawTable
-from ..data.columns import array_values, as_frame, frame_names, frame_values, holds_numbers, refuse_beyond_double
+from ..data.columns import (
+    RawTable,
+    array_values,
+    as_frame,
+    frame_names,
+    frame_values,
+    holds_numbers,
+    refuse_beyond_double,
+)
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..data.outcomes import has_classes, left_out, named_like, outcome_of
+from ..data.terms import Spline
 from ..exceptions import (
     DataError,
     InvarianceError,
@@ -253,14 +260,12 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         environments: ArrayLike | None = None,
         event: Any = None,
         exposure: Any = None,
-        entry: Any = None,
     ) -> Self:
         """Fit to X (n, p), y (n,) and one environment label per row. The name of a series y is the outcome's.
 
         Labels come from `environments`, or from the column of X that the constructor's `environment` names. What comes
         with the outcome, as in `MultiEnvironmentData.from_table`, is one value per row or the name of a column of X:
-        `event`, 1 where the time y ended with the event, 0 where it was censored; `exposure` of a count y. Delayed
-        `entry` is refused.
+        `event`, 1 where the time y ended with the event, 0 where it was censored; `exposure` of a count y.
         """
         given, labels = X, environments
         self._check_handle_unknown()
@@ -269,7 +274,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         stated_beside = {"event": event, "exposure": exposure}
         X, outcome_columns = split_beside(X, stated_beside)
         table, values, names = self._validated(X, y)
-        how = {name: getattr(self, name) for name in READING} | outcome_columns | {"entry": entry}
+        how = {name: getattr(self, name) for name in READING} | outcome_columns
         try:
             data = MultiEnvironmentData.from_arrays(
                 table, named_like(y, values), environments, feature_names=names, **how

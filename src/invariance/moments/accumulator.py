@@ -28,14 +28,29 @@ from ..data.checks import (
     warn,
     with_counts,
 )
-from ..data.column_settings import Choices, Dummies, SplineBasis, known_columns, listed_names
-from ..data.column_types import COUNTED_ROWS, Refusal, coded, column_kind, counts_rows, doubtful, not_listed, refuse
-from ..data.columns import ADVICE, Levels, as_text, joined
+from ..data.columns import (
+    ADVICE,
+    COUNTED_ROWS,
+    Choices,
+    Levels,
+    Refusal,
+    as_text,
+    coded,
+    column_kind,
+    counts_rows,
+    doubtful,
+    joined,
+    known_columns,
+    not_listed,
+    refuse,
+)
 from ..data.encoding import Encoding, Learner
-from ..data.environments import ALL_ENVIRONMENTS, EnvironmentChoice
+from ..data.environments import ALL_ENVIRONMENTS, Environments
 from ..data.missing import MISSING_WORDS, NO_ROWS, WORTH_A_WARNING, WORTH_SAYING, Gaps, dropped_message
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
 from ..data.record_batches import TEXT, kind_of
+from ..data.settings import listed_names
+from ..data.terms import Dummies, SplineBasis
 from ..exceptions import DataError, WrongTypeError, use
 from ..kernels.dispatch import centre_groups, describe_groups, put, sort_groups
 from .moments import Moments, assembled
@@ -686,7 +701,7 @@ def screened(
     outcome: str,
     groups: Any,
     is_text: bool,
-    choice: EnvironmentChoice = ALL_ENVIRONMENTS,
+    choice: Environments = ALL_ENVIRONMENTS,
     partial: bool = False,
     excluded: Sequence[str] = (),
 ) -> Screened:
@@ -701,7 +716,7 @@ def screened(
     merged: dict[Hashable, Hashable] = {}
     if choice.regroups:
         new, notes = choice.renamed(rows.environments, rows.counts)
-        names = {name for name, _ in choice.merge}
+        names = set(choice.merge)
         merged = {label: name for label, name in new.items() if name in names}
         rows = rows.relabelled(new)
     parts, columns = rows.parts, rows.wide_columns

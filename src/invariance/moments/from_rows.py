@@ -28,11 +28,12 @@ from .._tools.parallel import (
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
 from ..data.checks import check_missing_argument, check_unique, resolve_columns
-from ..data.column_settings import Choices, SplineBasis, excluding
-from ..data.environments import ALL_ENVIRONMENTS, EnvironmentChoice
+from ..data.columns import Choices, excluding
+from ..data.environments import ALL_ENVIRONMENTS, Environments
 from ..data.record_batches import RowSource, RowTask
 from ..data.source_files import FileSource
 from ..data.sources import PandasSource, source_of
+from ..data.terms import SplineBasis
 from ..exceptions import DataError, EngineError, InvarianceError, SettingError
 from .accumulator import MomentsAccumulator, Screened, screened
 
@@ -66,7 +67,7 @@ class Wanted:
     groups: Any = None
     is_text: bool = False
     partial: bool = False
-    choice: EnvironmentChoice = ALL_ENVIRONMENTS
+    choice: Environments = ALL_ENVIRONMENTS
     excluded: tuple[str, ...] = ()
     splines: Mapping[str, SplineBasis | None] = field(default_factory=dict)
 
@@ -90,7 +91,7 @@ class Wanted:
         min_rows: int = 0,
     ) -> Wanted:
         """Checked against the columns that there are; drop, merge, min_rows: which environments to use."""
-        choice = EnvironmentChoice.of(drop, merge, min_rows)
+        choice = Environments.of(drop, merge, min_rows)
         check_missing_argument(missing)
         outcome, environment, names = resolve_columns(available, outcome, environment, features, where)
         names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import one_thread, ordered_map
 from ..data.checks import nearest, quoted
-from ..data.column_types import RawTable, text_as_numbers
+from ..data.columns import RawTable, text_as_numbers
 from ..data.encoding import Encoding
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData

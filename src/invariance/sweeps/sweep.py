@@ -22,7 +22,7 @@ from .._tools.parallel import finished, n_workers
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
 from ..data.checks import nearest, quoted, warn
-from ..data.column_settings import listed_names
+from ..data.settings import listed_names
 from ..decisions.rules import as_rule
 from ..decisions.search import generator
 from ..estimators.bip import BIP
