@@ -18,7 +18,6 @@ import pytest
 
 from arrow_rows import assert_alike
 from invariance import Moments, MultiEnvironmentData, spline
-from invariance.data import read_chunks
 from invariance.data import record_batches as base
 from invariance.exceptions import DataError, SettingError
 from invariance.moments import accumulator

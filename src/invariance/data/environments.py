@@ -133,13 +133,14 @@ class Environments:
     def large_enough(self, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
         """The rows of environments with at least `min_rows`, and sentences about the others."""
         counts = np.bincount(rows.codes, minlength=len(rows.environments))
-        small, notes = self.too_small(rows.environments, counts, rows.dropped)
+        small, notes = self.too_small(rows.environments, counts, rows.tally.dropped)
         if not small:
             return rows, notes
         kept = np.array([label not in small for label in rows.environments])[rows.codes]
-        dropped = {label: n for label, n in rows.dropped.items() if label not in small}
-        gaps = rows.gaps.relabelled({label: label for label in dropped})
-        return rows.kept(kept)._replace(dropped=dropped, gaps=gaps), notes
+        labels = dict.fromkeys([*rows.environments, *rows.tally.dropped])
+        left = {label: label for label in labels if label not in small}
+        n_dropped = sum(n for label, n in rows.tally.dropped.items() if label in left)
+        return rows.kept(kept, rows.tally.relabelled(left, int(kept.sum()) + n_dropped)), notes
 
     def too_small(
         self, environments: Sequence[Hashable], counts: Integers, dropped: Mapping[Hashable, int]

@@ -23,14 +23,13 @@ from .checks import (
     quoted,
     resolve_columns,
     rows_text,
-    warn,
     with_counts,
 )
 from .columns import Choices, RawTable, as_frame, excluding, free_name, label_list, table_of
 from .encoding import Encoding, Learner
 from .environments import ALL_ENVIRONMENTS, Environments, places_of, refuse_single
 from .features import Features
-from .missing import NO_ROWS, WORTH_A_WARNING, Rows, announce_constant, dropped_message, filled, losses, screened
+from .missing import NO_ROWS, Rows, announce_constant, filled, losses, screened
 from .outcomes import (
     Classes,
     Outcome,
@@ -410,11 +409,7 @@ def learnt(
     told: dict[str, Any] = {"words": words, "outcome_columns": outcome_columns, "excluded": choices.excluded}
     rows = screened(raw.values, outcome.values, labels, columns, environment, missing, **told)
     rows, notes = choice.large_enough(rows)
-    if rows.dropped:
-        n_lost = sum(rows.dropped.values())
-        counted = raw.names, len(rows.y), n_lost, in_table, choices.excluded
-        more = rows.gaps.advice(columns, *counted, share=WORTH_A_WARNING)
-        warn(dropped_message(rows.dropped, rows.environments, len(rows.y) + n_lost) + (more and f".{more}"))
+    rows.tally.warn_of_dropped(columns, raw.names, rows.environments, choices.excluded, in_table)
     y, classes = outcome.two_of(rows.y)
     rows = rows._replace(y=y)
     learner.learn(rows, raw)
@@ -439,7 +434,7 @@ def encoded(
         rows.environments,
         outcome,
         environment,
-        dropped_rows=rows.dropped,
+        dropped_rows=rows.tally.dropped,
         grouping=features,
         encoding=encoding,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -13,19 +13,15 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers
 from .._tools.parallel import free_bytes
 from ..data.checks import (
-    DROP_HINT,
     check_missing_argument,
     check_scale,
     check_unique,
     encode_labels,
-    most_first,
     nearest,
-    quoted,
     rows_text,
-    warn,
     with_counts,
 )
 from ..data.columns import (
@@ -46,7 +42,7 @@ from ..data.columns import (
 )
 from ..data.encoding import Encoding, Learner
 from ..data.environments import ALL_ENVIRONMENTS, Environments
-from ..data.missing import MISSING_WORDS, NO_ROWS, WORTH_A_WARNING, WORTH_SAYING, Gaps, dropped_message
+from ..data.missing import Tally
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
 from ..data.record_batches import TEXT, kind_of
 from ..data.settings import listed_names
@@ -75,141 +71,6 @@ _ROUNDING = 1e-9
 
 # Values (n,) of each column, and the positions (n,) of the rows' environments
 Piece = tuple[list[Floats], NDArray[np.int64]]
-
-
-class Tally:
-    """What is missing or infinite. n_rows : seen so far; gaps : which columns rows lack together"""
-
-    def __init__(self, n_columns: int) -> None:
-        self.n_rows = 0
-        self.gaps = Gaps()
-        self._n_columns = n_columns
-        # {label: missing and infinite values of each column; rows with missing, with infinite, and left out}
-        self._counts: dict[Hashable, Integers] = {}
-
-    @property
-    def missing(self) -> Integers:
-        """(r,) values of each column"""
-        return self._total[: self._n_columns]
-
-    @property
-    def infinite(self) -> Integers:
-        """(r,) values of each column"""
-        return self._total[self._n_columns : -3]
-
-    @property
-    def _total(self) -> Integers:
-        return sum(self._counts.values(), np.zeros(2 * self._n_columns + 3, np.int64))
-
-    def _rows(self, place: int) -> dict[Hashable, int]:
-        return {label: int(counts[place]) for label, counts in self._counts.items() if counts[place]}
-
-    @property
-    def dropped(self) -> dict[Hashable, int]:
-        """{label: rows that lack something}; None: all rows without a label"""
-        lacking = {label: n for label, n in self._rows(-3).items() if label is not None}
-        return lacking | ({None: self.left_out[None]} if None in self._counts else {})
-
-    @property
-    def left_out(self) -> dict[Hashable, int]:
-        """{label: rows that do not count}"""
-        return self._rows(-1)
-
-    def screen(self, block: Floats, starts: Integers, labels: Sequence[Hashable]) -> Mask:
-        """Count what is missing or infinite in a block (r, n) that is sorted by group, rows without a label last;
-        (n,) the rows that count."""
-        missing, infinite = np.isnan(block), np.isinf(block)
-        lacks, beyond = np.asarray(missing.any(axis=0)), np.asarray(infinite.any(axis=0))
-        kept = ~(lacks | beyond)
-        kept[starts[len(labels)] :] = False
-        for g, label in enumerate((*labels, None)):
-            rows = slice(starts[g], starts[g + 1])
-            if kept[rows].all():
-                continue
-            values = missing[:, rows].sum(axis=1), infinite[:, rows].sum(axis=1)
-            self._count(label, np.hstack([*values, lacks[rows].sum(), beyond[rows].sum(), (~kept[rows]).sum()]))
-            if label is not None and lacks[rows].any():
-                self.gaps.add(missing[:, rows][:, lacks[rows]].T, label)
-        return kept
-
-    def _count(self, label: Hashable, counts: Integers) -> None:
-        self._counts[label] = self._counts.get(label, 0) + counts
-
-    def absorb(self, other: Tally) -> None:
-        self.n_rows += other.n_rows
-        self.gaps = self.gaps.merged(other.gaps)
-        for label, counts in other._counts.items():
-            self._count(label, counts)
-
-    def relabelled(self, new: Mapping[Hashable, Hashable], n_rows: int) -> Tally:
-        """Of the n_rows rows of these environments, under new labels, and of those without a label."""
-        new = {**new, None: None}
-        chosen = Tally(self._n_columns)
-        chosen.n_rows, chosen.gaps = n_rows, self.gaps.relabelled(new)
-        for label, counts in self._counts.items():
-            if label in new:
-                chosen._count(new[label], counts)
-        return chosen
-
-    def complain(
-        self,
-        columns: Sequence[str],
-        environment: str,
-        missing: str,
-        words: Collection[str],
-        environments: Sequence[Hashable],
-        features: Sequence[str],
-        excluded: Sequence[str],
-    ) -> None:
-        """Raise about what was counted; words: columns of levels that were read from a file; environments: those of
-        which rows are left; features: columns that may be left out; excluded: those that are."""
-        if self.n_rows == 0:
-            raise DataError(NO_ROWS)
-        if self.infinite.any():
-            where = _located(columns, self.infinite, self._rows(-2))
-            raise DataError(f"infinite values (inf) in {where}. Replace them or remove those rows before fitting.")
-        unlabelled = self.left_out.get(None, 0)
-        if missing == "error" and unlabelled:
-            raise DataError(
-                f"environment column {environment!r} has no label in {rows_text(unlabelled)}. {DROP_HINT}, or "
-                "fill in the labels."
-            )
-        if missing == "error" and self.missing.any():
-            where = _located(columns, self.missing, self._rows(-3))
-            read = [name for name, count in zip(columns, self.missing, strict=True) if count and name in words]
-            told = f" In {quoted(read)}, {MISSING_WORDS}" if read else ""
-            advice = self._advice(columns, features, excluded)
-            raise DataError(f"missing values (NaN) in {where}. {DROP_HINT}, or impute them first.{advice}{told}")
-        if not environments:
-            empty = [name for name, count in zip(columns, self.missing, strict=True) if count == self.n_rows]
-            advice = f"{quoted(empty)} is missing in every row: leave it out" if empty else "impute them instead"
-            few = self._advice(columns, features, excluded)
-            raise DataError(f"no rows are left: all {rows_text(self.n_rows)} have missing values; {advice}.{few}")
-
-    def warn_of_dropped(
-        self,
-        columns: Sequence[str],
-        environments: Sequence[Hashable],
-        features: Sequence[str],
-        excluded: Sequence[str],
-    ) -> None:
-        """Warn of rows that were left out; as in `complain`."""
-        if self.dropped:
-            advice = self._advice(columns, features, excluded, share=WORTH_A_WARNING)
-            warn(dropped_message(self.dropped, environments, self.n_rows) + (advice and f".{advice}"))
-
-    def _advice(
-        self, columns: Sequence[str], features: Sequence[str], excluded: Sequence[str], share: float = WORTH_SAYING
-    ) -> str:
-        n_lost = sum(self.dropped.values())
-        return self.gaps.advice(columns, features, self.n_rows - n_lost, n_lost, excluded=excluded, share=share)
-
-
-def _located(columns: Sequence[str], counts: Integers, rows: Mapping[Hashable, int]) -> str:
-    where = most_first(columns, counts)
-    labels = [label for label in rows if label is not None]
-    inside = with_counts(labels, [rows[label] for label in labels])
-    return f"{where}; in environment {inside}" if inside else where
 
 
 class Column(NamedTuple):
@@ -734,7 +595,7 @@ def screened(
     _check_stated(choices, parts, columns)
     learner.check()
     words = [name for name in rows.levels if is_text]
-    rows.tally.complain(rows.columns, rows.environment, rows.missing, words, tuple(parts), features, excluded)
+    rows.tally.complain(rows.columns, features, rows.environment, rows.missing, words, excluded)
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
     counts = np.array([part.n_rows for part in parts.values()], np.int64)
@@ -742,7 +603,7 @@ def screened(
     if small:
         rows = rows.relabelled({label: label for label in rows.environments if label not in small})
     learner.learn_of(_learnt(rows.parts, columns, features), {**rows.splines, **rows.kept_values})
-    rows.tally.warn_of_dropped(rows.columns, tuple(rows.parts), features, excluded)
+    rows.tally.warn_of_dropped(rows.columns, features, tuple(rows.parts), excluded)
     learner.warn()
     return Screened(rows, outcome, learner.encoding((outcome, rows.environment)), (*notes, *more), merged)
 
@@ -833,5 +694,5 @@ def _in_places(part: Part, places: Integers, d: int) -> Part:
     if np.array_equal(places, np.arange(d)):
         return part
     kept = np.flatnonzero(places >= 0)
-    vectors: Any = (values[..., kept] for values in part[1:-1])
-    return in_columns(Part(part.n_rows, *vectors, part.scatter[np.ix_(kept, kept)]), places[kept], d)
+    vectors: list[Any] = [values[..., kept] for values in part[1:-1]]
+    return in_columns(Part._make([part.n_rows, *vectors, part.scatter[np.ix_(kept, kept)]]), places[kept], d)
