@@ -22,7 +22,11 @@ from invariance.simulation import example_1
 from patients import patients
 from twins import datasets, simulated
 
-from_table, from_arrays, from_data = MultiEnvironmentData.from_table, MultiEnvironmentData.from_arrays, Moments.from_data
+from_table, from_arrays, from_data = (
+    MultiEnvironmentData.from_table,
+    MultiEnvironmentData.from_arrays,
+    Moments.from_data,
+)
 
 
 def plain_moments(data: MultiEnvironmentData) -> tuple[np.ndarray, np.ndarray]:
@@ -301,8 +305,7 @@ def test_the_refusal_begins_where_nine_digits_end() -> None:
     for size in np.geomspace(1e2, 1e12, 60):
         try:
             removed, expected = removed_and_expected(*with_outlier(size))
-        except DataError as error:
-            assert "'x0' in environment 0" in str(error)
+        except DataError:
             refused.append(size)
             continue
         assert removed.scatter[0, 0, 0] == pytest.approx(expected.scatter[0, 0, 0], rel=1e-9)
