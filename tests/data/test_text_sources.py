@@ -10,7 +10,7 @@ import pytest
 
 from invariance import Moments
 from invariance.data import record_batches as base
-from invariance.data.reading import TableFile
+from invariance.data.reading import TableFile, read_columns
 from invariance.data.sources import source_of
 from invariance.exceptions import DataError, DataWarning
 from source_rows import batches_of, rows_of
