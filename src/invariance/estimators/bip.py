@@ -215,7 +215,7 @@ class BIP(IntervalRegressor):
             )
         self._check_handle_unknown()
         refuse_moments(self.regressor)
-        refuse_for_ready_data(self, "fit_moments", "read_chunks")
+        refuse_for_ready_data(self, "fit_moments", "Moments.from_rows")
         for option in file_options:
             if rows is None:
                 raise SettingError(f"{option}= is for files that are read again: add rows=, or leave it out.")
