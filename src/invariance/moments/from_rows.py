@@ -32,7 +32,7 @@ from ..data.columns import Choices, excluding
 from ..data.environments import ALL_ENVIRONMENTS, Environments
 from ..data.record_batches import RowSource, RowTask
 from ..data.source_files import FileSource
-from ..data.sources import PandasSource, source_of
+from ..data.sources import TableSource, source_of
 from ..data.terms import SplineBasis
 from ..exceptions import DataError, EngineError, InvarianceError, SettingError
 from .accumulator import MomentsAccumulator, Screened, screened
@@ -320,7 +320,7 @@ def _of_tasks(wanted: Wanted, tasks: Sequence[RowTask]) -> MomentsAccumulator:
 
 
 def _of_frame(wanted: Wanted, rows: pd.DataFrame) -> MomentsAccumulator:
-    tasks = PandasSource(rows, DASK_FRAME).tasks(wanted.environment, wanted.columns)
+    tasks = TableSource(rows, DASK_FRAME).tasks(wanted.environment, wanted.columns)
     return wanted.accumulated(batch for task in tasks for batch in task.batches(wanted.read))
 
 
