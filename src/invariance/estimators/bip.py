@@ -36,7 +36,7 @@ from ..moments.moments import Moments
 from ..moments.second_pass import SecondPass
 from ..posterior.posterior import Posterior
 from ..posterior.summary import CAUSES
-from ..prediction.new_environments import NewEnvironments, leaving_out
+from ..prediction.new_environments import NewEnvironments, leave_one_out
 from ..prediction.predictor import (
     PredictedOutcome,
     Predictor,
@@ -341,7 +341,7 @@ class BIP(IntervalRegressor):
         new = [kind for kind in kinds if kind not in self._elsewhere]
         if new:
             builders = [partial(self._built, kind) for kind in new]
-            found = leaving_out(self._search, self._data, builders, self.progress)
+            found = leave_one_out(self._search, self._data, builders, self.progress)
             self._elsewhere |= dict(zip(new, found, strict=True))
 
     def save(self, path: str | Path) -> None:
