@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from ..inference.subset_blocks import all_log_ratios
+from ..inference.enumeration import all_log_ratios
 from ..models.linear_gaussian import LinearGaussian
 from ..moments.moments import Moments
 from ..simulation import theory
