@@ -13,8 +13,8 @@ import pytest
 from invariance import Enumeration, InclusionPrior, LinearGaussian, Tempering, UniformPrior
 from invariance.exceptions import EngineError
 from invariance.inference.base import Engine, RunOptions, Target
-from invariance.inference.registry import choose_engine
 from invariance.inference.enumeration import DenseBlocks, count_steps, count_subsets, subset_blocks, walk_of
+from invariance.inference.registry import choose_engine
 from invariance.priors.base import PriorTerms
 from twins import simulated
 

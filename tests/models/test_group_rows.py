@@ -22,7 +22,7 @@ from invariance import (
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import all_log_ratios
-from invariance.inference.tempering.search import support_note
+from invariance.inference.modes import support_note
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.cholesky import subset_log_ratio
 from invariance.kernels.moves import block_log_ratios

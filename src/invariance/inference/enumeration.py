@@ -308,16 +308,21 @@ def all_log_ratios(model: BoundModel, max_size: int | None = None) -> Floats:
 
 def enumeration_steps(target: Target) -> int:
     """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the dense walk."""
-    f, max_size, per_subset = len(target.free), target.terms.max_size, target.model.steps_per_subset
+    model, f = target.model, len(target.free)
     n_subsets = target.prior.support_size()
-    listed = target.model.dense_advantage * n_subsets
-    if 1 << f <= listed:
-        return per_subset << f
+    return count_steps(f, target.terms.max_size, n_subsets, model.steps_per_subset, model.dense_advantage)
+
+
+def count_steps(n_features: int, max_size: int, n_subsets: int, per_subset: int, dense_advantage: int) -> int:
+    """Work of scoring the n_subsets subsets of at most max_size features, each `per_subset` steps of a dense walk."""
+    listed = dense_advantage * n_subsets
+    if 1 << n_features <= listed:
+        return per_subset << n_features
     if n_subsets > 1 << 64:  # no need to count the blocks
         return per_subset * listed
-    depth = _prefix_length(f, max_size)
-    n_blocks = comb(f, depth) + (depth > 0)
-    return per_subset * listed + _STEPS_PER_PAIR * n_blocks * f**2
+    depth = _prefix_length(n_features, max_size)
+    n_blocks = comb(n_features, depth) + (depth > 0)
+    return per_subset * listed + _STEPS_PER_PAIR * n_blocks * n_features**2
 
 
 @dataclass(frozen=True)
