@@ -17,7 +17,7 @@ from invariance import BIP, Enumeration, LinearGaussian, Moments, MultiEnvironme
 from invariance.data.features import Features
 from invariance.exceptions import DataError, DataWarning
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.subset_blocks import all_log_ratios
+from invariance.inference.enumeration import all_log_ratios
 from invariance.simulation import example_1
 from patients import patients
 from twins import datasets, simulated
