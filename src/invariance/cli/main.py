@@ -36,8 +36,8 @@ from .options import (
 from .outputs import checked_outputs, deliver, deliver_report, save
 from .predict import register as register_predict
 from .reporting import TYPED, again, check_compared, write_page
+from .simulate import register
 from .streaming import ALL_METHODS, Named, fitted, read, read_rows
-from .studies import register
 from .sweep import register as register_sweep
 
 
