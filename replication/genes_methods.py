@@ -367,7 +367,8 @@ def samples_of(data: str | None, simulated: int | None, seed: int) -> tuple[Dele
 
         deletions = max(round(simulated * DELETIONS / GENES), 1)
         return (knockouts(simulated, WILD_TYPES, deletions, pairs=min(10, simulated // 20), seed=seed).data,)
-    from invariance.datasets import load_yeast, load_yeast_panels
+    from .yeast import load_yeast
+    from .yeast_panels import load_yeast_panels
 
     assert data is not None
     path = Path(data).expanduser()
