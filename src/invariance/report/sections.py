@@ -140,7 +140,7 @@ _SD = Column("SD", hint="standard deviation")
 _WITHOUT_ROWS = (
     "Second moments alone were fitted. The rows would add the residuals of the selected features, checks of their "
     "noise's shape, fits that moments cannot decide, and models for classes, counts, times and curves: "
-    "fit_moments(moments, rows=...) reads them again for all but the last."
+    "fit(moments, rows=...) reads them again for all but the last."
 )
 
 
