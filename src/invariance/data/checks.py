@@ -190,7 +190,7 @@ def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str 
         other = seen.setdefault(" ".join(unicodedata.normalize("NFC", shown).split()), label)
         if other is not label:
             raise DataError(
-                f"{labels_of}: the labels {other!a} and {label!a} look alike but count as two {what}. Write them in the "
+                f"{labels_of}: the labels {other!a} and {label!a} look alike but are two {what}. Write them in the "
                 "same way, or give them different names."
             )
 

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError
@@ -403,7 +402,6 @@ _TAGGED = {
     "decimal": _Tagged(Decimal, str, Decimal),
     "date": _Tagged(date, date.isoformat, date.fromisoformat),
     "datetime": _Tagged(datetime, datetime.isoformat, datetime.fromisoformat),
-    "timestamp": _Tagged(pd.Timestamp, pd.Timestamp.isoformat, pd.Timestamp),
     "time": _Tagged(time, time.isoformat, time.fromisoformat),
     "microseconds": _Tagged(timedelta, lambda span: span // timedelta(microseconds=1), lambda n: timedelta(0, 0, n)),
     "tuple": _Tagged(tuple, lambda labels: [label_to_plain(label) for label in labels], lambda plain: _tuple(plain)),
@@ -414,6 +412,8 @@ def label_to_plain(label: Hashable) -> Any:
     """Text, numbers and truth values as they are; of other types {type: text}"""
     label = label.item() if isinstance(label, np.generic) else label
     kind = type(label)
+    if kind.__name__ == "Timestamp":  # of pandas, which is not loaded for this
+        return {"timestamp": label.isoformat()}  # type: ignore[attr-defined]
     if label is None or kind in (str, int, bool) or (isinstance(label, float) and math.isfinite(label)):
         return label
     for tag, tagged in _TAGGED.items():
@@ -434,6 +434,10 @@ def label_from_plain(plain: Any) -> Hashable:
     (tag, content), *more = plain.items()
     if more:
         raise ValueError(f"a label of the types {list(plain)}")
+    if tag == "timestamp":
+        import pandas as pd
+
+        return pd.Timestamp(content)
     return _TAGGED[tag].read(content)
 
 

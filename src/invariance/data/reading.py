@@ -98,7 +98,8 @@ def _pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
 
 def number_formats(texts: Collection[str]) -> list[Remedy]:
     """File formats, other than Python's, in which all of the texts are numbers."""
-    found = [use(decimal=",")] if all(NumberForm(",").plain(text) is not None for text in texts) else []
+    commas = any("," in text for text in texts) and all(NumberForm(",").plain(text) is not None for text in texts)
+    found = [use(decimal=",")] if commas else []
     for sign in _GROUP_SIGNS:
         forms = [NumberForm(decimal, sign) for decimal in ".," if decimal != sign]
         plain = [form for form in forms if all(form.plain(text) is not None for text in texts)]
