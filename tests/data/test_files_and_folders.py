@@ -83,19 +83,16 @@ def test_addresses_are_read_by_others(tmp_path: Path) -> None:
     assert rows_of(eval(remedy, {"pyarrow": pa}), ["x"]) == ROWS
 
 
-def test_labels_alone(tmp_path: Path) -> None:
-    for ending in (".csv", ".parquet"):
-        write(tmp_path / ending[1:] / "site=a" / f"a{ending}", TABLE.drop("site"))
-        assert rows_of(tmp_path / ending[1:], []) == [("a",)] * 3
-
-
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(DataError, match=r"pip install 'invariance\[parquet\]'"):
         source_of(tmp_path)
 
 
-def test_a_pattern_may_be_the_name_of_a_file(tmp_path: Path) -> None:
+def test_labels_alone_and_patterns_that_are_names(tmp_path: Path) -> None:
+    for ending in (".csv", ".parquet"):
+        write(tmp_path / ending[1:] / "site=a" / f"a{ending}", TABLE.drop("site"))
+        assert rows_of(tmp_path / ending[1:], []) == [("a",)] * 3
     assert rows_of(write(tmp_path / "a[1].csv"), ["x"]) == ROWS
 
 

@@ -193,7 +193,7 @@ def test_residuals_are_checked_in_the_sample() -> None:
     sampled, whole = residual_check(moments, SUBSETS[24]), residual_check(data, ["u", "v"])
     assert (sampled.subset, sampled.rows, sampled.alarm) == (whole.subset, whole.rows, whole.alarm)
     assert sampled.r2 == pytest.approx(whole.r2, abs=0.05)
-    with pytest.raises(SettingError, match="rows="):
+    with pytest.raises(SettingError, match="rows"):
         residual_check(Moments.from_data(data), ["u", "v"])
 
 
@@ -391,18 +391,22 @@ def rare() -> pd.DataFrame:
     return frame
 
 
-@pytest.mark.parametrize("settings", [{"drop_environments": ["x"]}, {"min_rows": 50}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"drop_environments": ["x"]},
+        {"min_rows": 50},
+        {"drop_environments": ["x"], "merge_environments": {"x": ["u", "v"]}},
+    ],
+)
 def test_levels_of_environments_that_are_not_used(rare: pd.DataFrame, settings: dict[str, Any]) -> None:
     rare = rare.drop(index=rare.index[rare.e == "x"][30:])
     same_p_values(again(Moments.from_rows(rare, "y", "e", **settings), rare), rare, **settings)
 
 
-def test_levels_of_environments_that_were_not_chosen(rare: pd.DataFrame) -> None:
+def test_levels_of_rows_that_do_not_count(rare: pd.DataFrame) -> None:
     moments = Moments.from_rows(rare, "y", "e").choosing(["u", "v", "w"])
     same_p_values(again(moments, rare), rare[rare.e != "x"])
-
-
-def test_levels_of_rows_without_an_outcome(rare: pd.DataFrame) -> None:
     rare.loc[rare.g == "rare", "y"] = np.nan
     with pytest.warns(Warning, match="dropped"):
         moments = Moments.from_rows(rare, "y", "e", missing="drop")
@@ -413,16 +417,6 @@ def test_text_that_is_read_as_numbers() -> None:
     frame = small_table().drop(columns="g").assign(z=np.arange(240) * 7 % 9)
     text = frame.assign(z=frame.z.astype(str))
     same_p_values(again(Moments.from_rows(text, "y", "e", numeric=["z"]), text), frame)
-
-
-def test_rows_of_a_label_that_was_dropped_and_given_to_others() -> None:
-    frame, settings = small_table(), {"drop_environments": ["x"], "merge_environments": {"x": ["u", "v"]}}
-    same_p_values(again(Moments.from_rows(frame, "y", "e", **settings), frame), frame, **settings)
-
-
-def test_rows_that_keep_their_label_in_a_merge() -> None:
-    frame, settings = small_table(), {"merge_environments": {"u": ["u", "v"]}}
-    same_p_values(again(Moments.from_rows(frame, "y", "e", **settings), frame), frame, **settings)
 
 
 def test_a_column_that_is_not_there_is_named() -> None:
@@ -445,14 +439,15 @@ def test_residuals_where_nothing_is_selected() -> None:
 
 def test_files_are_read_again_with_their_options(tmp_path: Path) -> None:
     frame = small_table().drop(columns="g").assign(z=np.arange(240) * 7 % 9)
+    options: dict[str, Any]
     path, options = tmp_path / "t.csv", {"na": ["-999"], "sep": ";", "decimal": ","}
     frame.assign(a=frame.a.where(frame.index % 9 > 0, -999)).to_csv(path, index=False, sep=";", decimal=",")
     with pytest.warns(Warning, match="dropped"):
         moments = Moments.from_rows(path, "y", "e", missing="drop", **options)
-    same_p_values(again(moments, path, **options), frame[frame.index % 9 > 0])
+    same_p_values(again(moments, path, format=FileFormat(**options)), frame[frame.index % 9 > 0])
     with pytest.raises(DataError, match="complete rows"):
-        again(moments, path, sep=";", decimal=",")
-    with pytest.raises(SettingError, match="sep="):
+        again(moments, path, format=FileFormat(sep=";", decimal=","))
+    with pytest.raises(SettingError, match="rows="):
         BIP(columns=Columns(environment="e")).fit(moments, format=FileFormat(sep=";"))
 
 
