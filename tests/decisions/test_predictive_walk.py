@@ -18,7 +18,7 @@ from invariance.decisions.predictive import PredictiveModel, predictive_posterio
 from invariance.inference.base import RunOptions, Target
 from invariance.kernels.cholesky import subset_fits, subset_slopes
 from invariance.kernels.row_residuals import residual_powers
-from invariance.models import gaussian as screen
+from invariance.models import gaussian_walk as screen
 from invariance.models.invariance_test import Tolerance
 from invariance.moments import Moments
 from invariance.posterior.posterior import Posterior

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from invariance import BIP, BetaBinomialPrior, Enumeration, InclusionPrior, LinearGaussian, UniformPrior
 from invariance.datasets import make_example
 from invariance.exceptions import DataError, DataWarning, NotInvariantWarning, SettingError
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
 from twins import simulated
 
 EXAMPLE = make_example()
@@ -203,7 +203,7 @@ def test_dropped_rows_are_noted() -> None:
 
 def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every engine works with that model; sampling with it, whose kernels compile anew, is tested beside the engine."""
-    monkeypatch.setattr("invariance.models.linear_gaussian.free_bytes", lambda: 1000)
+    monkeypatch.setattr("invariance.models.gaussian.free_bytes", lambda: 1000)
     with pytest.warns(
         DataWarning, match=r"second moments of 8 features take 0\.0 GB, more than is free, and are computed"
     ):

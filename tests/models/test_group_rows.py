@@ -27,8 +27,8 @@ from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.cholesky import subset_log_ratio
 from invariance.kernels.moves import block_log_ratios
 from invariance.kernels.row_residuals import _supported, fill_shares_from_rows, share_from_rows
-from invariance.models.gaussian_fit import no_rows
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
+from invariance.models.gaussian_fits import no_rows
 from invariance.moments import Moments
 from twins import all_masks, simulated
 

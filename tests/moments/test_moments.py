@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from invariance.data import MultiEnvironmentData, read_chunks
 from invariance.exceptions import DataError, DataWarning
 from invariance.inference.subset_blocks import all_log_ratios
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.models.gaussian import LinearGaussian
 from invariance.moments import Moments
 from invariance.simulation import example_1
 from twins import datasets, simulated

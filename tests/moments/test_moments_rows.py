@@ -8,7 +8,7 @@ import pytest
 from invariance import Enumeration, MultiEnvironmentData, UniformPrior
 from invariance.exceptions import DataError, DataWarning
 from invariance.inference.base import RunOptions, Target
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.models.gaussian import LinearGaussian
 from invariance.moments import Moments
 
 

@@ -26,8 +26,8 @@ from invariance import (
 )
 from invariance.exceptions import DataWarning, NotInvariantWarning
 from invariance.inference.base import RunOptions, Target, judged
-from invariance.models.gaussian_shared import deviance_moments
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
+from invariance.models.invariance_test import deviance_moments
 from invariance.posterior.plots import plot_inclusion
 from invariance.posterior.summary import Verdict, verdict_of
 from posteriors import cut, enumerate_posterior, from_probabilities, random_posterior

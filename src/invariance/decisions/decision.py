@@ -20,7 +20,7 @@ from ..data.columns import free_name
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from ..models.base import BoundModel, Fit
-from ..models.gaussian_shared import GaussianModel
+from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.regression import RegressionModel
 from ..moments.fourth_moments import FourthMoments

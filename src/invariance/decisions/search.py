@@ -17,7 +17,7 @@ from ..exceptions import SettingError
 from ..inference.base import Engine, RunOptions, Target
 from ..inference.registry import choose_engine
 from ..models.base import VARIANCE, BoundModel, Family
-from ..models.gaussian_shared import GaussianModel
+from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.registry import refuse_unused
 from ..moments.moments import Moments

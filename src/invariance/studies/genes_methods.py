@@ -26,7 +26,7 @@ from ..exceptions import EngineError
 from ..inference.base import Engine
 from ..inference.variational.engine import Variational
 from ..models.base import Family
-from ..models.linear_gaussian import LinearGaussian
+from ..models.gaussian import LinearGaussian
 from ..priors.base import Prior
 from ..priors.priors import BetaBinomialPrior, UniformPrior
 from ..screening import LassoFit, cross_validated_lasso, screening_of

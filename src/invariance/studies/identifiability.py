@@ -11,7 +11,7 @@ import pandas as pd
 
 from .._tools.plotting import BLUE, GREEN
 from ..inference.subset_blocks import all_log_ratios
-from ..models.linear_gaussian import LinearGaussian
+from ..models.gaussian import LinearGaussian
 from ..moments.moments import Moments
 from ..simulation import StructuralModel, example_1, example_2, example_3
 from .base import Cell, Picture, Row, Study, grid

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..inference.subset_blocks import all_log_ratios
-from ..models.linear_gaussian import LinearGaussian
+from ..models.gaussian import LinearGaussian
 from ..moments.moments import Moments
 from ..simulation import theory
 from .base import Cell, Picture, Row, Study, Table, grid

@@ -33,9 +33,9 @@ from ..inference.registry import as_engine
 from ..inference.variational.device import Job, each_posterior
 from ..inference.variational.engine import Variational
 from ..models.base import Family
+from ..models.gaussian import LinearGaussian
 from ..models.gaussian_device import SharedScatter, as_device
 from ..models.likelihood import ByLikelihood
-from ..models.linear_gaussian import LinearGaussian
 from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
 from ..prediction.predictor import refuse_moments

@@ -19,7 +19,7 @@ from invariance.inference.tempering.posterior import TemperingPosterior
 from invariance.inference.tempering.search import Searched, groupings, leading_modes, regression_path
 from invariance.kernels.search import FORWARD, MATCHING, inverse_scale_of, pursuit
 from invariance.models.base import BoundModel
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
 from invariance.simulation import p450
 from twins import simulated
 
@@ -175,7 +175,7 @@ def test_a_needle_that_is_missed_is_announced() -> None:
 MEMORY_SCRIPT = """
 import resource, sys, warnings
 sys.path[:0] = {folders!r}
-import invariance.models.linear_gaussian as gaussian_rows
+import invariance.models.gaussian as gaussian_rows
 from invariance import BIP, BetaBinomialPrior
 from test_searching import independent
 

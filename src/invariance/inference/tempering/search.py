@@ -26,7 +26,7 @@ from ...kernels.search import (
     scan_cliques,
     undecidable_cliques,
 )
-from ...models.gaussian_shared import GaussianModel
+from ...models.gaussian import GaussianModel
 from ..base import Target
 from .ladders import CompiledTarget, Proposals, Replica, Round, block_rules
 
