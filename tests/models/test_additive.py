@@ -242,7 +242,7 @@ def test_settings() -> None:
     for knots in (2, 4.0, True, "many"):
         with pytest.raises(SettingError, match="knots="):
             Additive(knots=knots)  # type: ignore[arg-type]
-    with pytest.raises(SettingError, match="use 'shape' or 'all'"):
+    with pytest.raises(SettingError, match="comparison="):
         Additive(comparison="full")  # type: ignore[arg-type]
     with pytest.raises(SettingError, match=r"Additive\(\)\.bind\(data\)"):
         Additive(data)  # type: ignore[arg-type]
