@@ -350,7 +350,7 @@ def test_html_is_escaped() -> None:
 
 
 def test_the_summary_is_the_decision_and_then_the_posterior() -> None:
-    model = BIP().fit_data(made())
+    model = BIP().fit(made())
     summary = model.summary(top=3)
     assert str(summary) == repr(summary) == f"{model.decision_}\n\n{model.posterior_.summary(3)}"
     assert summary._repr_html_() == model.decision_._repr_html_() + model.posterior_.summary(3)._repr_html_()
@@ -368,7 +368,7 @@ def test_plain_values_are_strict_json(data: MultiEnvironmentData) -> None:
 
 
 def test_a_fitted_decision_survives_pickle() -> None:
-    model = BIP().fit_data(made())
+    model = BIP().fit(made())
     assert str(pickle.loads(pickle.dumps(model)).decision_) == str(model.decision_)
 
 
@@ -376,7 +376,7 @@ def test_a_fitted_decision_survives_pickle() -> None:
 
 
 def test_the_predictive_posterior_speaks_for_itself() -> None:
-    model = BIP().fit_data(make_example())
+    model = BIP().fit(make_example())
     predictive = model.predictive_
     assert predictive is not None
     assert (model.posterior_.kind, predictive.kind) == ("invariant", "predictive")

@@ -291,7 +291,7 @@ def rejected_but_probable() -> BIP:
     data = made(n_noise=0)
     y = data.y + np.array([0.0, 0.3, -0.3, 0.0])[data.environment_index]
     with pytest.warns(UserWarning, match="do not predict"):
-        return BIP(tolerance=Tolerance(0.0, 0.0, 0.2, 0.05)).fit_data(replace(data, y=y))
+        return BIP(tolerance=Tolerance(0.0, 0.0, 0.2, 0.05)).fit(replace(data, y=y))
 
 
 def test_the_reading_does_not_contradict_the_decision() -> None:

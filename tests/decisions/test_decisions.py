@@ -36,7 +36,7 @@ def test_unknown_rules_and_impossible_settings() -> None:
 
 
 def test_a_rule_may_be_given_to_the_estimator() -> None:
-    model = BIP(select=Threshold(1e-7)).fit_data(EXAMPLE)
+    model = BIP(select=Threshold(1e-7)).fit(EXAMPLE)
     assert model.support_.tolist() == (model.posterior_.inclusion >= 1e-7).tolist()
     assert model.selected_features_ == ("age", "pulse", "exercise", "smoking")
     assert clone(model).get_params()["select"] == Threshold(1e-7)
@@ -47,7 +47,7 @@ def test_what_is_no_rule() -> None:
         with pytest.raises(
             SettingError, match="is not a rule: use 'predictive' or 'mode' or 'threshold' or 'median', or a rule"
         ):
-            BIP(select=given).fit_data(EXAMPLE)
+            BIP(select=given).fit(EXAMPLE)
 
 
 @pytest.mark.parametrize("engine", ["exact", "tempering"])

@@ -21,7 +21,7 @@ from matplotlib.text import Text
 
 import invariance
 from decision_cases import broken, decided, made
-from invariance import BIP, BIPClassifier, BIPSurvival, Posterior, UniformPrior
+from invariance import BIP, BIPClassifier, BIPSurvival, Columns, Posterior, UniformPrior
 from invariance.decisions.plots import PICTURES, picture_size
 from invariance.exceptions import SettingError
 from invariance.posterior.plots import PLOT_KINDS
@@ -37,7 +37,7 @@ def closed() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def model() -> BIP:
-    return BIP().fit_data(made())
+    return BIP().fit(made())
 
 
 def axes_of(drawn: Any) -> list[Axes]:
@@ -130,7 +130,7 @@ def odd_fits() -> dict[str, Any]:
     data = made(feature_names=NAMES, outcome_name="$y_1$", environments=("$a$", "b_$", "ü", "c" * 90))
     where = {"environments": data.environment_index}
     times, rng = np.exp(-data.y / 2), np.random.default_rng(0)
-    grouped = BIP(groups={"pair": ["x0", "x3"]}).fit(data.X, data.y, **where)
+    grouped = BIP(columns=Columns(groups={"pair": ["x0", "x3"]})).fit(data.X, data.y, **where)
     return {
         "odd names": decided(data),
         "nothing compatible": decided(broken()),

@@ -44,7 +44,7 @@ def closed() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def model() -> BIP:
-    return BIP().fit_data(made())
+    return BIP().fit(made())
 
 
 def environment(label: str, p_value: float | None, *parts: float) -> EnvironmentTest:
@@ -253,7 +253,7 @@ def test_a_dark_style_stays_dark(model: BIP) -> None:
 
 def test_stages_have_names_of_their_own_and_are_told_by_one_thread() -> None:
     heard: list[str] = []
-    BIP(progress=lambda done, what: heard.append(what)).fit_data(made())
+    BIP(progress=lambda done, what: heard.append(what)).fit(made())
     assert list(dict.fromkeys(heard)) == ["scoring subsets", "scoring compatible subsets"]
 
 

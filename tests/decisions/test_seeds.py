@@ -21,5 +21,5 @@ def test_a_random_state_seeds_a_generator_that_spawns() -> None:
 def test_a_fit_takes_a_random_state() -> None:
     data = make_example()
     engine = Tempering(chains=2, steps=50)
-    first, again = (BIP(engine=engine, random_state=np.random.RandomState(3)).fit_data(data) for _ in range(2))
+    first, again = (BIP(engine=engine, random_state=np.random.RandomState(3)).fit(data) for _ in range(2))
     assert (first.posterior_.inclusion == again.posterior_.inclusion).all()

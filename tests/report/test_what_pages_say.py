@@ -15,6 +15,7 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, MultiEnvironmentData, Tolerance
 from invariance.datasets import make_example
+from invariance.decisions import Threshold
 from invariance.decisions.decision import _found_in
 from invariance.moments import Moments
 from invariance.report.pictures import Residuals
@@ -40,7 +41,7 @@ def test_a_standard_error_is_that_of_a_mean() -> None:
 
 
 def test_moments_tell_the_means_and_spreads_of_their_rows(page: Callable[[BIP], Page]) -> None:
-    read = page(BIP().fit_moments(Moments.from_data(DATA)))
+    read = page(BIP().fit(Moments.from_data(DATA)))
     for title, figure in (("Mean", np.mean), ("SD", partial(np.std, ddof=1))):
         told = {label: float(str(value)) for label, (_, value) in read.column("Environments", title).items()}
         assert told == pytest.approx({label: figure(DATA.y[label == SITE]) for label in DATA.environments}, rel=1e-5)
@@ -93,7 +94,7 @@ def test_a_strict_test_is_not_called_approximate(page: Callable[[BIP], Page]) ->
 
 
 def test_a_threshold_is_told_with_its_value(page: Callable[[BIP], Page]) -> None:
-    read = page(BIP(select="threshold", threshold=0.4).fit(X, DATA.y, environments=SITE))
+    read = page(BIP(select=Threshold(0.4)).fit(X, DATA.y, environments=SITE))
     assert "probable enough (threshold 0.4)" in read.text
 
 

@@ -36,8 +36,8 @@ from .options import (
 from .outputs import checked_outputs, deliver, deliver_report, save
 from .predict import register as register_predict
 from .reporting import TYPED, again, check_compared, write_page
+from .simulate import register
 from .streaming import ALL_METHODS, Named, fitted, read, read_rows
-from .studies import register
 from .sweep import register as register_sweep
 
 
@@ -278,9 +278,7 @@ def compare(
 
         result = run_methods(data, methods, bip)
         text = str(comparison_for_command_line(result))
-        deliver_report(
-            text, "baselines.comparison", result.to_json, lambda path: save_comparison(result, path), outputs
-        )
+        deliver_report(text, "comparison", result.to_json, lambda path: save_comparison(result, path), outputs)
 
 
 register_explain(app)
@@ -318,7 +316,7 @@ def demo(
             f"Invented blood pressures in {data.n_environments} hospitals: age, exercise and smoking cause them\n"
             "alike everywhere; the other five features result from them, differently in each.\n"
         )
-        model = BIP(n_jobs=-1, progress=shown_progress()).fit_data(data)
+        model = BIP(n_jobs=-1, progress=shown_progress()).fit(data)
         posterior = model.posterior_
         assert data.truth is not None
         truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])

@@ -161,7 +161,7 @@ def inclusion_picture(decision: Decision) -> Picture:
 
 
 def subsets_picture(decision: Decision) -> Picture:
-    first = decision._names(decision.compatible.masks[0])
+    first = decision.names(decision.compatible.masks[0])
     several = decision.findings.posterior.n_environments > 1
     which = "Subsets that are compatible with invariance" if several else "Subsets by how well they predict"
     return _of_decision(
@@ -215,9 +215,7 @@ def environments_picture(diagnosis: Diagnosis) -> Picture:
     )
 
 
-_WITHOUT_ROWS = (
-    "Second moments alone are known: residuals need the rows, which fit_moments(moments, rows=...) reads again."
-)
+_WITHOUT_ROWS = "Second moments alone are known: residuals need the rows, which fit(moments, rows=...) reads again."
 _QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 _MOST_ENVIRONMENTS = 40
 _LONGEST_LABEL = 24

@@ -13,10 +13,10 @@ import pytest
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
+from invariance.inference.modes import Searched, groupings, leading_modes, regression_path
 from invariance.inference.tempering.engine import Tempering
 from invariance.inference.tempering.ladders import CompiledTarget
 from invariance.inference.tempering.posterior import TemperingPosterior
-from invariance.inference.tempering.search import Searched, groupings, leading_modes, regression_path
 from invariance.kernels.search import FORWARD, MATCHING, inverse_scale_of, pursuit
 from invariance.models.base import BoundModel
 from invariance.models.gaussian import GaussianOnDemand
@@ -182,7 +182,7 @@ from test_searching import independent
 warnings.simplefilter("ignore")
 gaussian_rows.free_bytes = lambda: {free}
 data = independent({p}, n_environments={n_environments}, n={n})
-model = BIP(engine="tempering", prior=BetaBinomialPrior(max_size=20), random_state=0, n_jobs=2).fit_data(data)
+model = BIP(engine="tempering", prior=BetaBinomialPrior(max_size=20), random_state=0, n_jobs=2).fit(data)
 print(model.posterior_.mode, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
 """
 
