@@ -20,7 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -296,7 +296,7 @@ def many_rows(effort: Effort) -> None:
         f"\n## {effort.rows:,} rows of 20 features from 8 sites: y = x0 − x1 + ½·x2 + noise, the sites shift the others"
     )
     started = time.perf_counter()
-    moments = Moments.from_chunks(chunks_of_sites(effort.rows))
+    moments = reduce(Moments.merge, map(Moments.from_data, chunks_of_sites(effort.rows))).checked()
     read = time.perf_counter() - started
     model = BIP(select="predictive", progress=False).fit(moments)
     fitted = time.perf_counter() - started - read

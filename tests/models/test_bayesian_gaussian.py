@@ -137,7 +137,8 @@ def test_moments_that_arrive_in_pieces() -> None:
     site, piece = np.repeat(["a", "b", "c"], [12, 15, 20]), rng.integers(2, size=47)
     parts = [MultiEnvironmentData.from_arrays(data.X[piece == i], data.y[piece == i], site[piece == i]) for i in (0, 1)]
     whole = BayesianLinearGaussian().bind(MultiEnvironmentData.from_arrays(data.X, data.y, site))
-    pieces = BayesianLinearGaussian().bind(Moments.from_chunks(parts))
+    first, second = map(Moments.from_data, parts)
+    pieces = BayesianLinearGaussian().bind(first.merge(second))
     np.testing.assert_allclose(pieces.log_ratio_many(all_masks(4)), whole.log_ratio_many(all_masks(4)), rtol=1e-9)
 
 
