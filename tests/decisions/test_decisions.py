@@ -29,9 +29,9 @@ def test_a_rule_takes_the_settings_that_it_has() -> None:
 
 
 def test_unknown_rules_and_impossible_settings() -> None:
-    with pytest.raises(SettingError, match="select='best' is not known: use 'predictive' or 'mode' or 'threshold' or"):
+    with pytest.raises(SettingError, match="best"):
         as_rule("best")
-    with pytest.raises(SettingError, match=r"threshold=1\.5 is not a probability: use a number between 0 and 1"):
+    with pytest.raises(SettingError, match=r"threshold=1\.5"):
         Threshold(1.5)
 
 
