@@ -144,7 +144,7 @@ PYTHON = (
         "make_study('genes')",
         r"simulated=600",
         "make_study('genes', REMEDY)",
-        "from invariance.studies import make_study",
+        "from replication import make_study",
     ),
     Walk(
         "a regressor and an average",

@@ -222,7 +222,7 @@ def test_no_renaming_is_needed(tmp_path: Path, suffix: str, separator: str) -> N
 
 # ---------------------------------------------------------------- nothing escapes the walk
 
-REPORTS = ("advice.py", "studies/output.py", "studies/theory.py", "studies/baselines/comparison.py", "studies/cost.py")
+REPORTS = ("advice.py", "studies/runs.py", "studies/theory.py", "studies/baselines/comparison.py", "studies/cost.py")
 TYPED = re.compile(
     r"\w=['\"\[{\d]|\w\([\w\[.]|[A-Z]\w+\(\)|\.\w+\(\)|--\w|pip install|(?:use|pass) '\w|`|\[\{|\[\.\.\."
 )

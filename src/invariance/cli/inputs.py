@@ -126,10 +126,18 @@ class FileOptions:
 
     def open(self, file: Path) -> TableFile:
         from ..data.reading import TableFile
+        from ..data.settings import FileFormat
 
         content = _standard_input() if str(file) == STANDARD_INPUT else None
-        na = read_names(self.na)
-        return TableFile.of(file, self.sep, self.decimal, self.encoding, self.sheet, na, content, self.thousands)
+        form = FileFormat(
+            sep=self.sep,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            encoding=self.encoding,
+            sheet=self.sheet,
+            na=read_names(self.na),
+        )
+        return TableFile.of(file, form, content)
 
     def stated(self, file: Path) -> Path | TableFile:
         """The file, with how it is written where that was said."""

@@ -36,8 +36,8 @@ from .options import (
 from .outputs import checked_outputs, deliver, deliver_report, save
 from .predict import register as register_predict
 from .reporting import TYPED, again, check_compared, write_page
+from .simulate import register
 from .streaming import ALL_METHODS, Named, fitted, read, read_rows
-from .studies import register
 from .sweep import register as register_sweep
 
 
@@ -278,9 +278,7 @@ def compare(
 
         result = run_methods(data, methods, bip)
         text = str(comparison_for_command_line(result))
-        deliver_report(
-            text, "comparison", result.to_json, lambda path: save_comparison(result, path), outputs
-        )
+        deliver_report(text, "comparison", result.to_json, lambda path: save_comparison(result, path), outputs)
 
 
 register_explain(app)
