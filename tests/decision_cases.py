@@ -41,7 +41,7 @@ def decided(data: MultiEnvironmentData | Moments, **settings: Any) -> Decision:
     model = BIP(**settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = model.fit_moments(data) if isinstance(data, Moments) else model.fit_data(data)
+        fitted = model.fit(data)
     assert fitted.decision_ is fitted.decision_
     assert fitted.invariant_ == fitted.decision_.invariant
     assert fitted.selected_features_ == fitted.decision_.selected

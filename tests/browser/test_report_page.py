@@ -31,7 +31,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     from invariance import MultiEnvironmentData
 
     read = MultiEnvironmentData.from_table(table, "y", "site")
-    model = BIP(progress=False).fit_data(read)
+    model = BIP(progress=False).fit(read)
     return model.report(tmp_path_factory.mktemp("page") / "report.html", compare(read, "ICP,Lasso")).as_uri()
 
 

@@ -63,7 +63,7 @@ def prepared() -> dict[str, Any]:
         named[name] = MultiEnvironmentData.from_table(named[name], "y", "site")
 
     def vi(**settings: Any) -> None:
-        invariance.BIP(engine=invariance.Variational(iterations=5, **settings), random_state=0).fit_data(data)
+        invariance.BIP(engine=invariance.Variational(iterations=5, **settings), random_state=0).fit(data)
 
     return {
         "__name__": "walk",

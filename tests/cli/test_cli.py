@@ -114,7 +114,7 @@ def test_refusals_of_the_engine(workdir: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def raising(error: BaseException) -> Any:
-    def fit_data(self: BIP, data: MultiEnvironmentData) -> None:
+    def fit(self: BIP, data: MultiEnvironmentData) -> None:
         raise error
 
     return fit_data
@@ -183,7 +183,7 @@ def test_fit_prints_the_summary(example: Path) -> None:
     )
     result = fit_example(*arguments, "--engine", "exact", "--jobs", "1", "--seed", "5")
     data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", names)
-    model = BIP(prior=BetaBinomialPrior(1, 3, max_size=3)).fit_data(data)
+    model = BIP(prior=BetaBinomialPrior(1, 3, max_size=3)).fit(data)
     assert result.exit_code == 0
     assert result.stderr == ""
     assert result.stdout == f"{model.summary(3)}\n"
@@ -195,7 +195,7 @@ def test_json_reloads_to_the_same_posterior(example: Path) -> None:
     assert result.stdout.endswith("\nSaved the posterior and the decision to new/folder/posterior.json\n")
     saved = Posterior.from_json(Path("new/folder/posterior.json"))
     data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital")
-    posterior = BIP().fit_data(data).posterior_
+    posterior = BIP().fit(data).posterior_
     for name in JSON_ARRAYS:
         np.testing.assert_array_equal(getattr(saved, name), getattr(posterior, name), err_msg=name)
     assert saved.mode == ("age", "exercise", "smoking")
@@ -208,7 +208,7 @@ def test_json_holds_the_decision_and_the_predictive_posterior(example: Path) -> 
         raise AssertionError(name)
 
     fit_example("--json", "p.json")
-    model = BIP().fit_data(MultiEnvironmentData.from_table(example, "blood_pressure", "hospital"))
+    model = BIP().fit(MultiEnvironmentData.from_table(example, "blood_pressure", "hospital"))
     content = json.loads(Path("p.json").read_text(), parse_constant=refuse)
     assert content["decision"] == json.loads(json.dumps(model.decision_.to_plain()))
     predictive = Posterior.from_json(json.dumps(content["predictive"]))
@@ -245,7 +245,7 @@ def test_selection_and_tolerance_are_those_of_the_estimator(example: Path) -> No
         (("--level", "0.99", "--weak-level", "0.5"), {"tolerance": Tolerance(level=0.99, weak_level=0.5)}),
         (("--strict", "--weak-level", "0.001"), {"tolerance": Tolerance(0.0, 0.0, 0.05, 0.001)}),
     ):
-        assert fit_example(*arguments).stdout == f"{BIP(**settings).fit_data(data).summary()}\n", arguments
+        assert fit_example(*arguments).stdout == f"{BIP(**settings).fit(data).summary()}\n", arguments
 
 
 @pytest.mark.parametrize(("name", "written"), [("a.png", "a.png"), ("a", "a.png"), ("b.1.PNG", "b.1.PNG")])
@@ -288,7 +288,7 @@ def test_levels_are_explained(workdir: Path) -> None:
 
 def test_demo_says_when_the_truth_was_missed(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = make_example(rows_per_environment=12, seed=1)
-    assert (BIP().fit_data(few).posterior_.mode_mask != few.truth).any()
+    assert (BIP().fit(few).posterior_.mode_mask != few.truth).any()
     monkeypatch.setattr("invariance.datasets.make_example", lambda: few)
     assert "was not found: it is not the most probable" in run("demo").stdout
 

@@ -12,6 +12,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 import invariance
 from cli_runner import fails, run
+from invariance import Columns
 from two_classes import LABELS, SITE, X, Y, table
 
 YEARS = np.random.default_rng(3).uniform(0.5, 5.0, len(X))
@@ -73,7 +74,7 @@ def test_some_outcomes_are_known_or_strange(tmp_path: Path) -> None:
 
 
 def test_a_classifier_that_was_saved_in_python(tmp_path: Path) -> None:
-    model = invariance.BIPClassifier(environment="site").fit(table(), LABELS)
+    model = invariance.BIPClassifier(columns=Columns(environment="site")).fit(table(), LABELS)
     model.save(tmp_path / "model.json")
     written, _ = predicted(tmp_path, tmp_path / "model.json", table())
     np.testing.assert_array_equal(written["probability_yes"], model.predict_proba(table())[:, 1])
@@ -167,8 +168,8 @@ def test_times_are_saved_and_predicted(tmp_path: Path) -> None:
     model = fit(tmp_path, frame, "weeks", "--event", "ended")
     written, words = predicted(tmp_path, model, frame)
     data = invariance.MultiEnvironmentData.from_table(frame, "weeks", "site", event="ended")
-    expected = invariance.BIP().fit_data(data).predict(frame)
+    expected = invariance.BIP().fit(data).predict(frame)
     np.testing.assert_allclose(written["prediction"], expected, rtol=1e-12)
     assert "of new.csv by {a, b}: the expected time." in words
-    invariance.BIPSurvival().fit_data(data).save(model)
+    invariance.BIPSurvival().fit(data).save(model)
     assert ": the median time." in predicted(tmp_path, model, frame)[1]

@@ -69,7 +69,7 @@ def test_the_outcome_was_looked_at(outcome: str, reason: str, folder: Path) -> N
 def test_moments_of_other_rows_or_outcomes_know_no_kind() -> None:
     moments = Moments.from_rows(TABLE, "falls", "site", ["a", "b", "y"])
     assert moments.kind is not None
-    reason = BIP().fit_moments(moments).posterior_.model_reason
+    reason = BIP().fit(moments).posterior_.model_reason
     assert reason.startswith("falls is whole numbers from 0 to")
     assert reason.endswith("but second moments alone are known, which fit this model only")
     row = TABLE.loc[0, list(moments.columns)].to_numpy(float)
@@ -153,5 +153,5 @@ def test_predict_takes_one_file(folder: Path) -> None:
 
 def test_a_folder_in_python(folder: Path) -> None:
     with pytest.raises(DataError, match=r"is a directory: pass the path of one table file, or read all files in it"):
-        sweep(str(folder), environment="site", out=str(folder.parent / "out"))
+        sweep(str(folder), out=str(folder.parent / "out"), environments="site")
     assert len(Moments.from_rows(str(folder), "y", "site").environments) == 3

@@ -28,7 +28,7 @@ def test_the_table_and_what_is_printed(example: Path) -> None:
     said = swept()
     assert re.match(r"Sweep over 9 outcomes: 9 of them now, in .* by 1 process\.\n", said)
     found = read_sweep("out")
-    expected = sweep(example, environment="hospital")
+    expected = sweep(example, environments="hospital")
     pd.testing.assert_frame_equal(found.drop(columns="seconds"), expected.drop(columns="seconds"))
     counts = found.drop_duplicates("outcome")["verdict"].value_counts()
     for verdict, count in counts.items():

@@ -163,7 +163,7 @@ def test_advice_of_the_decision_is_typed_in_a_shell(tmp_path: Path) -> None:
         ),
         ("or leave exposure= out.", "or leave --exposure out."),
         ("column 'event= ' is", "column 'event= ' is"),
-        ("Fit it by itself, BIP().fit_data(f(table, 'a', b)), or", "Fit it by itself with `invariance fit`, or"),
+        ("Fit it by itself, BIP().fit(f(table, 'a', b)), or", "Fit it by itself with `invariance fit`, or"),
         ("meant, BIP(family='linear_gaussian').", "meant, --family gaussian."),
     ],
 )

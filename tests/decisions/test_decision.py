@@ -16,6 +16,7 @@ from invariance._tools.text import display_width
 from invariance.data.features import Features
 from invariance.decisions.decision import Decision
 from invariance.decisions.roles import Role, never_challenged
+from invariance.decisions.rules import Threshold
 from invariance.posterior.posterior import Judge
 from posteriors import all_masks
 
@@ -55,7 +56,7 @@ def test_where_nothing_is_compatible_that_is_said_first() -> None:
 
 
 def test_a_rule_that_breaks_invariance_is_told_what_would_not() -> None:
-    decision = decided(made(), select="threshold", threshold=0.0)
+    decision = decided(made(), select=Threshold(0.0))
     assert decision.selected == ("a", "b", "effect", "noise0")
     n = decision.compatible.n
     assert decision.verdict.startswith(
@@ -310,7 +311,7 @@ def test_html_is_escaped() -> None:
 
 
 def test_the_summary_is_the_decision_and_then_the_posterior() -> None:
-    model = BIP().fit_data(made())
+    model = BIP().fit(made())
     summary = model.summary(top=3)
     assert str(summary) == repr(summary) == f"{model.decision_}\n\n{model.posterior_.summary(3)}"
     assert summary._repr_html_() == model.decision_._repr_html_() + model.posterior_.summary(3)._repr_html_()
@@ -328,7 +329,7 @@ def test_plain_values_are_strict_json(data: MultiEnvironmentData) -> None:
 
 
 def test_a_fitted_decision_survives_pickle() -> None:
-    model = BIP().fit_data(made())
+    model = BIP().fit(made())
     assert str(pickle.loads(pickle.dumps(model)).decision_) == str(model.decision_)
 
 

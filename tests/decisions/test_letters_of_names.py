@@ -43,7 +43,7 @@ def known_fonts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def model() -> BIP:
-    return BIP().fit_data(made(feature_names=NAMES, outcome_name=f"y {LETTERS}"))
+    return BIP().fit(made(feature_names=NAMES, outcome_name=f"y {LETTERS}"))
 
 
 def font_with(letters: str, name: str, folder: Path, outlines: bool = True) -> None:

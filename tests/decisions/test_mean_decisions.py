@@ -30,7 +30,7 @@ def simulated(shifted: float = 0.0, n: int = 150) -> MultiEnvironmentData:
 
 @cache
 def fitted(shifted: float = 0.0) -> BIP:
-    return BIP(LinearGaussian(invariance="mean"), progress=False).fit_data(simulated(shifted))
+    return BIP(LinearGaussian(invariance="mean"), progress=False).fit(simulated(shifted))
 
 
 def test_it_finds_what_variances_hide() -> None:
@@ -135,7 +135,7 @@ def test_rows_and_moments_agree_and_rows_decide() -> None:
 
 def test_empty_subset_and_two_environments() -> None:
     data = simulated().choosing(["site 0", "site 3"])
-    diagnosis = BIP("linear_gaussian_mean", progress=False).fit_data(data).diagnose([])
+    diagnosis = BIP("linear_gaussian_mean", progress=False).fit(data).diagnose([])
     assert diagnosis.whole is not None
     assert diagnosis.whole.parts["slopes"].p_value is None
     assert diagnosis.worst is not None

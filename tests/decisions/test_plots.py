@@ -21,6 +21,7 @@ from matplotlib.text import Text
 from decision_cases import broken, decided, made
 from invariance import BIP, BIPClassifier, BIPSurvival, Posterior, UniformPrior
 from invariance._tools.plotting import CHOSEN, EMPTY, INK, WARN
+from invariance.data import Columns
 from invariance.decisions.decision import Decision
 from invariance.decisions.environments import (
     ComparedEnvironments,
@@ -30,6 +31,7 @@ from invariance.decisions.environments import (
     compared_environments,
 )
 from invariance.decisions.plots import picture_size, plot_environments, save_picture
+from invariance.decisions.rules import Threshold
 from invariance.exceptions import SettingError, WrongTypeError
 from invariance.posterior.plots import PLOT_KINDS
 from posteriors import run_without_package_init
@@ -45,7 +47,7 @@ def closed() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def model() -> BIP:
-    return BIP().fit_data(made())
+    return BIP().fit(made())
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +120,7 @@ def test_no_interval_is_promised_where_there_is_none() -> None:
 
 
 def test_many_columns_and_environments_are_cut() -> None:
-    many = decided(made(n_environments=45, n=30, n_noise=12), select="threshold", threshold=0.0)
+    many = decided(made(n_environments=45, n=30, n_noise=12), select=Threshold(0.0))
     panels = many.plot("coefficients")
     assert len(panels) == len(panels[0].figure.axes) == 12
     assert "12 of 15 columns" in words(panels)
@@ -302,7 +304,7 @@ def odd() -> dict[str, Decision]:
     times, rng = np.exp(-data.y / 2), np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        grouped = BIP(groups={"pair": ["x0", "x3"]}).fit(data.X, data.y, **where)
+        grouped = BIP(columns=Columns(groups={"pair": ["x0", "x3"]})).fit(data.X, data.y, **where)
         return {
             "odd names": decided(data),
             "nothing compatible": decided(broken()),

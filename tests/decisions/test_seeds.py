@@ -26,13 +26,13 @@ def test_a_random_state_seeds_a_generator_that_spawns() -> None:
 def test_a_fit_takes_a_random_state() -> None:
     data = make_example()
     engine = Tempering(chains=2, steps=50)
-    first, again = (BIP(engine=engine, random_state=np.random.RandomState(3)).fit_data(data) for _ in range(2))
+    first, again = (BIP(engine=engine, random_state=np.random.RandomState(3)).fit(data) for _ in range(2))
     assert (first.posterior_.inclusion == again.posterior_.inclusion).all()
 
 
 def test_stages_have_names_of_their_own_and_are_told_by_one_thread() -> None:
     heard: list[str] = []
-    BIP(progress=lambda done, what: heard.append(what)).fit_data(made())
+    BIP(progress=lambda done, what: heard.append(what)).fit(made())
     assert list(dict.fromkeys(heard)) == ["scoring subsets", "scoring compatible subsets"]
 
 

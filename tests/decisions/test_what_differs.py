@@ -94,7 +94,7 @@ def test_parts_of_counts_are_nested_fits() -> None:
 
 
 def test_diagnosis_tells_the_dispersion() -> None:
-    model = BIP(progress=False).fit_data(counts(SCATTER, 0.0 * SAME))
+    model = BIP(progress=False).fit(counts(SCATTER, 0.0 * SAME))
     diagnosis = model.diagnose([])
     text = " ".join(str(diagnosis).split())
     assert "environment 'c' is unlike the others: the dispersion differs most" in text
@@ -106,7 +106,7 @@ def test_diagnosis_tells_the_dispersion() -> None:
 
 
 def test_diagnosis_tells_the_shape_of_hazards() -> None:
-    diagnosis = BIPSurvival(progress=False).fit_data(times(STEEP, SAME)).diagnose(["x0"], leave_out=False)
+    diagnosis = BIPSurvival(progress=False).fit(times(STEEP, SAME)).diagnose(["x0"], leave_out=False)
     assert "the shape of the baseline hazard differs most" in " ".join(str(diagnosis).split())
 
 

@@ -60,9 +60,9 @@ def test_a_saved_model_predicts_to_the_last_bit(how: str, settings: dict, kind: 
             model.fit(mixed_table(), DATA.y, environments=SITES)
             new = mixed_table()[:9]
         case "data":
-            model.fit_data(DATA)
+            model.fit(DATA)
         case "moments":
-            model.fit_moments(Moments.from_data(DATA))
+            model.fit(Moments.from_data(DATA))
         case "alone":
             model.fit(table, DATA.y)
     back = saved(model, tmp_path)
@@ -128,7 +128,7 @@ def test_a_saved_model_refuses_what_the_model_refuses(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         by_place = BIP().fit(table[["x0", "x1"]], DATA.y, environments=SITES)
-        by_name = BIP().fit_data(MultiEnvironmentData.from_table(table, "y", "site", categorical=levels))
+        by_name = BIP().fit(MultiEnvironmentData.from_table(table, "y", "site", categorical=levels))
     for model in (by_place, saved(by_place, tmp_path)):
         with pytest.raises(ValueError, match="in the same order"):
             model.predict(table[["x1", "x0"]])
@@ -174,7 +174,7 @@ def test_files_that_are_no_json(tmp_path: Path) -> None:
 
 def test_a_saved_model_does_not_fit(tmp_path: Path) -> None:
     back = saved(fitted(), tmp_path)
-    for fit in (lambda: back.fit(DATA.X, DATA.y), lambda: back.fit_data(DATA)):
+    for fit in (lambda: back.fit(DATA.X, DATA.y), lambda: back.fit(DATA)):
         with pytest.raises(SettingError, match="a saved model predicts and cannot be fitted"):
             fit()
 
@@ -224,7 +224,7 @@ def test_skops_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings", [{"regressor": Ridge()}, {"predict_with": "average"}])
 def test_a_screen_passes_on_coefficients_only(settings: dict) -> None:
     with pytest.raises(SettingError, match="Screened predicts by coefficients"):
-        Screened(BIP(**settings)).fit_data(DATA)
+        Screened(BIP(**settings)).fit(DATA)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        Screened(ICP()).fit_data(DATA)
+        Screened(ICP()).fit(DATA)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from invariance.data.chunks import read_chunks
 from sklearn.base import clone
 
-from invariance import BIP, Moments, MultiEnvironmentData, compare, spline
+from invariance import BIP, Columns, Moments, MultiEnvironmentData, compare, spline
 from invariance.baselines import ICP, Screened
-from invariance.data.chunks import read_chunks
 from invariance.estimators.selector import stated, typed
 from invariance.exceptions import DataError, SettingError
 
@@ -34,11 +34,11 @@ def test_data_that_are_read_already(settings: dict[str, Any], tmp_path: Path) ->
     )
     for model in (BIP(**settings), Screened(ICP(), **settings), Screened(BIP(**settings))):
         with pytest.raises(SettingError, match=re.escape(said + advice)):
-            model.fit_data(DATA)
+            model.fit(DATA)
     X.assign(y=Y, site=SITE).to_csv(tmp_path / "table.csv", index=False)
     moments = Moments.from_chunks(read_chunks(tmp_path / "table.csv", "y", "site"))
     with pytest.raises(SettingError, match=r"fit_moments takes .*: say it to read_chunks\(\.\.\., "):
-        BIP(**settings).fit_moments(moments)
+        BIP(**settings).fit(moments)
     failed = compare(DATA, "BIP", bip=BIP(**settings)).methods[0]
     assert failed.outcome == "failed"
     assert failed.notes == (said + advice,)
@@ -46,7 +46,7 @@ def test_data_that_are_read_already(settings: dict[str, Any], tmp_path: Path) ->
 
 @pytest.mark.parametrize("nothing", [{"categorical": []}, {"numeric": np.array([])}, {"groups": {}}, {"numeric": ()}])
 def test_settings_that_say_nothing(nothing: dict[str, Any]) -> None:
-    assert BIP(**nothing).fit_data(DATA).columns_ == ("x", "code")
+    assert BIP(**nothing).fit(DATA).columns_ == ("x", "code")
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: next(iter(settings)))
@@ -84,5 +84,7 @@ def test_a_screen_reads_the_table_itself(settings: dict[str, Any]) -> None:
 
 
 def test_settings_as_they_are_typed() -> None:
-    model = BIP(categorical=pd.Index(["code"]), groups={"g": np.array(["x"]), "s": spline("z", knots=3)})
+    model = BIP(
+        columns=Columns(categorical=pd.Index(["code"]), groups={"g": np.array(["x"]), "s": spline("z", knots=3)})
+    )
     assert typed(stated(model)) == "categorical=['code'], groups={'g': ['x'], 's': spline('z', knots=3)}"

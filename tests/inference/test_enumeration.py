@@ -124,7 +124,7 @@ def test_collinear_subsets_are_reported() -> None:
     assert posterior.notes == (
         "4 of 32 subsets are outside the support: 'a', 'b', 'e' are too collinear in environments 0, 1, more than "
         "second moments can resolve: build LinearGaussian from the data, or let "
-        "fit_moments(moments, rows=...) read the rows again.",
+        "fit(moments, rows=...) read the rows again.",
     )
     assert posterior.probability(["a", "b", "e"]) == 0.0
     by_rows = run(LinearGaussian().bind(data), UniformPrior())

@@ -357,7 +357,7 @@ def test_the_verdict_comes_where_nothing_is_invariant() -> None:
     y = X[:, 0] * np.array([1.0, -1.0, 3.0])[site] + np.array([0.0, 3.0, -3.0])[site] + rng.normal(size=300)
     data = MultiEnvironmentData.from_arrays(X, y, site)
     with pytest.warns(NotInvariantWarning):
-        found = BIP("bayesian_linear_gaussian").fit_data(data)
+        found = BIP("bayesian_linear_gaussian").fit(data)
     verdict = found.posterior_.verdict
     assert verdict is not None
     assert verdict.log_ratio < verdict.expected

@@ -278,9 +278,7 @@ def test_moments_alone_name_the_real_cause() -> None:
     (note,) = run(model).notes
     assert note.startswith("16 of 32 subsets are outside the support: in environment 'b' 'x0' explains all but ")
     assert "e-1" in note
-    assert note.endswith(
-        "build LinearGaussian from the data, or let fit_moments(moments, rows=...) read the rows again."
-    )
+    assert note.endswith("build LinearGaussian from the data, or let fit(moments, rows=...) read the rows again.")
     assert "collinear" not in note
     (note,) = run(LinearGaussian().bind(Moments.from_data(copied()))).notes
     assert "in environments 'a', 'b', 'c', 'd' 'x5' explains all but rounding of the outcome's variance" in note

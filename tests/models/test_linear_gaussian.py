@@ -122,7 +122,7 @@ def test_moments_alone_leave_collinear_subsets_out_and_name_them() -> None:
     assert reason.features == ("a", "copy")
     assert str(reason) == (
         "4 subsets outside the support: 'a', 'copy' are too collinear in environments 0, 1, 2, more than second "
-        "moments can resolve: build LinearGaussian from the data, or let fit_moments(moments, rows=...) read the rows "
+        "moments can resolve: build LinearGaussian from the data, or let fit(moments, rows=...) read the rows "
         "again"
     )
     flips = model.flip_neighbours([True, False, False, False])

@@ -156,7 +156,7 @@ def test_sites_are_merged_after_the_trip(tmp_path: Path) -> None:
         assert parts[-1].environments == (hospital,)
     together = reduce(Moments.merge, parts).checked()
     assert_same(together, Moments.from_rows(table, "blood_pressure", "hospital"))
-    assert BIP(progress=False).fit_moments(together).selected_features_ == ("age", "exercise", "smoking")
+    assert BIP(progress=False).fit(together).selected_features_ == ("age", "exercise", "smoking")
 
 
 def test_tables_are_not_put_together_as_such() -> None:

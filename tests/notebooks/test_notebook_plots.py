@@ -15,7 +15,7 @@ import numpy as np
 import invariance
 from decision_cases import made
 data = made()
-model = invariance.BIP().fit_data(data)
+model = invariance.BIP().fit(data)
 posterior, decision = model.posterior_, model.decision_
 """
 CALLS = (

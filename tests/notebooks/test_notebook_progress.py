@@ -112,7 +112,7 @@ def test_a_fit_shows_its_stages_and_leaves_its_answer() -> None:
     """With an interval that every fit passes."""
     fit = """
 from decision_cases import made
-model = invariance.BIP(engine="tempering", random_state=0).fit_data(made())
+model = invariance.BIP(engine="tempering", random_state=0).fit(made())
 """
     impatient = "progress._WORTH_SHOWING, progress._FIRST_LOOK = 0.0, 0.0"
     _, fitted, said = run_cells([SETUP + impatient, fit, "print(len(shown) > 0, any('sampling' in s for s in shown))"])

@@ -102,7 +102,7 @@ def test_a_level_of_one_environment_alone_is_told_where_it_widens_intervals(from
     model = BIP(progress=False)
     if from_moments:
         data = MultiEnvironmentData.from_table(table.assign(y=y, site=labels), "y", "site")
-        model.fit_moments(Moments.from_data(data))
+        model.fit(Moments.from_data(data))
     else:
         model.fit(table, y, environments=labels)
     model.save(tmp_path / "model.json")

@@ -55,7 +55,7 @@ def test_rates_in_environments_that_were_left_out() -> None:
 
 
 def test_numbers_and_second_moments() -> None:
-    rows, moments = fitted(DATA).new_environments(), BIP().fit_moments(Moments.from_data(DATA)).new_environments()
+    rows, moments = fitted(DATA).new_environments(), BIP().fit(Moments.from_data(DATA)).new_environments()
     np.testing.assert_allclose(rows.to_frame()["rmse"], [left.rmse for left in rows.left_out])
     for figure in ("observed", "predicted", "rmse", "r2"):
         np.testing.assert_allclose(moments.to_frame()[figure], rows.to_frame()[figure], rtol=1e-8, err_msg=figure)

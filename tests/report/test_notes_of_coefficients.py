@@ -31,7 +31,7 @@ def model() -> BIP:
     X[where == 2, 3] = 7.0
     kept = np.flatnonzero((where < 3) | (np.arange(data.n_rows) >= data.n_rows - 3))
     data = replace(data, X=X[kept], y=data.y[kept], environment_index=where[kept])
-    return BIP(select=Fixed((True, True, False, True))).fit_data(data)
+    return BIP(select=Fixed((True, True, False, True))).fit(data)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -28,7 +28,7 @@ def values(read: Page, caption: str, title: str) -> dict[str, float]:
 
 def test_figures_are_those_that_anyone_computes(page: Callable[[BIP], Page]) -> None:
     data = made()
-    read = page(BIP().fit_data(data))
+    read = page(BIP().fit(data))
     design = np.column_stack([np.ones(data.n_rows), data.X[:, :2]])
     coefficients, (left,), *_ = np.linalg.lstsq(design, data.y, rcond=None)
     rows = pd.DataFrame({"y": data.y, "residual": data.y - design @ coefficients})
@@ -52,9 +52,7 @@ def test_figures_are_those_that_anyone_computes(page: Callable[[BIP], Page]) -> 
 def test_a_feature_that_cannot_be_judged_has_no_p_value(page: Callable[[BIP], Page]) -> None:
     data = made(n_environments=3)
     kept = np.flatnonzero((data.environment_index < 2) | (np.arange(data.n_rows) >= data.n_rows - 3))
-    model = BIP().fit_data(
-        replace(data, X=data.X[kept], y=data.y[kept], environment_index=data.environment_index[kept])
-    )
+    model = BIP().fit(replace(data, X=data.X[kept], y=data.y[kept], environment_index=data.environment_index[kept]))
     read = page(model)
     roles, p_values = (read.column("Every feature", title) for title in ("Role", "p_inv then"))
     unjudged = [name for name, (text, _) in roles.items() if text.startswith("cannot be judged")]
@@ -68,7 +66,7 @@ def test_what_no_subset_has_is_no_column(page: Callable[[BIP], Page]) -> None:
     data = made()
     classes = BIPClassifier().fit(data.X, data.y > 0.0, environments=data.environment_index)
     heads = {"R² elsewhere": (False, True), "p_inv": (True, True)}
-    for model, place in ((classes, 0), (BIP().fit_data(data), 1)):
+    for model, place in ((classes, 0), (BIP().fit(data), 1)):
         head = [text for text, _ in page(model).tables[SUBSETS][0]]
         assert {title: title in head for title in heads} == {title: told[place] for title, told in heads.items()}
     assert "Share of 1" in [text for text, _ in page(classes).tables["Residuals by environment"][0]]

@@ -37,7 +37,7 @@ def test_a_standard_error_is_that_of_a_mean() -> None:
 
 
 def test_moments_tell_the_means_and_spreads_of_their_rows(page: Callable[[BIP], Page]) -> None:
-    read = page(BIP().fit_moments(Moments.from_data(DATA)))
+    read = page(BIP().fit(Moments.from_data(DATA)))
     for title, figure in (("Mean", np.mean), ("SD", partial(np.std, ddof=1))):
         told = {label: float(str(value)) for label, (_, value) in read.column("Environments", title).items()}
         assert told == pytest.approx({label: figure(DATA.y[label == SITE]) for label in DATA.environments}, rel=1e-5)

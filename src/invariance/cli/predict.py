@@ -100,7 +100,9 @@ def predict(
         saved = load(model)
         if average and saved.regressor_ is not None:
             raise SettingError("the model has a regressor of its own and no average: leave --average out.")
-        saved.set_params(handle_unknown=unknown.value, predict_with="average" if average else saved.predict_with)
+        saved.set_params(
+            predict_with="average" if average else saved.predict_with, columns=Columns(handle_unknown=unknown.value)
+        )
         if Named.of([file]).file is None:
             what = "folder" if file.expanduser().is_dir() else "pattern"
             raise DataError(

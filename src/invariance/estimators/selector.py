@@ -32,7 +32,7 @@ from ..data.columns import (
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import has_classes, named_like, outcome_of
-from ..data.settings import Columns, FileFormat
+from ..data.settings import Columns
 from ..exceptions import (
     DataError,
     InvarianceError,
@@ -168,14 +168,6 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None, environments: Any = None) -> Self: ...
-
-    # Until every caller says fit:
-    def fit_data(self, data: Any) -> Self:
-        return self.fit(data)
-
-    def fit_moments(self, moments: Any, rows: Any = None, **options: Any) -> Self:
-        given = {"rows": rows, "format": FileFormat(**options) if options else None}
-        return self.fit(moments, **{name: value for name, value in given.items() if value is not None})
 
     def _read(self, X: Any, y: Any, environments: Any, outcome_columns: Mapping[str, Any]) -> Any:
         """The data as a MultiEnvironmentData, or as the Moments that were given."""

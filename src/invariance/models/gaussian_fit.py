@@ -277,7 +277,7 @@ def always_decidable(moments: Moments, inverse_scale: Floats, tolerance: float) 
 _EXAMPLES = 64
 _MOST_SENTENCES = 3
 _FROM_ROWS = (
-    "more than second moments can resolve: build LinearGaussian from the data, or let fit_moments(moments, rows=...) "
+    "more than second moments can resolve: build LinearGaussian from the data, or let fit(moments, rows=...) "
     "read the rows again"
 )
 

@@ -124,7 +124,7 @@ class MeanWalk:
 
 _UNEVEN = (
     "the noise of some environments is so much smaller than that of others that second moments cannot resolve what all "
-    "have in common: build LinearGaussian from the data, or let fit_moments(moments, rows=...) read the rows again"
+    "have in common: build LinearGaussian from the data, or let fit(moments, rows=...) read the rows again"
 )
 
 

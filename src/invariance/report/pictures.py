@@ -67,8 +67,9 @@ def inline_svg(figure: Figure, prefix: str, alt: str) -> str:
 def _drawn(figure: Figure, salt: str) -> str:
     import matplotlib as mpl
 
-    written, settings = BytesIO(), {"svg.fonttype": "none", "svg.hashsalt": salt, "font.sans-serif": [_FONT]}
-    with mpl.rc_context(settings), missing_glyphs_allowed():
+    written = BytesIO()
+    own = mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "font.sans-serif": [_FONT]})
+    with own, missing_glyphs_allowed():
         figure.savefig(written, format="svg", metadata=_NO_METADATA, transparent=True)
     return written.getvalue().decode("utf-8")
 

@@ -182,7 +182,7 @@ from test_searching import independent
 warnings.simplefilter("ignore")
 gaussian_rows.free_bytes = lambda: {free}
 data = independent({p}, n_environments={n_environments}, n={n})
-model = BIP(engine="tempering", prior=BetaBinomialPrior(max_size=20), random_state=0, n_jobs=2).fit_data(data)
+model = BIP(engine="tempering", prior=BetaBinomialPrior(max_size=20), random_state=0, n_jobs=2).fit(data)
 print(model.posterior_.mode, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
 """
 

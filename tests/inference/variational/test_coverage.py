@@ -73,14 +73,14 @@ def test_a_good_approximation_is_not_doubted(p: int, seed: int) -> None:
 def test_the_remedies_work_as_typed() -> None:
     data = near_duplicates(6, 1)
     with pytest.warns(ApproximationWarning, match="misses about") as raised:
-        BIP(engine="vi", random_state=0).fit_data(data)
+        BIP(engine="vi", random_state=0).fit(data)
     message = next(str(w.message) for w in raised if "misses about" in str(w.message))
     assert "Use engine='exact', or engine=Variational(components='auto')" in message
-    exact = BIP(engine="exact").fit_data(data).posterior_
+    exact = BIP(engine="exact").fit(data).posterior_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ApproximationWarning)
         mixture = eval("BIP(engine=Variational(components='auto'), random_state=0)", vars(invariance) | globals())
-        posterior = mixture.fit_data(data).posterior_
+        posterior = mixture.fit(data).posterior_
     np.testing.assert_allclose(posterior.reweighted.inclusion, exact.inclusion, atol=0.1)
 
 
