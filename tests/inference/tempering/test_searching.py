@@ -163,9 +163,9 @@ def test_a_needle_that_is_missed_is_announced() -> None:
     data = needle()
     with pytest.warns(ApproximationWarning, match=r"only \d of \d searches came near the best subset"):
         posterior = run(data, Tempering(chains=1, searches=1), seed=8)
-    assert "Tempering(searches=20)" in posterior.notes[-1]
+    assert "searches=20" in posterior.notes[-1]
     assert not (posterior.mode_mask == data.truth).all()
-    with pytest.warns(ApproximationWarning, match="it missed that mode"):
+    with pytest.warns(ApproximationWarning, match="missed a mode"):
         assert posterior.probability(data.truth) == 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
