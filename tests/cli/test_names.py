@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from invariance.data.chunks import read_chunks
 
 from cli_runner import fails, run
 from invariance import MultiEnvironmentData
 from invariance.cli.advice import for_command_line
 from invariance.cli.options import read_names, write_names
-from invariance.data.chunks import read_chunks
 from invariance.exceptions import DataError
 
 ASKED = ["--outcome", "y", "--environment", "site"]

@@ -65,9 +65,7 @@ def frame_with(**columns: Any) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("make", "arguments", "phrase"),
     [
-        pytest.param(
-            lambda: FRAME, {"features": "u"}, "features=['u']", id="str"
-        ),
+        pytest.param(lambda: FRAME, {"features": "u"}, "features=['u']", id="str"),
         pytest.param(lambda: FRAME, {"features": "u, v"}, "features=['u', 'v']", id="joined"),
         pytest.param(lambda: FRAME, {"features": 3}, "features=3", id="number"),
         pytest.param(lambda: FRAME, {"features": []}, "features is an empty list", id="empty list"),

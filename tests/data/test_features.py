@@ -357,7 +357,7 @@ def test_settings_that_a_method_does_not_take() -> None:
     assert str(caught.value).endswith(advice)
     with pytest.raises(DataError) as caught:
         BIP().fit(table, Y, environments=SITE)
-    assert str(caught.value).endswith("or take values as levels with categorical=['dose'].")
+    assert str(caught.value).endswith("use numeric=['dose'] or categorical=['dose'].")
     assert BIP(numeric=["dose"]).fit(table, Y, environments=SITE).predict(table).shape == (240,)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from invariance.data.chunks import read_chunks
 from sklearn.base import clone
 
 from invariance import BIP, Moments, MultiEnvironmentData, compare, spline
 from invariance.baselines import ICP, Screened
-from invariance.data.chunks import read_chunks
 from invariance.estimators.selector import stated, typed
 from invariance.exceptions import DataError, SettingError
 

@@ -96,7 +96,7 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     if example is None:
         raise DataError(
             f"column {name!r} holds numbers stored as dtype {dtype_name} (for example {present[0]!r}): "
-            f"convert it with {'.astype' if hasattr(native, 'astype') else '.cast'}(float)."
+            "convert it to float."
         )
     raise DataError(f"column {name!r} is not numeric (dtype {dtype_name}, for example {example!r}): {ADVICE[role]}.")
 
@@ -482,16 +482,12 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """values (N, r): numbers, or positions in `levels` of the columns that hold categories; NaN where missing.
-
-    convert : how the table's library turns a column into another type
-    """
+    """values (N, r): numbers, or positions in `levels` of the columns that hold categories; NaN where missing."""
 
     names: tuple[str, ...]
     values: Floats
     levels: Mapping[str, Levels] = field(default_factory=dict)
     refused: Mapping[str, Refusal] = field(default_factory=dict)
-    convert: str = ".astype"
 
     @classmethod
     def of_frame(cls, frame: Any, names: Sequence[str], choices: Choices) -> RawTable:
@@ -508,7 +504,7 @@ class RawTable:
                 values[:, j], levels[name] = _as_stated(*level_codes(series), name, choices)
             else:
                 values[:, j] = kind(series, name)
-        return cls(tuple(names), values, levels, refused, _converter(frame))
+        return cls(tuple(names), values, levels, refused)
 
     @classmethod
     def of_array(cls, values: Floats, names: Sequence[str], choices: Choices) -> RawTable:
@@ -574,13 +570,8 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
     if all(isinstance(value, (bool, np.bool_)) for value in present):
         return series_values
     if all(map(reads_as_number, present)):
-        convert = f"convert it with {_converter(series)}(float)"
-        return Refusal(f"holds numbers stored as dtype {stored} (for example {present[0]!r}): {convert}", numeric=True)
+        return Refusal(f"holds numbers stored as dtype {stored} (for example {present[0]!r})", numeric=True)
     return Refusal(f"is not numeric ({example})", categorical=True)
-
-
-def _converter(table: Any) -> str:
-    return ".astype" if hasattr(table.to_native(), "astype") else ".cast"
 
 
 def level_codes(series: Any) -> tuple[Floats, Levels]:
@@ -651,14 +642,14 @@ def not_a_number(series: Any) -> Any:
     return next((value for value in present_values(series) if not reads_as_number(value)), None)
 
 
-def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
+def doubtful(levels: Levels, n_rows: int) -> Refusal | None:
     """Why values that nobody called categories are unlikely to be."""
     texts = levels.texts
     if texts and not levels.declared and all(map(_MOMENT.fullmatch, texts)):
         return Refusal(f"holds dates or times (for example {texts[0]!r})", categorical=True)
     if not levels.declared and texts:
         written = [way for text in texts for way in sorted(levels.written.get(text, ())) or [text]]
-        refusal = _meant_as_numbers(written, convert)
+        refusal = _meant_as_numbers(written)
         if refusal is not None:
             return refusal
     if len(texts) > MOST_LEVELS * n_rows:
@@ -667,13 +658,13 @@ def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
     return None
 
 
-def _meant_as_numbers(texts: Sequence[str], convert: str) -> Refusal | None:
+def _meant_as_numbers(texts: Sequence[str]) -> Refusal | None:
     """Of text that seems to be numbers, why it is not read as such."""
     strange = [text for text in texts if not reads_as_number(text)]
     formats = tuple(number_formats(texts))
     if not strange:
-        shown = f"holds numbers stored as text (for example {texts[0]!r})"
-        return Refusal(f"{shown}: convert it with {convert}(float)", numeric=True, categorical=True, formats=formats)
+        reason = f"holds numbers stored as text (for example {texts[0]!r})"
+        return Refusal(reason, numeric=True, categorical=True, formats=formats)
     if formats:
         return Refusal(f"holds numbers written as {strange[0]!r}", categorical=True, formats=formats)
     others = [text for text in strange if not number_formats([text])]

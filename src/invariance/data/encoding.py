@@ -207,7 +207,6 @@ class Learner:
         self._choices = choices
         self._in_table = in_table
         self._n_rows = 0
-        self._convert = ".astype"
         self._refused: dict[str, Refusal] = {}
         self._looked: dict[str, Levels] = {}
         self._seen: dict[str, set[str]] = {}
@@ -221,7 +220,6 @@ class Learner:
         self._empty = without_values(raw) & (self._empty if self._n_rows else set(raw.names))
         self._row_numbers = row_numbers(raw) if self._in_table and not self._n_rows else {}
         self._n_rows += len(raw.values)
-        self._convert = raw.convert
         self._refused = {**raw.refused, **self._refused}
         for name, levels in raw.levels.items():
             self._looked[name] = joined(self._looked.get(name), levels)
@@ -256,7 +254,7 @@ class Learner:
         refused = dict(self._refused) | {name: Refusal("has no values") for name in self._empty}
         for name, levels in self._looked.items():
             found = levels._replace(texts=self._ordered(name, self._seen))
-            doubt = None if name in self._choices.categorical else doubtful(found, self._n_rows, self._convert)
+            doubt = None if name in self._choices.categorical else doubtful(found, self._n_rows)
             if doubt is not None:
                 refused[name] = doubt
         refused |= self._row_numbers if refused else {}
@@ -413,7 +411,7 @@ def label_to_plain(label: Hashable) -> Any:
     label = label.item() if isinstance(label, np.generic) else label
     kind = type(label)
     if kind.__name__ == "Timestamp":  # of pandas, which is not loaded for this
-        return {"timestamp": label.isoformat()}  # type: ignore[attr-defined]
+        return {"timestamp": label.isoformat()}  # type: ignore[union-attr]
     if label is None or kind in (str, int, bool) or (isinstance(label, float) and math.isfinite(label)):
         return label
     for tag, tagged in _TAGGED.items():
