@@ -107,7 +107,7 @@ def test_small_environments_are_left_out() -> None:
     assert data.environments == ("north", "south")
     assert data.losses[0] == "left out environments with fewer than 13 rows: 'east' (12 rows), 'tiny' (2 rows)."
     assert read(table(), min_rows=12).environments == ("north", "south", "east")
-    with pytest.raises(DataError, match=r"min_rows=99 leaves no environment: the largest, 'north', has 20 rows. Use"):
+    with pytest.raises(DataError, match=r"min_rows=99 leaves no environment: the largest, 'north', has 20 rows: use"):
         read(table(), min_rows=99)
 
 

@@ -388,10 +388,8 @@ def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
     levels: dict[str, tuple[str, ...]] = {}
     for name, values in listed.items():
         if isinstance(values, str) or not isinstance(values, Iterable):
-            raise SettingError(
-                f"categorical: {str(name)!r} is {values!r}; pass a list of levels, "
-                f"categorical={{{str(name)!r}: ['a', 'b']}}."
-            )
+            example = use(categorical={str(name): ["a", "b"]})
+            raise SettingError(f"categorical: {str(name)!r} is {values!r}, no list of levels", example)
         texts = tuple(map(as_text, values))
         if not texts or len(set(texts)) < len(texts):
             wrong = "twice the same level" if texts else "no levels"
@@ -401,48 +399,37 @@ def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]]:
+    """{feature: what its columns are made of}"""
     if groups is None:
         return {}
-    if isinstance(groups, Spline):
-        groups = [groups]
-    if isinstance(groups, Iterable) and not isinstance(groups, Mapping | str):
-        groups = _named_by_their_columns(list(groups))
     if not isinstance(groups, Mapping):
-        raise SettingError(
-            "groups must be a mapping from names to columns, groups={'region': ['r1', 'r2']}, or a list of terms, "
-            "groups=[spline('age', knots=4)]."
-        )
-    parsed = {str(name): _members(str(name), members, columns) for name, members in groups.items()}
+        terms = [groups] if isinstance(groups, Spline) else groups
+        if not isinstance(terms, Iterable) or not all(isinstance(term, Spline) for term in terms):
+            forms = use(groups={"region": ["r1", "r2"]}), use(groups=[Spline("age")])
+            raise SettingError(f"groups={groups!r} is neither a mapping to columns nor a list of terms", *forms)
+        named = [(term.column, term) for term in terms]
+    else:
+        named = list(groups.items())
+    parsed: dict[str, tuple[Member, ...]] = {}
     owners: dict[str, str] = {}
-    for name, members in parsed.items():
+    for name, given in named:
+        members = _members(str(name), given, columns)
         for column in map(column_of, members):
             if column in owners:
-                raise SettingError(f"groups: column {column!r} is in {owners[column]!r} and in {name!r}; name it once.")
-            owners[column] = name
+                raise SettingError(f"groups: column {column!r} is named twice: name it once.")
+            owners[column] = str(name)
+        parsed[str(name)] = members
     for name in parsed:
         if name in columns and owners.get(name) != name:
-            raise SettingError(
-                f"groups: {name!r} is also the name of a column outside that group: choose another name."
-            )
+            raise SettingError(f"groups: {name!r} is also a column outside that group: choose another name.")
     return parsed
-
-
-def _named_by_their_columns(terms: list[Any]) -> dict[str, Spline] | None:
-    """{column: its term}; None where some are no terms"""
-    if not all(isinstance(term, Spline) for term in terms):
-        return None
-    named: dict[str, Spline] = {}
-    for term in terms:
-        if named.setdefault(term.column, term) is not term:
-            raise SettingError(f"groups has two terms of the column {term.column!r}: keep one of them.")
-    return named
 
 
 def _members(name: str, members: Any, columns: Sequence[str]) -> tuple[Member, ...]:
     if isinstance(members, Spline):
         members = [members]
     if isinstance(members, str) or not isinstance(members, Iterable):
-        raise SettingError(f"groups: {name!r} is {members!r}; pass a list of columns, groups={{{name!r}: ['a', 'b']}}.")
+        raise SettingError(f"groups: {name!r} is {members!r}, no list of columns", use(groups={name: ["a", "b"]}))
     parsed = tuple(member if isinstance(member, Spline) else str(member) for member in members)
     if not parsed:
         raise SettingError(f"groups: {name!r} has no columns; name some, or leave the group out.")
@@ -594,10 +581,7 @@ def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tu
 
 
 def not_listed(name: str, strange: str) -> str:
-    return (
-        f"column {name!r} has levels that categorical={{{name!r}: [...]}} does not list: {strange}. Add them to that "
-        "list, or leave those rows out."
-    )
+    return f"column {name!r} has levels that are not listed: {strange}. List them too, or leave those rows out."
 
 
 def coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
@@ -720,10 +704,3 @@ def refuse(refused: Mapping[str, Refusal], in_table: bool, excluded: Sequence[st
     remedies += [use(na=words)] if words and in_table else []
     remedies += [use(categorical=levelled)] if levelled else []
     raise DataError(found if remedies else f"{found}.", *remedies)
-
-
-def leave_out(names: list[str], in_table: bool, them: str | None = None, excluded: Sequence[str] = ()) -> str:
-    """The beginning of a remedy; them: how the columns are called, if not "it" or "them"; excluded: what is left out
-    already."""
-    them = them or ("it" if len(names) == 1 else "them")
-    return f"Leave {them} out with exclude={[*excluded, *names]!r}" if in_table else f"Leave {them} out of X"
