@@ -244,7 +244,7 @@ def _doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, dates: bool
     if name in raw.refused:
         return raw.refused[name].reason
     if name in raw.levels:
-        refusal = doubtful(raw.levels[name], len(numbers), raw.convert)
+        refusal = doubtful(raw.levels[name], len(numbers))
         return "" if refusal is None else refusal.reason
     return "looks like an ID or a row number: no two rows share a value" if _are_ids(name, numbers) else ""
 
