@@ -106,7 +106,7 @@ def test_the_diagnosis_compares_what_the_posterior_does(model: BIP) -> None:
 def test_moments_are_refused(table: pd.DataFrame) -> None:
     data = MultiEnvironmentData.from_table(table[["a", "b", "y", "site"]], "y", "site")
     with pytest.raises(DataError, match="needs the rows, and only moments are at hand"):
-        BIP("additive").fit_moments(Moments.from_data(data))
+        BIP("additive").fit(Moments.from_data(data))
 
 
 def test_environments_can_be_left_out(model: BIP) -> None:

@@ -168,8 +168,8 @@ def fitted(model: BIP, read: Read, environment: str) -> BIP:
     from ..data.multi_environment import MultiEnvironmentData
 
     if isinstance(read.data, MultiEnvironmentData):
-        return model.fit_data(read.data)
-    return model.set_params(environment=environment).fit_moments(read.data, rows=read.source)
+        return model.fit(read.data)
+    return model.fit(read.data, environments=environment, rows=read.source)
 
 
 def where(source: RowSource) -> str:
