@@ -147,7 +147,7 @@ def test_a_saved_model_refuses_what_the_model_refuses(tmp_path: Path) -> None:
             "has the format 'invariance.model/9' of invariance 0.1.0, and",
         ),
         (lambda c: c["posterior"], "is a posterior"),
-        (lambda c: {"a": 1}, "is not a saved model is not 'invariance.model/1'"),
+        (lambda c: {"a": 1}, "is not a saved model: its format is not 'invariance.model/1'"),
         (lambda c: [1], "is not a saved model"),
         (lambda c: {k: v for k, v in c.items() if k != "layout"}, "is damaged: KeyError 'layout'"),
         (lambda c: c | {"support": None, "coefficients": ["a"]}, "is damaged"),
