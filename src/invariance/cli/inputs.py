@@ -308,7 +308,9 @@ class ModelOptions:
             return {"select": self.select}
         if self.select != "threshold":
             raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
-        return {"select": self.select, "threshold": self.threshold}
+        from ..decisions.rules import Threshold
+
+        return {"select": Threshold(self.threshold)}
 
     def _tolerance(self) -> Tolerance:
         from ..exceptions import SettingError

@@ -16,6 +16,7 @@ from .._tools.text import COLUMNS, format_subset, wrap
 from ..data.checks import quoted, rows_text, warn
 from ..data.columns import reads_as_number
 from ..data.outcomes import Classes, in_words
+from ..data.settings import Columns
 from ..estimators.fitted import TimesToEvent
 from ..exceptions import DataError, SettingError
 from ..models.base import Predicts
@@ -100,9 +101,8 @@ def predict(
         saved = load(model)
         if average and saved.regressor_ is not None:
             raise SettingError("the model has a regressor of its own and no average: leave --average out.")
-        saved.set_params(
-            predict_with="average" if average else saved.predict_with, columns=Columns(handle_unknown=unknown.value)
-        )
+        columns = Columns(handle_unknown=unknown.value)
+        saved.set_params(columns=columns, predict_with="average" if average else saved.predict_with)
         if Named.of([file]).file is None:
             what = "folder" if file.expanduser().is_dir() else "pattern"
             raise DataError(

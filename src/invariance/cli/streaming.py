@@ -169,7 +169,7 @@ def fitted(model: BIP, read: Read, environment: str) -> BIP:
 
     if isinstance(read.data, MultiEnvironmentData):
         return model.fit(read.data)
-    return model.set_params(columns=Columns(environment=environment)).fit(read.data, rows=read.source)
+    return model.fit(read.data, environments=environment, rows=read.source)
 
 
 def where(source: RowSource) -> str:
