@@ -337,7 +337,7 @@ def compare(
 
     methods : names out of `invariance.baselines.comparison.METHODS`, also with settings ("ICP(max_size=3)"; those of
         a name with -screen are the screen's), estimators, or a mapping from names to estimators; None is all that need
-        not be told the truth. Screened methods with equal screens share one cross-validated path, which is timed apart and
+        not be told the truth. Screened methods with equal screens share one cross-validated path, timed apart and
         counted in the first of them.
     bip : what the names BIP and BIP-screen stand for; None is BIP() with its defaults
 

@@ -279,7 +279,7 @@ def compare(
         result = run_methods(data, methods, bip)
         text = str(comparison_for_command_line(result))
         deliver_report(
-            text, "baselines.comparison", result.to_json, lambda path: save_comparison(result, path), outputs
+            text, "comparison", result.to_json, lambda path: save_comparison(result, path), outputs
         )
 
 

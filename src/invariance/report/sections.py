@@ -596,7 +596,7 @@ SECTIONS: tuple[tuple[str, str, Parts], ...] = (
     ("subsets", "Subsets", subset_parts),
     ("coefficients", "Coefficients by environment", coefficient_parts),
     ("environments", "Residuals and environments", environment_parts),
-    ("baselines.comparison", "Other methods", comparison_parts),
+    ("comparison", "Other methods", comparison_parts),
     ("methods", "How it was made", method_parts),
 )
 
