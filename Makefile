@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-slow lint docs bench clean
+.PHONY: demo test test-fast test-slow lint docs bench replication clean
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("invariance needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
@@ -30,6 +30,10 @@ demo: $(VENV)/.run
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 
+# Without browsers, databases, clusters, notebooks and subprocesses.
+test-fast: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m 'not slow and not integration'
+
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
 
@@ -43,6 +47,11 @@ lint: $(VENV)/.lint
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -n -q -d docs/_build/doctrees docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# The paper's studies at the quick scale; `python -m replication NAME --scale paper` for one of them in full.
+replication: $(VENV)/.test
+	for study in theory identifiability comparison-p10 comparison-p450 cost; do $(BIN)/python -m replication $$study || exit 1; done
+	$(BIN)/python -m replication genes --simulated 600
 
 bench: $(VENV)/.test
 	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -8,7 +8,7 @@ import numpy as np
 
 import _light_tunnel as tunnel
 from invariance import BIP, MultiEnvironmentData
-from invariance.simulation import presets as flat
+from invariance.simulation import flat
 
 KINDS = ("none", "intercept + σ", "slope × 0", "noise × 2")
 

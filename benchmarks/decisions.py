@@ -31,8 +31,7 @@ from _faults import KINDS, one_fault, one_faulty_tunnel
 from _harness import header, peak_memory_gb
 from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, Tolerance
 from invariance.baselines import EILLS, ICP, PooledRegression
-from invariance.simulation import StructuralModel, p10, p450
-from invariance.simulation import presets as flat
+from invariance.simulation import StructuralModel, flat, p10, p450
 
 FRESH = 6
 LARGEST_RATIO = 10.0

@@ -19,8 +19,7 @@ from sklearn.linear_model import LinearRegression
 
 from invariance import BIP
 from invariance.exceptions import PredictionWarning
-from invariance.simulation import StructuralModel, p10
-from invariance.simulation import presets as flat
+from invariance.simulation import StructuralModel, flat, p10
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "new-environment.png"
 ENVIRONMENTS, ROWS = 5, 200

@@ -39,7 +39,7 @@ from invariance.posterior.posterior import Posterior
 from invariance.screening import LassoFit, cross_validated_lasso, screening_of
 from invariance.simulation import Knockouts, knockouts
 from invariance.simulation.knockouts import DELETION
-from invariance.studies.genes_source import DELETIONS, GENES, WILD_TYPES
+from replication.genes_methods import DELETIONS, GENES, WILD_TYPES
 
 PRIOR = BetaBinomialPrior(max_size=20)
 # The Lasso sees so many genes, those that correlate most with the target: with all of them it takes minutes a target.

@@ -19,8 +19,7 @@ from invariance import BetaBinomialPrior, LinearGaussian, Tempering, UniformPrio
 from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
 from invariance.priors import Prior
-from invariance.simulation import HIDDEN_SUMS
-from invariance.simulation import presets as hidden_sums
+from invariance.simulation import HIDDEN_SUMS, hidden_sums
 
 MAX_SIZE = 15
 PRIORS: dict[str, Prior] = {

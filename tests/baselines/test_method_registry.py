@@ -12,7 +12,7 @@ from invariance.baselines.comparison import METHODS as COMPARED
 from invariance.baselines.comparison import named_methods
 from invariance.baselines.registry import METHODS, Method, class_names, compared_by_default, name_of
 from invariance.datasets import make_example
-from invariance.studies.methods import METHODS as STUDIED
+from replication.methods import METHODS as STUDIED
 
 
 def test_one_registry() -> None:

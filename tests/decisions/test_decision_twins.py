@@ -8,7 +8,7 @@ from scipy import stats
 
 from decision_twins import choice, evidence, fits, risk_in_a_new_environment
 from invariance.data import MultiEnvironmentData
-from invariance.simulation import presets as flat
+from invariance.simulation import flat
 from twins import log_ratio, simulated
 
 

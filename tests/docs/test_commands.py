@@ -4,6 +4,7 @@ or read, where it cannot be run."""
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import typer
 from cli_runner import run
 from doc_pages import PAGES, ROOT, arguments_of, run_python, steps, with_stand_ins
 from invariance.cli.main import app
+from replication.__main__ import study_parser
 
 # {what stands in a command: why it is read and not run}
 ELSEWHERE = {
@@ -21,12 +23,7 @@ ELSEWHERE = {
     "invariance app": "serves a page until it is closed",
     "--device cuda": "needs a GPU; the file is there",
     "--dask tcp:": "needs a cluster; the file is there",
-    "--scale paper": "takes minutes",
-    "study comparison-p": "takes minutes",
-    "--simulated 600": "takes minutes",
-    "Kemmeren.RData": "a file that has to be fetched",
     "FOLDER": "a folder of the reader's",
-    "PANELS": "a folder of the reader's",
 }
 
 
@@ -98,9 +95,12 @@ def test_commands_are_found() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_other_programs_have_what_is_asked_of_them(page: Path) -> None:
-    """pip finds its extras in pyproject.toml, make its targets in the Makefile; there is no third program."""
+    """pip finds its extras in pyproject.toml, make its targets in the Makefile; python runs studies."""
     typed = [step.text for step in steps(page) if step.kind == "command"]
-    assert {command.split()[0] for command in typed} <= {"invariance", "pip", "make"}
+    assert {command.split()[0] for command in typed} <= {"invariance", "pip", "make", "python"}
+    for command in commands(page, "python"):
+        assert command.split()[:3] == ["python", "-m", "replication"]
+        study_parser().parse_args(shlex.split(command)[3:])
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE) for command in commands(page, "make"))
     asked = re.findall(r"(?:invariance|\.)\[([\w,]+)\]", page.read_text(encoding="utf-8"))

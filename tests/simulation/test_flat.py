@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from invariance.simulation import StructuralModel, p10
-from invariance.simulation import presets as flat
+from invariance.simulation import StructuralModel, flat, p10
 
 
 def features_by_kind(model: StructuralModel) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from invariance.inference.enumeration import Enumeration
 from invariance.inference.tempering import engine as tempering
 from invariance.inference.tempering.engine import Tempering
 from invariance.inference.tempering.posterior import TemperingPosterior, Visited, bridges, by_revisits
-from invariance.simulation import presets as hidden_sums
+from invariance.simulation import hidden_sums
 from twins import simulated
 
 LOG_EVIDENCE = -7.0

@@ -20,8 +20,7 @@ from invariance.inference.tempering.search import Cliques, climb, groupings
 from invariance.kernels.active_set import active_set
 from invariance.kernels.search import FORWARD, best_in_block, cliques, free_block, scan_cliques, synergy
 from invariance.models.linear_gaussian import GaussianOnDemand
-from invariance.simulation import HIDDEN_SUMS
-from invariance.simulation import presets as hidden_sums
+from invariance.simulation import HIDDEN_SUMS, hidden_sums
 from twins import simulated
 
 
@@ -236,9 +235,7 @@ def test_hidden_sums_are_found(number: int) -> None:
 def test_what_is_missed_is_not_called_agreement(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     blind(monkeypatch)
     data = numbered(number)
-    with pytest.warns(
-        ApproximationWarning, match="a better one is hidden"
-    ) as caught:
+    with pytest.warns(ApproximationWarning, match="a better one is hidden") as caught:
         posterior = sampled(data, Tempering(), number)
     assert log_joint(data, posterior.mode_mask) < log_joint(data, data.truth) - 10.0
     assert "engine=Tempering(searches=20)" in str(caught[0].message)

@@ -1,0 +1,67 @@
+"""`python -m replication NAME`: repeat one of the paper's studies.
+
+Writes results, pictures and report.md, each replicate as soon as it is finished. After an interruption the same command
+goes on where it stopped; more replicates, or the larger scale, can be added in the same folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from invariance.exceptions import InvarianceError
+
+from . import SCALES, STUDIES, make_study
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = study_parser()
+    given = parser.parse_args(arguments)
+    source = {name: getattr(given, name) for name in ("data", "simulated") if getattr(given, name) is not None}
+    if given.name == "genes" and len(source) != 1:
+        parser.error("genes needs --data PATH (the file of the yeast deletions) or --simulated GENES")
+    if given.name != "genes" and source:
+        parser.error(f"{given.name} makes its own data: leave --{next(iter(source))} out")
+    if given.jobs is not None and given.dask is not None:
+        parser.error("--jobs is for this machine and --dask for a cluster: use one of them")
+    folder = given.out or Path("results") / f"{given.name}-{given.scale}"
+
+    from .runs import cost_sentences, run_study
+
+    changes = source | {"seed": given.seed} | ({} if given.replicates is None else {"replicates": given.replicates})
+    try:
+        study = make_study(given.name, given.scale, **changes)
+        run = run_study(study, folder, jobs=given.jobs or -1, dask=given.dask)
+    except InvarianceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"what is finished is in {folder}; the same command goes on from there", file=sys.stderr)
+        return 130
+    print("\n".join([run.study.title, "", *run.study.reading(run.results), "", *cost_sentences(run), ""]))
+    print(f"Saved the report to {folder / 'report.md'}")
+    return 0
+
+
+def study_parser() -> argparse.ArgumentParser:
+    studies = "\n".join(f"  {name:<16} {text}" for name, (_, text) in STUDIES.items())
+    parser = argparse.ArgumentParser(
+        "python -m replication",
+        description=f"Repeat one of the paper's studies.\n\n{studies}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", choices=STUDIES, metavar="NAME", help="one of the studies above")
+    parser.add_argument("--scale", choices=SCALES, default="quick", help="quick (minutes) or paper")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the results (results/NAME-SCALE)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (all cores)")
+    parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster")
+    parser.add_argument("--replicates", type=int, metavar="N", help="replicates of every cell (the scale's)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed gives independent data (0)")
+    parser.add_argument("--data", metavar="PATH", help="genes: the file of the yeast deletions")
+    parser.add_argument("--simulated", type=int, metavar="GENES", help="genes: a simulated network instead")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

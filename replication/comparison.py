@@ -1,0 +1,313 @@
+"""All methods on the same simulated data, with 10 and with 450 features (the paper's comparison figures)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+
+from invariance.exceptions import SettingError
+from invariance.simulation import p10, p450
+
+from .methods import METHODS, TimedScreening, fit_and_score, rate
+from .runs import (
+    Cell,
+    Picture,
+    Row,
+    Study,
+    Table,
+    grid,
+    mean_band,
+    numbered_axis,
+    panels,
+    shades,
+    shared_legend,
+    whiskered_lines,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_KINDS = (("exact", "exact discovery rate"), ("covered", "coverage"))
+
+
+def rates_figure(table: pd.DataFrame, methods: Sequence[str], environments: Sequence[int]) -> Figure:
+    """Two panels, exact discovery and coverage against E; table has one line per method and E."""
+    figure, axes = panels(1, 2, 9.0, 4.2, sharey=True)
+    for ax, (kind, label) in zip(axes[0], _KINDS, strict=True):
+        _rates(ax, table, kind, methods, environments)
+        ax.set_title(label, fontsize="medium")
+        ax.set_ylabel("share of data sets" if kind == "exact" else "")
+    shared_legend(figure, axes[0, 0], (len(methods) + 1) // 2)
+    return figure
+
+
+def rates_by_size(
+    table: pd.DataFrame, methods: Sequence[str], environments: Sequence[int], sizes: Sequence[int]
+) -> Figure:
+    """One column of two panels for each n; table has one line per method, E and n (text)."""
+    figure, axes = panels(2, len(sizes), 3.2 * len(sizes) + 0.4, 6.0, sharex=True, sharey=True)
+    for column, n in enumerate(sizes):
+        for row, (kind, label) in enumerate(_KINDS):
+            ax = axes[row, column]
+            _rates(ax, table[table["n"] == str(n)], kind, methods, environments)
+            if row == 0:
+                ax.set_title(f"n = {n}", fontsize="medium")
+                ax.set_xlabel("")
+            if column == 0:
+                ax.set_ylabel(label)
+    shared_legend(figure, axes[0, 0], (len(methods) + 1) // 2)
+    return figure
+
+
+def _rates(ax: Axes, table: pd.DataFrame, kind: str, methods: Sequence[str], environments: Sequence[int]) -> None:
+    lines = []
+    for name in methods:
+        rows = table[table["method"] == name].set_index("E").loc[list(environments)]
+        bands = list(zip(rows[kind], rows[f"{kind}_low"], rows[f"{kind}_high"], strict=True))
+        lines.append((name, METHODS[name].color, METHODS[name].dashes, bands))
+    whiskered_lines(ax, environments, lines)
+    numbered_axis(ax, environments, "environments, E")
+    ax.set_ylim(-0.03, 1.04)
+
+
+def posterior_figure(
+    results: pd.DataFrame, engines: Sequence[str], environments: Sequence[int], strengths: Sequence[float]
+) -> Figure:
+    """One panel per method that has a posterior: its mean value at the truth against E, a line per strength."""
+    figure, axes = panels(1, len(engines), 3.8 * len(engines) + 0.6, 3.9, sharey=True)
+    for ax, name in zip(axes[0], engines, strict=True):
+        chosen = results[results["method"] == name].dropna(subset=["posterior"])
+        lines = []
+        for color, strength in zip(shades(len(strengths)), strengths, strict=True):
+            rows = chosen[chosen["strength"] == strength]
+            bands = [mean_band(rows.loc[rows["E"] == e, "posterior"], high=1.0) for e in environments]
+            lines.append((f"{strength:.2g}", color, "-", bands))
+        whiskered_lines(ax, environments, lines)
+        ax.set_title(name, fontsize="medium")
+        numbered_axis(ax, environments, "environments, E")
+        ax.set_ylim(-0.03, 1.04)
+    axes[0, 0].set_ylabel("posterior at the true subset")
+    shared_legend(figure, axes[0, 0], len(strengths), "intervention strength")
+    return figure
+
+
+_PRESETS = {"p10": p10, "p450": p450}
+_METHODS = {
+    "p10": (
+        *("Oracle", "BIP", "BIP-predictive", "BIP-tempering", "BIP-VI", "BIP-VI-published"),
+        *("ICP", "EILLS", "Hidden-ICP", "Regression"),
+    ),
+    "p450": (
+        *("Oracle", "BIP-tempering", "BIP-tempering-predictive", "BIP-VI", "BIP-VI-published"),
+        *("BIP-screen", "ICP-screen", "EILLS-screen", "Hidden-ICP-screen", "Regression"),
+    ),
+}
+# Subsets of up to 450 features are too many for μ_min.
+_WITH_MU_MIN = ("p10",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Study):
+    """Exact discovery, coverage and posterior at z* for every method, against n, E and strength.
+
+    strengths : fraction of features that every environment after the first intervenes on; `replicates` data sets each
+    methods : names out of invariance.studies.methods.METHODS
+    """
+
+    choice: ClassVar[frozenset[str]] = Study.choice | {"sizes", "environments", "strengths"}
+
+    preset: str
+    sizes: tuple[int, ...]
+    environments: tuple[int, ...]
+    methods: tuple[str, ...]
+    strengths: tuple[float, ...] = (1 / 2, 2 / 3, 5 / 6, 1.0)
+
+    @property
+    def name(self) -> str:
+        return f"comparison-{self.preset}"
+
+    @property
+    def title(self) -> str:
+        return f"Comparison of methods with p = {self.preset[1:]} features"
+
+    def cells(self) -> tuple[Cell, ...]:
+        return grid(n=self.sizes, E=self.environments, strength=self.strengths)
+
+    def replicate(self, cell: Cell, number: int) -> list[Row]:
+        """One row per method (see fit_and_score), with true_size, mu_min and screened_true (nan where not known)."""
+        rng = self.rng(cell, number)
+        model = _PRESETS[self.preset](cell["E"], rng, strength=cell["strength"])
+        data = model.sample(cell["n"], rng)
+        shared = TimedScreening.of(data, self.methods)
+        about = {
+            "true_size": int(model.truth.sum()),
+            "mu_min": model.mu_min() if self.preset in _WITH_MU_MIN else float("nan"),
+            "screened_true": float("nan") if shared is None else float((shared.screening.kept & model.truth).sum()),
+        }
+        return [fit_and_score(name, data, self.seed_of(cell, number, name), shared) | about for name in self.methods]
+
+    def table(self, results: pd.DataFrame) -> pd.DataFrame:
+        """One line per method, n and E, and n = "all": rates with Wilson intervals, outcomes, size, seconds."""
+        lines = []
+        for name in self.methods:
+            chosen = results[results["method"] == name]
+            for n_environments, by_environments in chosen.groupby("E"):
+                parts: list[tuple[object, pd.DataFrame]] = [("all", by_environments), *by_environments.groupby("n")]
+                lines += [{"method": name, "E": n_environments, "n": str(n), **_line(rows)} for n, rows in parts]
+        return pd.DataFrame(lines)
+
+    def tables(self, results: pd.DataFrame) -> list[Table]:
+        over = f"over n = {', '.join(map(str, self.sizes))} and all strengths"
+        kinds = [
+            (f"Exact discovery rate, {over}", "exact"),
+            (f"Coverage, {over} (no accepted subset and no result count 0)", "covered"),
+        ]
+        found = [Table(title, _pivot(results, results[column].astype(float), self.methods)) for title, column in kinds]
+        for outcome, text in (
+            ("empty", "Share of empty selections"),
+            ("rejected", "Share of data sets for which ICP accepted no subset"),
+            ("failed", "Share of data sets on which a method gave no result"),
+        ):
+            hit = (results["outcome"] == outcome).astype(float)
+            some = tuple(name for name in self.methods if hit[results["method"] == name].any())
+            if some:
+                found.append(Table(text, _pivot(results, hit, some)))
+        for name in _with_posterior(results, self.methods):
+            rows = results[results["method"] == name]
+            frame = rows.pivot_table(index="strength", columns="E", values="posterior")
+            found.append(Table(f"Mean posterior at z*, {name}", _labelled(frame.round(3))))
+        seconds = results.pivot_table(index="method", columns="E", values="seconds", aggfunc="median")
+        found.append(Table("Median seconds per fit", _labelled(seconds.loc[list(self.methods)])))
+        return found
+
+    def pictures(self, results: pd.DataFrame) -> list[Picture]:
+        table = self.table(results)
+        drawn = [
+            Picture(
+                "rates",
+                "Exact discovery rate and coverage, over all n and strengths; whiskers are 95% Wilson intervals.",
+                rates_figure(table[table["n"] == "all"], self.methods, self.environments),
+            )
+        ]
+        if len(self.sizes) > 1:
+            caption = "The same for each number n of rows per environment."
+            drawn.append(
+                Picture("rates-by-n", caption, rates_by_size(table, self.methods, self.environments, self.sizes))
+            )
+        engines = _with_posterior(results, self.methods)
+        if engines:
+            caption = (
+                "Mean posterior probability of the true subset by strength, over all n; whiskers are 95% intervals."
+            )
+            drawn.append(
+                Picture("posterior", caption, posterior_figure(results, engines, self.environments, self.strengths))
+            )
+        return drawn
+
+    def reading(self, results: pd.DataFrame) -> list[str]:
+        said = [*self._rates_in_words(results), *self._posteriors_in_words(results)]
+        failed = results[results["outcome"] == "failed"].groupby("method").size()
+        for name, count in failed.items():
+            of = int((results["method"] == name).sum())
+            said.append(f"{name} gave no result on {count} of {of} data sets; they count as missed and not covered.")
+        return said
+
+    def _rates_in_words(self, results: pd.DataFrame) -> list[str]:
+        few, many = min(self.environments), max(self.environments)
+        exact = results.groupby(["method", "E"])["exact"].mean()
+        covered = results.groupby(["method", "E"])["covered"].mean()
+        listed = sorted(self.methods, key=lambda name: -exact[name, many])
+        said = [
+            f"Exact discovery at E={many}: " + ", ".join(f"{name} {exact[name, many]:.2f}" for name in listed) + ".",
+            f"Exact discovery at E={few}: " + ", ".join(f"{name} {exact[name, few]:.2f}" for name in listed) + ".",
+            "Lowest coverage over E: " + ", ".join(f"{name} {covered[name].min():.2f}" for name in self.methods) + ".",
+        ]
+        for name in (name for name in self.methods if name.startswith("ICP")):
+            rows = results[results["method"] == name]
+            shares = [
+                f"{(rows['outcome'] == outcome)[rows['E'] == e].mean():.2f} at E={e}"
+                for outcome in ("empty", "rejected")
+                for e in (few, many)
+            ]
+            said.append(
+                f"{name} returns the empty subset in a share of {shares[0]} and {shares[1]}, and accepts no subset in "
+                f"{shares[2]} and {shares[3]}."
+            )
+        once = results[results["method"] == self.methods[0]]
+        if once["mu_min"].notna().any():
+            shared = (once["mu_min"] < 1e-9).groupby(once["E"]).mean()
+            known = ", ".join(f"{share:.2f} at E={e}" for e, share in shared.items())
+            said.append(
+                f"The truth is not the only invariant subset (μ_min = 0) in a share of the models: {known}. No data "
+                "can tell the subsets apart there."
+            )
+        if once["screened_true"].notna().any():
+            kept = (once["screened_true"] == once["true_size"]).groupby(once["E"]).mean()
+            known = ", ".join(f"{share:.2f} at E={e}" for e, share in kept.items())
+            said.append(f"The screen keeps all true features in a share of the data sets: {known}.")
+        return said
+
+    def _posteriors_in_words(self, results: pd.DataFrame) -> list[str]:
+        few, many = min(self.environments), max(self.environments)
+        said = []
+        for name in _with_posterior(results, self.methods):
+            means = results[results["method"] == name].groupby(["strength", "E"])["posterior"].mean()
+            weak, strong = min(self.strengths), max(self.strengths)
+            said.append(
+                f"{name}'s posterior at z* goes from {means[weak, few]:.3f} (E={few}) to {means[weak, many]:.3f} "
+                f"(E={many}) at strength {weak:.2g}, and from {means[strong, few]:.3f} to {means[strong, many]:.3f} at "
+                f"strength {strong:.2g}."
+            )
+        return said
+
+
+def _line(rows: pd.DataFrame) -> Row:
+    exact, covered = rate(rows["exact"].to_numpy()), rate(rows["covered"].to_numpy())
+    return {
+        "data_sets": len(rows),
+        "exact": exact.mean,
+        "exact_low": exact.low,
+        "exact_high": exact.high,
+        "covered": covered.mean,
+        "covered_low": covered.low,
+        "covered_high": covered.high,
+        **{outcome: float((rows["outcome"] == outcome).mean()) for outcome in ("empty", "rejected", "failed")},
+        "size": rows["size"].mean(),
+        "posterior": rows["posterior"].mean(),
+        "seconds": rows["seconds"].median(),
+    }
+
+
+def _pivot(results: pd.DataFrame, values: pd.Series, methods: Iterable[str]) -> pd.DataFrame:
+    frame = results[["method", "E"]].assign(value=values).pivot_table(index="method", columns="E", values="value")
+    return _labelled(frame.loc[list(methods)].round(3))
+
+
+def _labelled(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table over E with "E=2" and so on at the top of its columns."""
+    return frame.rename(columns=lambda n_environments: f"E={n_environments}").reset_index()
+
+
+def _with_posterior(results: pd.DataFrame, methods: Iterable[str]) -> list[str]:
+    known = results.groupby("method")["posterior"].count()
+    return [name for name in methods if known[name] > 0]
+
+
+def at_scale(name: str, scale: str, **changes: Any) -> Comparison:
+    preset = name.removeprefix("comparison-")
+    settings: dict[str, Any] = {"preset": preset, "scale": scale, "methods": _METHODS[preset]}
+    paper = scale == "paper"
+    if preset == "p10":
+        settings |= {"sizes": (50, 200, 500), "environments": (2, 3, 5, 10, 20), "replicates": 100 if paper else 12}
+    else:
+        settings |= {"sizes": (50, 200, 500) if paper else (200,), "environments": (2, 5, 10, 20, 40)}
+        settings |= {"replicates": 100 if paper else 3}
+    settings |= changes
+    for method in settings["methods"]:
+        if method not in METHODS:
+            raise SettingError(f"no method is named {method!r}: use some of {', '.join(METHODS)}.")
+    return Comparison(**settings)

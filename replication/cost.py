@@ -1,0 +1,159 @@
+"""Seconds per fit by n, E and p on one thread (the paper's wall-clock table)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from invariance.simulation import p10, p450
+
+from .methods import METHODS, TimedScreening, fit_and_score
+from .runs import Cell, Picture, Row, Study, Table, numbered_axis, panels, shared_legend
+
+_PRESETS = {10: p10, 450: p450}
+# Seconds in the paper's table (8 threads), by (p, n, E).
+PAPER = {
+    "BIP-VI": (8.54, 8.77, 9.56, 12.02, 8.45, 8.86, 9.38, 11.43),
+    "ICP": (6.28, 6.33, 6.39, 6.68, 2.60, 12.62, 25.52, 6.35),
+    "BIP": (0.27, 0.30, 0.36, 0.65, 0.16, 0.53, 0.99, 0.34),
+    "EILLS": (0.12, 0.12, 0.12, 0.12, 0.06, 0.21, 0.38, 0.15),
+    "Hidden-ICP": (0.01, 0.04, 0.09, 0.36, 0.004, 0.15, 0.57, 0.08),
+}
+POINTS = (
+    *((10, n, 5) for n in (50, 200, 500, 2000)),
+    *((10, 200, n_environments) for n_environments in (2, 10, 20)),
+    (450, 200, 5),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost(Study):
+    """Median wall-clock over strengths and replicates, at points (p, n, E) around (10, 200, 5).
+
+    With 450 features all methods but BIP-VI see ten screened features, and their seconds include the screening.
+    """
+
+    choice: ClassVar[frozenset[str]] = Study.choice | {"points", "strengths"}
+    measures_time: ClassVar[bool] = True
+
+    points: tuple[tuple[int, int, int], ...] = POINTS
+    strengths: tuple[float, ...] = (1 / 2, 2 / 3, 5 / 6, 1.0)
+    methods: tuple[str, ...] = tuple(PAPER)
+
+    @property
+    def name(self) -> str:
+        return "cost"
+
+    @property
+    def title(self) -> str:
+        return "Seconds per fit on one thread"
+
+    def cells(self) -> tuple[Cell, ...]:
+        return tuple(
+            Cell((("p", p), ("n", n), ("E", n_environments), ("strength", strength)))
+            for p, n, n_environments in self.points
+            for strength in self.strengths
+        )
+
+    def replicate(self, cell: Cell, number: int) -> list[Row]:
+        """One row per method: method, seconds, outcome."""
+        _warm_up(self.methods)
+        rng = self.rng(cell, number)
+        data = _PRESETS[cell["p"]](cell["E"], rng, strength=cell["strength"]).sample(cell["n"], rng)
+        used = [_name_at(name, cell["p"]) for name in self.methods]
+        shared = TimedScreening.of(data, used)
+        rows = [fit_and_score(name, data, self.seed_of(cell, number, name), shared) for name in used]
+        return [
+            {"method": name, "seconds": row["seconds"], "outcome": row["outcome"]}
+            for name, row in zip(self.methods, rows, strict=True)
+        ]
+
+    def table(self, results: pd.DataFrame) -> pd.DataFrame:
+        """One line per method and point: median and quartiles of the seconds, and the paper's median."""
+        published = {(name, *point): value for name in PAPER for point, value in zip(POINTS, PAPER[name], strict=True)}
+        lines = []
+        for name in self.methods:
+            for p, n, n_environments in self.points:
+                chosen = results[(results["p"] == p) & (results["n"] == n) & (results["E"] == n_environments)]
+                seconds = chosen.loc[chosen["method"] == name, "seconds"]
+                low, median, high = np.quantile(seconds, (0.25, 0.5, 0.75))
+                lines.append(
+                    {
+                        "method": name,
+                        "p": p,
+                        "n": n,
+                        "E": n_environments,
+                        "seconds": median,
+                        "lower_quartile": low,
+                        "upper_quartile": high,
+                        "paper": published.get((name, p, n, n_environments), np.nan),
+                    }
+                )
+        return pd.DataFrame(lines)
+
+    def tables(self, results: pd.DataFrame) -> list[Table]:
+        table = self.table(results)
+        found = []
+        for column, text in (("seconds", "Median seconds, one thread"), ("paper", "The paper's, eight threads")):
+            wide = {"method": list(self.methods)}
+            for p, n, n_environments in self.points:
+                chosen = table[(table["p"] == p) & (table["n"] == n) & (table["E"] == n_environments)]
+                wide[f"p={p} n={n} E={n_environments}"] = chosen[column].map(_rounded).tolist()
+            found.append(Table(text, pd.DataFrame(wide)))
+        return found
+
+    def pictures(self, results: pd.DataFrame) -> list[Picture]:
+        table = self.table(results)
+        figure, axes = panels(1, 2, 8.6, 4.2, sharey=True)
+        ten = table[table["p"] == 10]
+        for ax, axis, chosen, label in (
+            (axes[0, 0], "n", ten[ten["E"] == 5], "rows per environment, n (E = 5)"),
+            (axes[0, 1], "E", ten[ten["n"] == 200], "environments, E (n = 200)"),
+        ):
+            for name in self.methods:
+                rows = chosen[chosen["method"] == name].sort_values(axis)
+                style = METHODS[name]
+                ax.plot(rows[axis], rows["seconds"], color=style.color, marker="o", markersize=4, label=name)
+                ax.plot(rows[axis], rows["paper"], color=style.color, linestyle=":", linewidth=1.2)
+            numbered_axis(ax, sorted(set(chosen[axis])), label)
+            ax.set_yscale("log")
+        axes[0, 0].set_ylabel("median seconds per fit")
+        shared_legend(figure, axes[0, 0], len(self.methods), "solid: one thread here; dotted: the paper, eight threads")
+        return [Picture("seconds", "Median seconds per fit with 10 features.", figure)]
+
+    def reading(self, results: pd.DataFrame) -> list[str]:
+        table = self.table(results).dropna(subset=["paper"])
+        said = []
+        for name in self.methods:
+            rows = table[table["method"] == name]
+            ratio = rows["paper"] / rows["seconds"]
+            said.append(
+                f"{name}: {_rounded(rows['seconds'].min())} to {_rounded(rows['seconds'].max())} seconds; the paper, "
+                f"on other hardware with eight threads, reports {ratio.min():.2g} to {ratio.max():.0f} times as much."
+            )
+        return said
+
+
+def _name_at(name: str, p: int) -> str:
+    return name if p == 10 or name == "BIP-VI" else f"{name}-screen"
+
+
+@cache
+def _warm_up(methods: tuple[str, ...]) -> None:
+    """Load the compiled code of every method, which the first fit in a process would be charged for."""
+    rng = np.random.default_rng(0)
+    data = p10(2, rng).sample(50, rng)
+    for name in methods:
+        fit_and_score(name, data, 0, None)
+
+
+def _rounded(seconds: float) -> str:
+    return "" if np.isnan(seconds) else f"{seconds:.2g}" if seconds < 10 else f"{seconds:.0f}"
+
+
+def at_scale(name: str, scale: str, **changes: Any) -> Cost:
+    return Cost(**({"scale": scale, "replicates": 3 if scale == "paper" else 1} | changes))

@@ -1,0 +1,792 @@
+"""The yeast study: which genes, when deleted, move a target, and which of them the methods predict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from invariance._tools.arrays import Floats, Mask
+from invariance._tools.plotting import BLUE, VERMILION
+from invariance.data.multi_environment import MultiEnvironmentData
+from invariance.exceptions import ApproximationWarning, NotInvariantWarning, SettingError
+from invariance.simulation.knockouts import Deletions
+
+from .genes_methods import (
+    EMPTY_MODE,
+    FAILED,
+    GENE_METHODS,
+    INCOMPATIBLE,
+    NO_EFFECT,
+    PAPER_TARGETS,
+    PUBLISHED_LIMIT,
+    PUBLISHED_SAMPLES,
+    REJECTED,
+    UNCHECKED,
+    VALIDATED,
+    Effects,
+    Split,
+    Training,
+    fingerprint,
+    published_max_size,
+    same_samples,
+    samples_of,
+    training_data,
+)
+from .runs import Cell, Picture, Row, Study, Table, panels, seed_sequence, shared_legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Target = tuple[int, str]  # panel, gene
+
+# The settings whose predictions the paper lists, and ours.
+LISTED = {"ICP-screen": "α=0.01", "BIP-VI": "t=0.5", "BIP λ=0.1": "t=0.5", "BIP-predictive": "best compatible"}
+
+
+def agreed(study: Genes, results: pd.DataFrame, method: str, setting: str) -> dict[Target, list[str]]:
+    """Genes that a method predicts for each target with every seed, where the deletion of the gene is held out; in all
+    folds, where it was not deleted.
+    """
+    chosen = results[(results["method"] == method) & (results["setting"] == setting)]
+    votes: dict[Target, dict[str, float]] = {}
+    splits = {
+        (panel, number): study.split(panel, number)
+        for panel in chosen["panel"].unique()
+        for number in range(study.replicates)
+    }
+    n_folds = chosen["fold"].nunique()
+    for row in chosen.to_dict("records"):
+        split = splits[row["panel"], row["replicate"]]
+        of_target = votes.setdefault((row["panel"], row["target"]), {})
+        for gene in row["genes"].split():
+            fold = split.fold_of(gene)
+            weight = 1 / n_folds if fold is None else float(fold == row["fold"])
+            of_target[gene] = of_target.get(gene, 0.0) + weight
+    return {
+        target: [gene for gene, vote in of_target.items() if vote > study.replicates - 1e-9]
+        for target, of_target in votes.items()
+    }
+
+
+def validated(study: Genes, found: dict[Target, list[str]]) -> set[tuple[int, str, str]]:
+    """(panel, target, gene) of the predictions that a deletion confirms."""
+    return {
+        (panel, target, gene)
+        for (panel, target), genes in found.items()
+        for gene in genes
+        if study.effects(panel).verdict(gene, target) == VALIDATED
+    }
+
+
+def listed_by(study: Genes, results: pd.DataFrame) -> dict[str, dict[Target, list[str]]]:
+    """{method: what it predicts with every seed} for the methods whose predictions are listed."""
+    return {name: agreed(study, results, name, setting) for name, setting in LISTED.items() if name in study.methods}
+
+
+def correct_by_target(study: Genes, results: pd.DataFrame) -> Counter[Target]:
+    """How many predictions of the listed methods a deletion confirms."""
+    found = listed_by(study, results).values()
+    return Counter((panel, target) for genes in found for panel, target, _ in validated(study, genes))
+
+
+LEVEL = 0.05
+_SHOWN = 0.95
+
+
+def chance_law(rows: pd.DataFrame) -> Floats:
+    """P(k right predictions), k = 0, 1, …, where every fit of one seed draws as many genes as it predicts, among those
+    that can be checked, without replacement: a sum of independent hypergeometric numbers.
+    """
+    from scipy.signal import convolve
+
+    fits = rows.loc[rows["checkable"] > 0, ["candidates", "effects", "checkable"]]
+    laws = [_of_one_fit(*fit) for fit in fits.itertuples(index=False, name=None)] or [np.ones(1)]
+    while len(laws) > 1:
+        # Neighbours are added in pairs, which keeps both of about the same length.
+        odd = laws[-1:] if len(laws) % 2 else []
+        laws = [convolve(*pair) for pair in zip(laws[::2], laws[1::2], strict=False)] + odd
+    return np.maximum(laws[0], 0.0)
+
+
+@lru_cache(maxsize=4096)
+def _of_one_fit(candidates: int, effects: int, drawn: int) -> Floats:
+    from scipy.stats import hypergeom
+
+    return hypergeom.pmf(np.arange(min(effects, drawn) + 1), candidates, effects, drawn)
+
+
+def upper_tail(law: Floats, correct: int) -> float:
+    """P(at least so many)"""
+    return float(min(law[correct:].sum(), 1.0))
+
+
+def central_range(law: Floats) -> tuple[int, int]:
+    """The numbers between which chance lies with 95% or more, and beyond each of which with 2.5% or less."""
+    tail = (1.0 - _SHOWN) / 2.0
+    low, high = np.searchsorted(np.cumsum(law), (tail, 1.0 - tail))
+    return int(low), min(int(high), len(law) - 1)
+
+
+def combined(p_values: Iterable[float]) -> float:
+    """One p-value for several seeds, which share their deletions: twice the mean is one under any dependence (Vovk and
+    Wang 2020). NaN without any.
+    """
+    known = np.array([value for value in p_values if not np.isnan(value)])
+    if len(known) < 2:
+        return float(known[0]) if len(known) else float("nan")
+    return float(min(2.0 * known.mean(), 1.0))
+
+
+def by_method(table: pd.DataFrame) -> dict[str, float]:
+    """{method: its p-value, adjusted for its settings by Bonferroni and for the other methods by Holm}; one without
+    predictions that can be checked has 1.
+    """
+    settings = table.assign(p_value=table["p_value"].fillna(1.0)).groupby("method", sort=False)["p_value"]
+    p_values = (settings.min() * settings.size()).sort_values(kind="stable")
+    factors = np.arange(len(p_values), 0, -1)
+    adjusted = np.minimum(np.maximum.accumulate(p_values.to_numpy() * factors), 1.0)
+    return dict(zip(p_values.index, adjusted.tolist(), strict=True))
+
+
+Line = Row | pd.Series  # of `summary`
+
+# The counts of one fit, which add up over targets and folds.
+COUNTS = ("predicted", "checkable", "correct", "candidates", "effects")
+
+
+def counts_of(selected: Mask, candidates: Mask, effects: Mask) -> Row:
+    """Of p genes: how many are predicted, can be checked, are right; how many could be, and have an effect."""
+    values = selected, selected & candidates, selected & effects, candidates, effects
+    return {name: int(mask.sum()) for name, mask in zip(COUNTS, values, strict=True)}
+
+
+def by_seed(rows: pd.DataFrame) -> pd.DataFrame:
+    """One line for each seed: the counts over all fits, precision, recall (NaN for 0 of 0), and what random predictions
+    have: the mean of their precision, its central 95%, and how probable it is that they are right as often.
+    """
+    lines = []
+    for seed, chosen in rows.groupby("replicate"):
+        total = {name: int(chosen[name].sum()) for name in COUNTS}
+        law = chance_law(chosen)
+        low, high = central_range(law)
+        checked = {
+            "precision": total["correct"],
+            "chance": float(law @ np.arange(len(law))),
+            "chance_low": low,
+            "chance_high": high,
+        }
+        shares = {name: _share(number, total["checkable"]) for name, number in checked.items()}
+        shares["recall"] = _share(total["correct"], total["effects"])
+        p_value = upper_tail(law, total["correct"]) if total["checkable"] else float("nan")
+        lines.append({"seed": seed, **total, **shares, "p_value": p_value})
+    return pd.DataFrame(lines)
+
+
+def summary(rows: pd.DataFrame) -> Row:
+    """Means over seeds with standard errors, NaN where there is no number: no prediction, no effect, a single seed.
+
+    chance, chance_low, chance_high : what random predictions have in one seed; p_value : of all seeds together
+    """
+    seeds = by_seed(rows)
+    return {
+        "seeds": len(seeds),
+        "seeds_with_predictions": int((seeds["checkable"] > 0).sum()),
+        **{name: float(seeds[name].mean()) for name in COUNTS},
+        "precision": _mean(seeds["precision"]),
+        "precision_error": _error(seeds["precision"]),
+        "recall": _mean(seeds["recall"]),
+        "recall_error": _error(seeds["recall"]),
+        **{name: _mean(seeds[name]) for name in ("chance", "chance_low", "chance_high")},
+        "p_value": combined(seeds["p_value"]),
+    }
+
+
+def undefined(line: Line) -> str:
+    """Why there is no precision."""
+    return "none can be checked" if line["predicted"] else "none predicted"
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else float("nan")
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = _known(values)
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _error(values: Iterable[float]) -> float:
+    known = _known(values)
+    return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else float("nan")
+
+
+def _known(values: Iterable[float]) -> np.ndarray:
+    numbers = np.array(list(values), dtype=float)
+    return numbers[~np.isnan(numbers)]
+
+
+PROFILED = "BIP-VI"
+# Methods whose ranking is shown, and what they rank by.
+RANKED = {PROFILED: "inclusion probability", "BIP-ratio": "odds over prior odds"}
+_TOP = 10
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The highest scores of genes for one target: (gene, mean over seeds, verdict of its deletion)."""
+
+    panel: int
+    target: str
+    leading: tuple[tuple[str, float, str], ...]
+
+    def first(self, verdict: str) -> str | None:
+        return next((gene for gene, _, found in self.leading if found == verdict), None)
+
+
+def profile_of(study: Genes, results: pd.DataFrame, method: str = PROFILED) -> Profile | None:
+    """Of the paper's target, or else of the one with the most validated predictions of those whose scores are kept;
+    None without the method.
+    """
+    if method not in study.methods:
+        return None
+    panel, target = _chosen(study, results)
+    rows = results[(results["panel"] == panel) & (results["target"] == target)]
+    rows = rows[(rows["method"] == method) & (rows["setting"] == GENE_METHODS[method].settings[0])]
+    means = held_out_means(study, rows)
+    effects = study.effects(panel)
+    leading = sorted(means.items(), key=lambda pair: -pair[1])[:_TOP]
+    return Profile(panel, target, tuple((gene, value, effects.verdict(gene, target)) for gene, value in leading))
+
+
+def held_out_means(study: Genes, rows: pd.DataFrame) -> dict[str, float]:
+    """{gene: mean of its scores for one target} over the fits that held out its deletion, over all where it was not
+    deleted; over those in which it varies.
+    """
+    scores: dict[str, list[float]] = {}
+    for row in rows.to_dict("records"):
+        split = study.split(row["panel"], row["replicate"])
+        for entry in row["ranking"].split():
+            gene, _, score = entry.rpartition("=")
+            if split.fold_of(gene) in (None, row["fold"]):
+                scores.setdefault(gene, []).append(float(score))
+    return {gene: float(np.mean(values)) for gene, values in scores.items()}
+
+
+def _chosen(study: Genes, results: pd.DataFrame) -> Target:
+    studied = set(zip(results["panel"], results["target"], strict=True))
+    targets = [target for target in study.profiled if target in studied]
+    published = [(panel, target) for panel, target in targets if target == PAPER_TARGETS[0]]
+    if published:
+        return published[0]
+    hits = correct_by_target(study, results)
+    return max(targets, key=lambda target: hits[target])
+
+
+FOLDS = 5
+_EXCERPT = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Genes(Study):
+    """Precision and recall of predicted genes over held-out deletions; a replicate is another split into blocks.
+
+    data : path of the published file, or of panels out of it; simulated : genes of a simulated network instead
+    fingerprint : of the samples; targets : how many, spread over the panels (None: every gene)
+    methods : names out of invariance.studies.genes_methods.GENE_METHODS
+    iterations : of BIP-VI
+    """
+
+    choice: ClassVar[frozenset[str]] = Study.choice | {"data", "targets"}
+
+    data: str | None
+    simulated: int | None
+    fingerprint: str
+    targets: int | None
+    methods: tuple[str, ...] = tuple(GENE_METHODS)
+    iterations: int = 10_000
+
+    @property
+    def name(self) -> str:
+        return "genes"
+
+    @property
+    def title(self) -> str:
+        return "Gene deletions: predicted genes against held-out deletions"
+
+    @property
+    def source(self) -> dict[str, Any]:
+        return {"data": self.data} if self.simulated is None else {"simulated": self.simulated}
+
+    @property
+    def samples(self) -> tuple[Deletions, ...]:
+        return same_samples(self.data, self.simulated, self.seed, self.fingerprint)
+
+    def cells(self) -> tuple[Cell, ...]:
+        return tuple(
+            Cell((("panel", panel), ("target", target), ("fold", fold)))
+            for panel, target in _targets(self.samples, self.seed)[: self.targets]
+            for fold in range(FOLDS)
+        )
+
+    def split(self, panel: int, number: int) -> Split:
+        """The blocks of one replicate, the same for every target."""
+        rng = np.random.default_rng(seed_sequence(self.name, self.seed, number, panel, "blocks"))
+        return Split.of(self.samples[panel], FOLDS, rng)
+
+    @property
+    def profiled(self) -> tuple[tuple[int, str], ...]:
+        """(panel, gene) of the targets whose scores are kept, those of the quick scale"""
+        return _targets(self.samples, self.seed)[: _quick_targets(self.samples)]
+
+    def fitted(self, cell: Cell, number: int) -> MultiEnvironmentData:
+        """What the methods are given."""
+        target, split = cell["target"], self.split(cell["panel"], number)
+        return training_data(split.deletions, target, split.training(target, cell["fold"]))
+
+    def effects(self, panel: int) -> Effects:
+        return _effects(self.samples)[panel]
+
+    def replicate(self, cell: Cell, number: int) -> list[Row]:
+        """One row for each method and setting: counts of predictions, seconds of the fit (all settings together where
+        one fit serves them), what it warned of, `genes`, the predicted ones, all where the report lists them and the
+        first otherwise, and in the row of the first setting `ranking`, the scores where the report may show a profile.
+        """
+        target, fold, panel = cell["target"], cell["fold"], cell["panel"]
+        data = self.fitted(cell, number)
+        checks = self.effects(panel).checks(target, data.feature_names, self.split(panel, number).held_out(fold))
+        training = Training(data, self.seed_of(cell, number), self.iterations)
+        names = np.array(data.feature_names, dtype=object)
+        rows = []
+        for name in self.methods:
+            method = GENE_METHODS[name]
+            found, seconds, warned = method.answer(training)
+            order = np.arange(len(names)) if found.score is None else np.argsort(-found.score, kind="stable")
+            shown = name in RANKED and (panel, target) in self.profiled
+            ranking = _ranking(names[order], found.score[order]) if shown and found.score is not None else ""
+            about = {"method": name, "seconds": seconds, "note": found.note, "warned": " ".join(warned)}
+            for i, (setting, selected) in enumerate(zip(method.settings, found.selected, strict=True)):
+                listed = names[order][selected[order]][: None if LISTED.get(name) == setting else _EXCERPT]
+                genes = {"genes": " ".join(listed), "ranking": "" if i else ranking}
+                rows.append({**about, "setting": setting, **counts_of(selected, *checks), **genes})
+        return rows
+
+    def table(self, results: pd.DataFrame) -> pd.DataFrame:
+        """One line for each method and setting: counts per seed, precision and recall with standard errors over seeds,
+        the precision of random predictions with the range of one seed, the p-value of the setting against them, and
+        that of the method.
+        """
+        lines = []
+        for name in self.methods:
+            chosen = results[results["method"] == name]
+            for setting in GENE_METHODS[name].settings:
+                line = summary(chosen[chosen["setting"] == setting])
+                lines.append({"method": name, "setting": setting, **line})
+        table = pd.DataFrame(lines)
+        return table.assign(method_p_value=table["method"].map(by_method(table)))
+
+    def tables(self, results: pd.DataFrame) -> list[Table]:
+        pass
+
+        return tables_of(self, results)
+
+    def pictures(self, results: pd.DataFrame) -> list[Picture]:
+        pass
+
+        return pictures_of(self, results)
+
+    def reading(self, results: pd.DataFrame) -> list[str]:
+        pass
+
+        return reading_of(self, results)
+
+
+def _ranking(names: np.ndarray, scores: Floats) -> str:
+    return " ".join(f"{name}={score:.4g}" for name, score in zip(names, scores, strict=True))
+
+
+def _quick_targets(samples: tuple[Deletions, ...]) -> int:
+    return 10 if len(samples) == 1 else len(samples)
+
+
+@lru_cache(maxsize=1)
+def _effects(samples: tuple[Deletions, ...]) -> tuple[Effects, ...]:
+    return tuple(Effects.of(one) for one in samples)
+
+
+@lru_cache(maxsize=1)
+def _targets(samples: tuple[Deletions, ...], seed: int) -> tuple[tuple[int, str], ...]:
+    """(panel, gene) for every gene that varies among wild types: the paper's targets first, then in random order, one
+    of each panel after the other, so that any number of them is spread over the panels.
+    """
+    ranked = []
+    for panel, one in enumerate(samples):
+        rng = np.random.default_rng(seed_sequence("genes", seed, panel, "targets"))
+        varies = np.ptp(one.values[one.wild_type], axis=0) > 0.0
+        drawn = [one.genes[j] for j in rng.permutation(len(one.genes)) if varies[j]]
+        first = [gene for gene in PAPER_TARGETS if gene in drawn]
+        ordered = first + [gene for gene in drawn if gene not in first]
+        ranked += [(rank, panel, gene) for rank, gene in enumerate(ordered)]
+    return tuple((panel, gene) for _, panel, gene in sorted(ranked, key=lambda entry: entry[:2]))
+
+
+def at_scale(
+    name: str, scale: str, data: str | None = None, simulated: int | None = None, seed: int = 0, **changes: Any
+) -> Genes:
+    samples = samples_of(data, simulated, seed)
+    paper = scale == "paper"
+    settings: dict[str, Any] = {
+        "scale": scale,
+        "replicates": 3 if paper else 2,
+        "targets": None if paper else _quick_targets(samples),
+    }
+    settings |= {"data": data, "simulated": simulated, "seed": seed, "fingerprint": fingerprint(samples)}
+    settings |= changes
+    for method in settings.get("methods", ()):
+        if method not in GENE_METHODS:
+            raise SettingError(f"no method is named {method!r}: use some of {', '.join(GENE_METHODS)}.")
+    return Genes(**settings)
+
+
+_VERDICT_COLORS = {VALIDATED: VERMILION, NO_EFFECT: BLUE, UNCHECKED: "0.65"}
+_DOTS = (18.0, 130.0)
+
+
+def pictures_of(study: Genes, results: pd.DataFrame) -> list[Picture]:
+    table = study.table(results)
+    drawn = [
+        Picture(
+            "precision-recall",
+            "Precision and recall over held-out deletions: a dot for each setting, larger where the method predicts "
+            "fewer genes, with bars of 2 standard errors over seeds. Dashed: the share of deletions with an effect, "
+            "the precision of predicting all of them.",
+            precision_recall(table, study.methods),
+        )
+    ]
+    profile = profile_of(study, results)
+    if profile is not None:
+        drawn.append(
+            Picture(
+                "profile",
+                f"{profile.target}: the ten genes with the highest inclusion probabilities of {PROFILED}, each from "
+                "the fits that held out its deletion, where there is one, and what that deletion says.",
+                profile_figure(profile),
+            )
+        )
+        genes = [gene for verdict in (VALIDATED, NO_EFFECT) if (gene := profile.first(verdict)) is not None]
+        if genes:
+            drawn.append(
+                Picture(
+                    "validation",
+                    f"{profile.target} against genes of its profile: wild types (×), deletions of others (●) and "
+                    "the deletion of the gene itself (★), which the fit did not see. Dashed: the 1% and 99% quantiles "
+                    "of wild types. A star outside both pairs of lines validates the gene.",
+                    scatter_figure(study.effects(profile.panel), profile.target, genes),
+                )
+            )
+    return drawn
+
+
+def precision_recall(table: pd.DataFrame, methods: tuple[str, ...]) -> Figure:
+    figure, axes = panels(1, 1, 6.4, 5.2)
+    ax = axes[0, 0]
+    base = table["effects"].sum() / max(table["candidates"].sum(), 1)
+    ax.axhline(base, color="0.5", linestyle="--", linewidth=1.0)
+    for name in methods:
+        rows = table[(table["method"] == name) & table["precision"].notna() & table["recall"].notna()]
+        if rows.empty:
+            continue
+        ax.errorbar(
+            rows["recall"],
+            rows["precision"],
+            xerr=2 * rows["recall_error"].fillna(0.0),
+            yerr=2 * rows["precision_error"].fillna(0.0),
+            fmt="none",
+            ecolor=GENE_METHODS[name].color,
+            elinewidth=0.8,
+            alpha=0.6,
+        )
+        ax.plot(rows["recall"], rows["precision"], color=GENE_METHODS[name].color, linewidth=0.7, alpha=0.5)
+        sizes = dot_sizes(rows["predicted"])
+        ax.scatter(rows["recall"], rows["precision"], s=sizes, c=GENE_METHODS[name].color, label=name)
+    ax.set_xlabel("recall")
+    ax.set_ylabel("precision")
+    ax.set_xlim(left=0.0)
+    ax.set_ylim(0.0, 1.02)
+    if ax.get_legend_handles_labels()[0]:
+        shared_legend(figure, ax, 4)
+    return figure
+
+
+def dot_sizes(predicted: pd.Series) -> np.ndarray:
+    """Larger for settings of one method that predict fewer genes; the smallest for a single setting."""
+    low, high = _DOTS
+    spread = predicted.max() - predicted.min()
+    share = (predicted.max() - predicted) / spread if spread else 0.0 * predicted
+    return (low + (high - low) * share).to_numpy()
+
+
+def profile_figure(profile: Profile) -> Figure:
+    figure, axes = panels(1, 1, 6.4, 3.8)
+    ax = axes[0, 0]
+    for verdict, color in _VERDICT_COLORS.items():
+        bars = [(i, value) for i, (_, value, found) in enumerate(profile.leading) if found == verdict]
+        if bars:
+            ax.bar(*zip(*bars, strict=True), color=color, label=verdict, zorder=2)
+    ax.axhline(0.5, color="0.3", linestyle="--", linewidth=1.0)
+    ax.set_xticks(range(len(profile.leading)), [gene for gene, _, _ in profile.leading], rotation=40, ha="right")
+    ax.set_ylim(0.0, 1.02)
+    ax.set_ylabel("inclusion probability")
+    ax.set_title(profile.target, fontsize="medium")
+    shared_legend(figure, ax, len(_VERDICT_COLORS))
+    return figure
+
+
+def scatter_figure(effects: Effects, target: str, genes: list[str]) -> Figure:
+    figure, axes = panels(1, len(genes), max(4.4 * len(genes), 5.6), 4.2, sharey=True)
+    for ax, gene in zip(axes[0], genes, strict=True):
+        _scatter(ax, effects, target, gene)
+    axes[0, 0].set_ylabel(target)
+    shared_legend(figure, axes[0, 0], 3)
+    return figure
+
+
+def _scatter(ax: Axes, effects: Effects, target: str, gene: str) -> None:
+    samples = effects.deletions
+    x, y = samples.place[gene], samples.place[target]
+    own, perturbing = (np.isin(np.arange(len(samples.samples)), samples.deleting(name)) for name in (gene, target))
+    for rows, marker, color, size, label in (
+        (samples.wild_type, "x", "0.45", 22, "wild type"),
+        (~samples.wild_type & ~own & ~perturbing, "o", BLUE, 14, "deletion"),
+        (own, "*", VERMILION, 220, "its own deletion, held out"),
+    ):
+        ax.scatter(
+            samples.values[rows, x], samples.values[rows, y], s=size, c=color, marker=marker, label=label, zorder=2
+        )
+    for j, draw in ((x, ax.axvline), (y, ax.axhline)):
+        for limit in (effects.low[j], effects.high[j]):
+            draw(limit, color="0.3", linestyle="--", linewidth=0.9)
+    ax.set_xlabel(gene)
+    ax.set_title(effects.verdict(gene, target), fontsize="medium")
+
+
+MARKS = {VALIDATED: "**{}**", NO_EFFECT: "{}ˣ", UNCHECKED: "{}\\*"}
+_TEN = 10
+
+
+def tables_of(study: Genes, results: pd.DataFrame) -> list[Table]:
+    return [
+        Table(
+            "Precision and recall: means over seeds ± standard errors. At random: were as many genes of each fit drawn "
+            "by lot, with the central 95% of one seed. p: of being right as often by lot, with that of the method "
+            "adjusted for its settings and for the other methods",
+            precision_table(study, results),
+        ),
+        Table(
+            "Genes predicted with every seed by the fit that holds out their deletion, or by all fits where they were "
+            "not deleted: **validated**, without effectˣ, cannot be checked\\*; ∅ none",
+            targets_table(study, results),
+        ),
+        *profile_tables(study, results),
+        Table("Seconds per target and fold on one thread: median and quartiles", cost_table(study, results)),
+    ]
+
+
+def precision_table(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
+    lines = []
+    for _, line in study.table(results).iterrows():
+        low, high = line["chance_low"], line["chance_high"]
+        lines.append(
+            {
+                "method": line["method"],
+                "setting": line["setting"],
+                "predicted": round(line["predicted"], 1),
+                "can be checked": round(line["checkable"], 1),
+                "correct": round(line["correct"], 1),
+                "precision": with_error(line["precision"], line["precision_error"], undefined(line)),
+                "recall": with_error(line["recall"], line["recall_error"], "no effects"),
+                "at random": "" if np.isnan(low) else f"{line['chance']:.3f} ({low:.3f} to {high:.3f})",
+                "p": "" if np.isnan(line["p_value"]) else f"{line['p_value']:.2g}",
+                "p of the method": f"{line['method_p_value']:.2g}",
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def with_error(value: float, error: float, otherwise: str) -> str:
+    if np.isnan(value):
+        return otherwise
+    return f"{value:.3f}" if np.isnan(error) else f"{value:.3f} ± {error:.3f}"
+
+
+def targets_table(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
+    """The paper's targets where they are there, and then those with the most validated predictions, up to ten."""
+    found = listed_by(study, results)
+    hits = correct_by_target(study, results)
+    all_targets = list(dict.fromkeys(zip(results["panel"], results["target"], strict=True)))
+    in_order = sorted(all_targets, key=lambda target: (target[1] not in PAPER_TARGETS, -hits[target]))
+    lines = []
+    for panel, target in in_order[:_TEN]:
+        effects = study.effects(panel)
+        line = {"target": target if len(study.samples) == 1 else f"{target} (panel {panel})"}
+        for name, genes in found.items():
+            marked = [MARKS[effects.verdict(gene, target)].format(gene) for gene in genes[panel, target]]
+            line[f"{name} ({LISTED[name]})"] = ", ".join(marked) or "∅"
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def profile_tables(study: Genes, results: pd.DataFrame) -> list[Table]:
+    """The leading genes of one target by each method that ranks them."""
+    found = []
+    for name, meaning in RANKED.items():
+        profile = profile_of(study, results, name)
+        if profile is not None:
+            frame = pd.DataFrame(profile.leading, columns=["gene", meaning, "its deletion"])
+            found.append(Table(f"Leading genes of {profile.target} by {name}", frame))
+    return found
+
+
+def cost_table(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
+    """Where one fit serves several settings it counts once; where each has its own, they count together."""
+    lines = []
+    for name in study.methods:
+        method = GENE_METHODS[name]
+        rows = results[(results["method"] == name) & (results["setting"] == method.settings[0])]
+        low, median, high = np.quantile(rows["seconds"], (0.25, 0.5, 0.75))
+        paper = "" if np.isnan(method.paper) else f"{method.paper:g}"
+        lines.append(
+            {
+                "method": name,
+                "median": f"{median:.2g}",
+                "quartiles": f"{low:.2g} to {high:.2g}",
+                "the paper's (6,169 features, 8 threads)": paper,
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+_NOTES = {
+    EMPTY_MODE: "In {share} of the fits the empty subset is the mode of the paper's posterior with a beta-binomial "
+    "prior: its members cannot be read off the mode. BIP-ratio therefore ranks genes by their odds in that "
+    "posterior over those in the prior.",
+    INCOMPATIBLE: "In {share} of the fits no subset is compatible with invariance: BIP-predictive predicts nothing.",
+    REJECTED: "In {share} of the fits ICP accepts no subset at any level, and predicts nothing.",
+}
+# What the kinds of warnings say of the fits of a method.
+_WARNED = {
+    ApproximationWarning.__name__: "the approximation is far from the posterior, by its own checks (Pareto k̂ above "
+    "0.7, probability that it misses or cannot score)",
+    ApproximationWarning.__name__: "the replicas of the sampler disagree",
+    NotInvariantWarning.__name__: "the selected genes do not predict alike in all environments",
+}
+
+
+def reading_of(study: Genes, results: pd.DataFrame) -> list[str]:
+    return [
+        *_setting_in_words(study, results),
+        *_findings_in_words(study, results),
+        *_agreement_in_words(study, results),
+        *_notes_in_words(study, results),
+        *_warnings_in_words(study, results),
+    ]
+
+
+def _setting_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
+    once = results[(results["method"] == study.methods[0]) & (results["setting"] == results["setting"].iloc[0])]
+    one = study.samples[0]
+    wild = int(one.wild_type.sum())
+    panels = "" if len(study.samples) == 1 else f" in each of {len(study.samples)} panels"
+    n_targets = len(once[["panel", "target"]].drop_duplicates())
+    candidates, effects = once["candidates"].sum(), once["effects"].sum()
+    said = [
+        f"{wild:,} wild types, {len(one.samples) - wild:,} deletions and {len(one.genes):,} genes{panels}; "
+        f"targets: {n_targets:,}; seeds: {study.replicates}; five blocks of deletions, each held out once.",
+        f"Of the held-out deletions that can be checked, {effects / max(candidates, 1):.3f} move the target "
+        f"({effects:,} of {candidates:,}). This is the precision of predicting all of them; random predictions have "
+        "it only if as many are drawn in every fit, and the table has what they have with the numbers of each method.",
+    ]
+    limit = published_max_size(study.fitted(study.cells()[0], 0))
+    if "BIP-VI" in study.methods and limit < PUBLISHED_LIMIT:
+        said.append(
+            f"BIP-VI's subsets have at most about {limit} genes, {PUBLISHED_LIMIT}/{PUBLISHED_SAMPLES} of the samples "
+            f"in the smaller environment of a fit, as the published limit of {PUBLISHED_LIMIT} is."
+        )
+    return said
+
+
+def _findings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
+    table = study.table(results)
+    said = []
+    checked = table[table["precision"].notna()].sort_values(["method_p_value", "p_value"], kind="stable")
+    best = checked.drop_duplicates("method")
+    for line in best[best["method_p_value"] < LEVEL].to_dict("records"):
+        said.append(
+            f"{line['method']} is right more often than chance, p = {line['method_p_value']:.2g} after adjusting for "
+            f"its settings and the other methods; most clearly with {line['setting']}: precision "
+            f"{line['precision']:.3f} where random predictions have {line['chance']:.3f}, recall {line['recall']:.3f}."
+        )
+    if len(checked) and not said:
+        first = best.iloc[0]
+        said.append(
+            "A null result: no method is shown to find genes whose deletion moves the target. The smallest p-value "
+            "against random predictions, adjusted for settings and methods, is "
+            f"{first['method_p_value']:.2g}, of {first['method']} ({first['p_value']:.2g} before, with "
+            f"{first['setting']})."
+        )
+    silent = table[table["precision"].isna()]
+    if len(silent):
+        by_method = silent.groupby("method", sort=False)["setting"]
+        listed = "; ".join(f"{name} {', '.join(settings)}" for name, settings in by_method)
+        said.append(f"No prediction that can be checked: {listed}. Their precision is not defined.")
+    return said
+
+
+def _agreement_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
+    if not {"BIP-VI", "ICP-screen"} <= set(study.methods):
+        return []
+    right = {name: validated(study, agreed(study, results, name, LISTED[name])) for name in ("BIP-VI", "ICP-screen")}
+    both = right["BIP-VI"] & right["ICP-screen"]
+    return [
+        f"Correct with every seed: BIP-VI ({LISTED['BIP-VI']}) {len(right['BIP-VI'])}, ICP-screen "
+        f"({LISTED['ICP-screen']}) {len(right['ICP-screen'])}, both {len(both)}. The paper has 371, 67 and 27 on the "
+        "full file."
+    ]
+
+
+def _notes_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
+    fits = _fits(results)
+    said = []
+    for note, sentence in _NOTES.items():
+        asked = fits[fits["method"].isin(fits.loc[fits["note"] == note, "method"])]
+        if len(asked):
+            said.append(sentence.format(share=f"{(asked['note'] == note).mean():.2f}"))
+    failed = fits[fits["note"].str.startswith(FAILED)]
+    for name, count in failed.groupby("method").size().items():
+        example = failed.loc[failed["method"] == name, "note"].iloc[0].removeprefix(f"{FAILED}: ")
+        said.append(f"{name} gave no result in {count} of {(fits['method'] == name).sum()} fits, first: {example}")
+    return said
+
+
+def _warnings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
+    # Rows of an earlier version do not tell.
+    fits = _fits(results).reindex(columns=["method", "warned"]).dropna()
+    said = []
+    for kind, meaning in _WARNED.items():
+        warned = fits["warned"].map(lambda kinds, kind=kind: kind in kinds.split())
+        shares = warned.groupby(fits["method"]).mean()
+        listed = [f"{name} {shares[name]:.2f}" for name in study.methods if shares.get(name, 0.0) > 0.0]
+        if listed:
+            said.append(f"Share of fits with a warning that {meaning}: {', '.join(listed)}.")
+    return said
+
+
+def _fits(results: pd.DataFrame) -> pd.DataFrame:
+    """The first setting of each fit of a method"""
+    return results.drop_duplicates(["panel", "target", "fold", "replicate", "method"])

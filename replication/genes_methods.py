@@ -1,0 +1,395 @@
+"""The methods of the gene study: one fit for all settings of a method where one can serve them."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from invariance import exceptions
+from invariance._tools.arrays import Floats, Integers, Mask
+from invariance._tools.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW
+from invariance.baselines.eills import EILLS
+from invariance.baselines.hidden_icp import HiddenICP
+from invariance.baselines.icp import ICP
+from invariance.baselines.regression import MarginalSelection
+from invariance.baselines.screened import Screened
+from invariance.data.multi_environment import MultiEnvironmentData
+from invariance.estimators.bip import BIP
+from invariance.estimators.selector import EnvironmentSelector
+from invariance.exceptions import DataError, EngineError, SettingError
+from invariance.inference.base import Engine
+from invariance.inference.variational.engine import Variational
+from invariance.models.base import Family
+from invariance.models.linear_gaussian import LinearGaussian
+from invariance.priors.base import Prior
+from invariance.priors.priors import BetaBinomialPrior, UniformPrior
+from invariance.screening import LassoFit, cross_validated_lasso, screening_of
+from invariance.simulation.knockouts import Deletions
+
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+LEVELS = (0.001, 0.005, 0.01, 0.05, 0.1)
+PENALTIES = (1.0, 25.0, 50.0, 75.0, 100.0)
+# How much higher the odds of a gene are after the data than before.
+RATIOS = (3.0, 10.0, 30.0, 100.0)
+REWARD = 0.1
+# The published limit is 200 genes where the smaller environment has 262 samples: fewer samples, fewer genes.
+PUBLISHED_LIMIT, PUBLISHED_SAMPLES = 200, 262
+_SCREENED, _FOLDS = 10, 5
+_FEW = 20
+GREY, BROWN = "#808080", "#8c564b"
+
+FAILED = "failed"
+EMPTY_MODE = "the most probable subset is the empty one"
+INCOMPATIBLE = "no subset is compatible with invariance"
+REJECTED = "no subset is accepted"
+
+T = TypeVar("T")
+
+
+class Timed(NamedTuple, Generic[T]):
+    """warned : the kinds of this package's warnings that the work gave, each once"""
+
+    value: T
+    seconds: float
+    warned: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, work: Callable[[], T]) -> Timed[T]:
+        started = time.perf_counter()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            value = work()
+        kinds = {one.category.__name__ for one in caught if one.category.__module__ == exceptions.__name__}
+        return cls(value, time.perf_counter() - started, tuple(sorted(kinds)))
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What the methods are given: the data, a seed, the iterations of BIP-VI, and fits that several of them share."""
+
+    data: MultiEnvironmentData
+    seed: int
+    iterations: int
+
+    @cached_property
+    def lasso(self) -> Timed[LassoFit]:
+        return Timed.of(lambda: cross_validated_lasso(self.data, _FOLDS, random_state=self.seed))
+
+    @cached_property
+    def sparse(self) -> Timed[BIP]:
+        """The paper's posterior with a prior that favours few genes."""
+        return Timed.of(lambda: self.bip("tempering", self.favouring_few))
+
+    @property
+    def favouring_few(self) -> Prior:
+        return BetaBinomialPrior(max_size=min(_FEW, published_max_size(self.data)))
+
+    def bip(self, engine: str | Engine, prior: Prior, family: str | Family = "linear_gaussian") -> BIP:
+        model = BIP(family, prior, engine, "mode", random_state=self.seed, progress=False)
+        return model.fit_data(self.data)
+
+    def behind_screen(self, method: EnvironmentSelector) -> Screened:
+        return Screened(method).fit_screened(self.data, screening_of(self.data, self.lasso.value, _SCREENED))
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What a method says about p genes.
+
+    selected : (settings, p); score : (p,) what the genes are ranked by, None where there is no ranking
+    note : what was out of the ordinary
+    """
+
+    selected: Mask
+    score: Floats | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class GeneMethod:
+    """settings : the hyper-parameters, in words; shares : the fit that it has in common with other methods
+    paper : its seconds in the paper's table, with those of the screen
+    """
+
+    name: str
+    settings: tuple[str, ...]
+    predict: Callable[[Training], Predicted]
+    color: str
+    shares: Literal["lasso", "sparse"] | None = None
+    paper: float = float("nan")
+
+    def answer(self, training: Training) -> Timed[Predicted]:
+        """The prediction, of nothing where the method fails, and its seconds and warnings, with those of the fit that
+        it shares.
+        """
+        shared: Timed[object] = Timed(None, 0.0)
+        started = time.perf_counter()
+        try:
+            if self.shares is not None:
+                shared = getattr(training, self.shares)
+                started = time.perf_counter()
+            found = Timed.of(lambda: self.predict(training))
+        except (ValueError, EngineError, np.linalg.LinAlgError) as error:
+            nothing = np.zeros((len(self.settings), training.data.n_features), dtype=bool)
+            found = Timed(Predicted(nothing, note=f"{FAILED}: {error}"), time.perf_counter() - started)
+        warned = tuple(sorted({*shared.warned, *found.warned}))
+        return Timed(found.value, shared.seconds + found.seconds, warned)
+
+
+def published_max_size(data: MultiEnvironmentData) -> int:
+    """BIP-VI's limit, in the published proportion to the samples of the smaller environment."""
+    return min(PUBLISHED_LIMIT, max(1, int(data.counts.min()) * PUBLISHED_LIMIT // PUBLISHED_SAMPLES))
+
+
+def _above(score: Floats, thresholds: tuple[float, ...]) -> Predicted:
+    return Predicted(score[None] >= np.array(thresholds)[:, None], score)
+
+
+def _variational(training: Training) -> Predicted:
+    prior = UniformPrior(max_size=published_max_size(training.data))
+    model = training.bip(Variational.genes(iterations=training.iterations), prior)
+    return _above(model.inclusion_probabilities_, THRESHOLDS)
+
+
+def _exact_on_screened(training: Training) -> Predicted:
+    model = training.behind_screen(BIP(engine="exact", select="mode", progress=False))
+    return _above(np.nan_to_num(model.inclusion_probabilities_), THRESHOLDS)
+
+
+def _rewarded(training: Training) -> Predicted:
+    model = training.bip("tempering", training.favouring_few, LinearGaussian(prediction=REWARD))
+    return _above(model.inclusion_probabilities_, THRESHOLDS)
+
+
+def _predictive(training: Training) -> Predicted:
+    """The best predictor among the compatible subsets; where there is none, nothing is claimed."""
+    predictive = training.sparse.value.predictive_
+    if predictive is None:
+        return Predicted(np.zeros((1, training.data.n_features), dtype=bool), note=INCOMPATIBLE)
+    return Predicted(predictive.mode_mask[None], predictive.inclusion)
+
+
+def _against_prior(training: Training) -> Predicted:
+    """Odds of a gene in the paper's posterior over those in its prior."""
+    model = training.sparse.value
+    prior = training.favouring_few.bind(training.data.feature_names).inclusion_probabilities()
+    found = _above(_odds(model.inclusion_probabilities_) / _odds(prior), RATIOS)
+    return replace(found, note="" if model.posterior_.mode_mask.any() else EMPTY_MODE)
+
+
+def _odds(probability: Floats) -> Floats:
+    bounded = np.minimum(probability, 1.0 - 1e-12)
+    return bounded / (1.0 - bounded)
+
+
+def _icp(training: Training) -> Predicted:
+    """A gene is selected at a level where some subset is accepted and none of those lacks the gene."""
+    model = training.behind_screen(ICP(alpha=min(LEVELS), progress=False))
+    largest = float(np.nanmax(model.estimator_.subset_p_values_))
+    selected = np.array([(model.p_values_ <= alpha) & (largest > alpha) for alpha in LEVELS])
+    return Predicted(selected, note="" if largest > min(LEVELS) else REJECTED)
+
+
+def _hidden_icp(training: Training) -> Predicted:
+    p_values = training.behind_screen(HiddenICP()).p_values_
+    return Predicted(np.array([p_values <= alpha for alpha in LEVELS]))
+
+
+def _eills(training: Training) -> Predicted:
+    return Predicted(
+        np.array([training.behind_screen(EILLS(gamma=gamma, progress=False)).support_ for gamma in PENALTIES])
+    )
+
+
+def _lasso(training: Training) -> Predicted:
+    size = np.abs(training.lasso.value.coefficients)
+    return Predicted(size[None] > 0.0, size)
+
+
+def _marginal(training: Training) -> Predicted:
+    model = MarginalSelection().fit_data(training.data)
+    return Predicted(model.support_[None], np.abs(model.correlations_))
+
+
+def _named(symbol: str, values: tuple[float, ...]) -> tuple[str, ...]:
+    return tuple(f"{symbol}={value:g}" for value in values)
+
+
+GENE_METHODS = {
+    method.name: method
+    for method in (
+        GeneMethod("BIP-VI", _named("t", THRESHOLDS), _variational, SKY, paper=348.7),
+        GeneMethod("BIP-screen", _named("t", THRESHOLDS), _exact_on_screened, BLUE, "lasso", 9.2),
+        GeneMethod("ICP-screen", _named("α", LEVELS), _icp, VERMILION, "lasso", 11.0),
+        GeneMethod("Hidden-ICP-screen", _named("α", LEVELS), _hidden_icp, PURPLE, "lasso", 8.7),
+        GeneMethod("EILLS-screen", _named("γ", PENALTIES), _eills, GREEN, "lasso", 9.0),
+        GeneMethod("Marginal", ("p<0.05",), _marginal, YELLOW, paper=0.13),
+        GeneMethod("Lasso", ("5 folds",), _lasso, ORANGE, "lasso"),
+        GeneMethod("BIP-predictive", ("best compatible",), _predictive, BLACK, "sparse"),
+        GeneMethod("BIP λ=0.1", _named("t", THRESHOLDS), _rewarded, GREY),
+        GeneMethod("BIP-ratio", _named("ratio", RATIOS), _against_prior, BROWN, "sparse"),
+    )
+}
+
+# The targets of the paper's table, of which the first has the paper's picture.
+PAPER_TARGETS = (
+    *("YMR103C", "YMR321C", "YCL042W", "YLL020C", "YPL240C", "YBR126C", "YMR173W-A", "YGR264C", "YJL077C", "YLR170C"),
+)
+# Outside these quantiles among wild types a gene has moved.
+BAND = (0.01, 0.99)
+VALIDATED, NO_EFFECT, UNCHECKED = "validated", "no effect", "cannot be checked"
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Deletions in blocks, each of which is held out once. block : (n,) of every sample, -1 for wild types."""
+
+    deletions: Deletions
+    block: Integers
+
+    @classmethod
+    def of(cls, deletions: Deletions, n_blocks: int, rng: np.random.Generator) -> Split:
+        """Blocks of nearly equal numbers of deleted genes; all samples that lack a gene are in one block."""
+        genes = sorted({gene for gene in deletions.deleted if gene is not None})
+        if len(genes) < n_blocks:
+            raise DataError(f"{len(genes)} deleted genes cannot be split into {n_blocks} blocks.")
+        block_of: dict[str | None, int] = {None: -1}
+        block_of |= {genes[place]: i % n_blocks for i, place in enumerate(rng.permutation(len(genes)))}
+        return cls(deletions, np.array([block_of[gene] for gene in deletions.deleted]))
+
+    def held_out(self, fold: int) -> Mask:
+        """(n,) the samples that no fit of this fold sees"""
+        return self.block == fold
+
+    def training(self, target: str, fold: int) -> Mask:
+        """(n,) all wild types and the other blocks, without samples that perturb the target"""
+        chosen = ~self.held_out(fold)
+        chosen[self.deletions.deleting(target)] = False
+        return chosen
+
+    def fold_of(self, gene: str) -> int | None:
+        """The fold that holds out the deletion of a gene; None where it was not deleted."""
+        rows = self.deletions.deleting(gene)
+        return int(self.block[rows[0]]) if len(rows) else None
+
+
+def training_data(deletions: Deletions, target: str, rows: Mask) -> MultiEnvironmentData:
+    """The target as outcome of all other genes that vary in these samples, in two environments."""
+    values = deletions.values[rows]
+    used = np.ptp(values, axis=0) > 0.0
+    place = deletions.place[target]
+    if not used[place]:
+        raise DataError(f"the target {target!r} is constant in the {len(values)} samples that it is fitted to.")
+    used[place] = False
+    names = tuple(gene for gene, flag in zip(deletions.genes, used, strict=True) if flag)
+    return MultiEnvironmentData.from_arrays(
+        values[:, used], values[:, place], deletions.environments[rows], feature_names=names, outcome_name=target
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What the deletions did.
+
+    low, high : (d,) the band of each gene among wild types
+    deleted : D genes, each once; moved : (D, d) whether the deletion of a gene took another outside its band, by the
+        mean where several samples lack that gene
+    """
+
+    deletions: Deletions
+    low: Floats
+    high: Floats
+    deleted: tuple[str, ...]
+    moved: Mask
+
+    @classmethod
+    def of(cls, deletions: Deletions) -> Effects:
+        low, high = np.quantile(deletions.values[deletions.wild_type], BAND, axis=0)
+        deleted = tuple(dict.fromkeys(gene for gene in deletions.deleted if gene is not None))
+        levels = np.array([deletions.values[deletions.deleting(gene)].mean(axis=0) for gene in deleted])
+        return cls(deletions, low, high, deleted, (levels < low) | (levels > high))
+
+    @cached_property
+    def successful(self) -> Mask:
+        """(D,) whether the deleted gene itself left its band; never where it is not measured"""
+        place = self.deletions.place
+        return np.array([gene in place and self.moved[i, place[gene]] for i, gene in enumerate(self.deleted)])
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {gene: i for i, gene in enumerate(self.deleted)}
+
+    def verdict(self, gene: str, target: str) -> str:
+        """What the deletion of a gene says about it as a cause of the target."""
+        row = self._row.get(gene)
+        if row is None or not self.successful[row]:
+            return UNCHECKED
+        return VALIDATED if self.moved[row, self.deletions.place[target]] else NO_EFFECT
+
+    def checks(self, target: str, features: tuple[str, ...], rows: Mask) -> tuple[Mask, Mask]:
+        """Of p features: which can be checked by a successful deletion in these samples, and which of them move the
+        target.
+        """
+        lacking = {gene for gene, flag in zip(self.deletions.deleted, rows, strict=True) if flag}
+        verdicts: NDArray[np.str_] = np.array(
+            [self.verdict(gene, target) if gene in lacking else UNCHECKED for gene in features]
+        )
+        return verdicts != UNCHECKED, verdicts == VALIDATED
+
+
+# Of the published file.
+WILD_TYPES, DELETIONS, GENES = 262, 1479, 6170
+NEEDED = (
+    f"the study 'genes' needs the yeast deletions of Kemmeren et al. (2014), {WILD_TYPES} wild types and {DELETIONS:,} "
+    f"deletions of {GENES:,} genes, from https://deleteome.holstegelab.nl (Kemmeren.RData, its HDF5 form, or the text "
+    "files), which is not downloaded"
+)
+_PANELS = "panels_nodes.npz"
+_DIGITS = 16
+
+
+@lru_cache(maxsize=1)
+def samples_of(data: str | None, simulated: int | None, seed: int) -> tuple[Deletions, ...]:
+    """The sets of samples that are studied side by side, each with its own genes: one, or the panels of an excerpt."""
+    if (data is None) == (simulated is None):
+        raise SettingError(f"{NEEDED}: name it, data='Kemmeren.RData', or simulate a network, simulated=600.")
+    if simulated is not None:
+        from invariance.simulation import knockouts
+
+        deletions = max(round(simulated * DELETIONS / GENES), 1)
+        return (knockouts(simulated, WILD_TYPES, deletions, pairs=min(10, simulated // 20), seed=seed).data,)
+    from invariance.datasets import load_yeast, load_yeast_panels
+
+    assert data is not None
+    path = Path(data).expanduser()
+    if path.suffix == ".npz" or (path / _PANELS).exists():
+        return tuple(panel.deletions for panel in load_yeast_panels(path))
+    return (load_yeast(path),)
+
+
+@lru_cache(maxsize=1)
+def fingerprint(samples: tuple[Deletions, ...]) -> str:
+    """Tells whether two sources hold the same numbers and names."""
+    digest = hashlib.sha256()
+    for one in samples:
+        digest.update(one.values.tobytes())
+        digest.update(repr((one.genes, one.deleted)).encode())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def same_samples(data: str | None, simulated: int | None, seed: int, expected: str) -> tuple[Deletions, ...]:
+    """As `samples_of`, on a machine that may have another file at that path."""
+    samples = samples_of(data, simulated, seed)
+    if fingerprint(samples) != expected:
+        where = "the simulated samples" if data is None else f"the file {data!r}"
+        raise EngineError(f"{where} differ between the machines of this study: use the same file and versions on all.")
+    return samples

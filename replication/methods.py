@@ -1,0 +1,226 @@
+"""The methods that the studies compare: one line each, with how it is drawn, and one way to fit and score them all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from invariance._tools.arrays import Mask
+from invariance._tools.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from invariance.baselines.registry import METHODS as KNOWN
+from invariance.baselines.screened import Screened
+from invariance.data.multi_environment import MultiEnvironmentData
+from invariance.estimators.bip import BIP
+from invariance.estimators.selector import EnvironmentSelector
+from invariance.exceptions import EngineError, SettingError
+from invariance.inference.base import Engine
+from invariance.inference.tempering.engine import Tempering
+from invariance.inference.variational.engine import Variational
+from invariance.priors.priors import UniformPrior
+from invariance.screening import LassoScreen, Screening
+
+from .runs import Row
+
+
+def exact_discovery(selected: ArrayLike, truth: ArrayLike, rejected: bool = False) -> bool:
+    """Whether the selected features (p,) are exactly the true ones (p,); False for a method that rejected its model."""
+    chosen, true = _masks(selected, truth)
+    return not rejected and bool((chosen == true).all())
+
+
+def coverage(selected: ArrayLike, truth: ArrayLike, rejected: bool = False) -> bool:
+    """Whether every selected feature is a true one, as it is for an empty selection.
+
+    `rejected` says that the method found no subset acceptable (ICP's "model rejected"): that is no answer, and False,
+    where an accepted empty subset is True.
+    """
+    chosen, true = _masks(selected, truth)
+    return not rejected and not (chosen & ~true).any()
+
+
+def precision(selected: ArrayLike, truth: ArrayLike) -> float:
+    """Share of the selected features that are true; nan when none is selected, since no claim was made."""
+    chosen, true = _masks(selected, truth)
+    return _share(chosen & true, chosen)
+
+
+def recall(selected: ArrayLike, truth: ArrayLike) -> float:
+    """Share of the true features that are selected; nan when there is no true feature to find."""
+    chosen, true = _masks(selected, truth)
+    return _share(chosen & true, true)
+
+
+def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Score interval for a probability after `successes` in n independent trials (Wilson 1927).
+
+    It lies within [0, 1] and has positive width also at 0 and at n successes; without trials it is (0, 1).
+    """
+    if not 0 <= successes <= n:
+        raise SettingError(f"successes={successes!r} must be between 0 and n={n!r}.")
+    if not 0.0 < level < 1.0:
+        raise SettingError(f"level={level!r} must be between 0 and 1.")
+    if n == 0:
+        return 0.0, 1.0
+    z2 = NormalDist().inv_cdf(0.5 + level / 2) ** 2
+    centre = (successes + z2 / 2) / (n + z2)
+    half = np.sqrt(z2 * (successes * (n - successes) / n + z2 / 4)) / (n + z2)
+    low = 0.0 if successes == 0 else max(0.0, float(centre - half))
+    high = 1.0 if successes == n else min(1.0, float(centre + half))
+    return low, high
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The share of n trials that succeeded, and its Wilson interval; mean is nan without trials."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+def rate(values: Iterable[bool] | ArrayLike, level: float = 0.95) -> Rate:
+    """Share of True (or 1) among outcomes that are each True or False (1 or 0), with its Wilson interval."""
+    outcomes = np.asarray(values if isinstance(values, np.ndarray) else list(values))  # type: ignore[arg-type]
+    if outcomes.ndim != 1 or not np.isin(outcomes, (0, 1)).all():
+        raise SettingError("a rate is taken over a flat list of True and False, or of 1 and 0.")
+    n, successes = len(outcomes), int(outcomes.sum())
+    low, high = wilson_interval(successes, n, level)
+    return Rate(successes / n if n else float("nan"), low, high, n)
+
+
+def _masks(selected: ArrayLike, truth: ArrayLike) -> tuple[Mask, Mask]:
+    masks = np.asarray(selected), np.asarray(truth)
+    if masks[0].ndim != 1 or masks[0].shape != masks[1].shape:
+        raise SettingError(f"selected and truth must be masks of one length, not {masks[0].shape} and {masks[1].shape}")
+    if not all(np.isin(mask, (0, 1)).all() for mask in masks):
+        raise SettingError("selected and truth must be masks of True and False (or 1 and 0), not lists of positions.")
+    return masks[0].astype(bool), masks[1].astype(bool)
+
+
+def _share(part: Mask, whole: Mask) -> float:
+    return float(part.sum() / whole.sum()) if whole.any() else float("nan")
+
+
+# The paper's limit on the size of a subset where it uses variational inference; with fewer features it does not bind.
+MAX_SIZE = 20
+
+
+@dataclass(frozen=True)
+class Method:
+    """build(seed) makes the unfitted estimator; color and dashes are those of its line."""
+
+    name: str
+    build: Callable[[int], EnvironmentSelector]
+    color: str
+    dashes: str = "-"
+
+
+def _known(name: str, color: str, dashes: str = "-", **settings: Any) -> Method:
+    """A method of every comparison; it draws nothing at random."""
+    return Method(name, lambda seed: KNOWN[name].build(**settings), color, dashes)
+
+
+def _with_engine(seed: int, engine: Engine, select: str = "mode") -> BIP:
+    prior = UniformPrior(max_size=MAX_SIZE)
+    return BIP(engine=engine, prior=prior, select=select, random_state=seed, progress=False)
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        _known("Oracle", BLACK, "--"),
+        _known("BIP", BLUE, engine="exact", select="mode", progress=False),
+        Method("BIP-predictive", lambda seed: BIP(engine="exact", progress=False), BLUE, ":"),
+        Method("BIP-VI", lambda seed: _with_engine(seed, Variational()), SKY),
+        Method("BIP-VI-published", lambda seed: _with_engine(seed, Variational.simulation()), SKY, ":"),
+        Method("BIP-tempering", lambda seed: _with_engine(seed, Tempering()), BLUE, "-."),
+        Method("BIP-tempering-predictive", lambda seed: _with_engine(seed, Tempering(), "predictive"), BLUE, ":"),
+        _known("ICP", VERMILION, progress=False),
+        _known("EILLS", GREEN, progress=False),
+        _known("Hidden-ICP", PURPLE),
+        _known("Regression", ORANGE),
+        _known("BIP-screen", BLUE, engine="exact", select="mode", progress=False),
+        _known("ICP-screen", VERMILION, progress=False),
+        _known("EILLS-screen", GREEN, progress=False),
+        _known("Hidden-ICP-screen", PURPLE),
+    )
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TimedScreening:
+    """One screening that several methods share, and the seconds it took."""
+
+    screening: Screening
+    seconds: float
+
+    @classmethod
+    def of(cls, data: MultiEnvironmentData, methods: Iterable[str]) -> TimedScreening | None:
+        """None where no method is behind a screen."""
+        if not any(isinstance(METHODS[name].build(0), Screened) for name in methods):
+            return None
+        started = time.perf_counter()
+        screening = LassoScreen().screen(data)
+        return cls(screening, time.perf_counter() - started)
+
+
+def fit_and_score(name: str, data: MultiEnvironmentData, seed: int, shared: TimedScreening | None) -> Row:
+    """How one method fares on simulated data.
+
+    method; outcome: "selected", "empty", "rejected" (ICP accepts no subset) or "failed" (it gave an error); exact,
+    covered: bool; size: of the selected subset; precision, recall; posterior: at the truth, nan where the method has
+    none; seconds: of the fit, with the screening where there is one; note: the error.
+    """
+    model = METHODS[name].build(seed)
+    truth = data.truth
+    assert truth is not None
+    started = time.perf_counter()
+    try:
+        if isinstance(model, Screened) and shared is not None:
+            model.fit_screened(data, shared.screening)
+        else:
+            model.fit_data(data)
+    except (ValueError, EngineError, np.linalg.LinAlgError) as error:
+        selected, outcome, note = np.zeros_like(truth), "failed", str(error)
+    else:
+        selected, outcome, note = model.support_, _outcome(model), ""
+    seconds = time.perf_counter() - started
+    if isinstance(model, Screened) and shared is not None:
+        seconds += shared.seconds
+    no_answer = outcome in ("rejected", "failed")
+    return {
+        "method": name,
+        "outcome": outcome,
+        "exact": exact_discovery(selected, truth, rejected=no_answer),
+        "covered": coverage(selected, truth, rejected=no_answer),
+        "size": int(selected.sum()),
+        "precision": precision(selected, truth),
+        "recall": recall(selected, truth),
+        "posterior": float("nan") if outcome == "failed" else _posterior_at(model, truth),
+        "seconds": seconds,
+        "note": note,
+    }
+
+
+def _outcome(model: EnvironmentSelector) -> str:
+    inner: Any = model.estimator_ if isinstance(model, Screened) else model
+    return str(getattr(inner, "outcome_", "selected" if model.support_.any() else "empty"))
+
+
+def _posterior_at(model: EnvironmentSelector, truth: Any) -> float:
+    """0 where a screen has left out a true feature: no subset that it allows is the truth."""
+    if isinstance(model, Screened):
+        if (truth & ~model.screened_).any():
+            return 0.0 if hasattr(model.estimator_, "posterior_") else float("nan")
+        return _posterior_at(model.estimator_, truth[model.screened_])
+    if isinstance(model, BIP) and model.select == "predictive":
+        return 0.0 if model.predictive_ is None else model.predictive_.probability(truth)
+    posterior = getattr(model, "posterior_", None)
+    return float("nan") if posterior is None else float(posterior.probability(truth))

@@ -1,0 +1,444 @@
+"""Thirty mistakes that a refactoring could make: the tests must see each of them.
+
+A mutant is one change of one snippet in a copy of the sources. It is killed when a test that covers it fails. Where
+code or tests move, `file`, `find`, `replace` and `tests` move with them; name, behaviour and `old` stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "invariance"
+LONGEST = 900.0  # seconds that the covering tests of a mutant may take: it may have made an endless loop
+PASSED, FAILED = 0, 1  # exit codes of pytest; others mean that tests were not run
+
+
+class Mutant(NamedTuple):
+    """name, behaviour : what goes wrong; old : the file in the layout of 0.1.0
+    file, find, replace : the snippet, which occurs once in the file of the package, and what takes its place
+    tests : what covers it, as pytest takes it; survives : why no test sees it, if none does
+    """
+
+    name: str
+    behaviour: str
+    old: str
+    file: str
+    find: str
+    replace: str
+    tests: tuple[str, ...]
+    survives: str = ""
+
+
+MUTANTS = (
+    # ---- data and where it lies
+    Mutant(
+        "unlabelled-rows",
+        "with missing='drop', rows without an environment label are kept",
+        old="data/screening.py",
+        file="data/screening.py",
+        find="gone = unlabelled | lacking.any(axis=1)",
+        replace="gone = lacking.any(axis=1)",
+        tests=("tests/data/test_data.py::test_drop_reports_rows_per_environment",),
+    ),
+    Mutant(
+        "dropped-rows-warning",
+        "the warning about rows that were dropped for missing values is gone",
+        old="data/building.py",
+        file="data/building.py",
+        find="if rows.dropped:",
+        replace="if False:",
+        tests=("tests/data/test_data.py::test_drop_names_an_environment_that_vanishes_and_keeps_first_appearance",),
+    ),
+    Mutant(
+        "min-rows",
+        "environments of exactly min_rows rows are left out",
+        old="data/environment_choice.py",
+        file="data/environment_choice.py",
+        find="small = counts < self.min_rows",
+        replace="small = counts <= self.min_rows",
+        tests=("tests/data/test_choosing_environments.py::test_small_environments_are_left_out",),
+    ),
+    Mutant(
+        "file-twice",
+        "a file that is named twice is read twice",
+        old="sources/folders.py",
+        file="sources/folders.py",
+        find="    _check_distinct(parts)\n    if len",
+        replace="    if len",
+        tests=("tests/sources/test_files_and_folders.py::test_no_file_counts_twice",),
+    ),
+    Mutant(
+        "hidden-files",
+        "files of a folder that begin with a point or an underscore are read as tables",
+        old="sources/folders.py",
+        file="sources/folders.py",
+        find="for name in files if not _hidden(name))",
+        replace="for name in files)",
+        tests=("tests/sources/test_files_and_folders.py::test_what_hides_is_not_read",),
+    ),
+    Mutant(
+        "merged-scatter",
+        "when moments are merged, the scatter between the means of the two parts is left out",
+        old="moments/parts.py",
+        file="moments/parts.py",
+        find="a.scatter + b.scatter + share * np.outer(gap, gap)",
+        replace="a.scatter + b.scatter",
+        tests=("tests/moments/test_moments.py::test_merging_equals_concatenating",),
+    ),
+    Mutant(
+        "other-rows",
+        "a second look takes other rows than those that the moments were computed from",
+        old="moments/second_look.py",
+        file="moments/second_look.py",
+        find="        self._check(fourths, moments)\n",
+        replace="",
+        tests=("tests/moments/test_second_look.py::test_other_rows_are_refused",),
+    ),
+    # ---- models and posteriors
+    Mutant(
+        "weak-level",
+        "where no subset reaches the usual level, the weak one does not take its place",
+        old="conditionals/tolerance.py",
+        file="conditionals/tolerance.py",
+        find="return min(self.level, self.weak_level)",
+        replace="return self.level",
+        tests=("tests/posterior/test_subset_evidence.py::test_levels_of_a_tolerance",),
+    ),
+    Mutant(
+        "joint-p-value",
+        "two p-values are combined with half of the degrees of freedom",
+        old="conditionals/invariance_test.py",
+        file="conditionals/invariance_test.py",
+        find="chdtrc(4.0, statistic)",
+        replace="chdtrc(2.0, statistic)",
+        tests=("tests/posterior/test_subset_evidence.py::test_evidence_of_all_subsets",),
+    ),
+    Mutant(
+        "overdispersion-advice",
+        "nothing is said of counts that scatter more than a Poisson law has it",
+        old="conditionals/overdispersion.py",
+        file="conditionals/overdispersion.py",
+        find="if not ratio > LARGEST_HARMLESS:",
+        replace="if ratio > LARGEST_HARMLESS:",
+        tests=("tests/conditionals/test_overdispersion.py::test_it_is_about_one_for_poisson_counts_only",),
+    ),
+    Mutant(
+        "forced-features",
+        "subsets without a feature that the prior includes for certain have a positive probability",
+        old="priors/bound.py",
+        file="priors/bound.py",
+        find="rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)",
+        replace="rows[:, self.forced_out].any(axis=1)",
+        tests=("tests/priors/test_priors.py::test_log_prob_is_normalised_and_equals_the_plain_formula",),
+    ),
+    Mutant(
+        "saved-posterior-defaults",
+        "what a saved posterior holds is overwritten by what files of older versions lack",
+        old="posterior/io.py",
+        file="posterior/io.py",
+        find="_LATER_KEYS | content",
+        replace="content | _LATER_KEYS",
+        tests=("tests/posterior/test_posterior_io.py::test_the_kind_is_kept_and_older_files_are_the_papers",),
+    ),
+    Mutant(
+        "rescored-subsets",
+        "where leading subsets are scored again from the rows, the posterior keeps the old scores",
+        old="inference/enumeration.py",
+        file="inference/enumeration.py",
+        find="if check.changed:",
+        replace="if False:",
+        tests=("tests/inference/test_enumeration.py::test_disagreement_with_the_rows_is_repaired",),
+    ),
+    Mutant(
+        "drifting-replicas",
+        "the standard error of sampled probabilities does not see that replicas disagree",
+        old="inference/tempering/agreement.py",
+        file="inference/tempering/agreement.py",
+        find="np.maximum(flat.var(axis=0, ddof=1) / len(flat), between / len(segments))",
+        replace="flat.var(axis=0, ddof=1) / len(flat)",
+        tests=("tests/inference/tempering/test_tempering.py::test_agreement_tells_drifting_from_settled_replicas",),
+    ),
+    # ---- decisions and predictions
+    Mutant(
+        "column-price",
+        "the price of a column in the predictive posterior is doubled",
+        old="decisions/predictive.py",
+        file="decisions/predictive.py",
+        find="return gain - 0.5 * self.price * columns",
+        replace="return gain - self.price * columns",
+        tests=("tests/decisions/test_predictive_walk.py::test_all_subsets_are_those_of_the_twin",),
+    ),
+    Mutant(
+        "residual-check-bonferroni",
+        "the p-value of the residual check is not corrected for the number of tests",
+        old="decisions/residual_check.py",
+        file="decisions/residual_check.py",
+        find="tests * min(mean.min(), spread.min())",
+        replace="min(mean.min(), spread.min())",
+        tests=("tests/decisions/test_residual_check.py::test_of_two_environments_each_is_the_others_rest",),
+    ),
+    Mutant(
+        "interval-rank",
+        "intervals for a new environment count the environments without the new one",
+        old="prediction/new_environments.py",
+        file="prediction/new_environments.py",
+        find="coverage * (len(quantiles) + 1) - _ROUNDING",
+        replace="coverage * len(quantiles) - _ROUNDING",
+        tests=("tests/prediction/test_new_environments.py::test_the_rank_among_environments",),
+    ),
+    Mutant(
+        "page-escaping",
+        "names of columns are written into a report as markup",
+        old="report/page.py",
+        file="report/page.py",
+        find="autoescape=True",
+        replace="autoescape=False",
+        tests=("tests/report/test_page_of_a_fit.py::test_hostile_names_are_only_names",),
+    ),
+    Mutant(
+        "loaded-not-invariant",
+        "a model that is loaded does not warn that its features are not known to be invariant",
+        old="estimators/saved.py",
+        file="estimators/saved.py",
+        find="    if warning:\n",
+        replace="    if False:\n",
+        tests=("tests/prediction/test_prediction_corners.py::test_a_saved_model_says_that_it_is_not_invariant",),
+    ),
+    Mutant(
+        "class-order",
+        "the columns of predict_proba are in the wrong order",
+        old="estimators/classes.py",
+        file="estimators/classes.py",
+        find="[1.0 - probability, probability]",
+        replace="[probability, 1.0 - probability]",
+        tests=("tests/estimators/test_classifier.py::test_probabilities_are_those_of_the_logistic_fit",),
+    ),
+    # ---- other methods and long work
+    Mutant(
+        "icp-bonferroni",
+        "ICP does not correct p-values for the number of environments",
+        old="baselines/invariance_tests.py",
+        file="baselines/invariance_tests.py",
+        find="2.0 * (n_environments - 1) * p_values",
+        replace="p_values",
+        tests=("tests/baselines/test_icp.py::test_every_subset_equals_the_definition",),
+    ),
+    Mutant(
+        "rejected-status",
+        "a comparison shows features of a rejected model as features that were not selected",
+        old="comparison/comparison.py",
+        file="comparison/comparison.py",
+        find='"rejected" if self.outcome == "rejected" else "not selected"',
+        replace='"not selected"',
+        tests=("tests/comparison/test_comparison.py::test_what_was_said_of_a_feature_looks_different",),
+    ),
+    Mutant(
+        "perturbing-rows",
+        "a sweep fits an outcome to rows that perturb it",
+        old="sweeps/source.py",
+        file="sweeps/source.py",
+        find="        if not rows:\n            return turned",
+        replace="        return turned",
+        tests=("tests/sweeps/test_sweep.py::test_a_row_is_not_used_for_the_outcome_that_it_perturbs",),
+    ),
+    Mutant(
+        "holm-factors",
+        "the gene study does not correct p-values for the number of methods",
+        old="studies/genes_chance.py",
+        file="studies/genes_chance.py",
+        find="factors = np.arange(len(p_values), 0, -1)",
+        replace="factors = 1",
+        tests=("tests/studies/test_genes_chance.py::test_methods_are_adjusted_for_settings_and_for_each_other",),
+    ),
+    Mutant(
+        "resume",
+        "a run goes on in a folder whose results are of other settings or data",
+        old="_tools/run_folder.py",
+        file="_tools/run_folder.py",
+        find="        if differing:\n",
+        replace="        if False:\n",
+        tests=("tests/sweeps/test_sweep_store.py::test_other_settings_or_data_are_refused",),
+    ),
+    # ---- faces
+    Mutant(
+        "output-over-table",
+        "a command may write its result over the table that it reads",
+        old="faces/cli/outputs.py",
+        file="faces/cli/outputs.py",
+        find="set() if source is None else {os.path.realpath(os.path.expanduser(source))}",
+        replace="set()",
+        tests=("tests/faces/test_cli.py::test_bad_request",),
+    ),
+    Mutant(
+        "host-check",
+        "the app answers whatever host a browser asks for",
+        old="faces/app/security.py",
+        file="faces/app/security.py",
+        find="            and host in self.hosts\n",
+        replace="",
+        tests=("tests/faces/test_app_security.py::test_another_host_is_refused",),
+    ),
+    # ---- kernels
+    Mutant(
+        "swap-acceptance",
+        "chains exchange their subsets without regard to their temperatures",
+        old="kernels/chain_moves.py",
+        file="kernels/chain_moves.py",
+        find="(beta - other_beta) * (other_log_ratio - log_ratio)",
+        replace="other_log_ratio - log_ratio",
+        tests=("tests/inference/tempering/test_tempering_moves.py::test_swaps",),
+    ),
+    Mutant(
+        "u2g-gradient",
+        "the gradient of variational inference is up to twice too large, most where a feature is undecided",
+        old="kernels/mean_field.py",
+        file="kernels/mean_field.py",
+        find="0.5 * larger * difference",
+        replace="0.5 * difference",
+        tests=("tests/inference/variational/test_variational.py::test_compiled_steps_are_the_plain_algorithm",),
+    ),
+    Mutant(
+        "higher-maximum",
+        "of two maxima of a likelihood of counts the first that is found is taken, not the higher one",
+        old="kernels/newton/maximise.py",
+        file="kernels/newton/maximise.py",
+        find="if higher > value + _HIGHER or (np.isnan(value) and not np.isnan(higher)):",
+        replace="if np.isnan(value) and not np.isnan(higher):",
+        tests=("tests/kernels/test_newton_maxima.py::test_of_two_dispersions_the_likelier_is_taken",),
+    ),
+)
+
+
+class Verdict(NamedTuple):
+    """killed : None where tests could not be run; by : the test that failed, or what went wrong"""
+
+    killed: bool | None
+    by: str
+    seconds: float
+
+
+def misplaced(mutants: Sequence[Mutant]) -> list[str]:
+    """What is wrong with the table: snippets that do not occur exactly once, names that occur twice."""
+    found = []
+    for mutant in mutants:
+        path = ROOT / "src" / PACKAGE / mutant.file
+        if not path.is_file():
+            found.append(f"{mutant.name}: there is no file {mutant.file}")
+        elif (times := path.read_text(encoding="utf-8").count(mutant.find)) != 1:
+            found.append(f"{mutant.name}: {mutant.find!r} occurs {times} times in {mutant.file}")
+    names = [mutant.name for mutant in mutants]
+    return found + [f"{name}: the name of two mutants" for name in sorted({n for n in names if names.count(n) > 1})]
+
+
+def run_tests(sources: Path, tests: Sequence[str], longest: float | None = None) -> Verdict:
+    """The tests with the package from a copy of the sources, up to the first that fails."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    examples = {"HYPOTHESIS_STORAGE_DIRECTORY": str(sources.parent / "examples")}
+    started = time.perf_counter()
+    try:
+        run = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **examples, "PYTHONPATH": str(sources)},
+            capture_output=True,
+            text=True,
+            timeout=longest,
+        )
+    except subprocess.TimeoutExpired:
+        return Verdict(True, "no end in sight", time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    if run.returncode not in (PASSED, FAILED):
+        return Verdict(None, (run.stdout + run.stderr).strip()[-2000:], seconds)
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", run.stdout, re.MULTILINE)
+    return Verdict(run.returncode == FAILED, failed[1] if failed else "", seconds)
+
+
+def is_imported(sources: Path) -> bool:
+    """Whether this copy is what tests import, not an installed package."""
+    command = [sys.executable, "-c", f"import {PACKAGE}; print({PACKAGE}.__file__)"]
+    env = {**os.environ, "PYTHONPATH": str(sources)}
+    place = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout.strip()
+    return Path(place).resolve().is_relative_to(sources.resolve())
+
+
+def mutated(mutant: Mutant, clean: Path, place: Path) -> Path:
+    """A copy of clean sources with the mutant in it, and with the compiled kernels of the clean ones.
+
+    Numba keeps what it compiled by the content of one file, whatever that calls in others: where a kernel is mutated,
+    no compiled one is copied.
+    """
+    of_kernels = mutant.file.startswith("kernels/")
+    left_out = shutil.ignore_patterns("*.nbi", "*.nbc") if of_kernels else None
+    sources = shutil.copytree(clean, place / "src", ignore=left_out)
+    path = sources / PACKAGE / mutant.file
+    path.write_text(path.read_text(encoding="utf-8").replace(mutant.find, mutant.replace), encoding="utf-8")
+    return sources
+
+
+def judged(mutant: Mutant, clean: Path, whole_suite: bool) -> Verdict:
+    with tempfile.TemporaryDirectory(prefix=f"{mutant.name}-") as folder:
+        sources = mutated(mutant, clean, Path(folder))
+        verdict = run_tests(sources, mutant.tests, LONGEST)
+        return run_tests(sources, ["tests"]) if verdict.killed is False and whole_suite else verdict
+
+
+def shown(mutant: Mutant, verdict: Verdict) -> str:
+    what = {True: "killed", False: "survived", None: "not run"}[verdict.killed]
+    known = f" ({mutant.survives})" if mutant.survives else ""
+    return f"{mutant.name:26} {mutant.file:36} {what:8} {verdict.seconds:5.0f} s  {verdict.by}{known}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=[mutant.name for mutant in MUTANTS])
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
+    parser.add_argument("--whole-suite-for-survivors", action="store_true", help="ask all tests about them")
+    parser.add_argument("--list", action="store_true", help="print names and behaviours, and run nothing")
+    asked = parser.parse_args(arguments)
+    mutants = [mutant for mutant in MUTANTS if not asked.only or mutant.name in asked.only]
+    if asked.list:
+        print("\n".join(f"{mutant.name:26} {mutant.old:34} {mutant.behaviour}" for mutant in mutants))
+        return 0
+    if wrong := misplaced(mutants):
+        print("\n".join(wrong))
+        return 1
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        clean = shutil.copytree(ROOT / "src", Path(folder, "src"))
+        if not is_imported(clean):
+            print("tests would import another copy of the package: unset what puts it first")
+            return 1
+        # Also fills the caches of kernels, which the mutants outside of them share.
+        before = run_tests(clean, sorted({test for mutant in mutants for test in mutant.tests}))
+        if before.killed is not False:
+            print(f"without a mutant: {before.by}")
+            return 1
+        print(f"without a mutant all covering tests pass, in {before.seconds:.0f} s", flush=True)
+        with ThreadPoolExecutor(max(asked.jobs, 1)) as pool:
+            judge = partial(judged, clean=clean, whole_suite=asked.whole_suite_for_survivors)
+            verdicts = []
+            for mutant, verdict in zip(mutants, pool.map(judge, mutants), strict=True):
+                verdicts.append(verdict)
+                print(shown(mutant, verdict), flush=True)
+    unseen = [mutant.name for mutant, found in zip(mutants, verdicts, strict=True) if not found.killed]
+    unexpected = [mutant.name for mutant in mutants if mutant.name in unseen and not mutant.survives]
+    print(f"{len(mutants) - len(unseen)} of {len(mutants)} killed")
+    if unexpected:
+        print(f"the tests should see {', '.join(unexpected)}")
+    return int(bool(unexpected))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

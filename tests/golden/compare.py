@@ -1,0 +1,99 @@
+"""Compare two folders of results: python tests/golden/compare.py A B [--exact] [--only TEXT]."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import runs
+from adapter import GONE
+
+RELATIVE, OF_LOGS = 1e-10, 1e-9
+SMALL = 1e-6  # probabilities below are compared by their logarithms
+_NOT_FINITE = ("inf", "-inf", "nan")
+
+
+def differences(a: Any, b: Any, exact: bool = False, field: str = "") -> Iterator[str]:
+    """What is different between two results, one line for each field."""
+    if _is_number(a) and _is_number(b):
+        yield from _unequal([a], [b], exact, field)
+    elif isinstance(a, dict) and isinstance(b, dict):
+        for key in dict.fromkeys((*a, *b)):
+            inside = f"{field}.{key}" if field else key
+            if re.sub(r"\[\d+\]", "", inside) in GONE:
+                continue
+            if key not in a or key not in b:
+                yield f"{inside}: only in the {'second' if key in b else 'first'}"
+            else:
+                yield from differences(a[key], b[key], exact, inside)
+    elif isinstance(a, list) and isinstance(b, list):
+        if len(a) != len(b):
+            yield f"{field}: {len(a)} and {len(b)} values"
+        elif all(map(_is_number, a)) and all(map(_is_number, b)):
+            yield from _unequal(a, b, exact, field)
+        else:
+            for place, (one, other) in enumerate(zip(a, b, strict=True)):
+                yield from differences(one, other, exact, f"{field}[{place}]")
+    elif type(a) is not type(b) or a != b:
+        yield f"{field}: {a!r} and {b!r}"
+
+
+def _unequal(a: list[Any], b: list[Any], exact: bool, field: str) -> Iterator[str]:
+    """Numbers of one field; a small one counts by the largest beside it."""
+    scale = max((abs(x) for x in map(float, (*a, *b)) if math.isfinite(x)), default=0.0)
+    for place, (one, other) in enumerate(zip(a, b, strict=True)):
+        if not (_same(one, other) if exact else _close(float(one), float(other), scale, field)):
+            where = f"{field}[{place}]" if len(a) > 1 else field
+            yield f"{where}: {one!r} and {other!r}, {abs(float(one) - float(other)):.2g} apart"
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and a == b and math.copysign(1.0, float(a)) == math.copysign(1.0, float(b))
+
+
+def _close(a: float, b: float, scale: float, field: str) -> bool:
+    if a == b or (math.isnan(a) and math.isnan(b)):
+        return True
+    if not math.isfinite(a) or not math.isfinite(b):
+        return False
+    apart = abs(a - b)
+    if "log_" in field or "deviance" in field or "entropy" in field:
+        return apart <= OF_LOGS * max(1.0, abs(a))
+    if 0.0 < a < SMALL and 0.0 < b < SMALL and abs(math.log(a) - math.log(b)) <= OF_LOGS * abs(math.log(a)):
+        return True
+    return apart <= RELATIVE * scale
+
+
+def _is_number(value: Any) -> bool:
+    return (isinstance(value, int | float) and not isinstance(value, bool)) or value in _NOT_FINITE
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("first", type=Path)
+    parser.add_argument("second", type=Path)
+    parser.add_argument("--exact", action="store_true", help="every bit counts")
+    parser.add_argument("--only", default="", help="cases whose name holds this text")
+    options = parser.parse_args()
+    first, second = runs.read(options.first), runs.read(options.second)
+    names = [name for name in dict.fromkeys((*first, *second)) if options.only in name]
+    n_different = 0
+    for name in names:
+        if name in first and name in second:
+            found = list(differences(first[name], second[name], options.exact))
+        else:
+            found = [f"only in {options.first if name in first else options.second}"]
+        n_different += bool(found)
+        for line in found:
+            print(f"{name}  {line}")
+    print(f"{len(names)} cases compared, {n_different} different")
+    sys.exit(int(n_different > 0 or not names))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Metrics against their definitions, and the Wilson interval against published and independent values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from replication.methods import coverage, exact_discovery, precision, rate, recall, wilson_interval
+
+TRUTH = [True, True, False, False]
+masks = st.integers(1, 8).flatmap(
+    lambda p: st.tuples(
+        st.lists(st.booleans(), min_size=p, max_size=p), st.lists(st.booleans(), min_size=p, max_size=p)
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("selected", "exact", "covered", "right", "found"),
+    [
+        ([1, 1, 0, 0], True, True, 1.0, 1.0),
+        ([1, 0, 0, 0], False, True, 1.0, 0.5),
+        ([1, 1, 1, 0], False, False, 2 / 3, 1.0),
+        ([0, 0, 1, 1], False, False, 0.0, 0.0),
+        ([0, 0, 0, 0], False, True, math.nan, 0.0),
+    ],
+)
+def test_the_four_metrics(selected: list[int], exact: bool, covered: bool, right: float, found: float) -> None:
+    assert exact_discovery(selected, TRUTH) is exact
+    assert coverage(selected, TRUTH) is covered
+    assert precision(selected, TRUTH) == pytest.approx(right, nan_ok=True)
+    assert recall(selected, TRUTH) == pytest.approx(found)
+
+
+def test_without_true_features_recall_is_undefined_and_the_empty_selection_is_exact() -> None:
+    assert exact_discovery([False, False], [False, False])
+    assert math.isnan(recall([True, False], [False, False]))
+    assert precision([True, False], [False, False]) == 0.0
+
+
+def test_a_rejected_model_is_neither_covered_nor_exact() -> None:
+    assert coverage([False, False], [True, False])
+    assert not coverage([False, False], [True, False], rejected=True)
+    assert not exact_discovery([False, False], [False, False], rejected=True)
+
+
+@given(masks)
+def test_metrics_agree_with_sets(pair: tuple[list[bool], list[bool]]) -> None:
+    selected, truth = ({j for j, member in enumerate(mask) if member} for mask in pair)
+    assert exact_discovery(*pair) == (selected == truth)
+    assert coverage(*pair) == (selected <= truth)
+    if selected:
+        assert precision(*pair) == len(selected & truth) / len(selected)
+    if truth:
+        assert recall(*pair) == len(selected & truth) / len(truth)
+
+
+@pytest.mark.parametrize(
+    ("selected", "truth", "message"),
+    [
+        ([True], [True, False], "one length"),
+        ([[True, False]], [[True, False]], "one length"),
+        ([0, 2, 3], [1, 0, 0], "not lists of positions"),
+    ],
+)
+def test_what_is_no_mask_is_refused(selected: list[object], truth: list[object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        coverage(selected, truth)
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "low", "high"),
+    # Newcombe (1998), Statistics in Medicine 17:857-872, table I, method 3
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_against_published_values(successes: int, n: int, low: float, high: float) -> None:
+    assert wilson_interval(successes, n) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
+def test_wilson_against_scipy(counts: tuple[int, int], level: float) -> None:
+    reference = binomtest(*counts).proportion_ci(level, method="wilson")
+    interval = wilson_interval(*counts, level)
+    assert interval == pytest.approx((reference.low, reference.high), abs=1e-12)
+    assert 0.0 <= interval[0] <= counts[0] / counts[1] <= interval[1] <= 1.0
+
+
+def test_wilson_without_trials_knows_nothing() -> None:
+    assert wilson_interval(0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("successes", "n", "level"), [(3, 2, 0.95), (-1, 2, 0.95), (1, 2, 1.0), (1, 2, 0.0)])
+def test_wilson_refuses_nonsense(successes: int, n: int, level: float) -> None:
+    with pytest.raises(ValueError, match="must be between"):
+        wilson_interval(successes, n, level)
+
+
+def test_rate() -> None:
+    found = rate([True, False, True, True])
+    assert (found.mean, found.n) == (0.75, 4)
+    assert (found.low, found.high) == wilson_interval(3, 4)
+    assert rate(np.array([1, 0])).mean == 0.5
+    assert rate(value for value in (True, True)).mean == 1.0
+    nothing = rate([])
+    assert math.isnan(nothing.mean)
+    assert (nothing.low, nothing.high, nothing.n) == (0.0, 1.0, 0)
+    with pytest.raises(ValueError, match="True and False"):
+        rate([0.5, 1.0])

@@ -1,0 +1,282 @@
+"""Every study end to end on a tiny scale, and what it writes."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from invariance.simulation import p10, theory
+from replication import SCALES, STUDIES, make_study
+from replication.comparison import Comparison
+from replication.cost import PAPER, POINTS
+from replication.methods import METHODS, TimedScreening, fit_and_score
+from replication.runs import Study, StudyRun, markdown_table, mean_band, panels, run_study, save_figure
+
+TINY: dict[str, dict[str, object]] = {
+    "theory": {"replicates": 2, "sizes": (10, 50), "environments": (1, 2, 5)},
+    "identifiability": {"replicates": 2, "n": 50},
+    "comparison-p10": {"replicates": 1, "sizes": (50, 100), "environments": (2, 5), "strengths": (0.5, 1.0)},
+    "comparison-p450": {
+        "replicates": 1,
+        "sizes": (50,),
+        "environments": (5,),
+        "strengths": (1.0,),
+        "methods": ("Oracle", "BIP-screen", "ICP-screen", "EILLS-screen", "Hidden-ICP-screen", "Regression"),
+    },
+    "cost": {"replicates": 1, "strengths": (1.0,), "points": ((10, 50, 5), (10, 200, 2))},
+    "genes": {"simulated": 60, "targets": 1, "replicates": 1, "methods": ("ICP-screen", "Lasso", "Marginal")},
+}
+# What has to be said beside the name and the scale.
+NEEDED: dict[str, dict[str, object]] = {"genes": {"simulated": 60}}
+PICTURES = {
+    "theory": {"posterior", "heterogeneity"},
+    "identifiability": {"posterior"},
+    "comparison-p10": {"rates", "rates-by-n", "posterior"},
+    "comparison-p450": {"rates", "posterior"},
+    "cost": {"seconds"},
+    "genes": {"precision-recall"},
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StudyRun]:
+    folder = tmp_path_factory.mktemp("studies")
+    return {name: run_study(make_study(name, **TINY[name]), folder / name, jobs=1) for name in STUDIES}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_folder(runs: dict[str, StudyRun], name: str) -> None:
+    folder = runs[name].folder
+    pictures = {f"{picture}.{kind}" for picture in PICTURES[name] for kind in ("png", "svg")}
+    others = {"results.parquet", "summary.csv", "report.md", "rows.jsonl", "settings.json", ".lock"}
+    assert {file.name for file in folder.iterdir()} == pictures | others
+    for picture in pictures:
+        size = (folder / picture).stat().st_size
+        assert 3_000 < size < 400_000, (picture, size)
+        start = (folder / picture).read_bytes()[:100]
+        assert start.startswith(b"\x89PNG") or b"<?xml" in start
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_report(runs: dict[str, StudyRun], name: str) -> None:
+    run = runs[name]
+    report = (run.folder / "report.md").read_text()
+    assert report.startswith(f"# {run.study.title}\n")
+    for part in ("## Reading", "## Numbers", "## What was run", "## Cost", "## Versions", "- numpy ", "- seed: 0"):
+        assert part in report
+    assert f"`python -m replication {name} --scale quick" in report
+    for picture in PICTURES[name]:
+        assert f"]({picture}.png)" in report
+    for sentence in run.study.reading(run.results):
+        assert f"- {sentence}" in report
+        assert "nan" not in sentence
+    assert " nan " not in report
+    assert "One replicate costs" in report
+
+
+@pytest.mark.parametrize(("name", "scale"), list(itertools.product(STUDIES, SCALES)))
+def test_scales(name: str, scale: str) -> None:
+    study = make_study(name, scale, **NEEDED.get(name, {}))
+    assert isinstance(study, Study)
+    assert (study.name, study.scale) == (name, scale)
+    keys = [cell.key for cell in study.cells()]
+    assert len(set(keys)) == len(keys)
+    per_setting = {"theory": 1000, "identifiability": 1000, "cost": 3, "genes": 3}.get(name, 100)
+    assert (study.replicates == per_setting) == (scale == "paper")
+    if isinstance(study, Comparison):
+        # The paper has 400 data sets for each n and E, over all strengths.
+        assert len(study.strengths) * make_study(name, "paper").replicates == 400
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(ValueError, match="no study is named 'theroy': use one of theory, identifiability"):
+        make_study("theroy")
+    with pytest.raises(ValueError, match="scale='huge' is not known"):
+        make_study("theory", "huge")
+    with pytest.raises(ValueError, match="no method is named 'BPI'"):
+        make_study("comparison-p10", methods=("BIP", "BPI"))
+
+
+# ---------------------------------------------------------------- theory
+
+
+def test_theory_rows_agree_with_the_estimator(runs: dict[str, StudyRun]) -> None:
+    from invariance import BIP
+
+    study = runs["theory"].study
+    results = runs["theory"].results
+    for cell in study.cells():
+        if cell["E"] == 1:
+            continue
+        model = theory(cell["E"], cell["strength"], study.rng(cell, 1))
+        data = model.sample(50, study.rng(cell, 1, 50))
+        expected = BIP(progress=False).fit_data(data).posterior_.probability(model.truth)
+        row = results.query("E == @cell['E'] and strength == @cell['strength'] and replicate == 1 and n == 50")
+        assert row["posterior"].item() == pytest.approx(expected, rel=1e-9)
+        assert row["mu_min"].item() == model.mu_min()
+
+
+def test_one_environment_is_the_prior(runs: dict[str, StudyRun]) -> None:
+    results = runs["theory"].results
+    assert (results.loc[results["E"] == 1, "posterior"] == 1 / 8).all()
+
+
+def test_identifiability_rows_are_posteriors(runs: dict[str, StudyRun]) -> None:
+    rows = runs["identifiability"].results[["z00", "z10", "z01", "z11"]]
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-12)
+    table = runs["identifiability"].study.table(runs["identifiability"].results)
+    assert table.loc[table["is_truth"], "subset"].tolist() == ["[1,0]", "[1,0]", "[1,1]", "[1,1]", "[1,0]", "[1,0]"]
+
+
+# ---------------------------------------------------------------- methods and comparison
+
+
+def test_every_method_is_scored() -> None:
+    rng = np.random.default_rng(5)
+    data = p10(10, rng, strength=1.0).sample(200, rng)
+    shared = TimedScreening.of(data, METHODS)
+    assert shared is not None
+    for name in METHODS:
+        row = fit_and_score(name, data, 0, shared)
+        assert row["method"] == name
+        assert row["outcome"] in ("selected", "empty", "rejected")
+        assert row["exact"] <= row["covered"]
+        assert np.isnan(row["posterior"]) == (not name.startswith("BIP"))
+        if name in ("Oracle", "BIP", "ICP", "BIP-screen", "ICP-screen"):
+            assert row["exact"], name
+    # With ten features everything passes the screen.
+    assert fit_and_score("BIP-screen", data, 0, shared)["posterior"] == pytest.approx(
+        fit_and_score("BIP", data, 0, None)["posterior"], rel=1e-12
+    )
+
+
+def test_screens_are_shared_only_where_needed() -> None:
+    rng = np.random.default_rng(5)
+    data = p10(3, rng).sample(50, rng)
+    assert TimedScreening.of(data, ("Oracle", "BIP")) is None
+
+
+def test_a_method_without_an_answer_covers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from invariance.baselines import ICP
+    from invariance.exceptions import EngineError
+
+    rng = np.random.default_rng(5)
+    data = p10(3, rng).sample(50, rng)
+
+    def refuses(self: ICP, data: object) -> None:
+        raise EngineError("too much")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ICP, "fit_data", refuses)
+        row = fit_and_score("ICP", data, 0, None)
+    assert (row["outcome"], row["exact"], row["covered"], row["size"]) == ("failed", False, False, 0)
+    assert row["note"] == "too much"
+    # Two environments with outcomes on different lines through every feature: no subset is invariant.
+    data.y[data.environment_index == 1] *= 50.0
+    data.y[data.environment_index == 2] += 500.0 * rng.standard_normal(50)
+    row = fit_and_score("ICP", data, 0, None)
+    assert (row["outcome"], row["covered"]) == ("rejected", False)
+
+
+def test_a_truth_that_the_screen_lost_has_posterior_zero() -> None:
+    from invariance.simulation import p450
+
+    rng = np.random.default_rng(0)
+    data = p450(2, rng, strength=0.5, p=60).sample(50, rng)
+    shared = TimedScreening.of(data, ("BIP-screen",))
+    assert shared is not None
+    assert data.truth is not None
+    assert (data.truth & ~shared.screening.kept).any()
+    assert fit_and_score("BIP-screen", data, 0, shared)["posterior"] == 0.0
+    assert np.isnan(fit_and_score("ICP-screen", data, 0, shared)["posterior"])
+
+
+def test_comparison_table(runs: dict[str, StudyRun]) -> None:
+    run = runs["comparison-p10"]
+    results, table = run.results, run.study.table(run.results)
+    assert len(results) == 2 * 2 * 2 * len(run.study.methods)
+    for _, line in table.iterrows():
+        chosen = results[(results["method"] == line["method"]) & (results["E"] == line["E"])]
+        if line["n"] != "all":
+            chosen = chosen[chosen["n"] == int(line["n"])]
+        assert line["data_sets"] == len(chosen)
+        assert line["exact"] == chosen["exact"].mean()
+        assert line["exact_low"] <= line["exact"] <= line["exact_high"]
+        assert line["covered"] == chosen["covered"].mean()
+        assert line["empty"] == (chosen["outcome"] == "empty").mean()
+    assert results.groupby(["n", "E", "strength"])["mu_min"].nunique().max() == 1
+
+
+@pytest.mark.slow
+def test_comparison_rows_do_not_depend_on_the_processes(runs: dict[str, StudyRun], tmp_path: Path) -> None:
+    here = runs["comparison-p10"].results.drop(columns="seconds")
+    elsewhere = run_study(make_study("comparison-p10", **TINY["comparison-p10"]), tmp_path, jobs=2).results
+    pd.testing.assert_frame_equal(elsewhere.drop(columns="seconds"), here, check_exact=True)
+
+
+def test_screened_comparison(runs: dict[str, StudyRun]) -> None:
+    results = runs["comparison-p450"].results
+    assert results["mu_min"].isna().all()
+    assert (results["screened_true"] <= results["true_size"]).all()
+    screened = results[results["method"].str.endswith("-screen")]
+    assert (screened["size"] <= 10).all()
+    reading = " ".join(runs["comparison-p450"].study.reading(results))
+    assert "The screen keeps all true features in a share of the data sets" in reading
+
+
+def test_a_method_that_fails_is_mentioned(runs: dict[str, StudyRun]) -> None:
+    run = runs["comparison-p10"]
+    results = run.results.copy()
+    results.loc[results["method"] == "BIP-VI", ["outcome", "posterior"]] = ["failed", np.nan]
+    reading = " ".join(run.study.reading(results))
+    assert "BIP-VI gave no result on 8 of 8 data sets" in reading
+    assert "BIP-VI's posterior" not in reading
+
+
+def test_cost_table(runs: dict[str, StudyRun]) -> None:
+    run = runs["cost"]
+    table = run.study.table(run.results)
+    assert run.workers == "1 process"
+    for line in table.itertuples():
+        chosen = run.results[(run.results["method"] == line.method) & (run.results["n"] == line.n)]
+        assert line.seconds == chosen["seconds"].median()
+    line = table[(table["method"] == "ICP") & (table["n"] == 200)].iloc[0]
+    assert line["paper"] == 2.60
+    assert all(len(values) == len(POINTS) for values in PAPER.values())
+
+
+# ---------------------------------------------------------------- small parts
+
+
+def test_mean_band() -> None:
+    values = [0.2, 0.4, 0.9]
+    mean, low, high = mean_band(values, high=0.7)
+    assert mean == pytest.approx(0.5)
+    half = 1.959964 * np.std(values, ddof=1) / np.sqrt(3)
+    assert low == pytest.approx(0.5 - half)
+    assert high == 0.7
+    assert mean_band([0.3]) == (0.3, 0.3, 0.3)
+
+
+def test_markdown_table() -> None:
+    frame = pd.DataFrame({"name": ["a", "b"], "value": [0.123456, np.nan], "n": [1, 2]})
+    assert markdown_table(frame).splitlines() == [
+        "| name | value | n |",
+        "| --- | ---: | ---: |",
+        "| a | 0.1235 | 1 |",
+        "| b |  | 2 |",
+    ]
+
+
+def test_figures_are_reproducible(tmp_path: Path) -> None:
+    written = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        figure, axes = panels(1, 1, 3.0, 2.0)
+        axes[0, 0].plot([0, 1], [0, 1])
+        written.append([path.read_bytes() for path in save_figure(figure, tmp_path / folder / "picture")])
+    assert written[0] == written[1]
