@@ -44,6 +44,8 @@ model.predict(table.drop(columns=["y", "site"]))
 COMMAND = """
 from invariance.cli.main import app
 
+pytestmark = pytest.mark.integration
+
 app(["fit", sys.argv[1], "--outcome", "y", "--environment", "site"])
 """
 

@@ -24,7 +24,6 @@ from .._tools.plotting import (
     has_layout,
     headline,
     ink,
-    lettered,
     panels_for,
     plain_ticks,
     save_drawing,
@@ -81,7 +80,6 @@ def environments_size(diagnosis: ComparedEnvironments) -> Size:
     return 7.0, 2.1 + n * (0.5 if n <= _FEW else 0.3)
 
 
-@lettered
 def plot_environments(diagnosis: ComparedEnvironments | Decision, ax: Axes | None = None) -> Axes:
     """Horizontal bars of −log₁₀ p of each environment against the others, by part, first environment on top, and a
     diamond for all parts together.
@@ -178,7 +176,6 @@ def coefficients_size(decision: Decision, top: int = _MOST_PANELS) -> Size:
     return max(_NARROWEST, 1.6 + 2.1 * n_across), 0.8 + n_down * (0.75 + 0.2 * n_shown)
 
 
-@lettered
 def plot_coefficients(
     decision: Decision, ax: Axes | None = None, top: int = _MOST_PANELS, coverage: float = 0.95
 ) -> Panels:
@@ -285,7 +282,6 @@ def _names(decision: Decision, listed: _Listed) -> list[str]:
     return name_labels([decision.findings.posterior.feature_names[j] for j in listed.shown], _LONGEST_NAME)
 
 
-@lettered
 def plot_subsets(decision: Decision, ax: Axes | None = None, top: int = _MOST_SUBSETS) -> Panels:
     """The `top` compatible subsets, the best predictor first: a dot for each feature that they hold, and bars of their
     probability among compatible subsets, of R² and of p_inv, which one environment does not have. The chosen one
@@ -357,7 +353,6 @@ def frontier_size(decision: Decision) -> Size:
     return (7.0, 4.8) if decision.findings.posterior.n_environments > 1 else _ONLY_TEXT
 
 
-@lettered
 def plot_frontier(decision: Decision, ax: Axes | None = None) -> Axes:
     """R² against p_inv of every subset that was scored, or of those that the posteriors list; the level from which on
     subsets count as compatible, the best R² for each p_inv, the chosen subset and the most probable one.
@@ -485,7 +480,6 @@ def _cut_environments(decision: Decision, shown: int) -> str:
     return _cut(shown, decision.findings.posterior.n_environments, "environments")
 
 
-@lettered
 def _only_text(figure: Figure | SubFigure, decision: Decision, text: str) -> Panels:
     """Axes without a frame, as an array (1,)."""
     ax = figure.add_subplot()
