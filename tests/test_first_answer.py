@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+pytestmark = pytest.mark.integration
+
 LISTENING = """
 import sys
 from numba.core import event
@@ -43,8 +45,6 @@ model.predict(table.drop(columns=["y", "site"]))
 """
 COMMAND = """
 from invariance.cli.main import app
-
-pytestmark = pytest.mark.integration
 
 app(["fit", sys.argv[1], "--outcome", "y", "--environment", "site"])
 """

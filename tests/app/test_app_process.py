@@ -23,9 +23,9 @@ from bad_tables import table
 from cli_runner import fails, run
 from patients import patients
 
-pytestmark = pytest.mark.integration
-
 httpx = pytest.importorskip("httpx", reason="needs httpx")
+
+pytestmark = pytest.mark.integration
 
 NAMES = list(patients(3).columns)
 

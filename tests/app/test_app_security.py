@@ -18,6 +18,8 @@ from invariance.app.pages import application, script_hashes
 from invariance.app.security import report_policy
 from invariance.app.session import Session
 
+pytestmark = pytest.mark.integration
+
 HERE, TOKEN = "http://127.0.0.1:8123", "s3cret"
 
 
@@ -56,8 +58,6 @@ def test_another_host_is_refused(client: TestClient, host: str) -> None:
     "origin",
     ["null", "http://evil.example", "http://127.0.0.1:8124", "http://localhost:8123", "https://127.0.0.1:8123"],
 )
-
-pytestmark = pytest.mark.integration
 def test_another_origin_is_refused(client: TestClient, method: str, origin: str) -> None:
     path = "/" if method == "GET" else "/cancel"
     assert client.request(method, f"/{TOKEN}{path}", headers={"origin": origin}).status_code == 403
