@@ -153,9 +153,6 @@ def _warnings_kept() -> Iterator[list[str]]:
     said += dict.fromkeys(said_by(w.message) if isinstance(w.message, Warning) else w.message for w in caught)
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
-
 # A column with more different values is not shown as environments.
 MOST_GROUPS = 200
 _EXAMPLES = 3
@@ -280,3 +277,7 @@ def with_beside(outcome: str, event: str | None, exposure: str | None) -> list[s
 
 def _model(kind: OutcomeKind) -> list[str]:
     return [FAMILY_OF_KIND[kind.kind].replace("_", " ").replace("gaussian", "Gaussian"), kind.reason]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
