@@ -22,7 +22,6 @@ from sklearn.model_selection import GridSearchCV
 from invariance import BIP, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, spline
 from invariance._tools.arrays import Floats
 from invariance.baselines import ICP, Screened
-from invariance.data import read_chunks
 from invariance.data.features import Features
 from invariance.exceptions import DataError, DataWarning, SettingError
 from patients import LEVELS, patients
@@ -375,7 +374,7 @@ def test_numbers_stored_as_text_are_read_for_prediction_too() -> None:
 
 def test_fit_from_moments(tmp_path: Path, fitted: BIP) -> None:
     TABLE.to_csv(tmp_path / "t.csv", index=False)
-    moments = Moments.from_chunks(read_chunks(tmp_path / "t.csv", **ASKED, rows_per_chunk=50))
+    moments = Moments.from_rows(tmp_path / "t.csv", **ASKED)
     model = BIP().fit_moments(moments)
     assert model.feature_names_in_.tolist() == list(NAMES)
     assert model.environments_ == ("aa", "bb", "cc", "dd")

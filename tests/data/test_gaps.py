@@ -13,7 +13,7 @@ import pytest
 
 from cli_runner import run
 from invariance import BIP
-from invariance.data import MultiEnvironmentData, read_chunks
+from invariance.data import MultiEnvironmentData
 from invariance.data.missing import Gaps
 from invariance.exceptions import DataError, DataWarning
 from invariance.moments.accumulator import MomentsAccumulator
@@ -250,16 +250,6 @@ def test_files_are_counted_together(tmp_path: Path) -> None:
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
     with pytest.raises(DataError, match=re.escape(SENTENCE)):
         Moments.from_rows(tmp_path, "y", "site")
-    chunks = read_chunks(tmp_path / "2.csv", "y", "site", missing="drop", rows_per_chunk=7)
-    with pytest.warns(DataWarning, match=r"^dropped 25 of 50 rows with [^.]*$"):
-        list(chunks)
-    costly()[25:].to_csv(tmp_path / "2.csv", index=False)
-    chunks = read_chunks(tmp_path / "2.csv", "y", "site", missing="drop", rows_per_chunk=7)
-    with pytest.warns(DataWarning, match=r"keeps 25 of 55 rows, and 45 with exclude=\['c', 'd'\]"):
-        list(chunks)
-    chunks = read_chunks(tmp_path / "1.csv", "y", "site", missing="drop", rows_per_chunk=7)
-    with pytest.raises(DataError, match=re.escape("keeps 0 of 30 rows, and 30 with exclude=['c', 'd'].")):
-        list(chunks)
 
 
 def accumulated(first: pd.DataFrame, second: pd.DataFrame) -> MomentsAccumulator:

@@ -17,7 +17,10 @@ from tables import ENVIRONMENT, EVENT, EXPOSURE, OUTCOME, Table
 from typer.testing import CliRunner
 
 import invariance as package
-from invariance.faces.cli.main import app
+from invariance import baselines
+from invariance.cli.main import app
+from invariance.decisions.residual_check import residual_check
+from invariance.exceptions import InvarianceError
 
 # Fields, without [places], that the package gives no more: they are not compared.
 GONE: tuple[str, ...] = ()
@@ -51,12 +54,12 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
     "forest": lambda: RandomForestRegressor(n_estimators=10, max_depth=4, random_state=0),
 }
 METHODS = {
-    "icp": package.ICP,
-    "hidden_icp": package.HiddenICP,
-    "eills": package.EILLS,
-    "lasso": package.LassoSelection,
-    "marginal": package.MarginalSelection,
-    "pooled": package.PooledRegression,
+    "icp": baselines.ICP,
+    "hidden_icp": baselines.HiddenICP,
+    "eills": baselines.EILLS,
+    "lasso": baselines.LassoSelection,
+    "marginal": baselines.MarginalSelection,
+    "pooled": baselines.PooledRegression,
 }
 # {setting in a case: its name in the package}, where these differ
 SETTINGS = {"inclusion": "probabilities"}
@@ -71,7 +74,7 @@ def run(case: dict[str, Any], table: Table) -> dict[str, Any]:
         warnings.simplefilter("always")
         try:
             said = KINDS[case["kind"]](case, table, Path(folder))
-        except package.InvarianceError as error:
+        except InvarianceError as error:
             said = {"refused": type(error).__name__}
     ours = {w.category.__name__ for w in caught if w.category.__module__.startswith(package.__name__)}
     return said | {"warnings": sorted(ours)}
@@ -83,9 +86,9 @@ def run(case: dict[str, Any], table: Table) -> dict[str, Any]:
 def estimator(case: dict[str, Any]) -> Any:
     classes = {"logistic": package.BIPClassifier, "survival": package.BIPSurvival}
     settings: dict[str, Any] = {
-        "conditional": _family(case),
+        "family": _family(case),
         "prior": PRIORS[case["prior"]](**_settings(case, "prior_settings")) if "prior" in case else None,
-        "inference": _engine(case),
+        "engine": _engine(case),
         "select": RULES[case.get("rule", "predictive")],
         "threshold": case.get("threshold", 0.5),
         "tolerance": _tolerance(case.get("tolerance")),
@@ -386,7 +389,7 @@ def _sweep(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
 
 
 def _residuals(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
-    return {"check": package.residual_check(data_of(case, table), case["subset"], random_state=1).to_dict()}
+    return {"check": residual_check(data_of(case, table), case["subset"], random_state=1).to_dict()}
 
 
 KINDS: dict[str, Callable[[dict[str, Any], Table, Path], dict[str, Any]]] = {

@@ -79,7 +79,7 @@ def test_blocks_memory_and_threads_do_not_change_the_result(
     model = LinearGaussian().bind(simulated(11, (40, 50, 60), seed=21))
     whole = run(model, UniformPrior(max_size))
     monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", 4)
-    monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 16)
+    monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", 16)
     engine = Enumeration(keep=50, in_memory=0 if streamed else 1 << 24)
     cut, threaded = (run(model, UniformPrior(max_size), engine, n_jobs) for n_jobs in (1, 3))
     for name in ("inclusion", "pairwise", "log_probabilities", "masks"):

@@ -21,8 +21,8 @@ from invariance import (
 )
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.subset_blocks import all_log_ratios
-from invariance.inference.tempering.search import support_note
+from invariance.inference.enumeration import all_log_ratios
+from invariance.inference.modes import support_note
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.cholesky import subset_log_ratio
 from invariance.kernels.moves import block_log_ratios
@@ -207,7 +207,7 @@ def test_threads_blocks_and_streaming_do_not_change_the_result(
     model = LinearGaussian().bind(intervened(1e5, 9, "sum"))
     whole = run(model, UniformPrior(max_size))
     monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", 3)
-    monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 16)
+    monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", 16)
     monkeypatch.setattr(type(model), "dense_advantage", 1 if max_size else 16)
     cut, threaded = (run(model, UniformPrior(max_size), Enumeration(in_memory=0), n_jobs) for n_jobs in (1, 3))
     np.testing.assert_array_equal(cut.inclusion, threaded.inclusion)

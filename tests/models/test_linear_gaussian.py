@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import DataError
-from invariance.inference.subset_blocks import all_log_ratios
+from invariance.inference.enumeration import all_log_ratios
 from invariance.models.linear_gaussian import LinearGaussian
 from invariance.moments import Moments
 from invariance.moments.least_squares import least_squares

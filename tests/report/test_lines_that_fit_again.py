@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from invariance import BIP, LinearGaussian, Tolerance, spline
 from invariance.datasets import make_example
 from invariance.inference.tempering.engine import Tempering
-from invariance.moments.second_pass import SecondLook
+from invariance.moments.second_pass import SecondPassResult
 from invariance.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
 from invariance.report.methods import python_lines, typed
 from invariance.report.subject import Source, Subject
@@ -100,7 +100,7 @@ def test_lines_of_data_and_of_moments() -> None:
     assert _lines(BIP().fit_data(DATA)).splitlines()[-2] == "model = BIP().fit_data(data)"
     moments = Moments.from_data(DATA)
     assert ".fit_moments(moments)" in _lines(BIP().fit_moments(moments))
-    looked_at = replace(moments, second=SecondLook(None))
+    looked_at = replace(moments, second=SecondPassResult(None))
     assert ".fit_moments(moments, rows=rows)" in _lines(BIP().fit_moments(looked_at))
     labelled = DATA.to_frame()
     model = BIP(environment="hospital").fit(labelled.drop(columns="blood_pressure"), DATA.y)

@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..cli.remedies import for_shell, said_by
-from ..data.column_settings import Choices
-from ..data.column_types import RawTable, doubtful
-from ..data.columns import as_frame
+from ..data.columns import Choices, RawTable, as_frame, doubtful
 from ..data.outcomes import OutcomeKind, outcome_kind
 from ..data.reading import TableFile, column_names, is_text, parse_label, read_columns
 from ..exceptions import DataError, InvarianceError

@@ -225,11 +225,11 @@ def _need(model: BIP, table: TableOptions) -> Need | None:
 def _columns(source: RowSource, outcome: str, environment: str, table: TableOptions) -> list[str]:
     """Used columns but that of the environments."""
     from ..data.checks import resolve_columns
-    from ..data.column_settings import excluding
+    from ..data.columns import excluding
     from ..data.outcomes import stated
 
     reading, available = table.reading(), source.schema.names
-    outcome_columns = stated(table.event, table.exposure, None, outcome)
+    outcome_columns = stated(table.event, table.exposure)
     named = resolve_columns(available, outcome, environment, reading["features"], source.name, outcome_columns)
     others = {outcome, environment, *outcome_columns.values()}
     features = excluding(reading["exclude"], named[2], [name for name in available if name not in others])

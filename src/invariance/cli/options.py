@@ -110,9 +110,10 @@ class FileOptions:
 
     def open(self, file: Path) -> TableFile:
         from ..data.reading import TableFile
+        from ..data.settings import FileFormat
 
         content = _standard_input() if file == STANDARD_INPUT else None
-        return TableFile.of(file, **self.format(), content=content)
+        return TableFile.of(file, FileFormat(**self.format()), content)
 
 
 def _standard_input() -> bytes:

@@ -11,26 +11,32 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError
 from .checks import quoted, warn
-from .column_settings import Choices, Dummies, Numbers, SplineBasis, Term, column_of
-from .column_types import (
+from .columns import (
+    Choices,
+    Levels,
     RawTable,
     Refusal,
+    check_levels,
+    column_of,
     doubtful,
+    joined,
     leave_out,
     level_codes,
+    occurring,
+    recoded,
     refuse,
     row_numbers,
+    series_values,
     text_as_numbers,
     without_values,
 )
-from .columns import Levels, check_levels, joined, occurring, recoded, series_values
 from .features import Features
 from .missing import Rows
+from .terms import Dummies, Numbers, SplineBasis, Term
 
 
 @dataclass(frozen=True)
@@ -207,6 +213,7 @@ class Learner:
         self._seen: dict[str, set[str]] = {}
         self._learnt: dict[str, dict[str, set[Hashable]]] = {}  # {column: {level: environments}}
         self._splines: dict[str, list[Floats]] = {name: [] for name in choices.splines}
+        self._bases: dict[str, SplineBasis] = {}
         self._empty: set[str] = set()
         self._row_numbers: dict[str, Refusal] = {}
 
@@ -225,22 +232,24 @@ class Learner:
         n_rows: int,
         levels: Mapping[str, Levels],
         seen: Mapping[str, Collection[str]],
-        learnt: Mapping[str, Mapping[str, set[Hashable]]],
         refused: Mapping[str, Refusal],
         empty: Collection[str],
         row_numbers: Mapping[str, Refusal],
     ) -> None:
-        """Instead of `look` and `learn`: what others found in n_rows rows, which have the levels that were `seen`, and
-        of which those of `learnt` are fitted."""
+        """Instead of `look`: what others found in n_rows rows, which have the levels that were `seen`."""
         self._n_rows, self._looked = n_rows, dict(levels)
         self._seen = {name: set(found) for name, found in seen.items()}
-        self._learnt = {name: dict(found) for name, found in learnt.items()}
         self._refused, self._empty = dict(refused), set(empty).intersection(self._columns)
         self._row_numbers = {name: doubt for name, doubt in row_numbers.items() if name in self._columns}
 
-    def learn_of(self, learnt: Mapping[str, Mapping[str, set[Hashable]]]) -> None:
-        """As `tell`, where fewer rows are fitted than were told of."""
+    def learn_of(
+        self, learnt: Mapping[str, Mapping[str, set[Hashable]]], splines: Mapping[str, SplineBasis | Floats | None]
+    ) -> None:
+        """Instead of `learn`: {column: {level: environments}} and {column: its spline, or values for the knots of one}
+        of the rows that are fitted."""
         self._learnt = {name: dict(found) for name, found in learnt.items()}
+        self._bases = {name: known for name, known in splines.items() if isinstance(known, SplineBasis)}
+        self._splines = {name: [known] for name, known in splines.items() if isinstance(known, np.ndarray)}
 
     def check(self) -> None:
         """Raise about all columns that cannot be used, after all rows were looked at."""
@@ -314,6 +323,8 @@ class Learner:
         if column in self._learnt:
             levels = self._choices.levels.get(column) or self._ordered(column, self._learnt)
             return Dummies(column, levels, frozenset(levels).difference(self._learnt[column]))
+        if column in self._bases:
+            return self._bases[column]
         if column in self._splines:
             return self._choices.splines[column].fitted(np.concatenate(self._splines[column]))
         return Numbers(column)
@@ -391,7 +402,6 @@ _TAGGED = {
     "decimal": _Tagged(Decimal, str, Decimal),
     "date": _Tagged(date, date.isoformat, date.fromisoformat),
     "datetime": _Tagged(datetime, datetime.isoformat, datetime.fromisoformat),
-    "timestamp": _Tagged(pd.Timestamp, pd.Timestamp.isoformat, pd.Timestamp),
     "time": _Tagged(time, time.isoformat, time.fromisoformat),
     "microseconds": _Tagged(timedelta, lambda span: span // timedelta(microseconds=1), lambda n: timedelta(0, 0, n)),
     "tuple": _Tagged(tuple, lambda labels: [label_to_plain(label) for label in labels], lambda plain: _tuple(plain)),
@@ -402,6 +412,8 @@ def label_to_plain(label: Hashable) -> Any:
     """Text, numbers and truth values as they are; of other types {type: text}"""
     label = label.item() if isinstance(label, np.generic) else label
     kind = type(label)
+    if kind.__name__ == "Timestamp":  # of pandas, which is not loaded for this
+        return {"timestamp": label.isoformat()}  # type: ignore[attr-defined]
     if label is None or kind in (str, int, bool) or (isinstance(label, float) and math.isfinite(label)):
         return label
     for tag, tagged in _TAGGED.items():
@@ -422,6 +434,10 @@ def label_from_plain(plain: Any) -> Hashable:
     (tag, content), *more = plain.items()
     if more:
         raise ValueError(f"a label of the types {list(plain)}")
+    if tag == "timestamp":
+        import pandas as pd
+
+        return pd.Timestamp(content)
     return _TAGGED[tag].read(content)
 
 

@@ -187,15 +187,8 @@ def _positions(series: Any, found: list[Any]) -> Floats:
 ROLES = ("event", "exposure")
 
 
-def stated(event: Any, exposure: Any, entry: Any, outcome: str) -> dict[str, Any]:
-    """{role: what was given for it}; raises about what no model knows."""
-    if entry is not None:
-        late = repr(entry) if isinstance(entry, str) else "'entry'"
-        raise SettingError(
-            "entry= is not known: every row counts as watched from time 0 on, and delayed entry has no model here. "
-            "Leave out rows that enter later; or count time from the entry of each row, "
-            f"table[{outcome!r}] = table[{outcome!r}] - table[{late}], with the entry as a feature."
-        )
+def stated(event: Any, exposure: Any) -> dict[str, Any]:
+    """{role: what was given for it}; raises where both are."""
     if event is not None and exposure is not None:
         raise SettingError(
             "event= and exposure= were both given: one is for times, which are their own exposure, the other for "

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import n_workers, ordered_map
 from ..data.checks import check_max_size, largest_size
-from ..data.column_settings import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
 from ..data.encoding import Encoding, check_names
 from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.terms import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
 from ..exceptions import DataError, SettingError
 from ..kernels.components import component_overlaps, component_shares
 from ..kernels.plain import settle

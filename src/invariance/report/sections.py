@@ -16,8 +16,9 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
-from ..decisions.decision import UNCHALLENGED, Decision, header, said
-from ..decisions.diagnosis import NOT_REFITTED, T_BY_ENVIRONMENT, Diagnosis, DiagnosisSection, sections
+from ..decisions.decision import UNCHALLENGED, Decision, counted, described
+from ..decisions.diagnosis import T_BY_ENVIRONMENT, Diagnosis, sections
+from ..decisions.sections import Section as Told
 from ..exceptions import SettingError
 from ..models.additive import AdditiveModel
 from ..models.base import VARIANCE, Predicts, predicts_of
@@ -71,7 +72,7 @@ def answer_parts(subject: Subject) -> Iterator[Part]:
     decision, worded = subject.decision, subject.source.worded
     tone, label = state(decision)
     yield Callout(tone, label, worded(decision.verdict))
-    said = [(name, worded(text)) for name, text in header(decision)]
+    said = [(name, worded(text)) for name, text in decision.sections[0].facts]
     yield Facts(tuple((_LABELS[name], text) for name, text in said if name in _LABELS))
     yield Heading("How sure this is")
     yield from prose(_readings(subject))
@@ -280,7 +281,7 @@ def feature_parts(subject: Subject) -> Iterator[Part]:
         (
             name(feature.name),
             Cell("● yes", 0, "strong") if feature.selected else Cell("no", 1),
-            Cell(subject.source.worded(said(decision, feature))),
+            Cell(subject.source.worded(described(decision, feature))),
             probability(compatible[place[feature.name]]),
             probability(posterior.inclusion[place[feature.name]]),
             change(feature.r2_change),
@@ -389,7 +390,7 @@ def subset_parts(subject: Subject) -> Iterator[Part]:
     else:
         yield subsets_picture(decision)
         which = "Compatible subsets" if several else "Subsets"
-        yield _subset_table(f"{which}, the best predictor first", predictive, subject, _counted(decision))
+        yield _subset_table(f"{which}, the best predictor first", predictive, subject, counted(decision))
     if several:
         yield frontier_picture(decision)
     yield Heading("By invariance alone")
@@ -428,20 +429,9 @@ def _shown(n: int, counted: str) -> str:
     return f"Shown {'is' if n == 1 else 'are'} {n:,} of {counted}."
 
 
-def _counted(decision: Decision) -> str:
-    n = format_count(decision.compatible.n)
-    return n if decision.compatible.all_scored else f"at least {n}"
-
-
 def _members(subject: Subject, posterior: Posterior, mask: Mask) -> Cell:
     held = [printable(posterior.feature_names[j]) for j in np.flatnonzero(mask)]
     return Cell("{" + ", ".join(held) + "}", mark="strong" if (mask == subject.decision.mask).all() else "")
-
-
-_LEAVE_OUT = (
-    "Nothing was selected anew without each environment: model.diagnose(leave_out=True) does that in Python, and "
-    "`invariance explain` with the option --leave-out in a shell."
-)
 
 
 _T_OF_LIKELIHOODS = "T is −2 times the logarithm of a ratio of maximised likelihoods, not of the Bayes factor Λ."
@@ -462,19 +452,19 @@ def _diagnosed(subject: Subject, diagnosis: Diagnosis) -> Iterator[Part]:
     yield environments_picture(diagnosis)
     for section in told[1:]:
         yield Heading(section.title)
-        yield from prose(_LEAVE_OUT if said == NOT_REFITTED else worded(said) for said in section.sentences)
+        yield from prose(_sentence(worded(said)) for said in section.sentences)
         if section.table:
             yield _environment_table(section)
 
 
-def _as_weighed(subject: Subject, section: DiagnosisSection) -> DiagnosisSection:
+def _as_weighed(subject: Subject, section: Told) -> Told:
     """Where Λ is a Bayes factor by the methods of the page, T is none of it."""
     if section.title != T_BY_ENVIRONMENT or not isinstance(subject.settled, BayesianLinearGaussian):
         return section
     return replace(section, title="T by environment", sentences=(_T_OF_LIKELIHOODS, *section.sentences))
 
 
-def _environment_table(section: DiagnosisSection) -> Table:
+def _environment_table(section: Told) -> Table:
     head, *rows = section.table
     columns = [Column(title, j not in section.text_columns) for j, title in enumerate(head)]
     cells = (

@@ -13,10 +13,10 @@ import pytest
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
+from invariance.inference.modes import Searched, groupings, leading_modes, regression_path
 from invariance.inference.tempering.engine import Tempering
 from invariance.inference.tempering.ladders import CompiledTarget
 from invariance.inference.tempering.posterior import TemperingPosterior
-from invariance.inference.tempering.search import Searched, groupings, leading_modes, regression_path
 from invariance.kernels.search import FORWARD, MATCHING, inverse_scale_of, pursuit
 from invariance.models.base import BoundModel
 from invariance.models.linear_gaussian import GaussianOnDemand

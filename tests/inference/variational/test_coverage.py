@@ -13,16 +13,10 @@ from invariance import BIP, BetaBinomialPrior, Enumeration, InclusionPrior, Line
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
+from invariance.inference.modes import around, log_joint_changes, with_swaps
 from invariance.inference.variational.ascent import FreeSpace
-from invariance.inference.variational.diagnostics import (
-    around,
-    log_joint_changes,
-    missed_at_modes,
-    missed_in_table,
-    with_swaps,
-)
-from invariance.inference.variational.mean_field import MeanField
-from invariance.inference.variational.mixture import Mixture
+from invariance.inference.variational.diagnostics import missed_at_modes, missed_in_table
+from invariance.inference.variational.mean_field import MeanField, Mixture
 from twins import all_masks, simulated
 from variational_fit import fit
 

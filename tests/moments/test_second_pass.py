@@ -1,19 +1,21 @@
-"""Rows that are read again beside their moments tell the same as rows in memory."""
+"""A second pass over the rows of moments tells the same as rows in memory."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-pytest.importorskip("pyarrow")
-
-from row_sources import TableSource
+pa = pytest.importorskip("pyarrow")
 
 from invariance import BIP, Moments, MultiEnvironmentData
+from invariance.data.record_batches import RowSource, RowTask
 from invariance.decisions import roles
 from invariance.decisions.environments import Broken
 from invariance.decisions.residual_check import residual_check
@@ -21,10 +23,44 @@ from invariance.decisions.roles import Role
 from invariance.exceptions import DataError, SettingError
 from invariance.models.gaussian import GaussianFromMoments, _heaviest, largest_excess_kurtosis
 from invariance.models.gaussian_mean import MeanGaussian
-from invariance.moments import second_pass as second_look
+from invariance.moments import second_pass
+from invariance.moments.fourth_moments import most_columns
 from invariance.moments.least_squares import RootSum
-from invariance.moments.second_pass import Rows, SampledRows, SampleSum, sampled_data
+from invariance.moments.second_pass import SampledRows, SampleSum, SecondPass, rows_to_keep, sampled_data
 from invariance.report.pictures import Residuals, residuals_of_sample
+
+
+@dataclass(frozen=True)
+class _Part(RowTask):
+    table: pa.Table
+    asked: list[tuple[str, ...]]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        self.asked.append(tuple(columns))
+        yield from self.table.select(list(columns)).to_batches(max_chunksize=1_000)
+
+
+class TableSource(RowSource):
+    """asked: the columns of each reading of a task"""
+
+    name = "the table"
+
+    def __init__(self, frame: pd.DataFrame, rows_of_a_task: int = 2_500) -> None:
+        self.table, self.size = pa.Table.from_pandas(frame, preserve_index=False), rows_of_a_task
+        self.asked: list[tuple[str, ...]] = []
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+    def tasks(self, environment: str, columns: Sequence[str]) -> list[RowTask]:
+        starts = range(0, self.table.num_rows, self.size)
+        return [_Part(self.table.slice(start, self.size), self.asked) for start in starts]
+
+    @property
+    def n_readings(self) -> int:
+        return len(self.asked) // len(self.tasks("", ()))
+
 
 NAMES = ["u", "v", "w", "x", "z"]
 SUBSETS = np.array(list(product([False, True], repeat=len(NAMES))))
@@ -46,16 +82,16 @@ def data_of(frame: pd.DataFrame) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_table(frame, "y", "site")
 
 
-def looked_at(frame: pd.DataFrame, resolve: bool, n_jobs: int | None = None, rows_of_a_task: int = 700) -> Moments:
+def with_second_pass(frame: pd.DataFrame, resolve: bool, n_jobs: int | None = None) -> Moments:
     moments = Moments.from_data(data_of(frame))
-    rows = Rows(moments, TableSource(frame, rows_of_a_task), "site", n_jobs, {})
-    return rows.looking_at(rows.resolving() if resolve else moments, moments.columns)
+    rows = SecondPass(moments, TableSource(frame, 700), "site", n_jobs, {})
+    return rows.with_fourth_moments(rows.with_factors() if resolve else moments, moments.columns)
 
 
 @pytest.mark.parametrize("resolve", [False, True])
 def test_kurtosis_of_every_subset_is_that_of_the_rows(resolve: bool) -> None:
     frame = table()
-    whole, again = GaussianFromMoments(data_of(frame)), GaussianFromMoments(looked_at(frame, resolve))
+    whole, again = GaussianFromMoments(data_of(frame)), GaussianFromMoments(with_second_pass(frame, resolve))
     expected = whole.excess_kurtosis(SUBSETS)
     assert expected.max() > 1.0
     np.testing.assert_allclose(again.excess_kurtosis(SUBSETS), expected, rtol=1e-10)
@@ -68,13 +104,15 @@ def test_kurtosis_of_columns_far_from_zero() -> None:
     far = frame.assign(**{name: frame[name] + 1e11 for name in (*NAMES, "y")})
     near = far.assign(**{name: far[name] - 1e11 for name in (*NAMES, "y")})
     expected = GaussianFromMoments(data_of(near)).excess_kurtosis(SUBSETS)
-    np.testing.assert_allclose(GaussianFromMoments(looked_at(far, False)).excess_kurtosis(SUBSETS), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        GaussianFromMoments(with_second_pass(far, False)).excess_kurtosis(SUBSETS), expected, rtol=1e-9
+    )
 
 
 def test_nearly_dependent_subsets_are_decided_as_by_rows() -> None:
     frame = table(collinear=True)
     data = data_of(frame)
-    whole, again = GaussianFromMoments(data), GaussianFromMoments(looked_at(frame, True))
+    whole, again = GaussianFromMoments(data), GaussianFromMoments(with_second_pass(frame, True))
     alone = GaussianFromMoments(Moments.from_data(data))
     expected = whole.log_ratio_many(SUBSETS)
     assert (alone.log_ratio_many(SUBSETS) == -np.inf).sum() == 8
@@ -93,7 +131,7 @@ def test_nearly_dependent_subsets_are_decided_as_by_rows() -> None:
 
 def test_the_model_of_the_mean_decides_them_too() -> None:
     frame = table(collinear=True)
-    whole, again = MeanGaussian(data_of(frame)), MeanGaussian(looked_at(frame, True))
+    whole, again = MeanGaussian(data_of(frame)), MeanGaussian(with_second_pass(frame, True))
     expected = whole.log_ratio_many(SUBSETS)
     assert np.isfinite(expected).all()
     np.testing.assert_allclose(again.log_ratio_many(SUBSETS), expected, rtol=1e-7)
@@ -101,7 +139,7 @@ def test_the_model_of_the_mean_decides_them_too() -> None:
 
 def test_what_was_seen_goes_with_chosen_environments_and_columns() -> None:
     frame = table(collinear=True)
-    whole, again = data_of(frame).choosing(["a", "c", "d"]), looked_at(frame, True).choosing(["a", "c", "d"])
+    whole, again = data_of(frame).choosing(["a", "c", "d"]), with_second_pass(frame, True).choosing(["a", "c", "d"])
     rows, moments = GaussianFromMoments(whole), GaussianFromMoments(again)
     np.testing.assert_allclose(moments.excess_kurtosis(SUBSETS), rows.excess_kurtosis(SUBSETS), rtol=1e-8)
     np.testing.assert_allclose(moments.log_ratio_many(SUBSETS), rows.log_ratio_many(SUBSETS), rtol=1e-8)
@@ -118,7 +156,7 @@ def test_what_was_seen_goes_with_chosen_environments_and_columns() -> None:
 
 def test_n_jobs_changes_no_bit() -> None:
     frame = table(collinear=True)
-    one, two = looked_at(frame, True).second, looked_at(frame, True, n_jobs=2).second
+    one, two = with_second_pass(frame, True).second, with_second_pass(frame, True, n_jobs=2).second
     assert one is not None and two is not None  # noqa: PT018
     assert one.fourths is not None and two.fourths is not None  # noqa: PT018
     assert one.sample is not None and two.sample is not None  # noqa: PT018
@@ -145,22 +183,17 @@ def test_heavy_tails_change_the_verdict_as_with_rows() -> None:
     assert one is not None and one.shape is not None  # noqa: PT018
     assert other is not None and other.shape is not None  # noqa: PT018
     np.testing.assert_allclose(one.shape, other.shape, rtol=1e-8)
-    told, silent = str(again.summary()), str(alone.summary())
-    assert "the rows were read again, once" in told
-    assert "rows=...) reads the rows again" in " ".join(silent.split())
+    assert again._findings.target.model.moments.second.n_readings == 1
 
 
 def test_residuals_are_checked_in_the_sample() -> None:
     frame = table(n=300)
     data = data_of(frame)
-    moments = looked_at(frame, False)
+    moments = with_second_pass(frame, False)
     sampled, whole = residual_check(moments, SUBSETS[24]), residual_check(data, ["u", "v"])
     assert (sampled.subset, sampled.rows, sampled.alarm) == (whole.subset, whole.rows, whole.alarm)
     assert sampled.r2 == pytest.approx(whole.r2, abs=0.05)
-    assert "a sample of" not in str(sampled)
-    told = str(replace(sampled, of_rows=90_000))
-    assert "Of 90,000 rows a sample of 300 was looked at." in told
-    with pytest.raises(SettingError, match=r"fit_moments\(moments, rows=\.\.\.\) read the rows again"):
+    with pytest.raises(SettingError, match="rows="):
         residual_check(Moments.from_data(data), ["u", "v"])
 
 
@@ -172,11 +205,10 @@ def test_collinear_columns_take_two_readings_and_are_diagnosed_as_with_rows() ->
     whole = BIP().fit_data(data)
     both = ["u", "v", "z"]
     assert str(again.diagnose(both, leave_out=False)) == str(whole.diagnose(both, leave_out=False))
-    assert "the rows were read again, twice" in str(again.summary())
 
 
 def test_of_many_columns_those_of_leading_subsets_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_look, "most_columns", lambda n_environments: 4)
+    monkeypatch.setattr(second_pass, "most_columns", lambda n_environments: 4)
     frame = table()
     source = TableSource(frame)
     again = BIP(environment="site").fit_moments(Moments.from_data(data_of(frame)), rows=source)
@@ -187,9 +219,6 @@ def test_of_many_columns_those_of_leading_subsets_are_read(monkeypatch: pytest.M
     inside = ~SUBSETS[:, [2, 4]].any(axis=1)
     np.testing.assert_allclose(model.excess_kurtosis(SUBSETS)[inside], expected[inside], rtol=1e-10)
     assert not model.excess_kurtosis(SUBSETS)[~inside].any()
-    told = " ".join(str(again.summary()).split())
-    assert "looked at in subsets of 3 leading features; residuals of subsets with others ('w', 'z')" in told
-    assert "may break invariance (p-value <0.001 with normal tails, which were not looked at); R²" in told
     whole = BIP().fit_data(data_of(frame))
     assert again.selected_features_ == whole.selected_features_ == ("u", "v")
     assert _roles(again) == {**_roles(whole), "w": Role.may_break, "z": Role.may_break}
@@ -207,19 +236,13 @@ def test_coefficients_break_invariance_whatever_the_tails_are(part: str, monkeyp
     monkeypatch.setattr(roles, "where_it_breaks", lambda *_: found)
     frame = table()
     moments = Moments.from_data(data_of(frame))
-    again = BIP().fit_moments(Rows(moments, TableSource(frame), "site", None, {}).looking_at(moments, ["u", "v"]))
+    again = BIP().fit_moments(
+        SecondPass(moments, TableSource(frame), "site", None, {}).with_fourth_moments(moments, ["u", "v"])
+    )
     assert again.selected_features_ == ("u", "v")
     effect = next(feature for feature in again.decision_.features if feature.name == "x")
     assert effect.role == Role.breaks
     assert effect.broken == (found if part == "slopes" else None)
-
-
-def test_who_looks_at_all_tails_knows_what_breaks() -> None:
-    frame = table()
-    moments = Moments.from_data(data_of(frame))
-    models = [BIP().fit_data(data_of(frame)), BIP(environment="site").fit_moments(moments, rows=TableSource(frame))]
-    for model in models:
-        assert Role.may_break not in {feature.role for feature in model.decision_.features}
 
 
 def test_levels_are_made_as_the_moments_made_them() -> None:
@@ -240,7 +263,7 @@ def test_rows_with_missing_values_stay_out() -> None:
     with pytest.warns(Warning, match="dropped"):
         data = MultiEnvironmentData.from_table(frame, "y", "site", missing="drop")
     moments = Moments.from_data(data)
-    again = Rows(moments, TableSource(frame), "site", None, {}).looking_at(moments, ["u", "v"])
+    again = SecondPass(moments, TableSource(frame), "site", None, {}).with_fourth_moments(moments, ["u", "v"])
     expected = GaussianFromMoments(data).excess_kurtosis(SUBSETS[24:25])
     np.testing.assert_allclose(GaussianFromMoments(again).excess_kurtosis(SUBSETS[24:25]), expected, rtol=1e-10)
 
@@ -249,26 +272,26 @@ def test_other_rows_are_refused() -> None:
     frame = table()
     moments = Moments.from_data(data_of(frame))
     model = BIP(environment="site")
-    with pytest.raises(DataError, match=r"environment 'a' has [\d,]+ complete rows there, and [\d,]+ in the moments"):
+    with pytest.raises(DataError, match="environment 'a'"):
         model.fit_moments(moments, rows=TableSource(frame.drop(index=frame.index[frame.site == "a"][0])))
-    with pytest.raises(DataError, match=r"in environment 'c' other values are in 'w'\. Pass"):
+    with pytest.raises(DataError, match="'c' other values are in 'w'"):
         model.fit_moments(moments, rows=TableSource(frame.assign(w=1.01 * frame.w)))
-    with pytest.raises(DataError, match=r"other values are in 'u', 'v'\. Pass"):
+    with pytest.raises(DataError, match="'u', 'v'"):
         model.fit_moments(moments, rows=TableSource(frame.assign(u=frame.v, v=frame.u)))
     shuffled = frame.groupby("site").w.transform(lambda values: values.to_numpy()[::-1])
-    with pytest.raises(DataError, match=r"other values are in 'u', 'v', 'w'"):
+    with pytest.raises(DataError, match="'u', 'v', 'w'"):
         model.fit_moments(moments, rows=TableSource(frame.assign(w=shuffled)))
 
 
 def test_what_cannot_be_read_is_refused() -> None:
     moments = Moments.from_data(data_of(table()))
-    with pytest.raises(SettingError, match=r"rows= needs the name of the column .*: BIP\(environment=\.\.\.\)"):
+    with pytest.raises(SettingError, match="environment"):
         BIP().fit_moments(moments, rows=TableSource(table()))
-    with pytest.raises(DataError, match="rows cannot be read from an int: pass a path"):
+    with pytest.raises(DataError, match="an int"):
         BIP(environment="site").fit_moments(moments, rows=3)
     once = TableSource(table(collinear=True))
     once.rereadable = False  # type: ignore[misc]
-    with pytest.raises(DataError, match="have to be read twice, and the table can be read once"):
+    with pytest.raises(DataError, match="read twice"):
         BIP(environment="site").fit_moments(Moments.from_data(data_of(table(collinear=True))), rows=once)
 
 
@@ -310,9 +333,9 @@ def test_factors_of_rows_that_come_in_pieces() -> None:
 
 
 def test_a_small_sample_draws_quantiles_and_all_rows_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_look, "rows_to_keep", lambda n_environments, k: 50)
+    monkeypatch.setattr(second_pass, "rows_to_keep", lambda n_environments, k: 50)
     frame = table()
-    data, moments = data_of(frame), looked_at(frame, False)
+    data, moments = data_of(frame), with_second_pass(frame, False)
     fit = GaussianFromMoments(data).fit(SUBSETS[24])
     whole = Residuals.of_rows(data.y, fit.predict(data.X[:, :2]), data)
     sampled = residuals_of_sample(moments, fit)
@@ -328,9 +351,153 @@ def test_a_small_sample_draws_quantiles_and_all_rows_the_means(monkeypatch: pyte
 
 def test_moments_that_changed_forget_what_was_seen() -> None:
     frame = table(n=400)
-    moments = looked_at(frame, True)
+    moments = with_second_pass(frame, True)
     row = moments.of_columns(moments.columns)
     values = frame.loc[frame.site == "a", list(moments.columns)].to_numpy()[0]
     assert row.second is not None
     assert moments.without_row("a", values).second is None
     assert moments.merge(moments).second is None
+
+
+# ---------------------------------------------------------------- which rows count
+
+
+def small_table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    place, kind = np.arange(240) % 4, rng.integers(0, 2, 240)
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=240), "g": np.array(["p", "q"])[kind], "e": np.array(list("uvwx"))[place]}
+    )
+    return frame.assign(y=frame.a + rng.standard_t(3, size=240))
+
+
+def again(moments: Moments, rows: Any, **options: Any) -> BIP:
+    return BIP(environment="e", progress=False).fit_moments(moments, rows=rows, **options)
+
+
+def same_p_values(model: BIP, frame: Any, **settings: Any) -> None:
+    """As rows in memory give them, which know of tails."""
+    whole = BIP(progress=False).fit_data(MultiEnvironmentData.from_table(frame, "y", "e", **settings))
+    masks = np.array([[True, False], [False, True], [True, True]])
+    one, other = (fit.decision_.findings.judge.evidence(masks).p_invariant for fit in (model, whole))
+    np.testing.assert_allclose(one, other, rtol=1e-8)
+
+
+@pytest.fixture
+def rare() -> pd.DataFrame:
+    """A level that the environment x alone has"""
+    frame = small_table()
+    frame.loc[frame.index[frame.e == "x"][:4], "g"] = "rare"
+    return frame
+
+
+@pytest.mark.parametrize("settings", [{"drop_environments": ["x"]}, {"min_rows": 50}])
+def test_levels_of_environments_that_are_not_used(rare: pd.DataFrame, settings: dict[str, Any]) -> None:
+    rare = rare.drop(index=rare.index[rare.e == "x"][30:])
+    same_p_values(again(Moments.from_rows(rare, "y", "e", **settings), rare), rare, **settings)
+
+
+def test_levels_of_environments_that_were_not_chosen(rare: pd.DataFrame) -> None:
+    moments = Moments.from_rows(rare, "y", "e").choosing(["u", "v", "w"])
+    same_p_values(again(moments, rare), rare[rare.e != "x"])
+
+
+def test_levels_of_rows_without_an_outcome(rare: pd.DataFrame) -> None:
+    rare.loc[rare.g == "rare", "y"] = np.nan
+    with pytest.warns(Warning, match="dropped"):
+        moments = Moments.from_rows(rare, "y", "e", missing="drop")
+    same_p_values(again(moments, rare), rare.dropna())
+
+
+def test_text_that_is_read_as_numbers() -> None:
+    frame = small_table().drop(columns="g").assign(z=np.arange(240) * 7 % 9)
+    text = frame.assign(z=frame.z.astype(str))
+    same_p_values(again(Moments.from_rows(text, "y", "e", numeric=["z"]), text), frame)
+
+
+def test_rows_of_a_label_that_was_dropped_and_given_to_others() -> None:
+    frame, settings = small_table(), {"drop_environments": ["x"], "merge_environments": {"x": ["u", "v"]}}
+    same_p_values(again(Moments.from_rows(frame, "y", "e", **settings), frame), frame, **settings)
+
+
+def test_rows_that_keep_their_label_in_a_merge() -> None:
+    frame, settings = small_table(), {"merge_environments": {"u": ["u", "v"]}}
+    same_p_values(again(Moments.from_rows(frame, "y", "e", **settings), frame), frame, **settings)
+
+
+def test_a_column_that_is_not_there_is_named() -> None:
+    frame = small_table()
+    moments = Moments.from_rows(frame, "y", "e")
+    with pytest.raises(DataError, match="did you mean 'e'"):
+        BIP(environment="E").fit_moments(moments, rows=frame)
+    for name in ("a", "g", "y"):
+        with pytest.raises(DataError, match=f"column '{name}'"):
+            again(moments, frame.drop(columns=name))
+
+
+def test_residuals_where_nothing_is_selected() -> None:
+    frame = small_table().assign(y=np.random.default_rng(1).normal(size=240))
+    model = again(Moments.from_rows(frame, "y", "e"), frame)
+    assert model.selected_features_ == ()
+    told, whole = model.residual_check(), BIP().fit_data(MultiEnvironmentData.from_table(frame, "y", "e"))
+    np.testing.assert_allclose(np.sort(told.mean), np.sort(whole.residual_check([]).mean), rtol=1e-10)
+
+
+def test_files_are_read_again_with_their_options(tmp_path: Path) -> None:
+    frame = small_table().drop(columns="g").assign(z=np.arange(240) * 7 % 9)
+    path, options = tmp_path / "t.csv", {"na": ["-999"], "sep": ";", "decimal": ","}
+    frame.assign(a=frame.a.where(frame.index % 9 > 0, -999)).to_csv(path, index=False, sep=";", decimal=",")
+    with pytest.warns(Warning, match="dropped"):
+        moments = Moments.from_rows(path, "y", "e", missing="drop", **options)
+    same_p_values(again(moments, path, **options), frame[frame.index % 9 > 0])
+    with pytest.raises(DataError, match="complete rows"):
+        again(moments, path, sep=";", decimal=",")
+    with pytest.raises(SettingError, match="sep="):
+        BIP(environment="e").fit_moments(moments, sep=";")
+
+
+def test_codes_are_levels_again(tmp_path: Path) -> None:
+    frame = small_table().assign(g=np.array(["01", "02", "1"])[np.arange(240) % 7 % 3])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    moments = Moments.from_rows(tmp_path / "t.csv", "y", "e", categorical=["g"])
+    same_p_values(again(moments, tmp_path / "t.csv"), frame, categorical=["g"])
+
+
+RNG = np.random.default_rng(5)
+YEAR = np.repeat([2019, 2020, 2021], 40)
+X = RNG.normal(size=120) + YEAR - 2020
+NUMBERS = pd.DataFrame({"x": X, "y": X + RNG.normal(size=120), "year": YEAR})
+WORDS = NUMBERS.assign(year=YEAR.astype(str))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(NUMBERS, WORDS), (WORDS, NUMBERS)], ids=["numbers first", "words first"]
+)
+@pytest.mark.parametrize("merge", [{}, {"early": [2019, 2020]}], ids=["apart", "merged"])
+def test_labels_of_another_type(first: pd.DataFrame, second: pd.DataFrame, merge: dict[str, list[Any]]) -> None:
+    kind = type(first["year"].tolist()[0])
+    merged = {new: [kind(label) for label in labels] for new, labels in merge.items()}
+    moments = Moments.from_rows(first, "y", "year", merge_environments=merged)
+    model, same = (BIP(environment="year").fit_moments(moments, rows=rows) for rows in (second, first))
+    assert model.posterior_.log_probabilities.tobytes() == same.posterior_.log_probabilities.tobytes()
+    assert model.new_environments().to_frame().equals(same.new_environments().to_frame())
+
+
+@pytest.mark.parametrize(("n_environments", "columns"), [(2, 25), (10, 25), (1_000, 9), (1_000_000, 2)])
+def test_columns_whose_fourth_powers_are_summed(n_environments: int, columns: int) -> None:
+    assert most_columns(n_environments) == columns
+
+
+@pytest.mark.parametrize(("n_environments", "k", "rows"), [(4, 21, 10_000), (100, 20, 2_000), (1_000, 1_000, 100)])
+def test_rows_that_are_kept_of_an_environment(n_environments: int, k: int, rows: int) -> None:
+    assert rows_to_keep(n_environments, k) == rows
+
+
+def test_causes_are_found_though_tails_are_heavy() -> None:
+    rng = np.random.default_rng(3)
+    place, X = np.arange(4_000) % 4, rng.standard_t(5, size=(4_000, 30))
+    y = X[:, 0] - X[:, 1] + 0.3 * X[:, 2] + rng.standard_t(3, size=4_000)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(30)]).assign(y=y, site=place)
+    model = BIP(environment="site", progress=False, random_state=1)
+    model.fit_moments(Moments.from_rows(frame, "y", "site"), rows=frame)
+    assert model.selected_features_ == ("x0", "x1", "x2")
