@@ -150,7 +150,7 @@ def test_the_python_lines_give_the_same_posterior(
     times().to_csv("my 'table'.csv", index=False)
     chosen = CASES[name]
     data = read_file(Path("my 'table'.csv"), chosen.outcome, chosen.environment, chosen.table())
-    model = chosen.model().fit_data(data)
+    model = chosen.model().fit(data)
 
     reported = []
     monkeypatch.setattr(BIP, "report", lambda model, path: reported.append(path), raising=False)
@@ -176,7 +176,7 @@ def test_the_python_lines_say_how_the_file_is_written(tmp_path: Path, monkeypatc
     monkeypatch.setattr(BIP, "report", lambda model, path: None, raising=False)
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(script("t.txt", chosen), names)
-    assert str(names["model"].summary()) == str(chosen.model().fit_data(data).summary())
+    assert str(names["model"].summary()) == str(chosen.model().fit(data).summary())
 
 
 def test_the_python_lines_are_short() -> None:
@@ -191,7 +191,7 @@ def test_the_python_lines_are_short() -> None:
         "    features=['age', 'smoking', 'drugs'],",
         ")",
         "model = BIP(n_jobs=-1, random_state=0)",
-        "model.fit_data(data)",
+        "model.fit(data)",
         "print(model.summary())",
         "model.report('report.html')",
     ]

@@ -53,7 +53,7 @@ def test_bad_tables_are_refused_as_in_python(workdir: Path, text: str, arguments
     if arguments["features"] is not None:
         columns += ["--features", ",".join(arguments["features"])]
     with pytest.raises(InvarianceError) as caught:
-        BIP().fit_data(MultiEnvironmentData.from_table("table.csv", **arguments))
+        BIP().fit(MultiEnvironmentData.from_table("table.csv", **arguments))
     result = run(command, "table.csv", *columns)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.splitlines()[-1] == f"error: {' '.join(said_by(caught.value).split())}"
@@ -111,10 +111,10 @@ def test_bad_request(workdir: Path, monkeypatch: pytest.MonkeyPatch, arguments: 
     ],
 )
 def test_errors_of_the_fit(workdir: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int) -> None:
-    def raising(self: BIP, data: MultiEnvironmentData) -> None:
+    def raising(self: BIP, *data: Any, **more: Any) -> None:
         raise error
 
-    monkeypatch.setattr(BIP, "fit_data", raising)
+    monkeypatch.setattr(BIP, "fit", raising)
     result = run("fit", "good.csv", *COLUMNS, "--json", "out.json")
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr == {2: "error: too many subsets\n", 130: "interrupted\n", 1: ""}[code]
@@ -149,7 +149,7 @@ def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
     options = ["--features", "age, smoking,salt,exercise", "--max-size", "3", "--prior", "beta-binomial(1,3)"]
     result = fit_example(*options, "--top", "3", "--engine", "exact", "--jobs", "1", "--json", "new/p.json")
     data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", names)
-    model = BIP(prior=BetaBinomialPrior(1, 3, max_size=3)).fit_data(data)
+    model = BIP(prior=BetaBinomialPrior(1, 3, max_size=3)).fit(data)
     assert result.stderr == ""
     assert result.stdout == f"{model.summary(3)}\n\nSaved the posterior and the decision to new/p.json\n"
     assert max(map(display_width, result.stdout.splitlines())) <= 80

@@ -23,7 +23,7 @@ from invariance import BIP, MultiEnvironmentData, Tempering, Tolerance, __versio
 from invariance.cli import options
 from invariance.cli.main import app
 from invariance.cli.options import Command, ModelOptions, read_merges, read_names, setting, with_option_groups
-from invariance.decisions.rules import RULES
+from invariance.decisions.rules import RULES, Threshold
 from invariance.exceptions import SettingError
 from invariance.inference.registry import ENGINES
 from invariance.models.registry import FAMILIES, SHORT
@@ -222,7 +222,7 @@ def test_flags_may_be_repeated(workdir: Path) -> None:
     ("options", "settings"),
     [
         ({"select": "mode"}, {"select": "mode"}),
-        ({"select": "threshold", "threshold": 0.005}, {"select": "threshold", "threshold": 0.005}),
+        ({"select": "threshold", "threshold": 0.005}, {"select": Threshold(0.005)}),
         ({"delta": 0.01, "tau": 0.0, "level": 0.3}, {"tolerance": Tolerance(0.01, 0.0, 0.3)}),
         ({"strict": True}, {"tolerance": Tolerance.strict()}),
         ({"strict": True, "level": 0.1}, {"tolerance": Tolerance.strict(0.1)}),

@@ -12,6 +12,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 import invariance
 from cli_runner import fails, run
+from invariance.data.settings import Columns
 from invariance.exceptions import NotInvariantWarning
 from shifted_sites import DATA, NEW, as_table
 from two_classes import LABELS, SITE, X, Y
@@ -201,7 +202,7 @@ def test_classes_without_a_prediction(tmp_path: Path) -> None:
 
 
 def test_a_classifier_that_was_saved_in_python(tmp_path: Path) -> None:
-    model = invariance.BIPClassifier(environment="site").fit(patients(), LABELS)
+    model = invariance.BIPClassifier(columns=Columns(environment="site")).fit(patients(), LABELS)
     model.save(tmp_path / "model.json")
     written, _, _ = predicted(tmp_path / "model.json", patients())
     np.testing.assert_array_equal(written["probability_yes"], model.predict_proba(patients())[:, 1])
@@ -249,7 +250,7 @@ def test_times(tmp_path: Path) -> None:
     model = fit(tmp_path, frame, "weeks", "--event", "ended")
     written, said, _ = predicted(model, frame)
     data = invariance.MultiEnvironmentData.from_table(frame, "weeks", "site", event="ended")
-    np.testing.assert_allclose(written["prediction"], invariance.BIP().fit_data(data).predict(frame), rtol=1e-12)
+    np.testing.assert_allclose(written["prediction"], invariance.BIP().fit(data).predict(frame), rtol=1e-12)
     assert "the expected time." in said
-    invariance.BIPSurvival().fit_data(data).save(model)
+    invariance.BIPSurvival().fit(data).save(model)
     assert "the median time." in predicted(model, frame)[1]

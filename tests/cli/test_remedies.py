@@ -103,16 +103,16 @@ def test_any_names_come_back_from_the_shell(names: list[str]) -> None:
 
 
 def test_errors_warnings_and_notes_are_worded(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: BIP, data: Any) -> None:
+    def refuse(self: BIP, *data: Any, **more: Any) -> None:
         raise DataError("too wide", use(exclude=["a"]), use(" for few rows", prior=UniformPrior(max_size=1)))
 
-    def warn(self: BIP, data: Any) -> None:
+    def warn(self: BIP, *data: Any, **more: Any) -> None:
         warnings.warn(Message("odd", use(missing="drop")), DataWarning, stacklevel=1)
         raise DataError("done")
 
-    monkeypatch.setattr(BIP, "fit_data", refuse)
+    monkeypatch.setattr(BIP, "fit", refuse)
     assert fails("fit", "good.csv", *ASKED) == "error: too wide: use --exclude a or --max-size 1 for few rows."
-    monkeypatch.setattr(BIP, "fit_data", warn)
+    monkeypatch.setattr(BIP, "fit", warn)
     said = run("fit", "good.csv", *ASKED).stderr
     assert said == "warning: odd: use --missing drop.\nerror: done\n"
 
@@ -136,6 +136,6 @@ def test_remedies_of_the_package_name_options() -> None:
     named = {str(keyword.arg) for call in calls for keyword in call.keywords if keyword.arg}
     options = {name for command in COMMANDS.values() for option in command.params for name in option.opts}
     groups = {"columns", "select", "format", "tolerance", "predict_with"}
-    only_python = {"dask", "groups", "intervals", "knots", "penalty", "events", "partial", "rows", "times"}
+    only_python = {"regressor", "trusted"}
     unknown = {name for name in named - groups - only_python if in_shell(name, "x").split()[0] not in options}
     assert not unknown

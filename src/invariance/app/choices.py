@@ -175,7 +175,7 @@ def script(file: str, choices: Choices) -> str:
         *(f"    {name}={value!r}," for name, value in arguments.items()),
         ")",
         f"model = BIP({', '.join(f'{name}={value!r}' for name, value in settings.items())})",
-        "model.fit_data(data)",
+        "model.fit(data)",
         "print(model.summary())",
         f"model.report({REPORT!r})",
     ]

@@ -167,10 +167,11 @@ def refuse_several(columns: Sequence[str], files: Sequence[Path], outcome: str, 
 
 def fitted(model: BIP, read: Read, environment: str) -> BIP:
     from ..data.multi_environment import MultiEnvironmentData
+    from ..data.settings import Columns
 
     if isinstance(read.data, MultiEnvironmentData):
-        return model.fit_data(read.data)
-    return model.set_params(environment=environment).fit_moments(read.data, rows=read.source)
+        return model.fit(read.data)
+    return model.set_params(columns=Columns(environment=environment)).fit(read.data, rows=read.source)
 
 
 def where(source: RowSource) -> str:

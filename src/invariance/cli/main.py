@@ -285,7 +285,7 @@ def demo(
             f"Invented blood pressures in {data.n_environments} hospitals: age, exercise and smoking cause them\n"
             "alike everywhere; the other five features result from them, differently in each.\n"
         )
-        model = BIP(n_jobs=-1, progress=shown_progress()).fit_data(data)
+        model = BIP(n_jobs=-1, progress=shown_progress()).fit(data)
         truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])
         probability = format_probability(model.posterior_.probability(data.truth))
         found = "" if (model.posterior_.mode_mask == data.truth).all() else "not "

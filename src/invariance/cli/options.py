@@ -192,23 +192,22 @@ class ModelOptions:
     strict: bool = setting(False, None, "Test exact invariance: no --delta, no --tau.", False, "--strict")
 
     def bip(self, jobs: int | None, seed: int) -> BIP:
+        from ..decisions.rules import Threshold
         from ..estimators.bip import BIP
         from ..models.registry import parse_family
         from ..priors.priors import parse_prior
 
         if self.threshold is not None and self.select != "threshold":
             raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
-        rule: dict[str, Any] = {} if self.threshold is None else {"threshold": self.threshold}
         return BIP(
             parse_family(self.family),
             parse_prior(self.prior, self.max_size),
             self._engine(),
             tolerance=self._tolerance(),
-            select=self.select,
+            select=self.select if self.threshold is None else Threshold(self.threshold),
             n_jobs=jobs or -1,
             random_state=seed,
             progress=shown_progress(),
-            **rule,
         )
 
     def _engine(self) -> str | Engine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,12 +73,14 @@ def predict(
 
         import numpy as np
 
+        from ..data.settings import Columns
         from ..estimators.saved import load
 
         saved = load(model)
         if average and saved.regressor_ is not None:
             raise SettingError("the model has a regressor of its own and no average: leave --average out.")
-        saved.set_params(handle_unknown=unknown.value, predict_with="average" if average else saved.predict_with)
+        columns = replace(saved.columns or Columns(), handle_unknown=unknown.value)
+        saved.set_params(columns=columns, predict_with="average" if average else saved.predict_with)
         if Named.of([file]).file is None:
             what = "folder" if file.expanduser().is_dir() else "pattern"
             raise DataError(f"predict takes one file, and {str(file)!r} is a {what}: name its files one by one.")

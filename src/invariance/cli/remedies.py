@@ -26,6 +26,7 @@ _OPTIONS = {
     "merge_environments": "merge",
     "handle_unknown": "unknown",
 }
+_ONLY_PYTHON = ("regressor", "trusted")
 
 
 @cache
@@ -48,6 +49,10 @@ def _short(family: str) -> str:
 def in_shell(name: str, value: Any) -> str:
     """--missing drop for missing='drop'; no --features for features=None; --features A,B,C for features=..."""
     option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+    if name in _ONLY_PYTHON:
+        return f"{name}={value!r}"
+    if name == "support":
+        return _typed("--methods", f"Oracle(support={_plain(value)})")
     if value is None:
         return f"no {option}"
     if value is ...:
