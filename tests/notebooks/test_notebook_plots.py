@@ -6,6 +6,8 @@ import pytest
 
 from notebook_runner import complaints, images, run_cells
 
+pytestmark = pytest.mark.integration
+
 SETUP = """
 import sys
 sys.modules["ipywidgets"] = None

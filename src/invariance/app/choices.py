@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
-from ..cli.inputs import ModelOptions, TableOptions
-from ..cli.options import Missing, read_names, write_names
+from ..cli.options import Missing, ModelOptions, TableOptions, read_names, write_names
 from ..exceptions import SettingError
 
 if TYPE_CHECKING:

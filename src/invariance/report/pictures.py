@@ -18,7 +18,6 @@ from .._tools.plotting import (
     INK,
     PLAIN,
     Size,
-    fonts_brought_by_readers,
     missing_glyphs_allowed,
     new_figure,
     plain_ticks,
@@ -91,7 +90,7 @@ def picture(draw: Callable[[Axes], object], size: Size, prefix: str, alt: str, c
     from matplotlib import style
 
     alt = printable(alt)
-    with style.context("default"), fonts_brought_by_readers():
+    with style.context("default"):
         figure = new_figure(*size)
         draw(figure.add_subplot())
         return Picture(inline_svg(figure, prefix, alt), alt, caption)
