@@ -29,7 +29,7 @@ from invariance.exceptions import DataError, EngineError, SettingError
 from invariance.inference.base import Engine
 from invariance.inference.variational.engine import Variational
 from invariance.models.base import Family
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.models.gaussian import LinearGaussian
 from invariance.priors.base import Prior
 from invariance.priors.priors import BetaBinomialPrior, UniformPrior
 from invariance.screening import LassoFit, cross_validated_lasso, screening_of

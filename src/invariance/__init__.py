@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .inference.variational.engine import Variational
     from .models.additive import Additive
     from .models.bayesian import BayesianLinearGaussian
+    from .models.gaussian import LinearGaussian
     from .models.invariance_test import Tolerance
-    from .models.linear_gaussian import LinearGaussian
     from .models.logistic import Logistic
     from .models.negative_binomial import NegativeBinomial
     from .models.poisson import Poisson
@@ -49,7 +49,7 @@ _HOMES = {
     "Environments": "data.settings",
     "FileFormat": "data.settings",
     "spline": "data.terms",
-    "LinearGaussian": "models.linear_gaussian",
+    "LinearGaussian": "models.gaussian",
     "BayesianLinearGaussian": "models.bayesian",
     "Additive": "models.additive",
     "Logistic": "models.logistic",

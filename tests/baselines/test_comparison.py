@@ -169,11 +169,11 @@ def test_what_the_posterior_notes_stands_with_its_method(name: str) -> None:
 
 def test_a_note_that_was_a_warning_too_is_said_once() -> None:
     class Repeating(BIP):
-        def _select(self, data):
-            selected = super()._select(data)
+        def fit(self, X):
+            super().fit(X)
             warnings.warn("one of the columns is odd", DataWarning, stacklevel=2)
             self.posterior_ = replace(self.posterior_, notes=("one of the columns is odd",))
-            return selected
+            return self
 
     assert compare(make_example(), {"BIP": Repeating()}).methods[0].notes == ("one of the columns is odd",)
 
@@ -224,12 +224,12 @@ def test_features_of_few_choices_come_before_those_of_many() -> None:
 
 def test_the_verdict_comes_before_the_grid() -> None:
     class Doubtful(BIP):
-        def _select(self, data):
-            selected = super()._select(data)
+        def fit(self, X):
+            super().fit(X)
             self.posterior_ = SimpleNamespace(
                 verdict=SimpleNamespace(sentence="Even the best subset is bad."), notes=(), model="", model_reason=""
             )
-            return selected
+            return self
 
     result = compare(make_example(), {"BIP": Doubtful(), "ICP": ICP()})
     lines = str(result).splitlines()

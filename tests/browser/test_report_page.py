@@ -15,6 +15,8 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 from invariance import BIP, compare
 from invariance.datasets import make_example
 
+pytestmark = pytest.mark.integration
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 

@@ -56,12 +56,9 @@ def gaps(table: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.mark.filterwarnings("ignore:dropped 2 of 48 rows")
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@pytest.mark.parametrize("category", [False, True])
-def test_files_and_streams_agree(tmp_path: Path, suffix: str, category: bool) -> None:
+def test_files_and_streams_agree(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"table{suffix}"
     table = gaps(TABLE)
-    if category:
-        table = table.astype({"smoking": pd.CategoricalDtype(LEVELS["smoking"])})
     table.to_parquet(path) if suffix == ".parquet" else table.to_csv(path, index=False)
     how: dict[str, Any] = {"missing": "drop", "categorical": ["code"]}
     whole = from_table(path, **ASKED, **how)

@@ -80,7 +80,7 @@ WARDS = TABLE["hospital"] + np.resize(["1", "2"], N)
 @pytest.mark.parametrize("ward", [TABLE["hospital"], WARDS], ids=["the label itself", "nested"])
 def test_levels_of_one_environment_each(tmp_path: Path, ward: pd.Series) -> None:
     table = TABLE.assign(ward=ward, sex=np.resize(["f", "m"], N))
-    phrase = r"each level of 'ward' occurs in one environment only: .* Leave it out with exclude=\['ward'\]"
+    phrase = r"each level of 'ward' occurs in one environment only: .*exclude=\['ward'\]"
     path = save(table, tmp_path)
     for give in (
         lambda: from_table(table, **ASKED),
@@ -90,7 +90,7 @@ def test_levels_of_one_environment_each(tmp_path: Path, ward: pd.Series) -> None
         with pytest.warns(DataWarning, match=phrase) as caught:
             give()
         assert len(caught) == 1
-    with pytest.warns(DataWarning, match=r"each level of 'ward', 'twin' .* Leave them out of X$"):
+    with pytest.warns(DataWarning, match=r"each level of 'ward', 'twin' .*out of X"):
         BIP().fit(table[["age", "ward"]].assign(twin=ward), table["pressure"], environments=table["hospital"])
 
 
@@ -140,9 +140,7 @@ def test_listed_numbers_are_levels() -> None:
 
 
 def test_levels_that_are_not_listed(tmp_path: Path) -> None:
-    phrase = (
-        "column 'dose' has levels that categorical={'dose': [...]} does not list: 'low' (12 rows), 'mid' (12 rows)."
-    )
+    phrase = "column 'dose' has levels that are not listed: 'low' (12 rows), 'mid' (12 rows)."
     for table in (DOSES, save(DOSES, tmp_path)):
         with failing(phrase):
             from_table(table, **ASKED, categorical={"dose": ["high"]})
@@ -182,8 +180,8 @@ def test_a_listed_feature_of_one_level_is_constant() -> None:
 @pytest.mark.parametrize(
     ("listed", "phrase"),
     [
-        ("high", "categorical: 'dose' is 'high'; pass a list of levels, categorical={'dose': ['a', 'b']}."),
-        (3, "categorical: 'dose' is 3; pass a list of levels, categorical={'dose': ['a', 'b']}."),
+        ("high", "categorical={'dose': ['a', 'b']}"),
+        (3, "categorical={'dose': ['a', 'b']}"),
         ([], "categorical: 'dose' lists no levels: list each of them once."),
         (["1", 1.0], "categorical: 'dose' lists twice the same level: list each of them once."),
     ],

@@ -99,7 +99,7 @@ def test_missing_classes_are_dropped_and_counted() -> None:
 
 def test_more_classes_are_refused_with_the_way() -> None:
     table = TABLE.assign(stage=np.resize(["a", "b", "c"], N))
-    with failing("outcome 'stage' has 3 classes, 'a', 'b', 'c', and a model tells two apart."):
+    with failing("outcome 'stage' has 3 classes, 'a', 'b', 'c', and a model needs two."):
         from_table(table, "stage", "site")
     with pytest.raises(DataError) as error:
         from_table(table, "stage", "site")
@@ -279,7 +279,7 @@ def test_arrays_beside_the_outcome_are_checked() -> None:
 
 
 def test_event_and_exposure_exclude_each_other() -> None:
-    with failing("event= and exposure= were both given", SettingError):
+    with failing("event is for times", SettingError):
         from_table(SURVIVAL.assign(years=YEARS), "time", "site", event="died", exposure="years")
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from invariance import BIP, Moments, MultiEnvironmentData
-from invariance.decisions import Threshold
-from invariance.decisions.diagnosis import LeftOut, Refit, format_r2, sites_of
+from invariance.decisions.diagnosis import LeftOut, Refit, sites_of
 from invariance.decisions.environments import Deviation, EnvironmentTest, Part, most_deviating
+from invariance.decisions.rules import Threshold
+from invariance.decisions.sections import format_r2
 from invariance.exceptions import FileError
 from invariance.models.base import IN_MEAN, VARIANCE
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from statsmodels.stats.diagnostic import het_breuschpagan
 
 from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
-from invariance.decisions.decision import NoiseChecks, Shape, noise_checks
+from invariance.decisions.noise import NoiseChecks, Shape, noise_checks
+from invariance.exceptions import Message, use
 
 MASK = np.array([True, True, False])
 
@@ -57,7 +58,8 @@ def test_what_is_said(kind: str, said: str) -> None:
     sentence = checks(kind).sentence
     assert sentence is not None
     assert said in sentence
-    assert sentence.endswith(": judge with family='linear_gaussian_mean'.")
+    assert isinstance(sentence, Message)
+    assert sentence.remedies == (use(family="linear_gaussian_mean"),)
 
 
 def test_the_model_that_was_advised_does_not_advise_itself() -> None:

@@ -17,7 +17,7 @@ from invariance import BIP, BetaBinomialPrior, Columns, Enumeration, InclusionPr
 from invariance.datasets import make_example
 from invariance.decisions import Threshold
 from invariance.exceptions import DataError, DataWarning, NotInvariantWarning, SettingError
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
 from twins import simulated
 
 EXAMPLE = make_example()
@@ -86,9 +86,9 @@ def test_labels_twice_or_nowhere() -> None:
     X, y = frame()
     with pytest.raises(DataError, match="environment labels came twice"):
         BIP(columns=Columns(environment="hospital")).fit(X, y, environments=X["hospital"])
-    with pytest.raises(DataError, match="environment='site' names a column of X, but X has only"):
+    with pytest.raises(DataError, match="'site'"):
         BIP(columns=Columns(environment="site")).fit(X, y)
-    with pytest.raises(DataError, match="but X has no column names"):
+    with pytest.raises(DataError, match="no column names"):
         BIP(columns=Columns(environment="site")).fit(EXAMPLE.X, EXAMPLE.y)
 
 
@@ -122,7 +122,6 @@ def test_constant_feature_is_never_selected() -> None:
     ("parameters", "phrase"),
     [
         ({"select": "best"}, "select='best' is not known: use 'predictive' or 'mode' or 'threshold' or 'median'"),
-        ({"threshold": 1.5}, "threshold=1.5 is not a probability"),
         ({"family": "probit"}, "family='probit' is not known: use 'auto', 'linear_gaussian'"),
         ({"engine": "magic"}, "engine='magic' is not known"),
         ({"progress": "yes"}, "progress='yes' is not known"),
@@ -204,7 +203,7 @@ def test_dropped_rows_are_noted() -> None:
 
 def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every engine works with that model; sampling with it, whose kernels compile anew, is tested beside the engine."""
-    monkeypatch.setattr("invariance.models.linear_gaussian.free_bytes", lambda: 1000)
+    monkeypatch.setattr("invariance.models.gaussian.free_bytes", lambda: 1000)
     with pytest.warns(
         DataWarning, match=r"second moments of 8 features take 0\.0 GB, more than is free, and are computed"
     ):

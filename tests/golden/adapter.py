@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import invariance as package
 from invariance import Columns, baselines
+from invariance._tools.json import to_json
 from invariance.cli.main import app
 from invariance.decisions import Threshold
 from invariance.decisions.residual_check import residual_check
@@ -233,7 +234,7 @@ def posterior(found: Any) -> dict[str, Any]:
         "all_log_probabilities": np.where(np.isfinite(found.log_probabilities), found.log_probabilities, 0.0),
         "evidence": evidence.to_dict("list"),
         "counts": found.counts,
-        "verdict": None if found.verdict is None else found.verdict.to_plain(),
+        "verdict": None if found.verdict is None else to_json(found.verdict),
         "diagnostics": diagnostics,
     }
 

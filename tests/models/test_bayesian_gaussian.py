@@ -380,7 +380,7 @@ def test_it_prefers_more_features_where_all_are_invariant() -> None:
 def test_settings() -> None:
     assert as_family("bayesian_linear_gaussian") == BayesianLinearGaussian(prior_rows=1.0)
     for wrong in (0.0, -1.0, np.nan, np.inf, "1"):
-        with pytest.raises(SettingError, match=r"prior_rows=.* must be a number above 0: use prior_rows=1.0"):
+        with pytest.raises(SettingError, match="prior_rows="):
             BayesianLinearGaussian(wrong)
     with pytest.raises(SettingError, match="settings only"):
         BayesianLinearGaussian(simulated())

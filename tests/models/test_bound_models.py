@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from conformance_cases import Plain, StatsmodelsLogistic, UnitNoise, table
 from invariance import BIP, InclusionPrior, LinearGaussian, MultiEnvironmentData
 from invariance.exceptions import DataError
+from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.likelihood import ByLikelihood, Maximum
-from invariance.models.linear_gaussian import GaussianOnDemand
 from invariance.moments import Moments
 from twins import all_masks, half_n_log_variance, log_ratio, simulated
 

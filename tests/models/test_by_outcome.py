@@ -319,7 +319,7 @@ def test_families_by_name() -> None:
         ("logistics", "did you mean 'logistic'?"),
         ("logistic(rows=1)", "logistic has no setting 'rows'"),
         ("logistic(pseudo_rows=many)", "pseudo_rows cannot be 'many'"),
-        ("logistic(pseudo_rows=-1)", "pseudo_rows=-1 is no weight"),
+        ("logistic(pseudo_rows=-1)", "pseudo_rows=-1"),
         ("auto(a=1)", "auto has no setting 'a'. It has none."),
     ],
 )

@@ -21,8 +21,10 @@ from invariance.decisions.environments import Broken
 from invariance.decisions.residual_check import residual_check
 from invariance.decisions.roles import Role
 from invariance.exceptions import DataError, SettingError
-from invariance.models.gaussian import GaussianFromMoments, _heaviest, largest_excess_kurtosis
+from invariance.models.gaussian import GaussianFromMoments
 from invariance.models.gaussian_mean import MeanGaussian
+from invariance.models.gaussian_walk import largest_excess_kurtosis
+from invariance.models.gaussian_walk import largest_kurtosis_from_fourths as _heaviest
 from invariance.moments import second_pass
 from invariance.moments.fourth_moments import most_columns
 from invariance.moments.least_squares import RootSum

@@ -13,7 +13,7 @@ from decision_twins import all_masks, risk_in_a_new_environment
 from decision_twins import evidence as plain_evidence
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Posterior, Tolerance
 from invariance.exceptions import SettingError
-from invariance.models.gaussian_shared import GaussianModel
+from invariance.models.gaussian import GaussianModel
 from invariance.posterior.posterior import Judge
 from twins import simulated
 

@@ -205,7 +205,7 @@ def test_predict_with_may_change_after_fitting() -> None:
     averaged = model.set_params(predict_with="average").predict(NEW)
     np.testing.assert_array_equal(averaged, fitted(predict_with="average").predict(NEW))
     assert not np.array_equal(averaged, selected)
-    with pytest.raises(SettingError, match="predict_with='mean' is not known: use 'selected' or 'average'"):
+    with pytest.raises(SettingError, match="predict_with='mean'"):
         model.set_params(predict_with="mean").predict(NEW)
 
 
@@ -248,7 +248,7 @@ def test_a_regressor_without_features_is_not_fitted() -> None:
 
 
 def test_what_a_regressor_cannot_do() -> None:
-    with pytest.raises(SettingError, match=r"regressor=Ridge\(...\) is fitted to rows, and moments hold none"):
+    with pytest.raises(SettingError, match="Ridge needs rows"):
         BIP(regressor=Ridge()).fit(Moments.from_data(DATA))
-    with pytest.raises(SettingError, match="predict_with='average' averages linear fits"):
+    with pytest.raises(SettingError, match="average"):
         BIP(regressor=Ridge(), predict_with="average").fit(DATA)

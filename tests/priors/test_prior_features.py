@@ -82,7 +82,7 @@ def test_a_certain_feature_that_is_constant_is_announced() -> None:
     ("stated", "phrase"),
     [
         ({"flatt": 0.2}, "unknown feature 'flatt'; did you mean 'flat'"),
-        ([0.5] * 3, "got 3 for 4 features: a, flat, b, c"),
+        ([0.5] * 3, "got 3 for 4 features: 'a', 'flat', 'b', 'c'"),
     ],
 )
 def test_what_the_user_did_not_give_is_still_unknown(stated: Any, phrase: str) -> None:

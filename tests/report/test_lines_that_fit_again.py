@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from invariance import BIP, Columns, LinearGaussian, Tolerance, spline
 from invariance.datasets import make_example
+from invariance.decisions import Threshold
 from invariance.inference.tempering.engine import Tempering
 from invariance.moments.second_pass import SecondPassResult
 from invariance.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
@@ -56,10 +57,10 @@ def _again(lines: str, **known: Any) -> BIP:
 
 SETTINGS: list[dict[str, Any]] = [
     {},
-    {"family": "linear_gaussian_mean", "select": "threshold", "threshold": 0.4},
+    {"family": "linear_gaussian_mean", "select": Threshold(0.4)},
     {"family": LinearGaussian(invariance="mean"), "tolerance": Tolerance.strict(0.01)},
     {"prior": InclusionPrior({"age": 0.9}, max_size=3), "random_state": 7},
-    {"prior": BetaBinomialPrior(1.0, 3.0), "groups": [spline("age", knots=4)]},
+    {"prior": BetaBinomialPrior(1.0, 3.0), "columns": Columns(groups=[spline("age", knots=4)])},
     {"engine": Tempering(chains=2, steps=50), "random_state": np.int64(5)},
     {"regressor": RandomForestRegressor(n_estimators=3, random_state=0)},
     {"regressor": make_pipeline(StandardScaler(), GridSearchCV(Ridge(), {"alpha": [0.5, 2.0]}))},

@@ -49,9 +49,3 @@ def test_notes_stand_in_the_cells(model: BIP, tmp_path: Path, without_pictures: 
     for (site, column), note in notes.items():
         text, value = said[column]["all together" if site == "pooled" else site]
         assert text.endswith(note) if note else text.endswith(")")
-
-
-def test_where_all_is_known_nothing_is_said_of_notes(tmp_path: Path, without_pictures: None) -> None:
-    read = _page(BIP().fit(made()), tmp_path)
-    assert SENTENCE not in read.text
-    assert all(text.endswith(")") for text, _ in read.column(CAPTION, "a").values())

@@ -30,7 +30,7 @@ def table(n: int = 90, seed: int = 0) -> pd.DataFrame:
 
 
 def swept(model: BIP = MODEL, frame: pd.DataFrame | None = None, **settings) -> pd.DataFrame:
-    arguments = {"environment": "site", "perturbed": "hit", "outcomes": ["a", "c", "d"], "device": WHERE} | settings
+    arguments = {"environments": "site", "perturbed": "hit", "outcomes": ["a", "c", "d"], "device": WHERE} | settings
     return sweep(table() if frame is None else frame, model, progress=False, **arguments)
 
 

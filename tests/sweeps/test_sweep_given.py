@@ -52,7 +52,7 @@ def test_names_that_can_be_read_once() -> None:
 
 @pytest.mark.parametrize("exclude", ["d", None])
 def test_what_to_exclude_is_a_list(exclude: Any) -> None:
-    with pytest.raises(SettingError, match=r"exclude=.*pass .*exclude=\['(d|name)'"):
+    with pytest.raises(SettingError, match="exclude="):
         outcomes_of(table(), exclude=exclude)
     assert outcomes_of(table(), exclude=["d"]) == ["a", "b", "c"]
 

@@ -35,7 +35,7 @@ def table(seed: int = 0) -> pd.DataFrame:
 
 
 SMALL = BIP(prior=BetaBinomialPrior(max_size=2), engine="exact")
-SETTINGS: dict[str, Any] = {"model": SMALL, "environment": "site", "perturbed": "whom", "top": 3}
+SETTINGS: dict[str, Any] = {"model": SMALL, "environments": "site", "perturbed": "whom", "top": 3}
 
 
 def run(folder: Path, **changes: Any) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from sklearn.base import clone
 
 from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
-from .._tools.plotting import PLAIN, TRUE, Size, axes_for, lettered, plain_ticks, save_drawing, title, widest
+from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, title, widest
 from .._tools.registry import Value, is_a, read_call, split_outside_brackets
 from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten, wrap
 from ..data.checks import did_you_mean
@@ -544,7 +544,6 @@ def _feature_labels(comparison: Comparison, shown: ArrayLike) -> list[str]:
     return name_labels([comparison.feature_names[j] for j in np.asarray(shown)], _LONGEST_NAME)
 
 
-@lettered
 def plot_comparison(
     comparison: Comparison,
     ax: Axes | None = None,

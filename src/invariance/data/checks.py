@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats
 from ..exceptions import DataError, DataWarning, use
 
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
@@ -314,25 +314,3 @@ def _all_fit(counts: ArrayLike, widths: ArrayLike) -> bool:
 def _needed(widths: ArrayLike) -> list[NDArray[np.int64]]:
     """Columns of the 0, 1, 2, ... narrowest features that vary, in each environment."""
     return [np.concatenate([[0], np.cumsum(np.sort(row[row > 0]))]) for row in np.asarray(widths, dtype=np.int64)]
-
-
-def located(
-    X_bad: Mask,
-    y_bad: Mask,
-    columns: Sequence[str],
-    codes: NDArray[np.intp],
-    environments: Sequence[Hashable] | None,
-) -> str:
-    """Columns of X (N, r) and of the outcome (N, k) with marked values, and rows of which environments."""
-    counts = np.append(X_bad.sum(axis=0), y_bad.sum(axis=0))
-    where = most_first(columns, counts)
-    if not where or environments is None:
-        return where
-    bad = X_bad.any(axis=1) | y_bad.any(axis=1)
-    per_environment = np.bincount(codes[bad & (codes >= 0)], minlength=len(environments))
-    inside = with_counts(environments, per_environment)
-    return f"{where}; in environment {inside}" if inside else where
-
-
-def all_missing(X: Floats, y: Floats) -> Mask:
-    return np.append(np.isnan(X).all(axis=0), np.isnan(y).all(axis=0))

@@ -96,7 +96,7 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     if example is None:
         raise DataError(
             f"column {name!r} holds numbers stored as dtype {dtype_name} (for example {present[0]!r}): "
-            f"convert it with {'.astype' if hasattr(native, 'astype') else '.cast'}(float)."
+            "convert it to float."
         )
     raise DataError(f"column {name!r} is not numeric (dtype {dtype_name}, for example {example!r}): {ADVICE[role]}.")
 
@@ -388,10 +388,8 @@ def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
     levels: dict[str, tuple[str, ...]] = {}
     for name, values in listed.items():
         if isinstance(values, str) or not isinstance(values, Iterable):
-            raise SettingError(
-                f"categorical: {str(name)!r} is {values!r}; pass a list of levels, "
-                f"categorical={{{str(name)!r}: ['a', 'b']}}."
-            )
+            example = use(categorical={str(name): ["a", "b"]})
+            raise SettingError(f"categorical: {str(name)!r} is {values!r}, no list of levels", example)
         texts = tuple(map(as_text, values))
         if not texts or len(set(texts)) < len(texts):
             wrong = "twice the same level" if texts else "no levels"
@@ -401,48 +399,37 @@ def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]]:
+    """{feature: what its columns are made of}"""
     if groups is None:
         return {}
-    if isinstance(groups, Spline):
-        groups = [groups]
-    if isinstance(groups, Iterable) and not isinstance(groups, Mapping | str):
-        groups = _named_by_their_columns(list(groups))
     if not isinstance(groups, Mapping):
-        raise SettingError(
-            "groups must be a mapping from names to columns, groups={'region': ['r1', 'r2']}, or a list of terms, "
-            "groups=[spline('age', knots=4)]."
-        )
-    parsed = {str(name): _members(str(name), members, columns) for name, members in groups.items()}
+        terms = [groups] if isinstance(groups, Spline) else groups
+        if not isinstance(terms, Iterable) or not all(isinstance(term, Spline) for term in terms):
+            forms = use(groups={"region": ["r1", "r2"]}), use(groups=[Spline("age")])
+            raise SettingError(f"groups={groups!r} is neither a mapping to columns nor a list of terms", *forms)
+        named = [(term.column, term) for term in terms]
+    else:
+        named = list(groups.items())
+    parsed: dict[str, tuple[Member, ...]] = {}
     owners: dict[str, str] = {}
-    for name, members in parsed.items():
+    for name, given in named:
+        members = _members(str(name), given, columns)
         for column in map(column_of, members):
             if column in owners:
-                raise SettingError(f"groups: column {column!r} is in {owners[column]!r} and in {name!r}; name it once.")
-            owners[column] = name
+                raise SettingError(f"groups: column {column!r} is named twice: name it once.")
+            owners[column] = str(name)
+        parsed[str(name)] = members
     for name in parsed:
         if name in columns and owners.get(name) != name:
-            raise SettingError(
-                f"groups: {name!r} is also the name of a column outside that group: choose another name."
-            )
+            raise SettingError(f"groups: {name!r} is also a column outside that group: choose another name.")
     return parsed
-
-
-def _named_by_their_columns(terms: list[Any]) -> dict[str, Spline] | None:
-    """{column: its term}; None where some are no terms"""
-    if not all(isinstance(term, Spline) for term in terms):
-        return None
-    named: dict[str, Spline] = {}
-    for term in terms:
-        if named.setdefault(term.column, term) is not term:
-            raise SettingError(f"groups has two terms of the column {term.column!r}: keep one of them.")
-    return named
 
 
 def _members(name: str, members: Any, columns: Sequence[str]) -> tuple[Member, ...]:
     if isinstance(members, Spline):
         members = [members]
     if isinstance(members, str) or not isinstance(members, Iterable):
-        raise SettingError(f"groups: {name!r} is {members!r}; pass a list of columns, groups={{{name!r}: ['a', 'b']}}.")
+        raise SettingError(f"groups: {name!r} is {members!r}, no list of columns", use(groups={name: ["a", "b"]}))
     parsed = tuple(member if isinstance(member, Spline) else str(member) for member in members)
     if not parsed:
         raise SettingError(f"groups: {name!r} has no columns; name some, or leave the group out.")
@@ -482,16 +469,12 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """values (N, r): numbers, or positions in `levels` of the columns that hold categories; NaN where missing.
-
-    convert : how the table's library turns a column into another type
-    """
+    """values (N, r): numbers, or positions in `levels` of the columns that hold categories; NaN where missing."""
 
     names: tuple[str, ...]
     values: Floats
     levels: Mapping[str, Levels] = field(default_factory=dict)
     refused: Mapping[str, Refusal] = field(default_factory=dict)
-    convert: str = ".astype"
 
     @classmethod
     def of_frame(cls, frame: Any, names: Sequence[str], choices: Choices) -> RawTable:
@@ -508,7 +491,7 @@ class RawTable:
                 values[:, j], levels[name] = _as_stated(*level_codes(series), name, choices)
             else:
                 values[:, j] = kind(series, name)
-        return cls(tuple(names), values, levels, refused, _converter(frame))
+        return cls(tuple(names), values, levels, refused)
 
     @classmethod
     def of_array(cls, values: Floats, names: Sequence[str], choices: Choices) -> RawTable:
@@ -574,13 +557,8 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
     if all(isinstance(value, (bool, np.bool_)) for value in present):
         return series_values
     if all(map(reads_as_number, present)):
-        convert = f"convert it with {_converter(series)}(float)"
-        return Refusal(f"holds numbers stored as dtype {stored} (for example {present[0]!r}): {convert}", numeric=True)
+        return Refusal(f"holds numbers stored as dtype {stored} (for example {present[0]!r})", numeric=True)
     return Refusal(f"is not numeric ({example})", categorical=True)
-
-
-def _converter(table: Any) -> str:
-    return ".astype" if hasattr(table.to_native(), "astype") else ".cast"
 
 
 def level_codes(series: Any) -> tuple[Floats, Levels]:
@@ -603,10 +581,7 @@ def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tu
 
 
 def not_listed(name: str, strange: str) -> str:
-    return (
-        f"column {name!r} has levels that categorical={{{name!r}: [...]}} does not list: {strange}. Add them to that "
-        "list, or leave those rows out."
-    )
+    return f"column {name!r} has levels that are not listed: {strange}. List them too, or leave those rows out."
 
 
 def coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
@@ -651,14 +626,14 @@ def not_a_number(series: Any) -> Any:
     return next((value for value in present_values(series) if not reads_as_number(value)), None)
 
 
-def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
+def doubtful(levels: Levels, n_rows: int) -> Refusal | None:
     """Why values that nobody called categories are unlikely to be."""
     texts = levels.texts
     if texts and not levels.declared and all(map(_MOMENT.fullmatch, texts)):
         return Refusal(f"holds dates or times (for example {texts[0]!r})", categorical=True)
     if not levels.declared and texts:
         written = [way for text in texts for way in sorted(levels.written.get(text, ())) or [text]]
-        refusal = _meant_as_numbers(written, convert)
+        refusal = _meant_as_numbers(written)
         if refusal is not None:
             return refusal
     if len(texts) > MOST_LEVELS * n_rows:
@@ -667,13 +642,13 @@ def doubtful(levels: Levels, n_rows: int, convert: str) -> Refusal | None:
     return None
 
 
-def _meant_as_numbers(texts: Sequence[str], convert: str) -> Refusal | None:
+def _meant_as_numbers(texts: Sequence[str]) -> Refusal | None:
     """Of text that seems to be numbers, why it is not read as such."""
     strange = [text for text in texts if not reads_as_number(text)]
     formats = tuple(number_formats(texts))
     if not strange:
-        shown = f"holds numbers stored as text (for example {texts[0]!r})"
-        return Refusal(f"{shown}: convert it with {convert}(float)", numeric=True, categorical=True, formats=formats)
+        reason = f"holds numbers stored as text (for example {texts[0]!r})"
+        return Refusal(reason, numeric=True, categorical=True, formats=formats)
     if formats:
         return Refusal(f"holds numbers written as {strange[0]!r}", categorical=True, formats=formats)
     others = [text for text in strange if not number_formats([text])]
@@ -729,10 +704,3 @@ def refuse(refused: Mapping[str, Refusal], in_table: bool, excluded: Sequence[st
     remedies += [use(na=words)] if words and in_table else []
     remedies += [use(categorical=levelled)] if levelled else []
     raise DataError(found if remedies else f"{found}.", *remedies)
-
-
-def leave_out(names: list[str], in_table: bool, them: str | None = None, excluded: Sequence[str] = ()) -> str:
-    """The beginning of a remedy; them: how the columns are called, if not "it" or "them"; excluded: what is left out
-    already."""
-    them = them or ("it" if len(names) == 1 else "them")
-    return f"Leave {them} out with exclude={[*excluded, *names]!r}" if in_table else f"Leave {them} out of X"

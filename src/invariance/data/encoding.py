@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._tools.arrays import Floats
-from ..exceptions import DataError
+from ..exceptions import DataError, Message, use
 from .checks import quoted, warn
 from .columns import (
     Choices,
@@ -24,7 +24,6 @@ from .columns import (
     column_of,
     doubtful,
     joined,
-    leave_out,
     level_codes,
     occurring,
     recoded,
@@ -190,10 +189,8 @@ class Encoding:
         if handle_unknown == "ignore":
             warn(f"levels that the training data lack count as the reference level, {counted}: {found}")
             return
-        raise DataError(
-            f"levels that the training data lack: {found}. Leave those rows out, or set "
-            f"model.handle_unknown = 'ignore', with which they count as the reference level, {counted}."
-        )
+        counts_as = use(f" (they count as the reference level, {counted})", handle_unknown="ignore")
+        raise DataError(f"levels that the training data lack: {found}. Leave those rows out", counts_as)
 
 
 class Learner:
@@ -207,7 +204,6 @@ class Learner:
         self._choices = choices
         self._in_table = in_table
         self._n_rows = 0
-        self._convert = ".astype"
         self._refused: dict[str, Refusal] = {}
         self._looked: dict[str, Levels] = {}
         self._seen: dict[str, set[str]] = {}
@@ -221,7 +217,6 @@ class Learner:
         self._empty = without_values(raw) & (self._empty if self._n_rows else set(raw.names))
         self._row_numbers = row_numbers(raw) if self._in_table and not self._n_rows else {}
         self._n_rows += len(raw.values)
-        self._convert = raw.convert
         self._refused = {**raw.refused, **self._refused}
         for name, levels in raw.levels.items():
             self._looked[name] = joined(self._looked.get(name), levels)
@@ -256,7 +251,7 @@ class Learner:
         refused = dict(self._refused) | {name: Refusal("has no values") for name in self._empty}
         for name, levels in self._looked.items():
             found = levels._replace(texts=self._ordered(name, self._seen))
-            doubt = None if name in self._choices.categorical else doubtful(found, self._n_rows, self._convert)
+            doubt = None if name in self._choices.categorical else doubtful(found, self._n_rows)
             if doubt is not None:
                 refused[name] = doubt
         refused |= self._row_numbers if refused else {}
@@ -281,26 +276,26 @@ class Learner:
         """Of levels that do not mean what they seem to, after all rows were learnt."""
         for name, levels in self._choices.levels.items():
             if len(self._learnt[name]) > 1 and levels[0] not in self._learnt[name]:
-                warn(
-                    f"no row has {levels[0]!r}, with which the levels of {name!r} are compared: begin its list in "
-                    "categorical= with a level that occurs"
-                )
+                occurring_first = sorted(levels, key=lambda level: level not in self._learnt[name])
+                what = f"no row has {levels[0]!r}, with which the levels of {name!r} are compared"
+                warn(Message(what, use(categorical={name: occurring_first})))
         self._warn_of_labels()
         for name, doubt in self._row_numbers.items():
-            excluded = [*self._choices.excluded, name]
-            warn(f"column {name!r} {doubt.reason}: if it is one, leave it out with exclude={excluded!r}")
+            warn(Message(f"column {name!r} {doubt.reason}", use(exclude=[*self._choices.excluded, name])))
 
     def _warn_of_labels(self) -> None:
         """Among rows with the same level, environments could not differ."""
         found = [name for name, learnt in self._learnt.items() if _tell_environments(learnt.values())]
         if not found:
             return
-        its = "its" if len(found) == 1 else "their"
-        remedy = leave_out(found, self._in_table, excluded=self._choices.excluded)
-        warn(
-            f"each level of {quoted(found)} occurs in one environment only: {its} levels can fit every environment, "
-            f"and what is not invariant then looks so. {remedy}"
+        what = (
+            f"each level of {quoted(found)} occurs in one environment only: levels can fit every environment, and what "
+            "is not invariant then looks so"
         )
+        if self._in_table:
+            warn(Message(what, use(exclude=[*self._choices.excluded, *found])))
+        else:
+            warn(f"{what}. Leave {quoted(found)} out of X.")
 
     def encoding(self, taken: Sequence[str] = ()) -> Encoding | None:
         """What was learnt; None where every column is numbers and enters alone. `taken`: names of other columns."""
@@ -413,7 +408,7 @@ def label_to_plain(label: Hashable) -> Any:
     label = label.item() if isinstance(label, np.generic) else label
     kind = type(label)
     if kind.__name__ == "Timestamp":  # of pandas, which is not loaded for this
-        return {"timestamp": label.isoformat()}  # type: ignore[attr-defined]
+        return {"timestamp": label.isoformat()}  # type: ignore[union-attr]
     if label is None or kind in (str, int, bool) or (isinstance(label, float) and math.isfinite(label)):
         return label
     for tag, tagged in _TAGGED.items():

@@ -154,7 +154,8 @@ class Environments:
             largest = int(np.argmax(counts))
             raise DataError(
                 f"min_rows={self.min_rows} leaves no environment: the largest, {environments[largest]!r}, has "
-                f"{rows_text(int(counts[largest]))}. Use min_rows={np.sort(counts)[-2:][0]} or fewer."
+                f"{rows_text(int(counts[largest]))}",
+                use(min_rows=int(np.sort(counts)[-2:][0])),
             )
         labels = {label for label, few in zip(environments, small, strict=True) if few}
         gone = with_counts(environments, np.where(small, counts, 0))
@@ -172,5 +173,4 @@ def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> Non
         )
 
 
-EnvironmentChoice = Environments
 ALL_ENVIRONMENTS = Environments()

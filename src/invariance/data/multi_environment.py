@@ -250,26 +250,14 @@ class MultiEnvironmentData:
         columns: Columns | None = None,
         select: Environments | None = None,
     ) -> MultiEnvironmentData:
-        """Take data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or .xlsx file.
+        """Data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or .xlsx file.
 
-        ``outcome`` and ``environment`` name columns; ``features`` lists columns (None: all others but ``exclude``).
-        ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them. A feature that has
-        one value besides, or none, leaves before that, as constant ones do.
-
-        An outcome of text, of truth values or of a categorical type must have two values, which count 0 and 1 in the
-        order of letters or numbers. ``event`` names a column of 0 and 1, or of truth values: 1 where the time that the
-        outcome then is ended with the event, 0 where it was censored. ``exposure`` names what the outcome counts events
-        of, such as years at risk.
-
-        A column of text or of a categorical type is one feature: its levels are compared with the first one, the
-        reference. ``categorical`` lists further columns to take so, for example codes that are numbers, or is
-        ``{"region": ["north", "south"]}``, with all the levels, the reference first; ``numeric`` lists columns of text
-        to read as numbers. ``groups`` are columns that enter and leave together,
-        ``{"region": ["r1", "r2"]}``, or splines, ``[spline("age", knots=4)]``.
-
-        ``drop_environments`` lists labels to leave out; ``merge_environments``, ``{"north": ["A", "B"]}``, makes one
-        environment of several; of what is then left, those with fewer than ``min_rows`` rows are left out.
-        ``columns`` and ``select`` state the same settings as values, in place of the single ones.
+        outcome, environment : columns. An outcome of text or truth values needs two values, which count 0 and 1, sorted
+        missing : "drop" leaves out rows with missing values, except for those of features with one other value or none
+        event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0 where it was censored
+        exposure : column of what the outcome counts events of, such as years at risk
+        features, exclude, categorical, numeric, groups : as in `Columns`, or all of them as `columns`
+        drop_environments, merge_environments, min_rows : as in `Environments`, or all of them as `select`
         """
         check_missing_argument(missing)
         columns = columns or Columns(
@@ -321,13 +309,12 @@ class MultiEnvironmentData:
         exposure: Any = None,
         columns: Columns | None = None,
     ) -> MultiEnvironmentData:
-        """Take data from X (N, p), y (N,) or (N, 1), and one hashable label per row.
+        """Data from X (N, p), y (N,) or (N, 1), and one hashable label per row; a float64 C-order X is not copied.
 
-        ``environments`` None makes a single environment labelled "all". Names come from ``feature_names``,
-        else from X if it is a data frame, else they are x0, x1, ... The outcome is called ``outcome_name``, else as y
-        is if that is a series with a name, else "y". A float64 C-order X is not copied.
-        ``exclude``, ``categorical``, ``numeric`` and ``groups`` are as in :meth:`from_table`, as are ``event`` and
-        ``exposure``, with one value per row, and ``columns``.
+        environments : None: a single one, "all"
+        feature_names : those of a data frame X, else x0, x1, ...; outcome_name : that of a series y, else "y"
+        missing, exclude, categorical, numeric, groups, columns : as in `from_table`
+        event, exposure : as in `from_table`, one value per row
         """
         check_missing_argument(missing)
         columns = columns or Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)

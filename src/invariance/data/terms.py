@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._tools.arrays import Floats
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, SettingError, use
 
 FEWEST_KNOTS = 3
 _OUTER_QUANTILES = 0.05, 0.95
@@ -129,13 +129,9 @@ class Spline:
         possible = self.possible(values)
         if possible is not None and len(possible.knots) == self.knots:
             return possible
-        remedy = "use the column as it is"
-        if possible is not None:
-            remedy = f"use spline({self.column!r}, knots={len(possible.knots)})"
-        raise DataError(
-            f"spline({self.column!r}, knots={self.knots}) cannot place its knots at different values, because too many "
-            f"rows of {self.column!r} share theirs: {remedy}."
-        )
+        fewer = [] if possible is None else [use(groups=[Spline(self.column, len(possible.knots))])]
+        what = f"{self!r} cannot place its knots at different values: too many rows of {self.column!r} are equal"
+        raise DataError(what if fewer else f"{what}. Use the column as it is.", *fewer)
 
     def possible(self, values: Floats) -> SplineBasis | None:
         """As `fitted`, with fewer knots where too many of the values (N,) are the same; None where 3 are too many."""

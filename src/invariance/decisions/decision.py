@@ -308,7 +308,7 @@ def _p_value(decision: Decision, value: float) -> str:
     """With as many digits as it takes to stand on the side of the levels where it belongs."""
     levels, text = np.array([decision.accepted.level, decision.findings.tolerance.lowest_level]), format_p_value(value)
     for digits in range(4, 18):
-        if text.startswith("<") or ((float(text) >= levels) == (value >= levels)).all():
+        if text.startswith(("<", "–")) or ((float(text) >= levels) == (value >= levels)).all():
             break
         text = f"{value:.{digits}f}"
     return f"p-value {text}"

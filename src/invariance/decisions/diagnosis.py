@@ -22,7 +22,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, EngineError, FileError, Message, SettingError, use
 from ..inference.enumeration import Enumeration
 from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE
-from ..models.gaussian_shared import GaussianModel
+from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.regression import RegressionModel
 from ..moments.moments import Moments

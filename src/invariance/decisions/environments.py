@@ -17,8 +17,8 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
 from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel
-from ..models.gaussian_shared import GaussianModel, deviance_moments
-from ..models.invariance_test import Residuals, spread_p_values
+from ..models.gaussian import GaussianModel
+from ..models.invariance_test import Residuals, deviance_moments, spread_p_values
 from ..models.regression import RegressionModel
 from ..moments.least_squares import least_squares, least_squares_of_root, root_of
 from ..moments.moments import Moments, against_the_rest, own_mean_names, with_own_means

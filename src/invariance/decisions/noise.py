@@ -15,7 +15,7 @@ from .._tools.text import format_subset, printable
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import Message, use
 from ..models.base import BoundModel, Fit
-from ..models.gaussian_shared import GaussianModel
+from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..moments.fourth_moments import FourthMoments
 

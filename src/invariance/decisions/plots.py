@@ -24,7 +24,6 @@ from .._tools.plotting import (
     has_layout,
     headline,
     ink,
-    lettered,
     panels_for,
     plain_ticks,
     save_drawing,
@@ -71,7 +70,6 @@ class Picture(NamedTuple):
     top: int | None = None
 
 
-@lettered
 def plot(decision: Decision, kind: str, ax: Axes | None = None, top: int | None = None) -> Any:
     """Draw one of PICTURES, or inclusion probabilities, on axes or a new figure of pyplot; returns the axes, an array
     of them where the place is divided into panels."""
@@ -159,7 +157,6 @@ def save_environments(compared: ComparedEnvironments, path: str | Path) -> Path:
     return save_drawing(lambda ax: plot_environments(compared, ax), environments_size(compared), path)
 
 
-@lettered
 def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) -> Axes:
     """Bars of −log₁₀ p of each environment against the others, by part, and a diamond for all parts together.
 

@@ -25,8 +25,8 @@ from ..inference.enumeration import Enumeration, SubsetBlocks, subset_blocks
 from ..inference.tempering.ladders import CompiledTarget, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
 from ..models.base import BoundModel, Description, Fit, FlipGuess, NDArray32, Null, Prediction, ScreeningWalk
-from ..models.gaussian_shared import deviance_moments, group_weights
-from ..models.invariance_test import Tolerance
+from ..models.gaussian_fits import group_weights
+from ..models.invariance_test import Tolerance, deviance_moments
 from ..posterior.posterior import Judge, Posterior, SubsetSource, SubsetTable, table_order
 from ..priors.base import BoundPrior
 

@@ -16,7 +16,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..inference.enumeration import Enumeration
 from ..models.base import VARIANCE, BoundModel
-from ..models.gaussian_shared import GaussianModel
+from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
 from ..moments.moments import Moments
 from .environments import Broken, where_it_breaks

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._tools.arrays import Floats, Mask
 from .._tools.registry import Member, Registry
-from ..exceptions import SettingError
+from ..exceptions import SettingError, use
 from ..inference.base import Engine, RunOptions, Target
 from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Judge, Posterior
@@ -157,12 +157,11 @@ RULES = Registry(
 )
 
 
-def as_rule(select: str | Rule, threshold: float = 0.5) -> Rule:
-    """The rule of this name, or the given one; the threshold is that of the rule "threshold"."""
-    named = Threshold(threshold)
+def as_rule(select: str | Rule) -> Rule:
+    """The rule of this name, with its defaults, or the given one."""
     if isinstance(select, str) and select in RULES:
-        rule: Rule = named if select == "threshold" else RULES[select]()
+        rule: Rule = RULES[select]()
         return rule
     if isinstance(select, str | type) or not hasattr(select, "select"):
-        raise SettingError(f"select={select!r} is not a rule: use {' or '.join(map(repr, RULES))}, or a rule.")
+        raise SettingError(f"select={select!r} is not a rule", *(use(select=name) for name in RULES))
     return select

@@ -146,8 +146,7 @@ def refuse_inside(outer: str, model: Any) -> None:
     settings = stated(model.columns or Columns(), [field.name for field in fields(Columns)])
     if settings:
         raise SettingError(
-            f"{type(model).__name__} inside {outer} does not see the table: give {outer} columns={typed(settings)}, and "
-            f"{type(model).__name__} columns=None."
+            f"{type(model).__name__} inside {outer} does not see the table: give columns={typed(settings)} to {outer}."
         )
 
 

@@ -260,7 +260,7 @@ class MomentsAccumulator:
             levels = self.levels[name]
             more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
             many = f"is not numeric but has more than {MOST_LEVELS} different values (for example {levels.texts[0]!r})"
-            doubt = doubtful(levels, more_rows, ".astype") or Refusal(many, categorical=True)
+            doubt = doubtful(levels, more_rows) or Refusal(many, categorical=True)
             refuse({**self.refused, name: doubt}, in_table=True)
 
     def settled(self) -> MomentsAccumulator:

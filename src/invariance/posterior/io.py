@@ -191,9 +191,10 @@ def _decode_numbers(values: Any) -> Floats:
 
 
 def decode_verdict(value: Any) -> Verdict:
-    known = {field.name: value[field.name] for field in fields(Verdict)}
-    exception = known.pop("exception")
-    return Verdict(**known, exception=None if exception is None else tuple(exception))
+    log_ratio, expected, tail = (float(value[name]) for name in ("log_ratio", "expected", "tail_probability"))
+    n_judged, n_exceptions = int(value["n_judged"]), int(value["n_exceptions"])
+    exception = None if value["exception"] is None else tuple(map(str, value["exception"]))
+    return Verdict(log_ratio, expected, tail, n_judged, bool(value["all_judged"]), n_exceptions, exception)
 
 
 def _decode_evidence(value: Any) -> Evidence[Floats]:

@@ -214,7 +214,7 @@ class Posterior:
                 f"log_probabilities: the probabilities of the subsets sum to {total:.6g} > 1",
             ),
             (total == 0, "log_probabilities: no subset has a positive probability"),
-            (int(self.n_subsets) < k, f"n_subsets: {self.n_subsets} is fewer than the {k} subsets in masks"),
+            (int(self.n_subsets) < k, f"n_subsets: it is less than the {k} subsets in masks"),
             (
                 counts.shape != (len(environments),) or len(environments) == 0,
                 f"counts: shape {counts.shape} does not match {len(environments)} environments",

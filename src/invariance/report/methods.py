@@ -152,7 +152,8 @@ def _fitting(subject: Subject) -> str:
     if subject.by_name:
         return ".fit(data)"
     outcome_columns = [f"{role}={role}" for role in subject.data.outcome_columns]
-    by_column = subject.settings.get("environment") is not None
+    columns = subject.settings.get("columns")
+    by_column = columns is not None and columns.environment is not None
     labels = [] if by_column or subject.data.n_environments == 1 else ["environments=environments"]
     return f".fit({', '.join(['X', 'y', *labels, *outcome_columns])})"
 

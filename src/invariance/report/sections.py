@@ -58,7 +58,7 @@ from .pictures import (
     residual_parts,
     subsets_picture,
 )
-from .subject import ComparedMethod, Subject
+from .subject import Subject
 
 _LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "mode": "Most probable subset", "rule": "Rule"}
 _CAVEATS = ("caution", "noise", "limit")
@@ -138,9 +138,8 @@ def _sentence(text: str) -> str:
 
 _SD = Column("SD", hint="standard deviation")
 _WITHOUT_ROWS = (
-    "Second moments alone were fitted. The rows would add the residuals of the selected features, checks of their "
-    "noise's shape, fits that moments cannot decide, and models for classes, counts, times and curves: "
-    "fit(moments, rows=...) reads them again for all but the last."
+    "Second moments alone were fitted. The rows would add residuals, checks of the noise's shape, fits that moments "
+    "cannot decide, and models for classes, counts, times and curves."
 )
 
 
@@ -519,14 +518,23 @@ def comparison_parts(subject: Subject) -> Iterator[Part]:
         "What each method selected",
         [*(Column(title, number=False) for title in words), Column("Features")],
         (
-            [name(m.name), Cell(_answer(m)), Cell(_asks(m)), Cell(_comparison_remarks(m, outcome)), _count(m)]
+            [
+                name(m.name),
+                Cell(_OUTCOMES.get(m.outcome, "selected")),
+                Cell("prediction on all rows together" if m.pooled else "invariance"),
+                Cell(_comparison_remarks(m, outcome)),
+                _count(m),
+            ]
             for m in methods
         ),
     )
     fitted = [m for m in methods if m.outcome != "failed"]
     if not fitted:
         return
-    columns = [Column(printable(m.name), number=False, hint=_hint(m)) for m in fitted]
+    columns = [
+        Column(printable(m.name), number=False, hint="" if m.evidence is None else f"with its {m.evidence[0]}")
+        for m in fitted
+    ]
     yield table(
         "Features by method",
         [Column("Feature", number=False), Column("This fit", number=False), *columns],
@@ -541,32 +549,20 @@ def comparison_parts(subject: Subject) -> Iterator[Part]:
     )
 
 
-def _answer(method: ComparedMethod) -> str:
-    return _OUTCOMES.get(method.outcome, "selected")
-
-
-def _count(method: ComparedMethod) -> Cell:
+def _count(method: Any) -> Cell:
     if method.outcome in ("failed", "rejected"):
         return Cell("–")
     n = int(np.sum(method.selected))
     return Cell(f"{n:,}", n)
 
 
-def _asks(method: ComparedMethod) -> str:
-    return "prediction on all rows together" if method.pooled else "invariance"
-
-
-def _comparison_remarks(method: ComparedMethod, outcome: str) -> str:
+def _comparison_remarks(method: Any, outcome: str) -> str:
     verdict = () if method.verdict is None else (method.verdict,)
     as_number = (f"Fits {outcome} as a number, by least squares.",) if method.as_number else ()
     return " ".join(printable(text) for text in (*verdict, *as_number, *method.notes))
 
 
-def _hint(method: ComparedMethod) -> str:
-    return "" if method.evidence is None else f"with its {method.evidence[0]}"
-
-
-def _comparison_cell(method: ComparedMethod, j: int) -> Cell:
+def _comparison_cell(method: Any, j: int) -> Cell:
     status = str(method.status[j])
     value = np.nan if method.evidence is None else float(method.evidence[1][j])
     number = "" if np.isnan(value) else f" ({format_probability(value)})"

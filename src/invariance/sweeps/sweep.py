@@ -33,9 +33,9 @@ from ..inference.registry import as_engine
 from ..inference.variational.device import Job, each_posterior
 from ..inference.variational.engine import Variational
 from ..models.base import Family
+from ..models.gaussian import LinearGaussian
 from ..models.gaussian_device import SharedScatter, as_device
 from ..models.likelihood import ByLikelihood
-from ..models.linear_gaussian import LinearGaussian
 from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
 from ..prediction.predictor import refuse_moments
@@ -178,13 +178,10 @@ def sweep(
     """
     refuse_both(device, dask)
     settings = checked_model(model)
-    if isinstance(environments, str):
-        environment, environments = environments, None
-    if columns is not None or (model is not None and model.columns is not None):
-        chosen = columns or model.columns
-        how_to_read = stated(chosen) | how_to_read
-        environment = chosen.environment if environment is None and environments is None else environment
-    reading = read_source(table, environment, environments, perturbed, **how_to_read)
+    chosen = columns or (None if model is None else model.columns) or Columns()
+    labels = chosen.environment if environments is None else environments
+    column, labels = (labels, None) if isinstance(labels, str) else (None, labels)
+    reading = read_source(table, column, labels, perturbed, **(stated(chosen) | how_to_read))
     announce = _on_standard_error if _watched(progress) else lambda sentence: None
     folder = None if out is None else Path(out).expanduser()
     run = run_sweep(reading, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device)

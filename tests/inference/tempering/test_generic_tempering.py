@@ -141,7 +141,7 @@ def test_nothing_left_to_choose() -> None:
 
 def test_forced_features_without_a_value_are_named() -> None:
     target = target_of(Toy(4, hole=(1, 2)), InclusionPrior({"x1": 1.0, "x2": 1.0}))
-    with pytest.raises(EngineError, match="All subsets hold 'x1', 'x2': force fewer features in"):
+    with pytest.raises(EngineError, match="All subsets hold 'x1', 'x2': force fewer in"):
         run(target)
 
 
