@@ -18,7 +18,7 @@ from _harness import header, median_seconds, peak_memory_gb, seconds
 from invariance import BIP, Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.decisions.predictive import predictive_posterior
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.subset_blocks import all_log_ratios
+from invariance.inference.enumeration import all_log_ratios
 from invariance.models.invariance_test import Tolerance
 
 

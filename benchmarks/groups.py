@@ -13,7 +13,7 @@ from _harness import best_seconds, header
 from invariance import Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.data.features import Features
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.subset_blocks import DenseBlocks
+from invariance.inference.enumeration import DenseBlocks
 from invariance.kernels.subset_tree import walk_order
 from invariance.models.base import BoundModel
 from invariance.priors.base import PriorTerms

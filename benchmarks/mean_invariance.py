@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from _harness import header
 from invariance import LinearGaussian, Moments, MultiEnvironmentData
-from invariance.inference.subset_blocks import DenseBlocks
+from invariance.inference.enumeration import DenseBlocks
 from invariance.models.base import BoundModel
 from invariance.priors.base import PriorTerms
 

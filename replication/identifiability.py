@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from invariance._tools.plotting import BLUE, GREEN
-from invariance.inference.subset_blocks import all_log_ratios
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.inference.enumeration import all_log_ratios
+from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
 from invariance.simulation import StructuralModel, example_1, example_2, example_3
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from invariance.inference.subset_blocks import all_log_ratios
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.inference.enumeration import all_log_ratios
+from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
 from invariance.simulation import theory
 

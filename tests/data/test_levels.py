@@ -53,7 +53,7 @@ def test_a_file_and_its_frame_have_the_same_levels(tmp_path: Path, written: list
     frame = pd.read_csv(path)
     assert from_table(frame, **ASKED, categorical=["code"]).encoding == data.encoding
     assert Moments.from_rows(path, **ASKED, categorical=["code"]).encoding == data.encoding
-    model = BIP().fit_data(data)
+    model = BIP().fit(data)
     np.testing.assert_array_equal(model.predict(frame), model.predict(data.to_frame()))
 
 
@@ -149,7 +149,7 @@ def test_levels_that_are_not_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("listed", [STATED["dose"], ["mid", "high", "low", "none"], ["high", "low", "mid", "none"]])
 def test_a_listed_level_that_no_row_had_is_unknown(listed: list[str]) -> None:
     with pytest.warns(DataWarning, match="'dose=none'"):
-        model = BIP().fit_data(from_table(DOSES, **ASKED, categorical={"dose": listed}))
+        model = BIP().fit(from_table(DOSES, **ASKED, categorical={"dose": listed}))
     strange = DOSES.assign(dose=np.where(DOSES.index < 2, "none", DOSES["dose"]))
     with failing("levels that the training data lack: column 'dose' has 'none' (2 rows)."):
         model.predict(strange)
@@ -163,8 +163,8 @@ def test_a_reference_that_no_row_has_is_told() -> None:
     with pytest.warns(DataWarning, match="no row has 'none', with which the levels of 'dose' are compared"):
         data = from_table(DOSES, **ASKED, categorical={"dose": ["none", "low", "mid", "high"]})
     assert data.notes == ("dose: 3 levels, compared with 'none', which no row has.",)
-    model = BIP().fit_data(data)
-    usual = BIP().fit_data(from_table(DOSES, **ASKED))
+    model = BIP().fit(data)
+    usual = BIP().fit(from_table(DOSES, **ASKED))
     np.testing.assert_allclose(model.posterior_.inclusion, usual.posterior_.inclusion, rtol=1e-9)
 
 
@@ -174,7 +174,7 @@ def test_a_listed_feature_of_one_level_is_constant() -> None:
     assert any("dropped features that are constant over all rows: 'dose'" in str(w.message) for w in caught)
     assert data.notes == ()
     assert data.constants == {"dose=none": 0.0, "dose=low": 0.0, "dose=high": 1.0}
-    assert np.isfinite(BIP().fit_data(data).predict(TABLE.assign(dose="low"))).all()
+    assert np.isfinite(BIP().fit(data).predict(TABLE.assign(dose="low"))).all()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.subset_blocks import (
+from invariance.inference.enumeration import (
     DenseBlocks,
     GenericWalk,
     ListedBlocks,
@@ -27,9 +27,9 @@ NOTHING = np.empty(0, np.int64)
 
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch, features: int, listed: int = 8) -> None:
-    monkeypatch.setattr("invariance.inference.subset_blocks._LOW_FEATURES", features)
+    monkeypatch.setattr("invariance.inference.enumeration._LOW_FEATURES", features)
     monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", features)
-    monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", listed)
+    monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", listed)
 
 
 def assert_exact(target: Target) -> None:
@@ -122,7 +122,7 @@ def expected_of(draws: np.ndarray) -> np.ndarray:
 
 
 def test_a_dense_block_holds_its_high_features_and_only_sizes_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.inference.subset_blocks._LOW_FEATURES", 3)
+    monkeypatch.setattr("invariance.inference.enumeration._LOW_FEATURES", 3)
     model = Toy(6, hole=(0, 2))
     walk, sizes = GenericWalk(model, FREE, FORCED), np.array([1, 0, 1, 1, 0, 0], dtype=bool)
     for high in (NOTHING, np.array([3]), np.array([3, 4])):
@@ -222,7 +222,7 @@ def test_every_block_of_a_list_costs_its_sums_over_pairs(
     n_subsets, terms = count_subsets(f, max_size), PriorTerms.flat(f, max_size)
     per_block = []
     for largest in (1 << 20, 60, 10):
-        monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", largest)
+        monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", largest)
         blocks = ListedBlocks(walk_of(model, np.arange(f), NOTHING), terms)
         for per_subset, advantage in ((5, 1), (7, 2)):
             steps = count_steps(f, max_size, n_subsets, per_subset, advantage)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance.inference.subset_blocks import DenseBlocks, ListedBlocks, all_log_ratios, walk_of
+from invariance.inference.enumeration import DenseBlocks, ListedBlocks, all_log_ratios, walk_of
 from invariance.kernels.elementary import add_weighted_log, exp_shifted
 from invariance.kernels.row_residuals import triangular_factor
 from invariance.kernels.subset_sums import fold_inclusion, listed_inclusion
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.models.gaussian import LinearGaussian
 from invariance.priors.base import PriorTerms
 from twins import all_masks, datasets, simulated
 
@@ -115,7 +115,7 @@ def test_dense_and_listed_walks_agree_with_one_factorisation_each(data, max_size
 
 
 def test_listed_walk_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.inference.subset_blocks._LARGEST_LISTED_BLOCK", 10)
+    monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", 10)
     model = LinearGaussian().bind(simulated(9, (30, 40), seed=5))
     prior = PriorTerms.flat(9, 4)
     listed = ListedBlocks(walk_of(model, np.arange(9), np.empty(0, np.int64)), prior)

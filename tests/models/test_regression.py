@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from invariance import Logistic, MultiEnvironmentData, Poisson, UniformPrior
 from invariance.decisions.predictive import PredictiveModel
 from invariance.exceptions import DataError, SettingError
-from invariance.inference.subset_blocks import all_log_ratios
+from invariance.inference.enumeration import all_log_ratios
 from invariance.models.invariance_test import Tolerance, largest_deviance
 from invariance.models.regression import Figures, Regression, RegressionModel
 from regression_cases import (

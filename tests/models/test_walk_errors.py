@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from invariance import Logistic, MultiEnvironmentData, PiecewiseExponential, Poisson
-from invariance.inference.subset_blocks import all_log_ratios
+from invariance.inference.enumeration import all_log_ratios
 from invariance.models.regression import READ, RegressionModel
 from twins import all_masks
 

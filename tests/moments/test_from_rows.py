@@ -19,6 +19,7 @@ import pytest
 
 from arrow_rows import assert_alike
 from invariance import BIP, Moments, MultiEnvironmentData, spline
+from invariance.data import Columns, Environments, FileFormat
 from invariance.data import record_batches as base
 from invariance.data.outcomes import outcome_kind
 from invariance.data.sources import source_of
@@ -439,9 +440,21 @@ def test_rows_are_counted_by_the_first_ones(tmp_path: Path) -> None:
 
 def test_merged_rows_are_read_again() -> None:
     merge = {"few": [3, 4]}
-    whole = BIP().fit_data(MultiEnvironmentData.from_table(TABLE, "y", "site", merge_environments=merge))
+    whole = BIP().fit(MultiEnvironmentData.from_table(TABLE, "y", "site", merge_environments=merge))
     source = source_of(TABLE)
     moments = Moments.from_rows(source, "y", "site", merge_environments=merge)
-    model = BIP(environment="site").fit_moments(moments, rows=source)
+    model = BIP(columns=Columns(environment="site")).fit(moments, rows=source)
     judged = [fit.decision_.findings.judge.evidence(np.eye(2, dtype=bool)).p_invariant for fit in (whole, model)]
     np.testing.assert_allclose(judged[1], judged[0], rtol=1e-9)
+
+
+def test_settings_as_dataclasses(tmp_path: Path) -> None:
+    TABLE.to_csv(tmp_path / "t.csv", index=False, sep=";")
+    columns, select = Columns(exclude=["a"], categorical=["b"]), Environments(drop=[4], merge={"few": [2, 3]})
+    found = Moments.from_rows(
+        tmp_path / "t.csv", "y", "site", columns=columns, select=select, form=FileFormat(sep=";", decimal=".")
+    )
+    choice = {"drop_environments": [4], "merge_environments": {"few": [2, 3]}}
+    expected = Moments.from_rows(TABLE, "y", "site", exclude=["a"], categorical=["b"], **choice)
+    assert_alike(found, expected)
+    assert found.environments == (1, "few")

@@ -17,7 +17,7 @@ from invariance import BIP, Enumeration, LinearGaussian, Moments, MultiEnvironme
 from invariance.data.features import Features
 from invariance.exceptions import DataError, DataWarning
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.subset_blocks import all_log_ratios
+from invariance.inference.enumeration import all_log_ratios
 from invariance.simulation import example_1
 from patients import patients
 from twins import datasets, simulated
@@ -236,7 +236,7 @@ def test_another_outcome_keeps_the_levels() -> None:
     turned = moments.with_outcome("drugs")
     direct = from_table(table, "drugs", "hospital", numeric=["age"])
     assert turned.notes == moments.notes == direct.notes
-    model, expected = BIP(select="mode").fit_moments(turned), BIP(select="mode").fit_data(direct)
+    model, expected = BIP(select="mode").fit(turned), BIP(select="mode").fit(direct)
     np.testing.assert_allclose(model.predict(table), expected.predict(table), rtol=1e-9)
     assert set(model.selected_features_) == set(expected.selected_features_) != set()
     assert set(model.feature_names_in_) == {"smoking", "age", "region", "pressure"}
@@ -422,7 +422,7 @@ def test_a_level_whose_last_row_is_removed(place: int) -> None:
     assert left.encoding is not None
     assert left.encoding.of_levels["smoking"].absent == {level}
     with pytest.raises(DataError, match=f"'smoking' has {level!r}"):
-        BIP().fit_moments(left).predict(table)
+        BIP().fit(left).predict(table)
     assert set(left.constants) == ({f"smoking={level}"} if place else set())
 
 

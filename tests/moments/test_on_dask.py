@@ -18,7 +18,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq
 from distributed import Client
 
-from invariance import BIP, Moments, spline
+from invariance import BIP, Columns, Moments, spline
 from invariance.data.record_batches import RowTask
 from invariance.data.source_files import ParquetSource
 from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
@@ -220,5 +220,5 @@ def test_frames_of_a_cluster_have_no_second_pass() -> None:
         frames.append(type("DataFrame", (), {"__module__": module, "mapInArrow": None})())
     for rows, library in zip(frames, ("Dask", "Spark", "Spark"), strict=True):
         with pytest.raises(DataError, match=f"a {library} data frame"):
-            BIP(environment="site").fit_moments(moments, rows=rows)
-    BIP(environment="site", progress=False).fit_moments(moments, rows=frame)
+            BIP(columns=Columns(environment="site")).fit(moments, rows=rows)
+    BIP(progress=False, columns=Columns(environment="site")).fit(moments, rows=frame)

@@ -14,15 +14,17 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from invariance import BIP, Moments, MultiEnvironmentData
+from invariance import BIP, Columns, FileFormat, Moments, MultiEnvironmentData
 from invariance.data.record_batches import RowSource, RowTask
 from invariance.decisions import roles
 from invariance.decisions.environments import Broken
 from invariance.decisions.residual_check import residual_check
 from invariance.decisions.roles import Role
 from invariance.exceptions import DataError, SettingError
-from invariance.models.gaussian import GaussianFromMoments, _heaviest, largest_excess_kurtosis
+from invariance.models.gaussian import GaussianFromMoments
 from invariance.models.gaussian_mean import MeanGaussian
+from invariance.models.gaussian_walk import largest_excess_kurtosis
+from invariance.models.gaussian_walk import largest_kurtosis_from_fourths as _heaviest
 from invariance.moments import second_pass
 from invariance.moments.fourth_moments import most_columns
 from invariance.moments.least_squares import RootSum
@@ -169,9 +171,9 @@ def test_heavy_tails_change_the_verdict_as_with_rows() -> None:
     frame = table(heavy=2.2)
     data = data_of(frame)
     source = TableSource(frame)
-    whole, again = BIP().fit_data(data), BIP(environment="site").fit_moments(Moments.from_data(data), rows=source)
+    whole, again = BIP().fit(data), BIP(columns=Columns(environment="site")).fit(Moments.from_data(data), rows=source)
     with pytest.warns(Warning, match="do not predict"):
-        alone = BIP().fit_moments(Moments.from_data(data))
+        alone = BIP().fit(Moments.from_data(data))
     assert source.n_readings == 1
     assert whole.invariant_ and again.invariant_  # noqa: PT018
     assert not alone.invariant_
@@ -200,9 +202,9 @@ def test_residuals_are_checked_in_the_sample() -> None:
 def test_collinear_columns_take_two_readings_and_are_diagnosed_as_with_rows() -> None:
     frame = table(collinear=True)
     data, source = data_of(frame), TableSource(frame)
-    again = BIP(environment="site").fit_moments(Moments.from_data(data), rows=source)
+    again = BIP(columns=Columns(environment="site")).fit(Moments.from_data(data), rows=source)
     assert source.n_readings == 2
-    whole = BIP().fit_data(data)
+    whole = BIP().fit(data)
     both = ["u", "v", "z"]
     assert str(again.diagnose(both, leave_out=False)) == str(whole.diagnose(both, leave_out=False))
 
@@ -211,7 +213,7 @@ def test_of_many_columns_those_of_leading_subsets_are_read(monkeypatch: pytest.M
     monkeypatch.setattr(second_pass, "most_columns", lambda n_environments: 4)
     frame = table()
     source = TableSource(frame)
-    again = BIP(environment="site").fit_moments(Moments.from_data(data_of(frame)), rows=source)
+    again = BIP(columns=Columns(environment="site")).fit(Moments.from_data(data_of(frame)), rows=source)
     assert source.n_readings == 1
     assert {columns[1:] for columns in source.asked} == {("u", "v", "x", "y")}
     model = again._findings.target.model
@@ -219,7 +221,7 @@ def test_of_many_columns_those_of_leading_subsets_are_read(monkeypatch: pytest.M
     inside = ~SUBSETS[:, [2, 4]].any(axis=1)
     np.testing.assert_allclose(model.excess_kurtosis(SUBSETS)[inside], expected[inside], rtol=1e-10)
     assert not model.excess_kurtosis(SUBSETS)[~inside].any()
-    whole = BIP().fit_data(data_of(frame))
+    whole = BIP().fit(data_of(frame))
     assert again.selected_features_ == whole.selected_features_ == ("u", "v")
     assert _roles(again) == {**_roles(whole), "w": Role.may_break, "z": Role.may_break}
     assert _roles(whole)["w"] == Role.adds_nothing
@@ -236,7 +238,7 @@ def test_coefficients_break_invariance_whatever_the_tails_are(part: str, monkeyp
     monkeypatch.setattr(roles, "where_it_breaks", lambda *_: found)
     frame = table()
     moments = Moments.from_data(data_of(frame))
-    again = BIP().fit_moments(
+    again = BIP().fit(
         SecondPass(moments, TableSource(frame), "site", None, {}).with_fourth_moments(moments, ["u", "v"])
     )
     assert again.selected_features_ == ("u", "v")
@@ -248,8 +250,8 @@ def test_coefficients_break_invariance_whatever_the_tails_are(part: str, monkeyp
 def test_levels_are_made_as_the_moments_made_them() -> None:
     frame = table().drop(columns="w").assign(kind=np.array(["low", "mid", "high"] * 1_000))
     data = data_of(frame)
-    again = BIP(environment="site").fit_moments(Moments.from_data(data), rows=TableSource(frame))
-    whole = BIP().fit_data(data)
+    again = BIP(columns=Columns(environment="site")).fit(Moments.from_data(data), rows=TableSource(frame))
+    whole = BIP().fit(data)
     masks = np.array(list(product([False, True], repeat=data.n_features)))
     expected = GaussianFromMoments(data).excess_kurtosis(masks)
     np.testing.assert_allclose(again._findings.target.model.excess_kurtosis(masks), expected, rtol=1e-9)
@@ -271,28 +273,28 @@ def test_rows_with_missing_values_stay_out() -> None:
 def test_other_rows_are_refused() -> None:
     frame = table()
     moments = Moments.from_data(data_of(frame))
-    model = BIP(environment="site")
+    model = BIP(columns=Columns(environment="site"))
     with pytest.raises(DataError, match="environment 'a'"):
-        model.fit_moments(moments, rows=TableSource(frame.drop(index=frame.index[frame.site == "a"][0])))
+        model.fit(moments, rows=TableSource(frame.drop(index=frame.index[frame.site == "a"][0])))
     with pytest.raises(DataError, match="'c' other values are in 'w'"):
-        model.fit_moments(moments, rows=TableSource(frame.assign(w=1.01 * frame.w)))
+        model.fit(moments, rows=TableSource(frame.assign(w=1.01 * frame.w)))
     with pytest.raises(DataError, match="'u', 'v'"):
-        model.fit_moments(moments, rows=TableSource(frame.assign(u=frame.v, v=frame.u)))
+        model.fit(moments, rows=TableSource(frame.assign(u=frame.v, v=frame.u)))
     shuffled = frame.groupby("site").w.transform(lambda values: values.to_numpy()[::-1])
     with pytest.raises(DataError, match="'u', 'v', 'w'"):
-        model.fit_moments(moments, rows=TableSource(frame.assign(w=shuffled)))
+        model.fit(moments, rows=TableSource(frame.assign(w=shuffled)))
 
 
 def test_what_cannot_be_read_is_refused() -> None:
     moments = Moments.from_data(data_of(table()))
     with pytest.raises(SettingError, match="environment"):
-        BIP().fit_moments(moments, rows=TableSource(table()))
+        BIP().fit(moments, rows=TableSource(table()))
     with pytest.raises(DataError, match="an int"):
-        BIP(environment="site").fit_moments(moments, rows=3)
+        BIP(columns=Columns(environment="site")).fit(moments, rows=3)
     once = TableSource(table(collinear=True))
     once.rereadable = False  # type: ignore[misc]
     with pytest.raises(DataError, match="read twice"):
-        BIP(environment="site").fit_moments(Moments.from_data(data_of(table(collinear=True))), rows=once)
+        BIP(columns=Columns(environment="site")).fit(Moments.from_data(data_of(table(collinear=True))), rows=once)
 
 
 def _sample() -> SampledRows:
@@ -372,12 +374,12 @@ def small_table() -> pd.DataFrame:
 
 
 def again(moments: Moments, rows: Any, **options: Any) -> BIP:
-    return BIP(environment="e", progress=False).fit_moments(moments, rows=rows, **options)
+    return BIP(progress=False, columns=Columns(environment="e")).fit(moments, rows=rows, **options)
 
 
 def same_p_values(model: BIP, frame: Any, **settings: Any) -> None:
     """As rows in memory give them, which know of tails."""
-    whole = BIP(progress=False).fit_data(MultiEnvironmentData.from_table(frame, "y", "e", **settings))
+    whole = BIP(progress=False).fit(MultiEnvironmentData.from_table(frame, "y", "e", **settings))
     masks = np.array([[True, False], [False, True], [True, True]])
     one, other = (fit.decision_.findings.judge.evidence(masks).p_invariant for fit in (model, whole))
     np.testing.assert_allclose(one, other, rtol=1e-8)
@@ -429,7 +431,7 @@ def test_a_column_that_is_not_there_is_named() -> None:
     frame = small_table()
     moments = Moments.from_rows(frame, "y", "e")
     with pytest.raises(DataError, match="did you mean 'e'"):
-        BIP(environment="E").fit_moments(moments, rows=frame)
+        BIP(columns=Columns(environment="E")).fit(moments, rows=frame)
     for name in ("a", "g", "y"):
         with pytest.raises(DataError, match=f"column '{name}'"):
             again(moments, frame.drop(columns=name))
@@ -439,7 +441,7 @@ def test_residuals_where_nothing_is_selected() -> None:
     frame = small_table().assign(y=np.random.default_rng(1).normal(size=240))
     model = again(Moments.from_rows(frame, "y", "e"), frame)
     assert model.selected_features_ == ()
-    told, whole = model.residual_check(), BIP().fit_data(MultiEnvironmentData.from_table(frame, "y", "e"))
+    told, whole = model.residual_check(), BIP().fit(MultiEnvironmentData.from_table(frame, "y", "e"))
     np.testing.assert_allclose(np.sort(told.mean), np.sort(whole.residual_check([]).mean), rtol=1e-10)
 
 
@@ -453,7 +455,7 @@ def test_files_are_read_again_with_their_options(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="complete rows"):
         again(moments, path, sep=";", decimal=",")
     with pytest.raises(SettingError, match="sep="):
-        BIP(environment="e").fit_moments(moments, sep=";")
+        BIP(columns=Columns(environment="e")).fit(moments, format=FileFormat(sep=";"))
 
 
 def test_codes_are_levels_again(tmp_path: Path) -> None:
@@ -478,7 +480,7 @@ def test_labels_of_another_type(first: pd.DataFrame, second: pd.DataFrame, merge
     kind = type(first["year"].tolist()[0])
     merged = {new: [kind(label) for label in labels] for new, labels in merge.items()}
     moments = Moments.from_rows(first, "y", "year", merge_environments=merged)
-    model, same = (BIP(environment="year").fit_moments(moments, rows=rows) for rows in (second, first))
+    model, same = (BIP(columns=Columns(environment="year")).fit(moments, rows=rows) for rows in (second, first))
     assert model.posterior_.log_probabilities.tobytes() == same.posterior_.log_probabilities.tobytes()
     assert model.new_environments().to_frame().equals(same.new_environments().to_frame())
 
@@ -498,6 +500,6 @@ def test_causes_are_found_though_tails_are_heavy() -> None:
     place, X = np.arange(4_000) % 4, rng.standard_t(5, size=(4_000, 30))
     y = X[:, 0] - X[:, 1] + 0.3 * X[:, 2] + rng.standard_t(3, size=4_000)
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(30)]).assign(y=y, site=place)
-    model = BIP(environment="site", progress=False, random_state=1)
-    model.fit_moments(Moments.from_rows(frame, "y", "site"), rows=frame)
+    model = BIP(progress=False, random_state=1, columns=Columns(environment="site"))
+    model.fit(Moments.from_rows(frame, "y", "site"), rows=frame)
     assert model.selected_features_ == ("x0", "x1", "x2")

@@ -12,6 +12,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from invariance.exceptions import FileError
 from invariance.posterior import Posterior
 from invariance.posterior.plots import plot_inclusion, save_inclusion
 from posteriors import run_without_package_init
@@ -121,7 +122,7 @@ def test_save_explains_what_it_cannot_write(tmp_path: Path) -> None:
     posterior = make_posterior([0.9])
     with pytest.raises(ValueError, match=r"cannot write a picture as '\.docx'; use one of .*png"):
         save_inclusion(posterior, tmp_path / "a.docx")
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere.* to write 'a\.png' into"):
+    with pytest.raises(FileError, match=r"there is no folder .*nowhere.* to write 'a\.png' into"):
         save_inclusion(posterior, tmp_path / "nowhere" / "a.png")
 
 

@@ -133,7 +133,7 @@ def test_probability_outside_the_table() -> None:
     whole = random_posterior(7)
     last = whole.subsets(None)["subset"].iloc[-1]
     assert cut(whole, 3, source=True).probability(last) == pytest.approx(whole.probability(last), rel=1e-12)
-    with pytest.raises(SettingError, match=r"not among the 3 subsets in the table .* Fit again, or save with pickle"):
+    with pytest.raises(SettingError, match="is not in the table of 3 subsets"):
         cut(whole, 3).probability(last)
     assert cut(whole, 3, n_subsets=3).probability(last) == 0.0
     assert whole.probability(whole.mode) == cut(whole, 3).probability(whole.mode)
@@ -173,7 +173,7 @@ def test_sample_matches_the_probabilities() -> None:
 
 def test_sample_without_all_the_mass() -> None:
     whole = random_posterior(2)
-    with pytest.raises(SettingError, match=r"cannot draw .* table holds 3 subsets .* Fit again, or save with pickle"):
+    with pytest.raises(SettingError, match="cannot draw from the table of 3 subsets"):
         cut(whole, 3).sample(2)
     draws = cut(whole, 3, source=True).sample(2)
     assert draws.to_numpy().tolist() == [whole.masks[2].tolist()] * 2
@@ -182,7 +182,7 @@ def test_sample_without_all_the_mass() -> None:
 
 
 def test_pairwise_that_was_not_estimated() -> None:
-    with pytest.raises(SettingError, match=r"engine \(exact enumeration\) did not estimate pairwise"):
+    with pytest.raises(SettingError, match="pairwise inclusion was not estimated"):
         _ = random_posterior(0, pairwise=None).pairwise_inclusion
 
 
@@ -190,16 +190,16 @@ def test_pairwise_that_was_not_estimated() -> None:
     ("changes", "message"),
     [
         ({"feature_names": ("a", "a", "b", "c")}, "no name may occur twice"),
-        ({"inclusion": np.zeros(3)}, r"inclusion: shape \(4,\) is needed, not \(3,\)"),
+        ({"inclusion": np.zeros(3)}, "inclusion: shape"),
         ({"inclusion": np.array([0, 0.5, 1.1, 0])}, "inclusion: probabilities must lie between 0 and 1"),
-        ({"inclusion": np.array([0, 0.5, math.nan, 0])}, "inclusion: holds NaN"),
+        ({"inclusion": np.array([0, 0.5, math.nan, 0])}, "inclusion: .* NaN"),
         ({"pairwise": np.zeros((4, 4))}, "pairwise: its diagonal"),
         ({"masks": np.zeros((16, 4))}, r"masks: a boolean array \(k, 4\)"),
         ({"masks": np.zeros((16, 4), dtype=bool)}, "the same subset occurs twice"),
         ({"log_ratios": np.zeros(3)}, "log_ratios: shape"),
         ({"log_probabilities": np.zeros(16)}, "sum to 16 > 1"),
         ({"log_probabilities": np.full(16, -np.inf)}, "no subset has a positive probability"),
-        ({"n_subsets": 3}, "n_subsets: 3 is fewer"),
+        ({"n_subsets": 3}, "n_subsets: it is less"),
         ({"environments": ("a",)}, "does not match 1 environments"),
         ({"entropy": math.nan}, "must not be NaN"),
     ],
@@ -234,7 +234,7 @@ def test_pickle_keeps_everything() -> None:
 def test_import_is_cheap() -> None:
     code = (
         "import invariance.posterior, invariance.posterior.summary\n"
-        "heavy = {'pandas', 'scipy', 'sklearn', 'numba', 'matplotlib', 'xarray', 'rich'} & set(sys.modules)\n"
+        "heavy = {'sklearn', 'numba', 'matplotlib', 'xarray', 'rich'} & set(sys.modules)\n"
         "assert not heavy, sorted(heavy)"
     )
     run_without_package_init(code)

@@ -328,11 +328,11 @@ ERRORS: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: InclusionPrior(np.ones((2, 2))), "not an array of shape (2, 2)"),
     (lambda: InclusionPrior({"agee": 0.2}).bind(NAMES), "unknown feature 'agee'; did you mean 'age'?"),
-    (lambda: InclusionPrior({"zzz": 0.2}).bind(NAMES), "'zzz'; the features are age, dose, site"),
+    (lambda: InclusionPrior({"zzz": 0.2}).bind(NAMES), "'zzz'; the features are 'age', 'dose', 'site'"),
     (
         lambda: InclusionPrior({"age": 1, "dose": 1}, 1).bind(NAMES),
         "2 features have inclusion probability 1 but max_size is 1; raise the limit or lower some of these "
-        "probabilities: age, dose",
+        "probabilities: 'age', 'dose'",
     ),
     (
         lambda: InclusionPrior(1.0).bind(12, largest_size=3),

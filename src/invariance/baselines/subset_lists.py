@@ -12,7 +12,7 @@ from .._tools.arrays import Integers, Mask
 from .._tools.text import approximate_count, duration
 from ..data.features import Features, as_lists
 from ..exceptions import DataError, SettingError
-from ..inference.subset_blocks import count_subsets
+from ..inference.enumeration import count_subsets
 from ..screening import screened
 
 Lists = tuple[Integers, Integers]

@@ -148,7 +148,7 @@ def spline(column: str, knots: int = 4) -> Spline:
     Knots are at quantiles of all rows, equally spaced from 5% to 95%; the curve is linear beyond the outer ones.
 
     >>> from invariance import BIP, spline
-    >>> BIP(groups=[spline("age", knots=4)]).groups
+    >>> BIP(columns=Columns(groups=[spline("age", knots=4)])).groups
     [spline('age', knots=4)]
     """
     return Spline(column, knots)

@@ -1,12 +1,11 @@
-"""The shape that every inference engine has."""
+"""What engines share: the target, how to run, a memory of scored subsets, the check against the rows."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +68,7 @@ class Target:
         return masks
 
     def expanded(self, values: Floats, forced: float, excluded: float) -> Floats:
-        """(p,) of values (f,) of the free features, with what the others have"""
+        """(p,) of values (f,) of the free features, with the values of the others"""
         full = np.full(self.n_features, excluded)
         full[self.forced] = forced
         full[self.free] = values
@@ -82,7 +81,7 @@ class Target:
         return log_ratios + self.prior.log_prob(masks)
 
     def log_ratios(self, masks: Mask, values: Floats) -> Floats:
-        """(S,) log Λ of masks (S, p), which engines know as `values`: these, unless the model rewards prediction"""
+        """(S,) log Λ of masks (S, p), known to engines as `values`: these, unless the model rewards prediction"""
         plain = self.model.untilted
         return values if plain is self.model else plain.log_ratio_many(masks)
 
@@ -90,21 +89,15 @@ class Target:
         """The error when not even the features that are forced in can be scored, with the reason."""
         forced = [name for name, flag in zip(self.prior.feature_names, self.start, strict=True) if flag]
         reasons = "; ".join(self.model.unsupported(self.start[None]).reasons)
-        way_out = "Use other features or rows."
-        if forced:
-            way_out = f"All subsets hold {quoted(forced)}: force fewer features in."
+        way_out = f"All subsets hold {quoted(forced)}: force fewer in." if forced else "Use other features or rows."
         return NothingScoredError(
             f"no subset in the prior's support can be scored{': ' if reasons else ''}{reasons}. {way_out}"
         )
 
 
-_MOST_REMARKED = 20
-AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
-
-
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run, as opposed to what to compute: none of it changes the result except the random generator."""
+    """How to run: none of it changes the result except the random generator."""
 
     n_jobs: int | None = None
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
@@ -115,6 +108,16 @@ class Engine(Protocol):
     """A specification of how to compute: target → posterior, which ends with `judged`."""
 
     def run(self, target: Target, options: RunOptions) -> Posterior: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """Gives a posterior of the same target that was computed before, for example with many others at once."""
+
+    posterior: Posterior
+
+    def run(self, target: Target, options: RunOptions) -> Posterior:
+        return self.posterior
 
 
 def described(target: Target) -> dict[str, Any]:
@@ -133,23 +136,30 @@ def described(target: Target) -> dict[str, Any]:
     }
 
 
+_MOST_REMARKED = 20
+AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
+
+
 def judged(target: Target, posterior: AnyPosterior) -> AnyPosterior:
     """The posterior with log Λ in its table, and a verdict where its most probable subset is far from invariant."""
-    if target.model.untilted is not target.model:
-        posterior = replace(posterior, log_ratios=target.log_ratios(posterior.masks, posterior.log_ratios))
-    remarks = target.model.untilted.remarks(posterior.masks[:_MOST_REMARKED])
+    model = target.model.untilted
+    log_ratios = target.log_ratios(posterior.masks, posterior.log_ratios)
+    remarks = model.remarks(posterior.masks[:_MOST_REMARKED])
     for alarm in remarks.alarms:
         warn(alarm, ApproximationWarning)
-    if remarks.notes or remarks.alarms:
-        posterior = replace(posterior, notes=(*posterior.notes, *remarks.alarms, *remarks.notes))
-    verdict = verdict_of(target.model.untilted, posterior.masks, posterior.log_ratios, posterior.n_subsets)
-    return posterior if verdict is None else replace(posterior, verdict=verdict)
+    verdict = verdict_of(model, posterior.masks, log_ratios, posterior.n_subsets)
+    notes = (*posterior.notes, *remarks.alarms, *remarks.notes)
+    return replace(posterior, log_ratios=log_ratios, notes=notes, verdict=verdict)
 
 
-# Up to this many flags there is a place for every subset.
-_TABLE_WIDTH = 20
-_MOST_NOTES = 1_000_000
+# Up to this many flags a subset is remembered by its bit pattern, and none is ever forgotten.
+_NARROW = 20
 _EXAMPLES = 64
+
+
+def smallest(masks: Mask, most: int = _EXAMPLES) -> Mask:
+    """(most, p) of masks (S, p), those with the fewest members first"""
+    return masks[np.argsort(masks.sum(axis=1), kind="stable")[:most]]
 
 
 class ScoredSubsets:
@@ -159,96 +169,56 @@ class ScoredSubsets:
     forgotten. without_value (k, width): the smallest of those outside the support, at most 64.
     """
 
-    def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = _MOST_NOTES) -> None:
+    def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = 1_000_000) -> None:
         self._score = score
-        self._notes: _Notes = _Table(width) if width <= _TABLE_WIDTH else _Book(most)
+        self._bits = 1 << np.arange(width) if width <= _NARROW else None
+        self._most = most
+        self._known: dict[Any, float] = {}
         self.without_value = np.zeros((0, width), dtype=bool)
 
     def values(self, subsets: Mask) -> Floats:
         """(S,) of subsets (S, width)"""
-        keys = self._notes.keys(subsets)
-        values = self._notes.recalled(keys)
+        keys = self._keys(subsets)
+        values = np.array([self._known.get(key, np.nan) for key in keys.tolist()], dtype=float)
         unknown = np.flatnonzero(np.isnan(values))
         if len(unknown):
             distinct, first, group = np.unique(keys[unknown], return_index=True, return_inverse=True)
             new = self._asked(subsets[unknown[first]])
-            self._notes.keep(distinct, new)
+            if self._bits is None and len(self._known) + len(new) > self._most:
+                self._known.clear()
+            self._known.update(zip(distinct.tolist(), new.tolist(), strict=True))
             values[unknown] = new[group]
         return values
+
+    def _keys(self, rows: Mask) -> NDArray[Any]:
+        if self._bits is not None:
+            return rows @ self._bits
+        packed = np.packbits(rows, axis=1)
+        return packed.view(f"V{packed.shape[1]}")[:, 0]
 
     def _asked(self, rows: Mask) -> Floats:
         values = np.array(self._score(rows), dtype=float)
         values[np.isnan(values)] = -np.inf
         outside = values == -np.inf
         if outside.any():
-            examples = np.concatenate([self.without_value, rows[outside]])
-            self.without_value = examples[np.argsort(examples.sum(axis=1), kind="stable")[:_EXAMPLES]]
+            self.without_value = smallest(np.concatenate([self.without_value, rows[outside]]))
         return values
 
-
-class _Notes(Protocol):
-    """Values by key; NaN stands for an unknown one."""
-
-    def keys(self, rows: Mask) -> NDArray[Any]: ...
-
-    def recalled(self, keys: NDArray[Any]) -> Floats: ...
-
-    def keep(self, keys: NDArray[Any], values: Floats) -> None: ...
-
-
-class _Table:
-    """A place for each of the 2**width subsets."""
-
-    def __init__(self, width: int) -> None:
-        self._bits = 1 << np.arange(width)
-        self._values = np.full(1 << width, np.nan)
-
-    def keys(self, rows: Mask) -> NDArray[Any]:
-        return rows @ self._bits
-
-    def recalled(self, keys: NDArray[Any]) -> Floats:
-        return self._values[keys]
-
-    def keep(self, keys: NDArray[Any], values: Floats) -> None:
-        self._values[keys] = values
-
-
-class _Book:
-    """A dictionary by packed subsets, begun anew when it is full."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._values: dict[bytes, float] = {}
-
-    def keys(self, rows: Mask) -> NDArray[Any]:
-        packed = np.packbits(rows, axis=1)
-        return packed.view(f"V{packed.shape[1]}")[:, 0]
-
-    def recalled(self, keys: NDArray[Any]) -> Floats:
-        known = self._values
-        return np.array([known.get(key, np.nan) for key in keys.tolist()], dtype=float)
-
-    def keep(self, keys: NDArray[Any], values: Floats) -> None:
-        if len(self._values) + len(keys) > self._most:
-            self._values.clear()
-        self._values.update(zip(keys.tolist(), values.tolist(), strict=True))
-
-
-if TYPE_CHECKING:
-    pass
 
 AGREEMENT = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class Rescoring:
-    """log_ratios (k,): with disagreeing values replaced; difference: the largest relative one; note: what happened that
-    should not; changed: whether a value was replaced."""
+class Rescoring(NamedTuple):
+    """log_ratios (k,), disagreeing values replaced; the largest relative difference; whether a value was replaced."""
 
     log_ratios: Floats
     difference: float | None
     note: str | None
     changed: bool
+
+    @property
+    def notes(self) -> list[str]:
+        return [] if self.note is None else [self.note]
 
 
 def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
@@ -270,17 +240,7 @@ def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) 
         f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: {what} off by up "
         f"to {largest:.1e} (nearly collinear features, or hardly anything left of the outcome)."
     )
-    warnings.warn(note, ApproximationWarning, stacklevel=2)
+    warn(note, ApproximationWarning)
     repaired = log_ratios.copy()
     repaired[:n] = np.where(wrong, new, old)
     return Rescoring(repaired, largest, note, True)
-
-
-@dataclass(frozen=True, eq=False)
-class Ready:
-    """Gives a posterior of the same target that was computed before, for example with many others at once."""
-
-    posterior: Posterior
-
-    def run(self, target: Target, options: RunOptions) -> Posterior:
-        return self.posterior

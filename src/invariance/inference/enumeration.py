@@ -1,9 +1,17 @@
-"""Exact inference: every subset in the prior's support is scored and normalised (the paper's Algorithm 1)."""
+"""Exact inference: every subset in the prior's support is scored and normalised (the paper's Algorithm 1).
+
+Subsets are walked in blocks that are scored one at a time: `DenseBlocks` are all 2**f subsets of f features, the
+position of a subset being its bit pattern; `ListedBlocks` are only those up to a size limit.
+"""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +20,309 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import approximate_count, duration
-from ..exceptions import EngineError
-from ..kernels.dispatch import exp_shifted, weighted_sum
-from ..posterior.posterior import Posterior
-from .base import RunOptions, Target, described, judged, rescore_leading
-from .subset_blocks import ScoredBlock, SubsetBlocks, count_steps, subset_blocks, walk_of
+from ..exceptions import EngineError, use
+from ..kernels.dispatch import (
+    add_dense_prior,
+    add_listed_prior,
+    exp_shifted,
+    fold_inclusion,
+    listed_inclusion,
+    weighted_sum,
+)
+from ..models.base import BoundModel, NDArray32, SubsetWalk
+from ..posterior.posterior import Posterior, SubsetTable
+from ..priors.base import PriorTerms
+from .base import RunOptions, Target, described, judged, rescore_leading, smallest
 
+_LOW_FEATURES = 10
+_LARGEST_LISTED_BLOCK = 1 << 20
+# What a block of listed subsets costs for each pair of features: its sums over all pairs.
+_STEPS_PER_PAIR = 2
 # Subsets × groups that a core scores in a second.
 _STEPS_PER_SECOND = 150_000_000
-# Subsets outside the support that are looked at for the reason.
+# Undecidable subsets of a block that are kept for the reason.
 _EXAMPLES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class GenericWalk:
+    """The walk of any model. free (f,), forced (k,): feature indices."""
+
+    model: BoundModel
+    free: Integers
+    forced: Integers
+
+    @property
+    def n_features(self) -> int:
+        return len(self.free)
+
+    @property
+    def n_low(self) -> int:
+        return min(self.n_features, _LOW_FEATURES)
+
+    def dense(self, high: Integers, sizes: Mask) -> Floats:
+        codes = np.arange(1 << self.n_low)
+        chosen = np.zeros((len(codes), self.n_features), dtype=bool)
+        chosen[:, : self.n_low] = codes[:, None] >> np.arange(self.n_low) & 1
+        chosen[:, high] = True
+        return self._scored(chosen, sizes)
+
+    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+        first = int(prefix[-1]) + 1 if len(prefix) else 0
+        rest, most = range(first, self.n_features), max_size - len(prefix)
+        extensions = [more for size in range(min(most, len(rest)) + 1) for more in combinations(rest, size)]
+        members[:, :] = -1
+        for row, more in zip(members, extensions, strict=True):
+            row[: len(prefix) + len(more)] = [*prefix.tolist(), *more]
+        return self._scored(_as_masks(members, self.n_features), sizes)
+
+    def _scored(self, chosen: Mask, sizes: Mask) -> Floats:
+        masks = np.zeros((len(chosen), self.model.n_features), dtype=bool)
+        masks[:, self.free] = chosen
+        masks[:, self.forced] = True
+        wanted = sizes[chosen.sum(axis=1)]
+        log_ratio = np.full(len(chosen), np.nan)
+        log_ratio[wanted] = self.model.log_ratio_many(masks[wanted])
+        log_ratio[log_ratio == -np.inf] = np.nan
+        return log_ratio
+
+
+def walk_of(model: BoundModel, free: Integers, forced: Integers) -> SubsetWalk:
+    """The model's own walk, or the generic one."""
+    return model.subset_walk(free, forced) or GenericWalk(model, free, forced)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredBlock(ABC):
+    """log_ratio (n,): NaN where undecidable. log_posterior (n,): plus log prior, -inf where NaN.
+
+    undecidable: positions in the block of such subsets inside the prior's support, small subsets first.
+    """
+
+    log_ratio: Floats
+    log_posterior: Floats
+    undecidable: Integers
+
+    @abstractmethod
+    def inclusion(self, weights: Floats) -> tuple[float, Floats]:
+        """Sum of weights (n,), and (f, f) sums over the subsets that hold features i and j. May overwrite weights."""
+
+    @abstractmethod
+    def masks(self, positions: Integers) -> Mask:
+        """(len(positions), f), positions in the block"""
+
+
+class SubsetBlocks(ABC):
+    """n_positions subsets in n_blocks blocks; block b begins at position start(b)."""
+
+    n_blocks: int
+    n_positions: int
+
+    def __init__(self, walk: SubsetWalk, prior: PriorTerms) -> None:
+        self.walk = walk
+        self.prior = prior
+        self.n_features = walk.n_features
+        self._sizes = prior.log_size_weight > -np.inf
+
+    @abstractmethod
+    def start(self, block: int) -> int: ...
+
+    @abstractmethod
+    def fixed(self, block: int) -> tuple[int, ...]:
+        """The features by which a walk is told the block."""
+
+    @abstractmethod
+    def scored(self, block: int) -> ScoredBlock: ...
+
+    @abstractmethod
+    def masks(self, positions: Integers) -> Mask:
+        """(len(positions), f)"""
+
+    def _undecidable(self, unknown: Integers, sizes: Integers) -> Integers:
+        """Of unscored positions (n,) with subsets of `sizes` (n,) those inside the prior's support, small ones first"""
+        inside = self._sizes[sizes]
+        return unknown[inside][np.argsort(sizes[inside], kind="stable")]
+
+
+class DenseBlocks(SubsetBlocks):
+    """All 2**f subsets; block = choice of the features beyond the first `n_low`."""
+
+    def __init__(self, walk: SubsetWalk, prior: PriorTerms) -> None:
+        super().__init__(walk, prior)
+        self.n_low = walk.n_low
+        self.n_blocks = 1 << (self.n_features - self.n_low)
+        self.n_positions = 1 << self.n_features
+
+    def start(self, block: int) -> int:
+        return block << self.n_low
+
+    def fixed(self, block: int) -> tuple[int, ...]:
+        return tuple(self.high_features(block).tolist())
+
+    def scored(self, block: int) -> DenseBlock:
+        prior, high = self.prior, self.high_features(block)
+        log_ratio = self.walk.dense(high, self._sizes)
+        constant = prior.constant + float(prior.log_odds[high].sum())
+        by_size = prior.log_size_weight[len(high) :]
+        log_posterior = np.empty_like(log_ratio)
+        add_dense_prior(self._low_log_odds, self._low_sizes, constant, by_size, log_ratio, log_posterior)
+        unknown = np.flatnonzero(np.isnan(log_ratio))
+        undecidable = self._undecidable(unknown, len(high) + self._low_sizes[unknown])
+        return DenseBlock(log_ratio, log_posterior, undecidable, self, block)
+
+    def masks(self, positions: Integers) -> Mask:
+        return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
+
+    def high_features(self, block: int) -> Integers:
+        bits = block >> np.arange(self.n_features - self.n_low) & 1
+        return self.n_low + np.flatnonzero(bits)
+
+    @cached_property
+    def _low_sizes(self) -> Integers:
+        return np.bitwise_count(np.arange(1 << self.n_low, dtype=np.uint64)).astype(np.int64)
+
+    @cached_property
+    def _low_log_odds(self) -> Floats:
+        sums = np.zeros(1 << self.n_low)
+        for j in np.flatnonzero(self.prior.log_odds[: self.n_low]):
+            sums.reshape(-1, 2, 1 << j)[:, 1] += self.prior.log_odds[j]
+        return sums
+
+
+@dataclass(frozen=True, eq=False)
+class DenseBlock(ScoredBlock):
+    blocks: DenseBlocks
+    block: int
+
+    def inclusion(self, weights: Floats) -> tuple[float, Floats]:
+        f, n_low = self.blocks.n_features, self.blocks.n_low
+        pairs = np.zeros((f, f))
+        low, high = np.arange(n_low), self.blocks.high_features(self.block)
+        total = float(fold_inclusion(weights, n_low, pairs))
+        singles = np.diagonal(pairs)[:n_low]
+        pairs[np.ix_(high, low)] = singles
+        pairs[np.ix_(low, high)] = singles[:, None]
+        pairs[np.ix_(high, high)] = total
+        return total, pairs
+
+    def masks(self, positions: Integers) -> Mask:
+        return self.blocks.masks(self.blocks.start(self.block) + positions)
+
+
+class ListedBlocks(SubsetBlocks):
+    """All subsets of at most `prior.max_size` features; block = choice of the first few included ones."""
+
+    def __init__(self, walk: SubsetWalk, prior: PriorTerms) -> None:
+        super().__init__(walk, prior)
+        f, depth = self.n_features, _prefix_length(self.n_features, prior.max_size)
+        self._prefixes: list[tuple[int, ...]] = [()]
+        self._limits = [prior.max_size]
+        if depth:
+            longest = list(combinations(range(f), depth))
+            self._prefixes, self._limits = [(), *longest], [depth - 1, *[prior.max_size] * len(longest)]
+        sizes = [
+            count_subsets(f - (prefix[-1] + 1 if prefix else 0), limit - len(prefix))
+            for prefix, limit in zip(self._prefixes, self._limits, strict=True)
+        ]
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        self.n_blocks = len(sizes)
+        self.n_positions = int(self._starts[-1])
+
+    def start(self, block: int) -> int:
+        return int(self._starts[block])
+
+    def fixed(self, block: int) -> tuple[int, ...]:
+        return self._prefixes[block]
+
+    def scored(self, block: int) -> ListedBlock:
+        prior = self.prior
+        n = self.start(block + 1) - self.start(block)
+        members = np.empty((n, max(prior.max_size, 1)), np.int32)
+        prefix = np.array(self._prefixes[block], dtype=np.int64)
+        log_ratio = self.walk.listed(prefix, self._limits[block], self._sizes, members)
+        log_posterior = np.empty(n)
+        add_listed_prior(prior.log_odds, prior.constant, prior.log_size_weight, members, log_ratio, log_posterior)
+        unknown = np.flatnonzero(np.isnan(log_ratio))
+        undecidable = self._undecidable(unknown, (members[unknown] >= 0).sum(axis=1))
+        return ListedBlock(log_ratio, log_posterior, undecidable, members, self.n_features)
+
+    def masks(self, positions: Integers) -> Mask:
+        masks = np.zeros((len(positions), self.n_features), dtype=bool)
+        block = np.searchsorted(self._starts, positions, side="right") - 1
+        for b in np.unique(block):
+            rows = np.flatnonzero(block == b)
+            masks[rows] = self.scored(int(b)).masks(positions[rows] - self.start(int(b)))
+        return masks
+
+
+@dataclass(frozen=True, eq=False)
+class ListedBlock(ScoredBlock):
+    members: NDArray[np.int32]
+    n_features: int
+
+    def inclusion(self, weights: Floats) -> tuple[float, Floats]:
+        upper = np.zeros((self.n_features, self.n_features))
+        total = float(listed_inclusion(weights, self.members, upper))
+        return total, upper + np.triu(upper, 1).T
+
+    def masks(self, positions: Integers) -> Mask:
+        return _as_masks(self.members[positions], self.n_features)
+
+
+def _as_masks(members: NDArray[np.int32], n_features: int) -> Mask:
+    """(n, f) of the members (n, k), -1 beyond the last: it lands in an extra last column that is cut off."""
+    masks = np.zeros((len(members), n_features + 1), dtype=bool)
+    masks[np.arange(len(members))[:, None], members] = True
+    return masks[:, :-1]
+
+
+def count_subsets(n_features: int, max_size: int) -> int:
+    """Number of subsets of at most max_size of n_features."""
+    return sum(comb(n_features, k) for k in range(min(max_size, n_features) + 1))
+
+
+def _prefix_length(n_features: int, max_size: int) -> int:
+    """How many features a prefix must fix for the subsets that extend it to make a block of bounded size."""
+    depth = 0
+    while depth < max_size and count_subsets(n_features - depth, max_size - depth) > _LARGEST_LISTED_BLOCK:
+        depth += 1
+    return depth
+
+
+def subset_blocks(walk: SubsetWalk, prior: PriorTerms, dense_advantage: int) -> DenseBlocks | ListedBlocks:
+    """The cheaper of the two walks over all subsets that the prior allows."""
+    f = walk.n_features
+    dense = 1 << f <= dense_advantage * count_subsets(f, prior.max_size)
+    return DenseBlocks(walk, prior) if dense else ListedBlocks(walk, prior)
+
+
+def all_log_ratios(model: BoundModel, max_size: int | None = None) -> Floats:
+    """log Λ of every subset of at most max_size features (default: as many as every environment can fit); -inf outside
+    the support. In the order of `subset_blocks`: that of their bit patterns (bit j = feature j) where these are all."""
+    limit = model.largest_size if max_size is None else min(max_size, model.n_features)
+    model.check_max_size(limit)
+    walk = walk_of(model, np.arange(model.n_features), np.empty(0, np.int64))
+    blocks = subset_blocks(walk, PriorTerms.flat(model.n_features, limit), model.dense_advantage)
+    return np.concatenate([blocks.scored(b).log_posterior for b in range(blocks.n_blocks)])
+
+
+def enumeration_steps(target: Target) -> int:
+    """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the dense walk."""
+    model, f = target.model, len(target.free)
+    n_subsets = target.prior.support_size()
+    return count_steps(f, target.terms.max_size, n_subsets, model.steps_per_subset, model.dense_advantage)
+
+
+def count_steps(n_features: int, max_size: int, n_subsets: int, per_subset: int, dense_advantage: int) -> int:
+    """Work of scoring the n_subsets subsets of at most max_size features, each `per_subset` steps of a dense walk."""
+    listed = dense_advantage * n_subsets
+    if 1 << n_features <= listed:
+        return per_subset << n_features
+    if n_subsets > 1 << 64:  # no need to count the blocks
+        return per_subset * listed
+    depth = _prefix_length(n_features, max_size)
+    n_blocks = comb(n_features, depth) + (depth > 0)
+    return per_subset * listed + _STEPS_PER_PAIR * n_blocks * n_features**2
 
 
 @dataclass(frozen=True)
@@ -71,17 +372,14 @@ class Enumeration:
         wait = f"about {duration(seconds)}" if seconds < 1e18 else "longer than anybody can wait"
         n_subsets = approximate_count(target.prior.support_size())
         raise EngineError(
-            f"on one core, scoring all {n_subsets} subsets would take {wait}. Lower "
-            "max_size, use fewer features, or insist with engine=Enumeration(time_limit=None)."
+            f"on one core, scoring all {n_subsets} subsets would take {wait}; lower max_size, leave features out, or "
+            "choose another engine",
+            use(engine="tempering"),
+            use(engine="exact(time_limit=None)"),
         )
 
     def _posterior(
-        self,
-        target: Target,
-        space: SubsetSpace,
-        sums: _Sums,
-        whole: Floats | None,
-        started: float,
+        self, target: Target, space: SubsetSpace, sums: _Sums, whole: Floats | None, started: float
     ) -> Posterior:
         free_masks = space.blocks.masks(sums.top_positions)
         masks = space.expand(free_masks)
@@ -92,7 +390,7 @@ class Enumeration:
                 whole[sums.top_positions] = sums.top_log_posterior
         if whole is not None:
             whole -= sums.log_total
-        notes = [] if check.note is None else [check.note]
+        notes = check.notes
         if sums.n_undecidable:
             reasons = target.model.unsupported(space.expand(sums.undecidable)).reasons
             notes.append(
@@ -124,7 +422,7 @@ class Enumeration:
 
 @dataclass(frozen=True, eq=False)
 class SubsetSpace:
-    """The subsets in a prior's support: blocks over the free features, and the way back to all p features."""
+    """The subsets in a prior's support: blocks over the free features in walking order."""
 
     blocks: SubsetBlocks
     free: NDArray[np.intp]
@@ -210,8 +508,7 @@ class _Sums:
     def add(self, part: _BlockSums) -> None:
         self.n_undecidable += part.n_undecidable
         if len(part.undecidable):
-            examples = np.concatenate([self.undecidable, part.undecidable])
-            self.undecidable = examples[np.argsort(examples.sum(axis=1), kind="stable")[:_EXAMPLES]]
+            self.undecidable = smallest(np.concatenate([self.undecidable, part.undecidable]))
         if part.total > 0.0:
             self.block_log_mass[self._n_added] = part.log_maximum + np.log(part.total)
             scale = max(self._scale, part.log_maximum)
@@ -263,7 +560,7 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class ExactSource:
-    """Answers for any subset, long after the enumeration.
+    """Answers for any subset.
 
     block_log_mass (n_blocks,); log_posterior (n_positions,): the normalised log posterior where it was kept.
     """
@@ -278,18 +575,18 @@ class ExactSource:
         return self.target.log_joint(masks) - self.log_evidence
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
-        mass = np.exp(self.block_log_mass - self.block_log_mass.max())
+        blocks, mass = self.space.blocks, np.exp(self.block_log_mass - self.block_log_mass.max())
         chosen = rng.choice(len(mass), size=n, p=mass / mass.sum())
-        draws = np.empty((n, self.space.blocks.n_features), dtype=bool)
+        draws = np.empty((n, blocks.n_features), dtype=bool)
         for block in np.unique(chosen):
             rows = np.flatnonzero(chosen == block)
-            scored = self.space.blocks.scored(int(block))
+            scored = blocks.scored(int(block))
             weights = np.exp(scored.log_posterior - scored.log_posterior.max())
             position = rng.choice(len(weights), size=len(rows), p=weights / weights.sum())
-            draws[rows] = self.space.blocks.masks(self.space.blocks.start(int(block)) + position)
+            draws[rows] = blocks.masks(blocks.start(int(block)) + position)
         return self.space.expand(draws)
 
-    def leading(self, mass: float) -> tuple[Mask, Floats, Floats] | None:
+    def leading(self, mass: float) -> SubsetTable | None:
         if self.log_posterior is None:
             return None
         order = np.argsort(-self.log_posterior, kind="stable")
@@ -299,10 +596,3 @@ class ExactSource:
         log_probability = self.log_posterior[order]
         values = log_probability + self.log_evidence - self.target.prior.log_prob(masks)
         return masks, self.target.log_ratios(masks, values), log_probability
-
-
-def enumeration_steps(target: Target) -> int:
-    """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the dense walk."""
-    model, terms = target.model, target.terms
-    n_subsets, steps = target.prior.support_size(), model.steps_per_subset
-    return count_steps(len(target.free), terms.max_size, n_subsets, steps, model.dense_advantage)

@@ -1,4 +1,4 @@
-"""The family of engines by name, and how "auto" chooses."""
+"""The engines by name, and how "auto" chooses."""
 
 from __future__ import annotations
 
@@ -35,37 +35,39 @@ def choose_engine(engine: str | Engine, target: Target) -> Engine:
 
 
 def as_engine(engine: str | Engine) -> Engine:
-    """The engine that a name other than "auto" stands for, or the one that is given."""
-    if not isinstance(engine, str):
-        if isinstance(engine, type) or not hasattr(engine, "run"):
-            raise SettingError(f"engine={engine!r} is not an engine: use a name, or an engine such as Tempering().")
-        return engine
-    if engine not in ENGINES:
-        known = ", ".join(map(repr, ("auto", *ENGINES)))
-        raise SettingError(f"engine={engine!r} is not known: use {known} or an engine such as Enumeration().")
-    named: Engine = ENGINES[engine]()
-    return named
+    """The engine that a text other than "auto" stands for, see `parse_engine`, or the one that is given."""
+    if isinstance(engine, str):
+        parsed = parse_engine(engine)
+        if parsed == "auto":
+            raise SettingError("engine='auto' chooses by the data, which are not at hand: name the engine instead.")
+        named: Engine = ENGINES[parsed]() if isinstance(parsed, str) else parsed
+        return named
+    if isinstance(engine, type) or not hasattr(engine, "run"):
+        raise SettingError(f"engine={engine!r} is not an engine: use a name, or an engine such as Tempering().")
+    return engine
 
 
 def parse_engine(text: str) -> str | Engine:
     """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8, steps=20000)."""
     name, settings = read_call(text)
     name = name.lower()
-    if name != "auto" and name not in ENGINES:
+    if name == "auto" and settings:
+        raise SettingError(f"engine: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
+    if name == "auto":
+        return name
+    if name not in ENGINES:
         known = ", ".join(map(repr, ("auto", *ENGINES)))
-        raise SettingError(f"inference: {name!r} is not one of {known}.")
+        raise SettingError(f"engine={name!r} is not known: use {known} or an engine such as Enumeration().")
     if not settings:
         return name
-    if name == "auto":
-        raise SettingError(f"inference: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
     engine: Any = ENGINES[name]
-    known_settings = {field.name: str(field.type) for field in fields(engine)}
+    kinds = {field.name: str(field.type) for field in fields(engine)}
     for key, value in settings.items():
-        if key not in known_settings:
-            hint = did_you_mean(key, list(known_settings)) or "."
-            raise SettingError(f"{name} has no setting {key!r}{hint} It has {', '.join(known_settings)}.")
-        if not is_a(value, known_settings[key]):
-            raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {known_settings[key]}.")
+        if key not in kinds:
+            hint = did_you_mean(key, list(kinds)) or "."
+            raise SettingError(f"{name} has no setting {key!r}{hint} It has {', '.join(kinds)}.")
+        if not is_a(value, kinds[key]):
+            raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {kinds[key]}.")
     try:
         built: Engine = engine(**{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()})
     except ValueError as error:

@@ -201,15 +201,20 @@ class MomentsAccumulator:
         """(n,) numbers, or places of the columns of levels; NaN where missing"""
         from pyarrow import lib, types
 
-        if array.type.id == lib.Type_DOUBLE and array.null_count == 0 and self._kinds.get(name) == "numbers":
-            return np.asarray(array.to_numpy())
         if name in self.refused:
             return np.zeros(len(array))
+        chosen = name in self.choices.categorical
+        plain = array.type.id == lib.Type_DOUBLE and array.null_count == 0 and not chosen  # as most are
+        if plain and self._kinds.get(name) == "numbers":
+            return np.asarray(array.to_numpy())
         if len(array) == array.null_count:
             return np.full(len(array), np.nan)
+        if plain:
+            self._add_numbers(name)
+            return np.asarray(array.to_numpy())
         array = getattr(array, "storage", array)  # of a type that a library defines
-        chosen = name in self.choices.categorical and not types.is_nested(array.type)
-        by_levels = chosen or kind_of(array.type) == TEXT or hasattr(array, "dictionary")
+        is_text = kind_of(array.type) == TEXT or hasattr(array, "dictionary")
+        by_levels = is_text or (chosen and not types.is_nested(array.type))
         codes, values = _distinct(array) if by_levels else (None, array)
         if by_levels and name not in self.choices.numeric:
             return np.append(self._level_places(array, values, name), np.nan)[codes]
@@ -218,13 +223,17 @@ class MomentsAccumulator:
         if isinstance(read, Refusal):
             self.refused[name] = read
             return np.zeros(len(array))
+        self._add_numbers(name)
+        numbers = read(series, name)
+        return np.append(numbers, np.nan)[codes] if by_levels else np.array(numbers)
+
+    def _add_numbers(self, name: str) -> None:
+        """A column of numbers, and the curves of its spline"""
         self._check_kind(name, "numbers")
         self._wide.setdefault(Column(name), len(self._wide))
         basis = self.splines.get(name)
         for curve in range(1, len(basis.names) if basis else 0):
             self._wide.setdefault(Column(name, curve=curve), len(self._wide))
-        numbers = read(series, name)
-        return np.append(numbers, np.nan)[codes] if by_levels else np.array(numbers)
 
     def _level_places(self, array: pa.Array, values: pa.Array, name: str) -> Floats:
         """(k,) places of the columns of the different values of a column, NaN where these are missing"""

@@ -27,11 +27,12 @@ from ..data.checks import (
 )
 from ..data.columns import free_name
 from ..data.encoding import Encoding
-from ..data.environments import places_of, refuse_single
+from ..data.environments import Environments, places_of, refuse_single
 from ..data.features import Features
 from ..data.missing import announce_constant, losses
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import OutcomeKind
+from ..data.settings import Columns
 from ..exceptions import DataError, use
 from ..kernels.dispatch import fill_without_row
 from .least_squares import gaps_between
@@ -242,6 +243,8 @@ class Moments:
         drop_environments: Sequence[Hashable] = (),
         merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
         min_rows: int = 0,
+        columns: Columns | None = None,
+        select: Environments | None = None,
         dask: Any = None,
         partial: bool = False,
         progress: ProgressMode = "auto",
@@ -252,7 +255,8 @@ class Moments:
         ``rows`` is a path, a pattern such as ``"data/*.parquet"``, a folder (labels in its path, ``site=A``, are
         columns) or a list of files; a pandas, polars or pyarrow table, a polars LazyFrame, a DuckDB relation, an ibis
         table, a reader of record batches; any iterable of batches or tables; a Dask or Spark data frame. Files are read
-        as by ``read_table``, with its ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands``.
+        as by ``read_table``, with its ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands``, or
+        ``form=FileFormat(...)``. ``columns`` and ``select`` are as in ``MultiEnvironmentData.from_table``.
 
         Names and values are checked as in ``MultiEnvironmentData.from_table``, once all rows were read. Levels are
         found on the way, in natural order; ``categorical={"region": ["north", "south"]}`` lists them in another one.
@@ -263,6 +267,11 @@ class Moments:
         """
         from .from_rows import from_rows
 
+        if columns is not None:
+            features, exclude, groups = columns.features, columns.exclude, columns.groups
+            categorical, numeric = columns.categorical, columns.numeric
+        if select is not None:
+            drop_environments, merge_environments, min_rows = select.drop, select.merge, select.min_rows
         chosen = {"exclude": exclude, "categorical": categorical, "numeric": numeric, "groups": groups}
         chosen |= {"drop": drop_environments, "merge": merge_environments, "min_rows": min_rows, "partial": partial}
         return from_rows(rows, outcome, environment, features, missing, n_jobs, dask, progress, file_options, **chosen)

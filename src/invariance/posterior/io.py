@@ -1,18 +1,16 @@
 """Posterior to and from JSON, and to an xarray DataTree.
 
-The JSON is strict (no NaN or Infinity literals) and lossless: finite numbers are written so that they read
-back as the same float64; in the numeric fields a number that is not finite is the string "-inf" or
-"inf"; in the free-form fields (environments, diagnostics) it is {"$float": "-inf"}. A subset is the list of
-the positions of its features. `n_subsets` from 2**53 on is a hexadecimal string. Environment labels that are
-not text, numbers, booleans or None are kept as text, and a note says so.
+The JSON is strict and lossless. A number that is not finite is the string "-inf" or "inf" in the numeric fields, and
+{"$float": "-inf"} in the free-form ones (environments, diagnostics). A subset is the list of the positions of its
+features. `n_subsets` from 2**53 on is a hexadecimal string. Environment labels that JSON lacks are kept as text.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,21 +18,15 @@ import numpy as np
 
 from .._tools.arrays import Floats, Mask
 from ..exceptions import DataError, FileError
-from .posterior import Evidence
 from .summary import Verdict
 
 if TYPE_CHECKING:
-    from .posterior import Posterior
+    from .posterior import Evidence, Posterior
 
 FORMAT = "invariance.posterior/1"
 _NOT_FINITE = ("-inf", "inf", "nan")
 _LARGEST_PLAIN_INTEGER = 2**53
 _TEXTS = ("engine", "prior", "outcome_name", "model", "model_reason", "kind")
-_KEYS = (
-    *("feature_names", "inclusion", "pairwise", "subsets", "log_ratios", "log_probabilities"),
-    *("log_evidence", "entropy", "n_subsets", *_TEXTS, "environments", "counts", "notes", "diagnostics"),
-    *("verdict", "table_evidence", "lowest_level"),
-)
 # So many subsets of the table are saved with their evidence.
 _WITH_EVIDENCE = 100
 # What a file holds that was written before there was such a key.
@@ -49,7 +41,7 @@ _LATER_KEYS = {
 
 
 def to_json(posterior: Posterior, more: Mapping[str, Any] | None = None) -> str:
-    """The posterior, without its source, as strict JSON on one line per field; after it, what else is to be kept."""
+    """The posterior, without its source, and the keys of `more`, as strict JSON on one line per field."""
     content = to_plain(posterior) | dict(more or {})
     lines = (f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
     return "{\n" + ",\n".join(lines) + "\n}"
@@ -57,11 +49,16 @@ def to_json(posterior: Posterior, more: Mapping[str, Any] | None = None) -> str:
 
 def to_plain(posterior: Posterior) -> dict[str, Any]:
     """The posterior, without its source, as values that JSON can hold."""
-    labels, changed = _labels(posterior.environments)
+    labels = [label.item() if isinstance(label, np.generic) else label for label in posterior.environments]
+    lacking = {type(label).__name__ for label in labels if not isinstance(label, str | int | float | None)}
+    labels = [label if isinstance(label, str | int | float | None) else str(label) for label in labels]
     notes = list(posterior.notes)
-    if changed:
-        notes.append(f"Environment labels of type {', '.join(changed)} were saved as text.")
-    count = posterior.n_subsets
+    if lacking:
+        notes.append(f"Environment labels of type {', '.join(sorted(lacking))} were saved as text.")
+    evidence = None
+    if posterior.judge is not None or posterior.table_evidence is not None:
+        columns = posterior.leading_evidence(_WITH_EVIDENCE).columns()
+        evidence = {name: _numbers(values) for name, values in columns.items()}
     return {
         "format": FORMAT,
         "feature_names": list(posterior.feature_names),
@@ -72,14 +69,14 @@ def to_plain(posterior: Posterior) -> dict[str, Any]:
         "log_probabilities": _numbers(posterior.log_probabilities),
         "log_evidence": _number(posterior.log_evidence),
         "entropy": _number(posterior.entropy),
-        "n_subsets": count if count < _LARGEST_PLAIN_INTEGER else hex(count),
+        "n_subsets": _count(posterior.n_subsets),
         **{key: str(getattr(posterior, key)) for key in _TEXTS},
         "environments": [_encode(label, "environments") for label in labels],
         "counts": posterior.counts.tolist(),
         "notes": notes,
         "diagnostics": _encode(posterior.diagnostics, "diagnostics"),
-        "verdict": None if posterior.verdict is None else posterior.verdict.to_plain(),
-        "table_evidence": _evidence(posterior),
+        "verdict": None if posterior.verdict is None else asdict(posterior.verdict),
+        "table_evidence": evidence,
         "lowest_level": posterior.lowest_level,
     }
 
@@ -89,28 +86,23 @@ def from_json(path_or_text: str | Path) -> tuple[dict[str, Any], str]:
     text, origin = _read(path_or_text)
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        raise DataError(
-            f"{origin} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        ) from error
     except ValueError as error:
         raise DataError(f"{origin} is not valid JSON: {error}") from error
     if not isinstance(content, dict) or "format" not in content:
         raise DataError(f'{origin} is not a saved posterior: it has no key "format"')
     if content["format"] != FORMAT:
-        raise DataError(
-            f"{origin} has the format {content['format']!r}, and this version reads {FORMAT!r}; "
-            "read it with the version of invariance that wrote it"
-        )
+        raise DataError(f"{origin} has the format {content['format']!r}, and this version reads {FORMAT!r}")
     content = _LATER_KEYS | content
-    missing = [key for key in _KEYS if key not in content]
+    missing = [key for key in _DECODERS if key not in content]
     if missing:
         raise DataError(f"{origin} is incomplete: it has no key {', '.join(map(repr, missing))}")
     arguments: dict[str, Any] = {}
-    for key in _KEYS:
+    for key, decode in _DECODERS.items():
         try:
-            value = _decode_field(key, content)
-        except (TypeError, ValueError) as error:
+            value = decode(content[key])
+            if key == "subsets":
+                value = _masks(value, len(arguments["feature_names"]))
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise DataError(f"{origin} is damaged at key {key!r}: {error}") from error
         arguments["masks" if key == "subsets" else key] = value
     return arguments, origin
@@ -123,11 +115,10 @@ def to_datatree(posterior: Posterior) -> Any:
     except ImportError as error:
         raise ImportError("to_datatree() needs xarray: pip install 'invariance[xarray]'") from error
     names = list(posterior.feature_names)
-    coords: dict[str, Any] = {"feature": names}
-    variables: dict[str, Any] = {"inclusion": ("feature", posterior.inclusion.copy())}
+    whole = Dataset({"inclusion": ("feature", posterior.inclusion.copy())}, coords={"feature": names})
     if posterior.pairwise is not None:
-        coords["other_feature"] = names
-        variables["pairwise"] = (("feature", "other_feature"), posterior.pairwise.copy())
+        pairs = ("feature", "other_feature"), posterior.pairwise.copy()
+        whole = whole.assign_coords(other_feature=names).assign(pairwise=pairs)
     subsets = Dataset(
         {
             "mask": (("subset", "feature"), posterior.masks.copy()),
@@ -136,31 +127,22 @@ def to_datatree(posterior: Posterior) -> Any:
         },
         coords={"subset": np.arange(len(posterior.masks)), "feature": names},
     )
-    count = posterior.n_subsets
-    attributes = {
-        "outcome": posterior.outcome_name,
-        "model": posterior.model,
-        "model_reason": posterior.model_reason,
-        "engine": posterior.engine,
-        "prior": posterior.prior,
-        "log_evidence": posterior.log_evidence,
-        "entropy": posterior.entropy,
-        "n_subsets": count if count < _LARGEST_PLAIN_INTEGER else hex(count),
-        "environments": [str(label) for label in posterior.environments],
-        "counts": posterior.counts.tolist(),
-        "notes": list(posterior.notes),
-        "verdict": "" if posterior.verdict is None else posterior.verdict.sentence,
-    }
-    tree = DataTree.from_dict({"posterior": Dataset(variables, coords=coords), "subsets": subsets})
-    tree.attrs.update(attributes)
+    tree = DataTree.from_dict({"posterior": whole, "subsets": subsets})
+    plain = ("model", "model_reason", "engine", "prior", "log_evidence", "entropy")
+    tree.attrs.update(
+        {key: getattr(posterior, key) for key in plain},
+        outcome=posterior.outcome_name,
+        n_subsets=_count(posterior.n_subsets),
+        environments=[str(label) for label in posterior.environments],
+        counts=posterior.counts.tolist(),
+        notes=list(posterior.notes),
+        verdict="" if posterior.verdict is None else posterior.verdict.sentence,
+    )
     return tree
 
 
-def _evidence(posterior: Posterior) -> dict[str, Any] | None:
-    if posterior.judge is None and posterior.table_evidence is None:
-        return None
-    columns = posterior.leading_evidence(_WITH_EVIDENCE).columns()
-    return {name: _numbers(values) for name, values in columns.items()}
+def _count(n_subsets: int) -> int | str:
+    return n_subsets if n_subsets < _LARGEST_PLAIN_INTEGER else hex(n_subsets)
 
 
 def _number(value: float) -> float | str:
@@ -169,14 +151,6 @@ def _number(value: float) -> float | str:
 
 def _numbers(values: Floats) -> list[float | str]:
     return [_number(value) for value in values.tolist()]
-
-
-def _labels(environments: tuple[Hashable, ...]) -> tuple[list[Any], list[str]]:
-    """Labels that JSON can hold, and the names of the types that had to become text."""
-    plain = [label.item() if isinstance(label, np.generic) else label for label in environments]
-    keep = [label is None or isinstance(label, str | int | float) for label in plain]
-    changed = sorted({type(label).__name__ for label, kept in zip(plain, keep, strict=True) if not kept})
-    return [label if kept else str(label) for label, kept in zip(plain, keep, strict=True)], changed
 
 
 def _encode(value: Any, where: str) -> Any:
@@ -202,91 +176,70 @@ def _decode(value: Any) -> Any:
     return [_decode(item) for item in value] if isinstance(value, list) else value
 
 
-def _decode_field(key: str, content: dict[str, Any]) -> Any:
-    value = content[key]
-    match key:
-        case "pairwise":
-            if value is None:
-                return None
-            rows = [_decode_numbers(row) for row in _list(value)]
-            p = len(content["feature_names"])
-            if [len(row) for row in rows] != [p] * p:
-                raise ValueError(f"{p} rows of {p} numbers are needed")
-            return np.array(rows)
-        case "subsets":
-            return _decode_masks(value, len(content["feature_names"]))
-        case "inclusion" | "log_ratios" | "log_probabilities":
-            owner = "feature_names" if key == "inclusion" else "subsets"
-            if len(_list(value)) != len(content[owner]):
-                raise ValueError(f"{len(value)} numbers for {len(content[owner])} {owner}")
-            return _decode_numbers(value)
-        case "log_evidence" | "entropy":
-            return float(_decode_numbers([value])[0])
-        case "n_subsets":
-            return int(value, 16) if isinstance(value, str) else _integer(value)
-        case "counts":
-            return np.array([_integer(item) for item in _list(value)], dtype=np.int64)
-        case "environments":
-            return tuple(_decode(_list(value)))
-        case "feature_names" | "notes":
-            return tuple(_text(item) for item in _list(value))
-        case "diagnostics":
-            if not isinstance(value, dict):
-                raise TypeError("an object is needed")
-            return {name: _decode(item) for name, item in value.items()}
-        case "verdict":
-            return None if value is None else Verdict.from_plain(value)
-        case "lowest_level":
-            return None if value is None else float(_decode_numbers([value])[0])
-        case "table_evidence":
-            return None if value is None else _decode_evidence(value, len(content["subsets"]))
-        case _:
-            return _text(value)
+def _is(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise TypeError(f"{value!r:.60} is not a {kind.__name__}")
+    return value
 
 
-def _decode_evidence(value: Any, n_subsets: int) -> Evidence:
-    columns = {field.name: _decode_numbers(value[field.name]) for field in fields(Evidence) if field.name in value}
-    lengths = {len(numbers) for numbers in columns.values()}
-    if len(columns) < len(fields(Evidence)) or len(lengths) > 1 or max(lengths) > n_subsets:
-        raise ValueError("as many numbers of each kind are needed, at most one for each subset")
-    return Evidence(**columns)
+def _decode_number(value: Any) -> float:
+    return float(value) if value in _NOT_FINITE else float(_is(int | float, value))  # type: ignore[arg-type]
 
 
 def _decode_numbers(values: Any) -> Floats:
-    numbers = []
-    for value in _list(values):
-        if isinstance(value, bool) or not (isinstance(value, int | float) or value in _NOT_FINITE):
-            raise TypeError(f"{value!r} is not a number")
-        numbers.append(float(value))
-    return np.array(numbers, dtype=np.float64)
+    return np.array([_decode_number(value) for value in _is(list, values)], dtype=np.float64)
 
 
-def _decode_masks(value: Any, p: int) -> Mask:
-    masks = np.zeros((len(_list(value)), p), dtype=bool)
-    for row, positions in enumerate(value):
-        for position in _list(positions):
-            if not 0 <= _integer(position) < p:
-                raise ValueError(f"subset {row} names feature {position}, but there are only {p} features")
-            masks[row, position] = True
+def decode_verdict(value: Any) -> Verdict:
+    log_ratio, expected, tail = (float(value[name]) for name in ("log_ratio", "expected", "tail_probability"))
+    n_judged, n_exceptions = int(value["n_judged"]), int(value["n_exceptions"])
+    exception = None if value["exception"] is None else tuple(map(str, value["exception"]))
+    return Verdict(log_ratio, expected, tail, n_judged, bool(value["all_judged"]), n_exceptions, exception)
+
+
+def _decode_evidence(value: Any) -> Evidence[Floats]:
+    from .posterior import Evidence
+
+    columns = {field.name: _decode_numbers(value[field.name]) for field in fields(Evidence)}
+    if len({len(numbers) for numbers in columns.values()}) > 1:
+        raise ValueError("as many numbers of each kind are needed")
+    return Evidence(**columns)
+
+
+def _masks(subsets: list[Any], p: int) -> Mask:
+    masks = np.zeros((len(subsets), p), dtype=bool)
+    for mask, positions in zip(masks, subsets, strict=True):
+        members = [_is(int, position) for position in _is(list, positions)]
+        if min(members, default=0) < 0:
+            raise IndexError(f"feature {min(members)}")
+        mask[members] = True
     return masks
 
 
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"a list is needed, not {value!r:.60}")
-    return value
+def _optional(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else decode(value)
 
 
-def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{value!r} is not an integer")
-    return value
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(_is(str, item) for item in _is(list, value))
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not text")
-    return value
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "feature_names": _texts,
+    "subsets": lambda value: _is(list, value),
+    "pairwise": _optional(lambda value: np.array([_decode_numbers(row) for row in value])),
+    **dict.fromkeys(("inclusion", "log_ratios", "log_probabilities"), _decode_numbers),
+    **dict.fromkeys(("log_evidence", "entropy"), _decode_number),
+    "n_subsets": lambda value: int(value, 16) if isinstance(value, str) else _is(int, value),
+    **dict.fromkeys(_TEXTS, lambda value: _is(str, value)),
+    "environments": lambda value: tuple(_decode(_is(list, value))),
+    "counts": lambda value: np.array([_is(int, item) for item in value], dtype=np.int64),
+    "notes": _texts,
+    "diagnostics": lambda value: _decode(_is(dict, value)),
+    "verdict": _optional(decode_verdict),
+    "table_evidence": _optional(_decode_evidence),
+    "lowest_level": _optional(_decode_number),
+}
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -294,15 +247,12 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _read(path_or_text: str | Path) -> tuple[str, str]:
-    """The text, and what to call its origin in a message."""
+    """The text, and its origin for messages."""
     if isinstance(path_or_text, str) and path_or_text.lstrip()[:1] in ("", "{", "["):
         return path_or_text, "the text"
-    path = Path(path_or_text)
     try:
-        return path.read_text(encoding="utf-8"), str(path)
-    except FileNotFoundError:
-        raise FileError(f"there is no file {str(path)!r} to read a posterior from") from None
+        return Path(path_or_text).read_text(encoding="utf-8"), str(path_or_text)
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+        raise FileError(f"{str(path_or_text)!r} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a saved posterior: it is not UTF-8 text") from error
+        raise DataError(f"{path_or_text} is not a saved posterior: it is not UTF-8 text") from error

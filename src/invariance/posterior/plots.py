@@ -1,4 +1,4 @@
-"""Pictures of a posterior."""
+"""Plots of a posterior."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._tools.arrays import Mask
 from .._tools.plotting import (
     FALSE,
     GUIDE,
@@ -17,7 +16,6 @@ from .._tools.plotting import (
     TRUE,
     Size,
     axes_for,
-    lettered,
     plain_ticks,
     save_drawing,
     tidy,
@@ -43,27 +41,13 @@ def plot(posterior: Posterior, kind: str, ax: Axes | None = None, top: int | Non
     if kind == "inclusion":
         return plot_inclusion(posterior, ax, _MOST_BARS if top is None else top)
     if posterior.drawer is None:
-        raise SettingError(
-            f"this posterior came without a fit, as from JSON or from an engine, and has kind='inclusion' alone to "
-            f"draw: BIP(...).fit(X, y, environments).plot({kind!r}) draws the {kind} of a fit."
-        )
+        raise SettingError(f"this posterior came without a fit, as from JSON, and has no {kind}: plot the fitted model")
     return posterior.drawer.plot(kind, ax, top)
 
 
 def check_kind(kind: str) -> None:
     if kind not in PLOT_KINDS:
-        raise SettingError(f"there is no picture {kind!r}: use {' or '.join(map(repr, PLOT_KINDS))}.")
-
-
-def _posterior_of(given: Any) -> Posterior:
-    """A posterior or that of a fitted model."""
-    posterior = getattr(given, "posterior_", given)
-    if not isinstance(posterior, Posterior):
-        raise WrongTypeError(
-            f"plot_inclusion draws a Posterior, not {type(given).__name__}: pass a fitted model, or its "
-            "model.posterior_."
-        )
-    return posterior
+        raise SettingError(f"there is no plot {kind!r}: use {' or '.join(map(repr, PLOT_KINDS))}.")
 
 
 def inclusion_size(posterior: Posterior, top: int = _MOST_BARS) -> Size:
@@ -71,44 +55,34 @@ def inclusion_size(posterior: Posterior, top: int = _MOST_BARS) -> Size:
     return 7.0, 1.5 + 0.26 * min(top, posterior.n_features)
 
 
-@lettered
 def plot_inclusion(
     posterior: Posterior,
     ax: Axes | None = None,
     top: int = _MOST_BARS,
     truth: Iterable[str] | ArrayLike | None = None,
 ) -> Axes:
-    """Horizontal bars of the `top` largest inclusion probabilities, largest on top.
+    """Horizontal bars of the `top` largest inclusion probabilities of a posterior or fitted model, largest on top.
 
-    `truth` (names or a boolean mask (p,)) colours the bars by whether the feature is truly invariant.
-    Without `ax` a new figure of pyplot is made that fits the number of bars; it is at `ax.figure`.
+    truth : names or a boolean mask (p,) of the truly invariant features, which get a colour of their own
     """
-    posterior = _posterior_of(posterior)
+    given, posterior = posterior, getattr(posterior, "posterior_", posterior)
+    if not isinstance(posterior, Posterior):
+        raise WrongTypeError(f"plot_inclusion draws a Posterior or a fitted model, not {type(given).__name__}.")
     check_at_least_one("top", top)
-    true_mask = None if truth is None else as_mask(truth, posterior.feature_names)
     shown = np.argsort(-posterior.inclusion, kind="stable")[:top]
     ax = axes_for(ax, inclusion_size(posterior, top))
-
-    positions = np.arange(len(shown))
-    values = posterior.inclusion[shown]
-    groups: list[tuple[str | None, str, Mask]] = [(None, PLAIN, np.ones(len(shown), dtype=bool))]
-    if true_mask is not None:
-        inside = true_mask[shown]
-        groups = [("truly invariant", TRUE, inside), ("not in the true subset", FALSE, ~inside)]
+    positions, values = np.arange(len(shown)), posterior.inclusion[shown]
+    groups = [(None, PLAIN, np.ones(len(shown), dtype=bool))]
+    if truth is not None:
+        inside = as_mask(truth, posterior.feature_names)[shown]
+        groups = [("truly invariant", TRUE, inside), ("not in the true subset", FALSE, ~inside)]  # type: ignore[list-item]
     for label, color, members in groups:
         if members.any():
             ax.barh(positions[members], values[members], height=0.72, color=color, label=label, zorder=2)
     ax.axvline(0.5, color=GUIDE, linewidth=1.0, linestyle="--", zorder=3)
+    at_right: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": "small"}
     for position, value in enumerate(values):
-        ax.text(
-            1.01,
-            position,
-            format_probability(float(value)),
-            transform=ax.get_yaxis_transform(),
-            va="center",
-            fontsize="small",
-        )
-
+        ax.text(1.01, position, format_probability(float(value)), **at_right)
     ax.set_yticks(positions, name_labels([posterior.feature_names[j] for j in shown], _LONGEST_NAME))
     plain_ticks(ax)
     ax.tick_params(axis="y", length=0)
@@ -118,16 +92,10 @@ def plot_inclusion(
     ax.set_xlabel("posterior inclusion probability")
     cut = len(shown) < posterior.n_features
     ax.set_ylabel(f"feature ({len(shown)} of {posterior.n_features:,})" if cut else "feature")
-    title(ax, _title(posterior), pad=6.0 if true_mask is None else 24.0)
-    if true_mask is not None:
-        ax.legend(
-            loc="lower left",
-            bbox_to_anchor=(0.0, 1.0),
-            ncols=2,
-            frameon=False,
-            fontsize="small",
-            borderpad=0.2,
-        )
+    title(ax, _title(posterior), pad=6.0 if truth is None else 24.0)
+    if truth is not None:
+        look: dict[str, Any] = {"frameon": False, "fontsize": "small", "borderpad": 0.2}
+        ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, **look)
     return ax
 
 
@@ -144,11 +112,8 @@ def save_inclusion(
     posterior: Posterior,
     path: str | Path,
     truth: Iterable[str] | ArrayLike | None = None,
-    top: int = 30,
+    top: int = _MOST_BARS,
 ) -> Path:
-    """Write `plot_inclusion` to a file whose ending gives the format (png when there is none).
-
-    Returns the path that was written.
-    """
+    """Write `plot_inclusion` to a file whose ending gives the format (png when there is none); returns its path."""
     size = inclusion_size(posterior, top)
     return save_drawing(lambda ax: plot_inclusion(posterior, ax, top, truth), size, path)

@@ -9,68 +9,39 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_mask, as_masks
-from ..exceptions import DataError, SettingError, WrongTypeError
+from ..exceptions import DataError, SettingError, WrongTypeError, use
 from ..models.invariance_test import Tolerance
-from .summary import Verdict
+from .summary import Summary, Verdict, format_probability, format_subset, reading
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
     from ..models.base import BoundModel
-    from .summary import Summary
-
-
-def checked_floats(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    array = np.array(values, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"{name}: shape {shape} is needed, not {array.shape}")
-    if np.isnan(array).any():
-        raise ValueError(f"{name}: holds NaN")
-    return array
-
-
-def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
-    """Order (k,) by probability (largest first), then size, then positions of the features."""
-    # A zero bit marks a member, so that of two subsets of one size the one with the earlier feature
-    # sorts first; byte strings of one length compare like the bits they hold.
-    packed = np.ascontiguousarray(np.packbits(~masks, axis=1))
-    keys = packed.view(f"S{packed.shape[1]}").ravel()
-    distinct, position = np.unique(keys, return_inverse=True)
-    if len(distinct) < len(keys):
-        raise ValueError("masks: the same subset occurs twice")
-    return np.lexsort((position, masks.sum(axis=1), -log_probabilities))
-
-
-def check_at_least_one(name: str, value: int) -> None:
-    if not isinstance(value, Integral):
-        raise WrongTypeError(f"{name} must be a whole number of at least 1, not {value!r}")
-    if value < 1:
-        raise SettingError(f"{name} must be at least 1, not {value}")
-
 
 SubsetTable = tuple[Mask, Floats, Floats]
+Value = TypeVar("Value", Floats, float)
 
 
 class SubsetSource(Protocol):
     """What an engine may leave behind to answer for subsets that are not in the table."""
 
     def log_probability(self, masks: Mask) -> Floats:
-        """Log posterior probability (S,) of boolean masks (S, p); -inf outside the support."""
+        """(S,) log posterior probability of masks (S, p); -inf outside the support"""
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
-        """Draw n subsets as boolean masks (n, p)."""
+        """(n, p) draws"""
 
     def leading(self, mass: float) -> SubsetTable | None:
-        """Masks (k, p), log ratios (k,), log probabilities (k,) of the most probable subsets that
-        together hold at least `mass`, or None when the engine cannot tell."""
+        """Masks (k, p), log ratios (k,), log probabilities (k,) of the most probable subsets that together hold at
+        least `mass`; None when the engine cannot tell."""
 
 
 class Drawer(Protocol):
@@ -80,68 +51,49 @@ class Drawer(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """Of k subsets, each (k,).
+class Evidence(Generic[Value]):
+    """What the data say of k subsets, (k,) each, or of one.
 
     deviance : −2 log Λ; expected_deviance, deviance_sd : its mean and standard deviation if the subset is invariant
     p_value : that it is then as large or larger, for the model's own noise
     p_mean, p_spread, p_invariant : p-values for approximate invariance of the coefficients, of the noise's scale, and
-        of both together; NaN where a model does not tell them apart, and where the deviance is infinite: such a subset
-        cannot be fitted as it should, and nothing was tested
+        of both; NaN where a model does not separate them and where the deviance is infinite
     r2 : share of the outcome's variance that the pooled fit explains; r2_new : the same for each environment by the
         fit to all others, NaN where that is not known
     """
 
-    deviance: Floats
-    expected_deviance: Floats
-    deviance_sd: Floats
-    p_value: Floats
-    p_mean: Floats
-    p_spread: Floats
-    p_invariant: Floats
-    r2: Floats
-    r2_new: Floats
-
-    def __len__(self) -> int:
-        return len(self.deviance)
+    deviance: Value
+    expected_deviance: Value
+    deviance_sd: Value
+    p_value: Value
+    p_mean: Value
+    p_spread: Value
+    p_invariant: Value
+    r2: Value
+    r2_new: Value
 
     @classmethod
-    def unknown(cls, k: int) -> Self:
-        return cls(*np.full((len(fields(cls)), k), np.nan))
+    def unknown(cls, k: int) -> Evidence[Floats]:
+        return Evidence(*np.full((len(fields(cls)), k), np.nan))
 
-    def columns(self) -> dict[str, Floats]:
+    def columns(self) -> dict[str, Value]:
         return {column.name: getattr(self, column.name) for column in fields(self)}
 
-    def head(self, k: int) -> Evidence:
-        return Evidence(*(values[:k] for values in self.columns().values()))
+    def head(self: Evidence[Floats], k: int) -> Evidence[Floats]:
+        """Of the first k subsets, NaN for those after the known ones."""
+        more = np.full(max(k - len(self.deviance), 0), np.nan)
+        return Evidence(*(np.append(values[:k], more) for values in self.columns().values()))
 
-    def padded(self, k: int) -> Evidence:
-        """Of k subsets, NaN for those after the known ones."""
-        more = np.full(k - len(self), np.nan)
-        return Evidence(*(np.append(values, more) for values in self.columns().values()))
-
-    def one(self, row: int = 0) -> SubsetEvidence:
-        return SubsetEvidence(**{name: float(values[row]) for name, values in self.columns().items()})
+    def one(self: Evidence[Floats], row: int = 0) -> SubsetEvidence:
+        return Evidence(**{name: float(values[row]) for name, values in self.columns().items()})
 
 
-@dataclass(frozen=True)
-class SubsetEvidence:
-    """Of one subset; see `Evidence`."""
-
-    deviance: float
-    expected_deviance: float
-    deviance_sd: float
-    p_value: float
-    p_mean: float
-    p_spread: float
-    p_invariant: float
-    r2: float
-    r2_new: float
+SubsetEvidence = Evidence[float]
 
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Answers what the data say about any subset."""
+    """Computes the evidence on any subset."""
 
     model: BoundModel
     tolerance: Tolerance = field(default_factory=Tolerance)
@@ -149,9 +101,8 @@ class Judge:
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", self.model.untilted)
 
-    def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None) -> Evidence:
-        """Of the subsets in masks (S, p), whose log Λ (S,) may be known. Outside the support nothing was tested, and
-        p-values are NaN."""
+    def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None) -> Evidence[Floats]:
+        """Of subsets (S, p), whose log Λ (S,) may be known; p-values are NaN outside the support."""
         chosen = as_masks(masks, self.model.n_features)
         if log_ratios is None:
             log_ratios = self.model.log_ratio_many(chosen)
@@ -171,11 +122,11 @@ class Judge:
         )
 
     def compatible(self, masks: Mask) -> Mask:
-        """(S,) whether the subsets are compatible with invariance, up to the tolerance"""
+        """(S,) whether subsets are compatible with invariance, up to the tolerance"""
         return self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.level
 
     def rejected(self, masks: Mask) -> Mask:
-        """(S,) whether the data speak against the invariance of the subsets, whatever the others are like"""
+        """(S,) whether the data speak against the invariance of subsets"""
         return ~(self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.lowest_level)
 
 
@@ -192,32 +143,24 @@ KINDS = ("invariant", "predictive")
 class Posterior:
     """Posterior over subsets z of p features, whichever engine computed it.
 
-    Arrays are copied, checked and made read-only. The table of subsets is put in order: most probable
-    first; subsets with equal probability by size, then by the positions of their features.
+    Arrays are copied, checked and made read-only. The table is ordered: most probable subsets first, ties by size, then
+    by the positions of their features.
 
     Attributes
     ----------
-    feature_names : p names
     inclusion : (p,) posterior probability that each feature belongs to the subset
     pairwise : (p, p) probability that two features belong together, diagonal = `inclusion`; or None
-    masks : (k, p) bool, the leading subsets
-    log_ratios : (k,) log Λ of each of them
-    log_probabilities : (k,) log posterior probability of each of them
-    log_evidence : log Σ_z p(z) Λ(z)
-    entropy : entropy of the posterior in nats
-    n_subsets : number of subsets in the prior's support (an exact Python int, possibly huge)
-    engine, prior, outcome_name, model : descriptions for people
-    model_reason : why this model, where the outcome chose it; empty where a person did
+    masks : (k, p) the leading subsets;  log_ratios, log_probabilities : (k,) log Λ and log posterior of each
+    log_evidence : log Σ_z p(z) Λ(z);  entropy : of the posterior, in nats
+    n_subsets : number of subsets in the prior's support (exact, possibly huge)
+    engine, prior, outcome_name, model : descriptions;  model_reason : why this model, where the outcome chose it
     environments : E labels;  counts : (E,) rows in each
-    notes : sentences about what happened on the way
-    diagnostics : values that JSON can hold
+    notes : sentences;  diagnostics : values that JSON can hold
     verdict : where the most probable subset is far from invariant, how far; else None
-    table_evidence : what the data say about the first subsets of the table, where that is not to be asked of `judge`
-    lowest_level : p-values below it speak against invariance; that of `judge` where there is one, None where not known
+    table_evidence : evidence on the first subsets of the table, where `judge` is not to be asked
+    lowest_level : p-values below it speak against invariance; that of `judge` where there is one
     kind : "invariant", the paper's; "predictive", over the subsets that are compatible with invariance
-    judge : answers what the data say about any subset; kept by pickle, left out of JSON
-    source : answers for subsets outside the table; kept by pickle, left out of JSON
-    drawer : the decision of the fit, which draws what a posterior alone cannot; kept by pickle, left out of JSON
+    judge, source, drawer : answer for any subset and draw the decision; kept by pickle, left out of JSON
     """
 
     feature_names: tuple[str, ...]
@@ -239,7 +182,7 @@ class Posterior:
     verdict: Verdict | None = None
     model: str = "linear Gaussian"
     model_reason: str = ""
-    table_evidence: Evidence | None = None
+    table_evidence: Evidence[Floats] | None = None
     lowest_level: float | None = None
     kind: Literal["invariant", "predictive"] = "invariant"
     judge: Judge | None = None
@@ -247,39 +190,40 @@ class Posterior:
     drawer: Drawer | None = None
 
     def __post_init__(self) -> None:
-        names = tuple(self.feature_names)
-        p = len(names)
-        if p == 0 or len(set(names)) != p:
-            raise ValueError("feature_names: at least one name is needed, and no name may occur twice")
-        masks = np.array(self.masks)
-        if masks.dtype != np.bool_ or masks.ndim != 2 or masks.shape[1] != p or len(masks) == 0:
-            raise ValueError(f"masks: a boolean array (k, {p}) with k >= 1 is needed, not {masks.dtype} {masks.shape}")
-        k = len(masks)
-        environments = tuple(self.environments)
-        log_ratios = checked_floats("log_ratios", self.log_ratios, (k,))
-        log_probabilities = checked_floats("log_probabilities", self.log_probabilities, (k,))
-        inclusion = checked_floats("inclusion", self.inclusion, (p,))
-        if inclusion.min() < -MASS_TOLERANCE or inclusion.max() > 1 + MASS_TOLERANCE:
-            raise ValueError("inclusion: probabilities must lie between 0 and 1")
-        pairwise = self.pairwise
-        if pairwise is not None:
-            pairwise = checked_floats("pairwise", pairwise, (p, p))
-            if not np.allclose(np.diagonal(pairwise), inclusion, rtol=0, atol=1e-6):
-                raise ValueError("pairwise: its diagonal must be equal to inclusion")
+        names, environments = tuple(self.feature_names), tuple(self.environments)
+        p, k = len(names), len(self.masks)
+        masks, counts = np.array(self.masks), np.array(self.counts, dtype=np.int64)
+        log_ratios = _checked("log_ratios", self.log_ratios, (k,))
+        log_probabilities = _checked("log_probabilities", self.log_probabilities, (k,))
+        inclusion = _checked("inclusion", self.inclusion, (p,))
+        pairwise = None if self.pairwise is None else _checked("pairwise", self.pairwise, (p, p))
         total = float(np.exp(log_probabilities).sum())
-        if total > 1 + EXCESS_TOLERANCE:
-            raise ValueError(f"log_probabilities: the probabilities of the subsets sum to {total:.6g} > 1")
-        if total == 0:
-            raise ValueError("log_probabilities: no subset has a positive probability")
-        if int(self.n_subsets) < k:
-            raise ValueError(f"n_subsets: {self.n_subsets} is fewer than the {k} subsets in masks")
-        counts = np.array(self.counts, dtype=np.int64)
-        if counts.shape != (len(environments),) or len(environments) == 0:
-            raise ValueError(f"counts: shape {counts.shape} does not match {len(environments)} environments")
-        if self.kind not in KINDS:
-            raise ValueError(f"kind: {self.kind!r} is neither {' nor '.join(map(repr, KINDS))}")
-        if np.isnan(self.log_evidence) or np.isnan(self.entropy):
-            raise ValueError("log_evidence and entropy must not be NaN")
+        for wrong, problem in (
+            (p == 0 or len(set(names)) != p, "feature_names: at least one name is needed, and no name may occur twice"),
+            (masks.dtype != np.bool_ or masks.shape != (k, p) or k == 0, f"masks: a boolean array (k, {p}) is needed"),
+            (
+                inclusion.min(initial=0.0) < -MASS_TOLERANCE or inclusion.max(initial=0.0) > 1 + MASS_TOLERANCE,
+                "inclusion: probabilities must lie between 0 and 1",
+            ),
+            (
+                pairwise is not None and not np.allclose(np.diagonal(pairwise), inclusion, rtol=0, atol=1e-6),
+                "pairwise: its diagonal must be equal to inclusion",
+            ),
+            (
+                total > 1 + EXCESS_TOLERANCE,
+                f"log_probabilities: the probabilities of the subsets sum to {total:.6g} > 1",
+            ),
+            (total == 0, "log_probabilities: no subset has a positive probability"),
+            (int(self.n_subsets) < k, f"n_subsets: it is less than the {k} subsets in masks"),
+            (
+                counts.shape != (len(environments),) or len(environments) == 0,
+                f"counts: shape {counts.shape} does not match {len(environments)} environments",
+            ),
+            (self.kind not in KINDS, f"kind: {self.kind!r} is neither {' nor '.join(map(repr, KINDS))}"),
+            (np.isnan(self.log_evidence) or np.isnan(self.entropy), "log_evidence and entropy must not be NaN"),
+        ):
+            if wrong:
+                raise ValueError(problem)
         order = table_order(masks, log_probabilities)
         values = {
             "feature_names": names,
@@ -321,7 +265,7 @@ class Posterior:
     @property
     def mode(self) -> tuple[str, ...]:
         """Names of the features of the most probable subset."""
-        return self._names(self.masks[0])
+        return self.names_of(self.masks[0])
 
     @property
     def mode_mask(self) -> Mask:
@@ -334,8 +278,7 @@ class Posterior:
 
     @property
     def is_spread(self) -> bool:
-        """Whether one subset is too little of an answer: the mode's probability is below 0.5, or the second
-        subset is more than half as probable as the mode."""
+        """Whether the mode's probability is below 0.5, or the second subset more than half as probable as the mode."""
         log_probabilities = self.log_probabilities
         close = len(log_probabilities) > 1 and log_probabilities[1] - log_probabilities[0] > math.log(0.5)
         return bool(log_probabilities[0] < math.log(0.5) or close)
@@ -355,32 +298,28 @@ class Posterior:
         import pandas as pd
 
         if self.pairwise is None:
-            raise SettingError(
-                f"the engine ({self.engine}) did not estimate pairwise inclusion; "
-                "exact enumeration does, and so do draws from sample()"
-            )
+            raise SettingError(f"pairwise inclusion was not estimated ({self.engine})", use(engine="exact"))
         names = list(self.feature_names)
         return pd.DataFrame(self.pairwise.copy(), index=names, columns=names)
 
     def subsets(self, top: int | None = 20) -> pd.DataFrame:
         """The `top` most probable subsets (None: all that the table holds, which limits any `top`).
 
-        Columns: subset (tuple of names), size, log_ratio, probability, cumulative; and what `Evidence` says of each:
-        deviance, expected_deviance, deviance_sd, p_value, p_mean, p_spread, p_invariant, r2, r2_new.
+        Columns: subset (tuple of names), size, log_ratio, probability, cumulative; and the evidence on each: deviance,
+        expected_deviance, deviance_sd, p_value, p_mean, p_spread, p_invariant, r2, r2_new.
         """
         if top is not None:
             check_at_least_one("top", top)
         table = self._frame((self.masks[:top], self.log_ratios[:top], self.log_probabilities[:top]))
         return table.assign(**self.leading_evidence(len(table)).columns())
 
-    def leading_evidence(self, k: int) -> Evidence:
-        """Of the first k subsets of the table; NaN from where on nobody can tell, as after from_json."""
+    def leading_evidence(self, k: int) -> Evidence[Floats]:
+        """Of the first k subsets of the table; NaN where it is not known, as after from_json."""
         k = min(k, len(self.masks))
-        if self.table_evidence is not None and len(self.table_evidence) >= k:
-            return self.table_evidence.head(k)
-        if self.judge is not None:
+        known = self.table_evidence or Evidence.unknown(0)
+        if len(known.deviance) < k and self.judge is not None:
             return self.judge.evidence(self.masks[:k], self.log_ratios[:k])
-        return (self.table_evidence or Evidence.unknown(0)).padded(k)
+        return known.head(k)
 
     def evidence(self, subset: Iterable[str] | ArrayLike) -> SubsetEvidence:
         """What the data say about one subset, given as names or as a boolean mask (p,): how far it is from invariant,
@@ -388,21 +327,18 @@ class Posterior:
         mask = as_mask(subset, self.feature_names)
         if self.judge is not None:
             return self.judge.evidence(mask[None]).one()
-        known = 0 if self.table_evidence is None else len(self.table_evidence)
+        known = 0 if self.table_evidence is None else len(self.table_evidence.deviance)
         found = np.flatnonzero((self.masks[:known] == mask).all(axis=1))
         if not len(found):
             raise SettingError(
-                f"{{{', '.join(self._names(mask))}}} is not among the {known:,} subsets whose evidence was saved. "
-                "Fit again, or save with pickle, which keeps what is needed for any subset."
+                f"{format_subset(self.names_of(mask))} is not among the {known:,} subsets whose evidence was saved. "
+                "Fit again, or save with pickle."
             )
         return self.leading_evidence(known).one(int(found[0]))
 
     def credible_subsets(self, level: float = 0.95) -> pd.DataFrame:
-        """The smallest collection of subsets whose probability is at least `level`; columns as `subsets`.
-
-        The level counts as reached within 1e-12. When the table holds less than `level` the source is asked
-        for more; if that does not help, everything at hand is returned, with a warning that says how much.
-        """
+        """The smallest collection of subsets whose probability is at least `level` (within 1e-12); columns as
+        `subsets`. Where even the source cannot reach the level, all subsets at hand, with a warning."""
         if not 0 < level <= 1:
             raise SettingError(f"level must be above 0 and at most 1, not {level}")
         table: SubsetTable = (self.masks, self.log_ratios, self.log_probabilities)
@@ -415,9 +351,8 @@ class Posterior:
         needed = int(np.searchsorted(cumulative, level - LEVEL_TOLERANCE)) + 1
         if needed > len(cumulative):
             warnings.warn(
-                f"the {len(cumulative):,} subsets at hand hold {cumulative[-1]:.3g} of the probability, less "
-                f"than the level {level:g}; the collection is cut short. Fit with an engine that keeps more "
-                "subsets, or ask for a lower level.",
+                f"the {len(cumulative):,} subsets at hand hold {cumulative[-1]:.3g} of the probability, less than the "
+                f"level {level:g}. Fit with an engine that keeps more subsets, or ask for a lower level.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -433,11 +368,7 @@ class Posterior:
             return math.exp(float(self.source.log_probability(mask[None, :])[0]))
         if len(self.masks) == self.n_subsets:
             return 0.0
-        raise SettingError(
-            f"{{{', '.join(self._names(mask))}}} is not among the {len(self.masks):,} subsets in the table "
-            f"(mass {self.table_mass:.6g}), and this posterior has no source to compute others, as after "
-            "from_json. Fit again, or save with pickle, which keeps the source."
-        )
+        raise SettingError(f"{format_subset(self.names_of(mask))} is not in {self._without_source}")
 
     def sample(self, n: int, random_state: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw n subsets: a boolean DataFrame (n, p) with one column per feature."""
@@ -451,35 +382,30 @@ class Posterior:
             weights = np.exp(self.log_probabilities)
             draws = self.masks[rng.choice(len(weights), size=n, p=weights / weights.sum())]
         else:
-            raise SettingError(
-                f"cannot draw from the posterior: the table holds {len(self.masks):,} subsets with "
-                f"{self.table_mass:.6g} of the probability, and there is no source for the rest, as after "
-                "from_json. Fit again, or save with pickle, which keeps the source."
-            )
+            raise SettingError(f"cannot draw from {self._without_source}")
         return pd.DataFrame(draws, columns=list(self.feature_names))
 
-    def summary(self, top: int = 10) -> Summary:
-        """What a person wants to see: prints as text within 80 columns, shows as HTML in notebooks."""
-        from .summary import Summary
+    @property
+    def _without_source(self) -> str:
+        return (
+            f"the table of {len(self.masks):,} subsets, which holds {self.table_mass:.6g} of the probability, and the "
+            "rest was not saved. Fit again, or save with pickle."
+        )
 
+    def summary(self, top: int = 10) -> Summary:
+        """Prints as text within 80 columns, shows as HTML in notebooks."""
         check_at_least_one("top", top)
         return Summary(self, top)
 
     def reading(self) -> str:
-        """The posterior in plain words.
-
-        The words speak of several subsets instead of one whenever `is_spread` holds: the mode's
-        probability is below 0.5, or the second subset is more than half as probable as the mode. Where there
-        is a `verdict`, it leads.
-        """
-        from .summary import reading
-
+        """The posterior in words: of several subsets where `is_spread` holds; a `verdict` comes first."""
         return reading(self)
 
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
-        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
-        them where there are several. kind: "inclusion" and, after a fit, "subsets", "coefficients", "environments" and
-        "frontier" of its decision."""
+        """Draw the `top` of one kind, on axes or on a new figure; returns the axes.
+
+        kind : "inclusion" and, after a fit, "subsets", "coefficients", "environments" and "frontier" of its decision
+        """
         from .plots import plot
 
         return plot(self, kind, ax, top)
@@ -491,8 +417,8 @@ class Posterior:
         return posterior
 
     def to_json(self, path: str | Path | None = None, more: Mapping[str, Any] | None = None) -> str:
-        """The posterior without its source as strict JSON; also written to `path`, in one step, when one is given.
-        more: further keys with values that JSON can hold, which `from_json` passes over."""
+        """The posterior without its source as strict JSON, also written to `path`; more : further keys, which
+        `from_json` ignores."""
         from .._tools.files import write_text
         from .io import to_json
 
@@ -520,7 +446,6 @@ class Posterior:
 
     def __repr__(self) -> str:
         from .._tools.text import shorten
-        from .summary import format_probability, format_subset
 
         verdict = "" if self.verdict is None else f"{self.verdict.headline}, "
         return (
@@ -531,7 +456,7 @@ class Posterior:
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_()
 
-    def _names(self, mask: Mask) -> tuple[str, ...]:
+    def names_of(self, mask: Mask) -> tuple[str, ...]:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
 
     def _frame(self, table: SubsetTable) -> pd.DataFrame:
@@ -541,10 +466,35 @@ class Posterior:
         probability = np.exp(log_probabilities)
         return pd.DataFrame(
             {
-                "subset": pd.Series([self._names(mask) for mask in masks], dtype=object),
+                "subset": pd.Series([self.names_of(mask) for mask in masks], dtype=object),
                 "size": masks.sum(axis=1),
                 "log_ratio": log_ratios.copy(),
                 "probability": probability,
                 "cumulative": np.minimum(np.cumsum(probability), 1.0),
             }
         )
+
+
+def _checked(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    array = np.array(values, dtype=np.float64)
+    if array.shape != shape or np.isnan(array).any():
+        raise ValueError(f"{name}: shape {shape} without NaN is needed, not {array.shape}")
+    return array
+
+
+def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
+    """(k,) by probability (largest first), then size, then positions of the features"""
+    # A zero bit marks a member: of two subsets of one size the one with the earlier feature sorts first.
+    packed = np.ascontiguousarray(np.packbits(~masks, axis=1))
+    keys = packed.view(f"S{packed.shape[1]}").ravel()
+    distinct, position = np.unique(keys, return_inverse=True)
+    if len(distinct) < len(keys):
+        raise ValueError("masks: the same subset occurs twice")
+    return np.lexsort((position, masks.sum(axis=1), -log_probabilities))
+
+
+def check_at_least_one(name: str, value: int) -> None:
+    if not isinstance(value, Integral):
+        raise WrongTypeError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if value < 1:
+        raise SettingError(f"{name} must be at least 1, not {value}")

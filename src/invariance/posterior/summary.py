@@ -1,14 +1,13 @@
-"""A posterior for people: plain words, text within 80 columns, and a small HTML fragment."""
+"""A posterior in words, as text within 80 columns and as a small HTML fragment."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from .._tools.html import FAINT, FAINT_NUMBER, NUMBER, bar_cell, box, bullets, cell, paragraph, table, title
@@ -28,10 +27,9 @@ CAUSES = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """The most probable subset of a posterior is far from invariant; what is known of the others that it lists.
+    """The most probable subset of a posterior is far from invariant.
 
-    log_ratio : log Λ of the most probable subset; expected : its mean if the subset were invariant
-    tail_probability : that an invariant subset has a log ratio as low
+    log_ratio : log Λ of it; expected : its mean if the subset were invariant; tail_probability : of one as low then
     n_judged : how many of the most probable subsets were judged; all_judged : whether there are no more
     n_exceptions : how many of these are not far from invariant; exception : the most probable of them, or None
     """
@@ -46,19 +44,17 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        """The verdict in a few words."""
         if self.n_exceptions or self.n_judged == 1:
             return "the most probable subset does not look invariant"
         return f"none of the {self._judged} looks invariant"
 
     @property
     def sentence(self) -> str:
-        """The verdict with its figures."""
+        """The headline with its figures."""
         whose = "the most probable one has" if self.headline.startswith("none") else "it has"
-        chance = format_tail(self.tail_probability)
         figures = (
             f"{self.headline}: {whose} log ratio {self.log_ratio:.1f}, where about {self.expected:.1f} is expected of "
-            f"an invariant subset (tail probability {chance})."
+            f"an invariant subset (tail probability {format_tail(self.tail_probability)})."
         )
         if self.exception is None:
             return figures
@@ -72,30 +68,6 @@ class Verdict:
     def _judged(self) -> str:
         return f"{self.n_judged:,} {'' if self.all_judged else 'most probable '}subsets"
 
-    def to_plain(self) -> dict[str, Any]:
-        """As values that JSON can hold."""
-        return asdict(self) | {"exception": None if self.exception is None else list(self.exception)}
-
-    @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Self:
-        missing = [field.name for field in fields(cls) if field.name not in values]
-        if missing:
-            raise ValueError(f"the verdict has no {', '.join(map(repr, missing))}")
-        exception = values["exception"]
-        return cls(
-            log_ratio=float(values["log_ratio"]),
-            expected=float(values["expected"]),
-            tail_probability=float(values["tail_probability"]),
-            n_judged=int(values["n_judged"]),
-            all_judged=bool(values["all_judged"]),
-            n_exceptions=int(values["n_exceptions"]),
-            exception=None if exception is None else tuple(map(str, exception)),
-        )
-
-
-def format_tail(probability: float) -> str:
-    return "below 1e-300" if probability < 1e-300 else f"{probability:.0e}"
-
 
 def tail_probability(model: BoundModel, mask: Mask, log_ratio: float) -> float:
     """That an invariant subset (p,) has a log ratio as low; 1 where the model cannot tell."""
@@ -103,7 +75,7 @@ def tail_probability(model: BoundModel, mask: Mask, log_ratio: float) -> float:
 
 
 def verdict_of(model: BoundModel, masks: Mask, log_ratios: Floats, n_subsets: int) -> Verdict | None:
-    """The verdict on subsets (k, p) out of `n_subsets`, the most probable first; None where that may be invariant."""
+    """On subsets (k, p) out of `n_subsets`, the most probable first; None where that may be invariant."""
     if log_ratios[0] == -np.inf:
         return None
     (expected,), (probability,) = model.invariance_tails(masks[:1], log_ratios[:1])
@@ -124,34 +96,8 @@ def verdict_of(model: BoundModel, masks: Mask, log_ratios: Floats, n_subsets: in
     )
 
 
-MOST_FEATURES = 20
-MOST_ENVIRONMENTS = 6
-# Inclusion probabilities from here on (and below one minus this) are called decided.
-DECIDED = 0.95
-# Of a subset in a paragraph or on a page.
-_LABEL_WIDTH = 100
-_TITLES = {
-    "invariant": "Posterior over invariant subsets",
-    "predictive": "Posterior over compatible subsets, by prediction",
-}
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The posterior with its `top` subsets; `str()` gives the text, notebooks show the HTML."""
-
-    posterior: Posterior
-    top: int = 10
-
-    def __str__(self) -> str:
-        return "\n".join(_text_lines(self.posterior, self.top))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return _html(self.posterior, self.top)
+def format_tail(probability: float) -> str:
+    return "below 1e-300" if probability < 1e-300 else f"{probability:.0e}"
 
 
 def format_probability(value: float) -> str:
@@ -178,40 +124,44 @@ def format_count(n: int) -> str:
     return f"about {min(9.9, 10 ** (exponent % 1)):.1f}e{int(exponent)}"
 
 
-def format_log_ratio(value: float) -> str:
-    return f"{value:.2f}" if abs(value) < 1e6 else f"{value:.3g}"
-
-
 def everywhere(posterior: Posterior) -> str:
     n = posterior.n_environments
     return "both environments" if n == 2 else f"all {n} environments"
 
 
-def bar(value: float, width: int) -> str:
-    """A bar of at most `width` characters for a value between 0 and 1, in steps of an eighth."""
-    eighths = round(min(max(value, 0.0), 1.0) * width * 8)
-    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+def model_in_words(posterior: Posterior) -> str:
+    """With the reason for it, where the outcome chose it."""
+    return f"{posterior.model} ({posterior.model_reason})" if posterior.model_reason else posterior.model
+
+
+MOST_FEATURES = 20
+_MOST_ENVIRONMENTS = 6
+# Inclusion probabilities from here on (and below one minus this) are called decided.
+_DECIDED = 0.95
+# Of a subset in a paragraph or on a page.
+_LABEL_WIDTH = 100
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def reading(posterior: Posterior) -> str:
-    """The posterior in plain words; see `Posterior.reading` for when it speaks of several subsets."""
+    """The posterior in words; see `Posterior.reading`."""
     predictive = posterior.kind == "predictive"
+    if posterior.n_environments == 1 and predictive:
+        return (
+            "One environment cannot show invariance, so that every subset counts as compatible: the probabilities "
+            "say how well subsets predict, here. Add rows from at least one other environment."
+        )
     if posterior.n_environments == 1:
-        if predictive:
-            return (
-                "One environment cannot show invariance, so that every subset counts as compatible: the probabilities "
-                "say how well subsets predict, here. Add rows from at least one other environment."
-            )
         return (
             "The posterior is the prior, because one environment cannot show invariance: every subset "
             "predicts the same way in all of it. Add rows from at least one other environment."
         )
     if posterior.verdict is not None:
         return " ".join(_failing_subsets(posterior, posterior.verdict))
-    if not posterior.is_spread:
-        first = _best_predictor(posterior) if predictive else _one_subset(posterior)
-        return " ".join([first, *_features(posterior)])
-    return " ".join([*_several_subsets(posterior), *_features(posterior)])
+    if posterior.is_spread:
+        return " ".join([*_several_subsets(posterior), *_features(posterior)])
+    first = _best_predictor(posterior) if predictive else _one_subset(posterior)
+    return " ".join([first, *_features(posterior)])
 
 
 def _sure(probability: float) -> str:
@@ -263,9 +213,8 @@ def _several_subsets(posterior: Posterior) -> Iterator[str]:
     if close > 1:
         alike = "explain the data about equally well"
         if posterior.kind == "predictive":
-            alike = (
-                f"that are compatible with invariance predict {printable(posterior.outcome_name)} about equally well"
-            )
+            outcome = printable(posterior.outcome_name)
+            alike = f"that are compatible with invariance predict {outcome} about equally well"
         yield f"Several subsets {alike}: {_leading(posterior, close)}."
     else:
         opening = "Several subsets remain plausible, and none holds half of the probability"
@@ -278,7 +227,7 @@ def _several_subsets(posterior: Posterior) -> Iterator[str]:
 def _leading(posterior: Posterior, count: int) -> str:
     """The first `count` subsets with their probabilities; from the sixth on only how many there are."""
     shown = min(count, 5)
-    labels = subset_labels([_names(posterior, mask) for mask in posterior.masks[:shown]], _LABEL_WIDTH)
+    labels = subset_labels([posterior.names_of(mask) for mask in posterior.masks[:shown]], _LABEL_WIDTH)
     probabilities = np.exp(posterior.log_probabilities[:shown])
     listed = ", ".join(f"{label} ({format_probability(q)})" for label, q in zip(labels, probabilities, strict=True))
     open_ended = "at least " if count == len(posterior.masks) < posterior.n_subsets else ""
@@ -286,166 +235,149 @@ def _leading(posterior: Posterior, count: int) -> str:
 
 
 def _features(posterior: Posterior) -> Iterator[str]:
-    """Sentences on the features: what is common to the plausible subsets, and what stays open."""
-    inclusion = posterior.inclusion
-    order = _by_inclusion(inclusion)
-    certain = [j for j in order if inclusion[j] >= DECIDED]
-    undecided = [j for j in order if 1 - DECIDED < inclusion[j] < DECIDED]
+    """What is common to the plausible subsets, and what stays open."""
+    inclusion, names = posterior.inclusion, posterior.feature_names
+    order = np.argsort(-inclusion, kind="stable")
+    certain = [names[j] for j in order if inclusion[j] >= _DECIDED]
+    undecided = [j for j in order if 1 - _DECIDED < inclusion[j] < _DECIDED]
     if posterior.is_spread and certain:
         verb = "is" if len(certain) == 1 else "are"
-        names = format_subset([posterior.feature_names[j] for j in certain])[1:-1]
-        yield f"{names} {verb} in nearly all of them (inclusion probability 0.95 or more)."
+        yield f"{format_subset(certain)[1:-1]} {verb} in nearly all of them (inclusion probability 0.95 or more)."
     if undecided:
-        listed = ", ".join(
-            f"{printable(posterior.feature_names[j])} ({format_probability(inclusion[j])})" for j in undecided[:6]
-        )
+        listed = ", ".join(f"{printable(names[j])} ({format_probability(inclusion[j])})" for j in undecided[:6])
         more = f", and {len(undecided) - 6:,} more" if len(undecided) > 6 else ""
-        label = "Undecided feature" if len(undecided) == 1 else "Undecided features"
-        yield f"{label}: {listed}{more}."
+        yield f"Undecided feature{'' if len(undecided) == 1 else 's'}: {listed}{more}."
 
 
-def _names(posterior: Posterior, mask: Mask) -> list[str]:
-    return [posterior.feature_names[j] for j in np.flatnonzero(mask)]
+class Summary:
+    """The posterior with its `top` subsets; `str()` gives the text, notebooks show the HTML."""
 
+    def __init__(self, posterior: Posterior, top: int = 10) -> None:
+        self.posterior = posterior
+        self.top = top
 
-def _by_inclusion(inclusion: Floats) -> NDArray[np.intp]:
-    """Features by inclusion probability, largest first; ties in the order of the features."""
-    return np.argsort(-inclusion, kind="stable")
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
 
+    @property
+    def _title(self) -> str:
+        if self.posterior.kind == "predictive":
+            return "Posterior over compatible subsets, by prediction"
+        return "Posterior over invariant subsets"
 
-def _header(posterior: Posterior) -> list[tuple[str, str]]:
-    n_environments = len(posterior.environments)
-    labels = name_labels([str(label) for label in posterior.environments[:MOST_ENVIRONMENTS]], 24)
-    shown = [f"{label} ({count:,})" for label, count in zip(labels, posterior.counts.tolist(), strict=False)]
-    if n_environments > MOST_ENVIRONMENTS:
-        shown.append(f"and {n_environments - MOST_ENVIRONMENTS:,} more")
-    rows = f"{int(posterior.counts.sum()):,} rows"
-    verdict = [] if posterior.verdict is None else [("verdict", posterior.verdict.headline)]
-    return [
-        *verdict,
-        ("outcome", posterior.outcome_name),
-        ("features", f"{posterior.n_features:,}"),
-        ("environments", f"{n_environments:,} with {rows}: {', '.join(shown)}"),
-        ("model", model_in_words(posterior)),
-        ("subsets", _counted(posterior)),
-        ("engine", posterior.engine),
-        ("prior", posterior.prior),
-    ]
-
-
-def model_in_words(posterior: Posterior) -> str:
-    """With the reason for it, where the outcome chose it."""
-    return f"{posterior.model} ({posterior.model_reason})" if posterior.model_reason else posterior.model
-
-
-def _counted(posterior: Posterior) -> str:
-    total = f"{format_count(posterior.n_subsets)} in the support of the prior"
-    compatible = posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
-    if compatible is None:
-        return total
-    exactly = posterior.diagnostics.get("compatible_counted", False) or compatible == posterior.n_subsets
-    return f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {total}"
-
-
-def _remaining_features(posterior: Posterior, order: NDArray[np.intp]) -> str | None:
-    rest = order[MOST_FEATURES:]
-    if len(rest) == 0:
-        return None
-    largest = format_probability(posterior.inclusion[rest[0]])
-    bound = f"at {largest}" if largest.startswith("<") else f"at {largest} or below"
-    return f"and {len(rest):,} more feature{'' if len(rest) == 1 else 's'} {bound}"
-
-
-@dataclass(frozen=True)
-class _Column:
-    """Of a table of subsets: its heading, short and long, the least width of its text, and what it holds."""
-
-    short: str
-    long: str
-    width: int
-    texts: list[str]
-
-
-def _subset_columns(posterior: Posterior, top: int) -> list[_Column]:
-    """What is said of the first `top` subsets; their evidence where it is known and environments can be compared."""
-    probabilities = np.exp(posterior.log_probabilities[:top])
-    columns = [
-        _Column("prob.", "probability", 6, [format_probability(value) for value in probabilities]),
-        _Column("sum", "sum", 6, [format_probability(value) for value in np.cumsum(probabilities)]),
-        _Column("log ratio", "log ratio", 10, [format_log_ratio(value) for value in posterior.log_ratios[:top]]),
-    ]
-    evidence = posterior.leading_evidence(top)
-    if posterior.n_environments > 1 and not math.isnan(evidence.p_invariant[0]):
-        columns += [
-            _Column("p_inv", "p_inv", 6, [format_p_value(value) for value in evidence.p_invariant]),
-            _Column("R²", "R²", 6, [format_share(value) for value in evidence.r2]),
+    def _header(self) -> list[tuple[str, str]]:
+        posterior, most = self.posterior, _MOST_ENVIRONMENTS
+        n_environments = len(posterior.environments)
+        labels = name_labels([str(label) for label in posterior.environments[:most]], 24)
+        shown = [f"{label} ({count:,})" for label, count in zip(labels, posterior.counts.tolist(), strict=False)]
+        if n_environments > most:
+            shown.append(f"and {n_environments - most:,} more")
+        subsets = f"{format_count(posterior.n_subsets)} in the support of the prior"
+        compatible = posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
+        if compatible is not None:
+            exactly = posterior.diagnostics.get("compatible_counted", False) or compatible == posterior.n_subsets
+            subsets = f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {subsets}"
+        rows = f"{int(posterior.counts.sum()):,} rows"
+        return [
+            *([] if posterior.verdict is None else [("verdict", posterior.verdict.headline)]),
+            ("outcome", posterior.outcome_name),
+            ("features", f"{posterior.n_features:,}"),
+            ("environments", f"{n_environments:,} with {rows}: {', '.join(shown)}"),
+            ("model", model_in_words(posterior)),
+            ("subsets", subsets),
+            ("engine", posterior.engine),
+            ("prior", posterior.prior),
         ]
-    return columns
+
+    def _features(self) -> tuple[list[tuple[str, float]], str | None]:
+        """The leading features with their inclusion probabilities, and a line about the others."""
+        inclusion = self.posterior.inclusion
+        order = np.argsort(-inclusion, kind="stable")
+        shown, rest = order[:MOST_FEATURES], order[MOST_FEATURES:]
+        leading = [(self.posterior.feature_names[j], float(inclusion[j])) for j in shown]
+        if not len(rest):
+            return leading, None
+        largest = format_probability(inclusion[rest[0]])
+        bound = f"at {largest}" if largest.startswith("<") else f"at {largest} or below"
+        return leading, f"… and {len(rest):,} more feature{'' if len(rest) == 1 else 's'} {bound}"
+
+    def _subset_columns(self) -> dict[str, list[str]]:
+        """{heading: text of each of the first subsets}, their evidence where environments can be compared"""
+        posterior, top = self.posterior, self.top
+        probabilities = np.exp(posterior.log_probabilities[:top])
+        ratios = [f"{value:.2f}" if abs(value) < 1e6 else f"{value:.3g}" for value in posterior.log_ratios[:top]]
+        columns = {
+            "probability": [format_probability(value) for value in probabilities],
+            "sum": [format_probability(value) for value in np.cumsum(probabilities)],
+            "log ratio": ratios,
+        }
+        evidence = posterior.leading_evidence(top)
+        if posterior.n_environments > 1 and not math.isnan(evidence.p_invariant[0]):
+            columns["p_inv"] = [format_p_value(value) for value in evidence.p_invariant]
+            columns["R²"] = [format_share(value) for value in evidence.r2]
+        return columns
+
+    def _lines(self) -> Iterator[str]:
+        posterior = self.posterior
+        yield self._title
+        for label, value in self._header():
+            yield from wrap(value, f"  {label:<14}", " " * 16)
+        yield from ("", "Inclusion probability")
+        features, remaining = self._features()
+        names = name_labels([name for name, _ in features], 38)
+        column = max(display_width(name) for name in names)
+        for name, (_, probability) in zip(names, features, strict=True):
+            padding = " " * (column - display_width(name))
+            yield f"  {name}{padding}  {format_probability(probability):>6}  {bar(probability, 30)}".rstrip()
+        if remaining is not None:
+            yield f"  {remaining}"
+        yield from ("", "Most probable subsets")
+        columns = {name.replace("probability", "prob."): texts for name, texts in self._subset_columns().items()}
+        widths = [10 if name == "log ratio" else 6 for name in columns]
+        rows = [columns, *zip(*columns.values(), strict=True)]
+        numbers = ["  " + "".join(f"{text:>{n}}  " for text, n in zip(row, widths, strict=True)) for row in rows]
+        subsets = [posterior.names_of(mask) for mask in posterior.masks[: self.top]]
+        labels = subset_labels(subsets, COLUMNS - max(map(len, numbers[1:])))
+        yield from (row + label for row, label in zip(numbers, ["subset", *labels], strict=True))
+        yield from ("", "Reading")
+        yield from wrap(reading(posterior), "  ", "  ")
+        if posterior.notes:
+            yield from ("", "Notes")
+            for note in posterior.notes:
+                yield from wrap(note, "  - ", "    ")
+
+    def _repr_html_(self) -> str:
+        posterior = self.posterior
+        leading, remaining = self._features()
+        labels = name_labels([name for name, _ in leading], 48)
+        features = [
+            cell(label, hover=name) + cell(format_probability(value), NUMBER) + bar_cell(value)
+            for label, (name, value) in zip(labels, leading, strict=True)
+        ]
+        if remaining is not None:
+            features.append(cell(remaining, FAINT))
+        columns = self._subset_columns()
+        subsets = ["".join(cell(heading, FAINT_NUMBER) for heading in columns) + cell("subset", FAINT)]
+        members = [posterior.names_of(mask) for mask in posterior.masks[: self.top]]
+        for row, (names, label) in enumerate(zip(members, subset_labels(members, _LABEL_WIDTH), strict=True)):
+            numbers = "".join(cell(texts[row], NUMBER) for texts in columns.values())
+            subsets.append(numbers + cell(label, hover=format_subset(names, limit=100)))
+        parts = [
+            title(self._title),
+            table(cell(label, FAINT) + cell(value) for label, value in self._header()),
+            title("Inclusion probability"),
+            table(features),
+            title("Most probable subsets"),
+            table(subsets),
+            title("Reading"),
+            paragraph(reading(posterior)),
+        ]
+        if posterior.notes:
+            parts += [title("Notes"), bullets(posterior.notes)]
+        return box(parts)
 
 
-def _text_lines(posterior: Posterior, top: int) -> Iterator[str]:
-    yield _TITLES[posterior.kind]
-    for label, value in _header(posterior):
-        yield from wrap(value, f"  {label:<14}", " " * 16)
-
-    yield from ("", "Inclusion probability")
-    order = _by_inclusion(posterior.inclusion)
-    shown = order[:MOST_FEATURES]
-    names = name_labels([posterior.feature_names[j] for j in shown], 38)
-    column = max(display_width(name) for name in names)
-    for j, name in zip(shown, names, strict=True):
-        probability = float(posterior.inclusion[j])
-        padding = " " * (column - display_width(name))
-        yield f"  {name}{padding}  {format_probability(probability):>6}  {bar(probability, 30)}".rstrip()
-    remaining = _remaining_features(posterior, order)
-    if remaining is not None:
-        yield f"  … {remaining}"
-
-    yield from ("", "Most probable subsets")
-    columns = _subset_columns(posterior, top)
-    yield "  " + "".join(f"{column.short:>{column.width}}  " for column in columns) + "subset"
-    subsets = [_names(posterior, mask) for mask in posterior.masks[:top]]
-    numbers = [
-        "  " + "".join(f"{column.texts[row]:>{column.width}}  " for column in columns) for row in range(len(subsets))
-    ]
-    labels = subset_labels(subsets, COLUMNS - max(map(len, numbers)))
-    yield from (row + label for row, label in zip(numbers, labels, strict=True))
-
-    yield from ("", "Reading")
-    yield from wrap(reading(posterior), "  ", "  ")
-    if posterior.notes:
-        yield from ("", "Notes")
-        for note in posterior.notes:
-            yield from wrap(note, "  - ", "    ")
-
-
-def _html(posterior: Posterior, top: int) -> str:
-    order = _by_inclusion(posterior.inclusion)
-    shown = [posterior.feature_names[j] for j in order[:MOST_FEATURES]]
-    features = []
-    for j, name, label in zip(order, shown, name_labels(shown, 48), strict=False):
-        value = float(posterior.inclusion[j])
-        features.append(cell(label, hover=name) + cell(format_probability(value), NUMBER) + bar_cell(value))
-    remaining = _remaining_features(posterior, order)
-    if remaining is not None:
-        features.append(cell(f"… {remaining}", FAINT))
-
-    columns = _subset_columns(posterior, top)
-    subsets = ["".join(cell(column.long, FAINT_NUMBER) for column in columns) + cell("subset", FAINT)]
-    members = [_names(posterior, mask) for mask in posterior.masks[:top]]
-    for row, (names, label) in enumerate(zip(members, subset_labels(members, _LABEL_WIDTH), strict=True)):
-        numbers = "".join(cell(column.texts[row], NUMBER) for column in columns)
-        subsets.append(numbers + cell(label, hover=format_subset(names, limit=100)))
-    parts = [
-        title(_TITLES[posterior.kind]),
-        table(cell(label, FAINT) + cell(value) for label, value in _header(posterior)),
-        title("Inclusion probability"),
-        table(features),
-        title("Most probable subsets"),
-        table(subsets),
-        title("Reading"),
-        paragraph(reading(posterior)),
-    ]
-    if posterior.notes:
-        parts += [title("Notes"), bullets(posterior.notes)]
-    return box(parts)
+def bar(value: float, width: int) -> str:
+    """A bar of at most `width` characters for a value between 0 and 1, in steps of an eighth."""
+    eighths = round(min(max(value, 0.0), 1.0) * width * 8)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -1,4 +1,4 @@
-"""What every prior over subsets shares: it is stated without data, and bound to the features at hand."""
+"""What priors over subsets share: `Prior`, stated without data, and `BoundPrior`, which computes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,12 +46,10 @@ class PriorTerms:
 class BoundPrior:
     """A prior tied to p named features. Made by `Prior.bind`.
 
-    feature_names: the p names. max_size: largest |z|, at most p.
-    log_odds: (p,) finite; 0 where a feature is forced in or out.
-    log_size_weight: (p + 1,) indexed by |z|, -inf beyond max_size.
-    forced_in, forced_out: (p,) bool. name: one line for people.
-    original_features: the names among which the user spoke; those that are not in feature_names were dropped.
-    log_normalizer: log of the sum of the unnormalised weights, derived from the rest.
+    log_odds : (p,) finite; 0 where a feature is forced in or out
+    log_size_weight : (p + 1,) by |z|, -inf beyond max_size;  forced_in, forced_out : (p,)
+    original_features : the features the prior was stated about; those not in feature_names were dropped
+    log_normalizer : log of the sum of the unnormalised weights
     """
 
     feature_names: tuple[str, ...]
@@ -97,19 +95,15 @@ class BoundPrior:
 
     @cached_property
     def kept(self) -> NDArray[np.intp]:
-        """(p,) where the features are among the original ones."""
+        """(p,) positions of the features among the original ones."""
         position = {name: j for j, name in enumerate(self.original_features)}
         return np.array([position[name] for name in self.feature_names], dtype=np.intp)
 
     @cached_property
-    def _n_forced(self) -> int:
-        return int(np.count_nonzero(self.forced_in))
-
-    @cached_property
     def _weights(self) -> Floats:
         """log_size_weight by the number of free features in the subset, 0..t: (t + 1,)."""
-        most = min(self.max_size - self._n_forced, self.free.size)
-        return self.log_size_weight[self._n_forced : self._n_forced + most + 1]
+        n_forced = len(self.forced)
+        return self.log_size_weight[n_forced : n_forced + min(self.max_size - n_forced, self.free.size) + 1]
 
     @cached_property
     def _log_chances(self) -> tuple[Floats, Floats]:
@@ -135,19 +129,20 @@ class BoundPrior:
             # Exact integers: the logarithm of each binomial coefficient is right to the last digit.
             logs = [math.log(c) for c in _binomials(self.free.size, counts.size - 1)]
             return np.array(logs) + self.log_odds[self.free[:1]].sum() * counts + self._weights
-        log_in, log_out = self._log_chances
-        mass = np.where(counts == 0, 0.0, -np.inf)
         from ..kernels.subset_sums import add_features
 
+        log_in, log_out = self._log_chances
+        mass = np.where(counts == 0, 0.0, -np.inf)
         add_features(mass, log_in, log_out)
         return mass - np.sum(log_out) + self._weights
 
-    def _remaining_mass(self) -> Floats:
-        """Table T of shape (f + 1, t + 2) over the f free features, in log space.
+    @property
+    def _size_chances(self) -> Floats:
+        return np.exp(self._log_size_mass - self.log_normalizer)
 
-        T[j, k] is the expected size weight when k of the first j free features are in and the others are
-        drawn independently by their odds; the last column (too many) is -inf.
-        """
+    def _remaining_mass(self) -> Floats:
+        """Table (f + 1, t + 2) in log space: [j, k] is the expected size weight when k of the first j free features are
+        in and the others are drawn independently by their odds; the last column (too many) is -inf."""
         from ..kernels.subset_sums import fill_remaining
 
         table = np.full((self.free.size + 1, self._weights.size + 1), -np.inf)
@@ -156,10 +151,7 @@ class BoundPrior:
         return table
 
     def log_prob(self, masks: ArrayLike) -> Floats:
-        """Normalised log prior probability of each subset; -inf outside the support.
-
-        masks: (S, p) boolean (or 0/1), or one subset (p,). Returns (S,).
-        """
+        """(S,) normalised log prior of subsets (S, p), or of one (p,); -inf outside the support."""
         rows, p = np.atleast_2d(np.asarray(masks)), len(self.feature_names)
         if rows.ndim != 2 or rows.shape[1] != p:
             raise SettingError(f"masks must have shape (S, {p}), one column per feature; got {np.shape(masks)}")
@@ -171,7 +163,7 @@ class BoundPrior:
         size = sizes(rows)
         result = self.log_size_weight[size] - self.log_normalizer
         if self._exchangeable:
-            result += self.log_odds[self.free[:1]].sum() * (size - self._n_forced)
+            result += self.log_odds[self.free[:1]].sum() * (size - len(self.forced))
         else:
             result += sums_over_members(rows, self.log_odds)
         np.minimum(result, 0.0, out=result)  # rounding must not make a probability exceed one
@@ -179,15 +171,12 @@ class BoundPrior:
         return result
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
-        """n independent exact draws, (n, p) bool.
-
-        Unequal odds with a size limit need a table of (p + 1) x (max_size + 2) floats while drawing.
-        """
+        """(n, p) independent exact draws"""
         result = np.zeros((n, len(self.feature_names)), dtype=np.bool_)
         result[:, self.forced_in] = True
         log_in, _ = self._log_chances
         if self._exchangeable:
-            chances = np.exp(self._log_size_mass - self.log_normalizer)
+            chances = self._size_chances
             sizes = rng.choice(chances.size, size=n, p=chances / chances.sum())
             drawn = np.arange(self.free.size) < sizes[:, np.newaxis]
             result[:, self.free] = rng.permuted(drawn, axis=1, out=drawn)
@@ -207,24 +196,20 @@ class BoundPrior:
         return sum(_binomials(self.free.size, self._weights.size - 1))
 
     def size_distribution(self) -> Floats:
-        """Prior probability of each size |z| = 0..p, (p + 1,)."""
+        """(p + 1,) prior probability of each size |z|"""
         result = np.zeros(len(self.feature_names) + 1)
-        mass = self._log_size_mass
-        result[self._n_forced : self._n_forced + mass.size] = np.exp(mass - self.log_normalizer)
+        chances = self._size_chances
+        result[len(self.forced) : len(self.forced) + chances.size] = chances
         return result
 
     def inclusion_probabilities(self) -> Floats:
-        """Prior probability that each feature is in the subset, (p,).
-
-        Under truncation these are the probabilities after it, so smaller than those an `InclusionPrior` was
-        given. Unequal odds with a size limit need the same table as `sample`.
-        """
+        """(p,) prior probability that each feature is in the subset, after truncation"""
         result = self.forced_in.astype(np.float64)
         log_in, log_out = self._log_chances
         if self._independent:
             result[self.free] = np.exp(log_in)
         elif self._exchangeable:
-            chances = np.exp(self._log_size_mass - self.log_normalizer)
+            chances = self._size_chances
             result[self.free] = chances @ np.arange(chances.size) / self.free.size
         else:
             from ..kernels.subset_sums import inclusion_from
@@ -243,13 +228,25 @@ def _binomials(n: int, most: int) -> Iterator[int]:
         value = value * (n - k) // (k + 1)
 
 
+class Stated(NamedTuple):
+    """p(z) ∝ exp(log_size_weight[|z|]) · Π_j odds of inclusion_j, before truncation: (p + 1,) and (p,)."""
+
+    name: str
+    log_size_weight: Floats
+    inclusion: Floats
+
+
 class Prior(ABC):
-    """What is believed about the subset before seeing data, for features not yet known."""
+    """What is believed about the subset before seeing data, for features not yet known. max_size : largest |z|"""
 
     max_size: int | None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_size", _check_max_size(self.max_size))
+
+    @abstractmethod
+    def stated(self, names: tuple[str, ...]) -> Stated:
+        """The prior over subsets of these features, of any size."""
 
     def bind(
         self,
@@ -259,63 +256,54 @@ class Prior(ABC):
     ) -> BoundPrior:
         """Tie the prior to its features.
 
-        feature_names: the names, or a number p for features called x0, ..., x{p-1}.
-        largest_size: the size limit when the prior has none of its own (None: no limit). A limit above p
-        gives the same support as p and is stored as p.
-        original_features: all features that the prior was stated about, in their order, where some of them were
-        dropped since (None: none was). What it says about single features then holds for those that are left.
+        feature_names : the names, or a number p for features called x0, ..., x{p-1}
+        largest_size : the size limit when the prior has none of its own (None: no limit)
+        original_features : all features that the prior was stated about, where some of them were dropped since
         """
         if isinstance(feature_names, int | np.integer):
             feature_names = [f"x{j}" for j in range(feature_names)]
         names = tuple(str(name) for name in feature_names)
+        original = names if original_features is None else tuple(str(name) for name in original_features)
+        prior = self
+        if original != names:
+            lost = set(self.forced(original)) - set(names)
+            if lost:
+                warn(f"the prior includes {quoted(sorted(lost))} for certain, but the data dropped it: it is left out")
+            prior = self._restricted(original, names)
+        name, weights, q = prior.stated(names)
         limit = _check_max_size(largest_size, "largest_size") if self.max_size is None else self.max_size
         max_size = len(names) if limit is None else min(limit, len(names))
-        original = names if original_features is None else tuple(str(name) for name in original_features)
-        if original == names:
-            return self._build(names, max_size)
-        lost = set(self.forced(original)) - set(names)
-        if lost:
-            warn(f"the prior includes {quoted(sorted(lost))} for certain, but the data dropped it: it is left out")
-        return replace(self._restricted(original, names)._build(names, max_size), original_features=original)
+        if (q == 1.0).sum() > max_size:
+            whose = "the largest size the data allow" if self.max_size is None else "max_size"
+            always = [feature for feature, value in zip(names, q, strict=True) if value == 1.0]
+            raise SettingError(
+                f"{len(always)} features have inclusion probability 1 but {whose} is {max_size}; raise the limit or "
+                f"lower some of these probabilities: {quoted(always)}"
+            )
+        soft = (q > 0.0) & (q < 1.0)
+        log_odds = np.zeros(q.size)
+        log_odds[soft] = np.log(q[soft]) - np.log1p(-q[soft])
+        weights[max_size + 1 :] = -np.inf
+        name = f"{name} of {'' if max_size == q.size else f'at most {max_size} of '}{q.size} features"
+        return BoundPrior(names, max_size, log_odds, weights, q == 1.0, q == 0.0, name, original)
 
     def forced(self, features: Sequence[str]) -> tuple[str, ...]:
         """Those of the features it was stated about that every subset holds."""
         return ()
 
     def limited_to(self, max_size: int) -> Prior:
-        """The same belief about subsets of at most so many features."""
+        """The same prior over subsets of at most so many features."""
         limited = copy(self)
         object.__setattr__(limited, "max_size", max_size)
         return limited
 
     def with_outcome(self, name: str) -> Prior:
-        """The same belief where one of the features it was stated about is the outcome."""
+        """The same prior where one of the features it was stated about is the outcome."""
         return self
 
     def _restricted(self, original: tuple[str, ...], names: tuple[str, ...]) -> Prior:
-        """The same belief about some of the features that it was stated about."""
+        """The same prior about some of the features that it was stated about."""
         return self
-
-    @abstractmethod
-    def _build(self, names: tuple[str, ...], max_size: int) -> BoundPrior:
-        """The bound prior; 0 <= max_size <= len(names)."""
-
-
-def bound_prior(names: tuple[str, ...], limit: int, weights: Floats, q: Floats, what: str) -> BoundPrior:
-    """Cut the size weights (p + 1,) at the limit and turn the inclusion probabilities q (p,) into odds."""
-    soft = (q > 0.0) & (q < 1.0)
-    log_odds = np.zeros(q.size)
-    log_odds[soft] = np.log(q[soft]) - np.log1p(-q[soft])
-    weights[limit + 1 :] = -np.inf
-    name = f"{what} of {'' if limit == q.size else f'at most {limit} of '}{q.size} features"
-    return BoundPrior(names, limit, log_odds, weights, q == 1.0, q == 0.0, name)
-
-
-def as_float(value: Any, label: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise SettingError(f"{label} must be a number, got {value!r}") from None
 
 
 def _check_max_size(value: object, label: str = "max_size") -> int | None:

@@ -1,4 +1,4 @@
-"""Every subset up to a size equally probable."""
+"""The priors and their names. To add one: copy `BetaBinomialPrior`, say what is `stated`, add a line to PRIORS."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats
 from .._tools.registry import Member, Registry
-from ..data.checks import closest
+from ..data.checks import closest, quoted
 from ..exceptions import SettingError
-from .base import BoundPrior, Prior, as_float, bound_prior
+from .base import Prior, Stated
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,8 @@ class UniformPrior(Prior):
 
     max_size: int | None = None
 
-    def _build(self, names: tuple[str, ...], max_size: int) -> BoundPrior:
-        p = len(names)
-        return bound_prior(names, max_size, np.zeros(p + 1), np.full(p, 0.5), "uniform over subsets")
+    def stated(self, names: tuple[str, ...]) -> Stated:
+        return Stated("uniform over subsets", np.zeros(len(names) + 1), np.full(len(names), 0.5))
 
 
 @dataclass(frozen=True)
@@ -44,20 +43,20 @@ class BetaBinomialPrior(Prior):
     def __post_init__(self) -> None:
         super().__post_init__()
         for label in ("a", "b"):
-            value = as_float(getattr(self, label), f"{label} of the beta-binomial prior")
+            value = _as_float(getattr(self, label), f"{label} of the beta-binomial prior")
             if not 0.0 < value < math.inf:
                 raise SettingError(f"{label} of the beta-binomial prior must be positive and finite: {value:g}")
             object.__setattr__(self, label, value)
 
-    def _build(self, names: tuple[str, ...], max_size: int) -> BoundPrior:
+    def stated(self, names: tuple[str, ...]) -> Stated:
         # Rising factorials over powers of a + b: differences of log-beta lose digits for large a and b.
         steps = np.arange(len(names))
         scale = np.logaddexp(np.log(self.a), np.log(self.b))
         rising_a = np.concatenate([[0.0], np.cumsum(np.log(self.a + steps) - scale)])
         rising_b = np.concatenate([[0.0], np.cumsum(np.log(self.b + steps) - scale)])
         total = np.sum(np.logaddexp(np.log(self.a), np.log(self.b + steps)) - scale)
-        what = f"beta-binomial({self.a:g}, {self.b:g}) over subsets"
-        return bound_prior(names, max_size, rising_a + rising_b[::-1] - total, np.full(steps.size, 0.5), what)
+        name = f"beta-binomial({self.a:g}, {self.b:g}) over subsets"
+        return Stated(name, rising_a + rising_b[::-1] - total, np.full(steps.size, 0.5))
 
 
 _ONE_OR_EACH = "inclusion probabilities must be one number, one per feature, or {feature name: probability}"
@@ -67,11 +66,10 @@ _ONE_OR_EACH = "inclusion probabilities must be one number, one per feature, or 
 class InclusionPrior(Prior):
     """Features enter independently, each with its own probability; 0 never and 1 always.
 
-    probabilities: one number for all features, a sequence with one per feature in their order, or
-    {feature name: probability} (also a Series indexed by name), where features not named get 0.5. All features of the
-    data as given count, also those that are then dropped because they are constant or because a screen left them out.
-    With `max_size` these are the probabilities before truncation: the larger subsets are removed and the rest
-    renormalised, so that `BoundPrior.inclusion_probabilities` is then smaller.
+    probabilities : one number for all features, one per feature in their order, or {feature name: probability} (also a
+        Series indexed by name), where features not named get 0.5. All features of the data as given count, also those
+        that are then dropped because they are constant or screened out. With `max_size` these are the probabilities
+        before truncation.
     """
 
     probabilities: ArrayLike | Mapping[str, float]
@@ -93,17 +91,11 @@ class InclusionPrior(Prior):
             raise SettingError(f"{_ONE_OR_EACH}, not an array of shape {np.shape(given)}")
         object.__setattr__(self, "probabilities", given)
 
-    def _build(self, names: tuple[str, ...], max_size: int) -> BoundPrior:
-        values, always = self._values(names), self.forced(names)
-        if len(always) > max_size:
-            limit = "the largest size the data allow" if self.max_size is None else "max_size"
-            raise SettingError(
-                f"{len(always)} features have inclusion probability 1 but {limit} is {max_size}; "
-                f"raise the limit or lower some of these probabilities: {_listed(always)}"
-            )
+    def stated(self, names: tuple[str, ...]) -> Stated:
+        values = self._values(names)
         distinct = [f"{value:g}" for value in np.unique(values)]
-        what = f"independent inclusion (probability {' to '.join(distinct[:1] + distinct[1:][-1:])})"
-        return bound_prior(names, max_size, np.zeros(len(names) + 1), values, what)
+        name = f"independent inclusion (probability {' to '.join(distinct[:1] + distinct[1:][-1:])})"
+        return Stated(name, np.zeros(len(names) + 1), values)
 
     def forced(self, features: Sequence[str]) -> tuple[str, ...]:
         values = self._values(tuple(features))
@@ -125,31 +117,34 @@ class InclusionPrior(Prior):
         return InclusionPrior([values[name] for name in names], self.max_size)
 
     def _values(self, names: tuple[str, ...]) -> Floats:
-        """The probability of each feature, (p,)."""
+        """(p,) the probability of each feature"""
         given: Any = self.probabilities
         if isinstance(given, Mapping):
             for name in sorted(given.keys() - set(names)):
                 close = closest(name, names)
-                hint = f"did you mean {close!r}?" if close else f"the features are {_listed(names)}"
+                hint = f"did you mean {close!r}?" if close else f"the features are {quoted(names)}"
                 raise SettingError(f"inclusion probability for unknown feature {name!r}; {hint}")
             return np.array([given.get(name, 0.5) for name in names], dtype=np.float64)
         if isinstance(given, float):
             return np.full(len(names), given)
         if len(given) != len(names):
-            raise SettingError(f"{_ONE_OR_EACH}; got {len(given)} for {len(names)} features: {_listed(names)}")
+            raise SettingError(f"{_ONE_OR_EACH}; got {len(given)} for {len(names)} features: {quoted(names)}")
         pairs = zip(names, given, strict=True)
         return np.array([_as_probability(q, f"feature {name!r}") for name, q in pairs], dtype=np.float64)
 
 
+def _as_float(value: Any, label: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise SettingError(f"{label} must be a number, got {value!r}") from None
+
+
 def _as_probability(value: Any, label: str) -> float:
-    number = as_float(value, f"inclusion probability of {label}")
+    number = _as_float(value, f"inclusion probability of {label}")
     if not 0.0 <= number <= 1.0:
         raise SettingError(f"inclusion probability of {label} must be between 0 and 1, got {number:g}")
     return number
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
 
 
 PRIORS = Registry(
@@ -161,37 +156,31 @@ PRIORS = Registry(
         "inclusion": Member("priors.priors:InclusionPrior", "of each feature alone", ("inclusion(Q)",)),
     }
 )
-
-PRIOR_FORMS = ", ".join(PRIORS.forms)
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 
 
 def parse_prior(text: str, max_size: int | None) -> Prior:
-    """The prior that a short text names: one of `PRIOR_FORMS`, with a number for each capital letter."""
+    """The prior that a text names: one of `PRIORS.forms`, with a number for each capital letter."""
     found = re.fullmatch(rf"([a-z-]+)\s*(?:\(\s*({_NUMBER}(?:\s*,\s*{_NUMBER})*)\s*\))?", text.strip().lower())
     if found is not None:
-        numbers = [float(number) for number in (found[2] or "").split(",") if number]
-        if (found[1], len(numbers)) in {_shape(form) for form in PRIORS.forms}:
-            prior: Prior = PRIORS[found[1]](*numbers, max_size=max_size)
+        values = [float(number) for number in (found[2] or "").split(",") if number]
+        shapes = [(form.partition("(")[0], len(re.findall("[A-Z]", form))) for form in PRIORS.forms]
+        if (found[1], len(values)) in shapes:
+            prior: Prior = PRIORS[found[1]](*values, max_size=max_size)
             return prior
     raise SettingError(
-        f"cannot read the prior {text!r}; the accepted forms are {PRIOR_FORMS}, "
+        f"cannot read the prior {text!r}; the accepted forms are {', '.join(PRIORS.forms)}, "
         "for example beta-binomial(1,3) or inclusion(0.1)"
     )
 
 
 def as_prior(given: str | Prior | None) -> Prior:
-    """The prior that is given, or that a text names; None is uniform over all subsets."""
+    """The prior that is given or that a text names; None is uniform over all subsets."""
     if given is None:
         return UniformPrior()
     if isinstance(given, str):
         return parse_prior(given, None)
     if not isinstance(given, Prior):
-        raise SettingError(f"prior={given!r} is not a prior: use one such as UniformPrior(), or a text: {PRIOR_FORMS}.")
+        forms = ", ".join(PRIORS.forms)
+        raise SettingError(f"prior={given!r} is not a prior: use one such as UniformPrior(), or a text: {forms}.")
     return given
-
-
-def _shape(form: str) -> tuple[str, int]:
-    """The name that a form begins with, and how many numbers it takes."""
-    name, _, arguments = form.partition("(")
-    return name, len(re.findall("[A-Z]", arguments))

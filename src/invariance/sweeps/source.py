@@ -32,7 +32,7 @@ from ..data.reading import TableFile, column_names, read_columns
 from ..data.record_batches import RowSource, kind_of
 from ..data.settings import listed_names
 from ..exceptions import DataError, SettingError, WrongTypeError
-from ..models.linear_gaussian import moments_bytes
+from ..models.gaussian import moments_bytes
 from ..moments.accumulator import MomentsAccumulator
 from ..moments.from_rows import Wanted, of_source
 from ..moments.moments import Moments, of_fewer_rows

@@ -7,7 +7,7 @@ import pytest
 
 from invariance import BetaBinomialPrior, LinearGaussian, Logistic, MultiEnvironmentData, Tempering
 from invariance.inference.base import Target
-from invariance.inference.tempering.cached import flip_order, n_flipped
+from invariance.inference.tempering.generic import flip_order, n_flipped
 
 
 def target(n_rows: int, p: int, family: Logistic | LinearGaussian) -> Target:

@@ -7,8 +7,8 @@ import pytest
 
 from invariance import InclusionPrior, LinearGaussian
 from invariance.inference.base import Target
+from invariance.inference.modes import _best_exchange, _flip_gains
 from invariance.inference.tempering.ladders import CompiledTarget
-from invariance.inference.tempering.search import _best_exchange, _flip_gains
 from invariance.kernels.active_set import active_set, flip_scores, load
 from twins import simulated
 

@@ -15,10 +15,10 @@ from invariance._tools.progress import ProgressBar
 from invariance.data.features import Features
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.tempering.cached import CachedCrew, CachedTarget
-from invariance.inference.tempering.engine import Tempering
+from invariance.inference.tempering.crews import GenericCrew
+from invariance.inference.tempering.engine import Tempering, find_modes
+from invariance.inference.tempering.generic import GenericTarget
 from invariance.inference.tempering.ladders import Proposals, block_rules
-from invariance.inference.variational.diagnostics import find_modes
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
 from twins import simulated
 
@@ -57,7 +57,7 @@ def test_the_model_is_asked_once_and_only_inside_the_support_of_the_prior() -> N
     model = Toy(9)
     target = target_of(model, InclusionPrior({"x2": 1.0, "x5": 0.0}, max_size=5))
     with ProgressBar("", 1, False) as bar:
-        crew = CachedCrew(CachedTarget(target), np.random.default_rng(0).spawn(2), bar)
+        crew = GenericCrew(GenericTarget(target), np.random.default_rng(0).spawn(2), bar)
         model.asked.clear()
         crew.search(np.array([0.3, 1.0]), 4, searches=2)
         rules = block_rules(crew.target, np.zeros(7), 4)
@@ -141,7 +141,7 @@ def test_nothing_left_to_choose() -> None:
 
 def test_forced_features_without_a_value_are_named() -> None:
     target = target_of(Toy(4, hole=(1, 2)), InclusionPrior({"x1": 1.0, "x2": 1.0}))
-    with pytest.raises(EngineError, match="All subsets hold 'x1', 'x2': force fewer features in"):
+    with pytest.raises(EngineError, match="All subsets hold 'x1', 'x2': force fewer in"):
         run(target)
 
 
@@ -157,7 +157,7 @@ class Rugged(Toy):
 def test_searches_go_on_until_several_come_near_the_best(model: type[Toy]) -> None:
     target = target_of(model(21))
     with ProgressBar("", 1, False) as bar:
-        crew = CachedCrew(CachedTarget(target), np.random.default_rng(0).spawn(2), bar)
+        crew = GenericCrew(GenericTarget(target), np.random.default_rng(0).spawn(2), bar)
         found = crew.search(np.array([0.3, 1.0]), 4, searches=2)
     assert found.hidden == (model is Rugged)
     assert len(found.ends) == len(found.states) == (16 if model is Rugged else 4)
@@ -183,8 +183,8 @@ def test_searches_find_the_best_subset(prior: str) -> None:
 
 
 def test_blocks_stay_small_without_a_compiled_scorer() -> None:
-    space = CachedTarget(target_of(Toy(15)))
+    space = GenericTarget(target_of(Toy(15)))
     assert Tempering().used_block_size(space) == 4
     assert Tempering(block_size=12).used_block_size(space) == 8
     assert Tempering(block_size=3).used_block_size(space) == 3
-    assert Tempering().used_block_size(CachedTarget(target_of(Toy(2)))) == 2
+    assert Tempering().used_block_size(GenericTarget(target_of(Toy(2)))) == 2

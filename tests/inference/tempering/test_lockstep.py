@@ -12,11 +12,11 @@ from scipy.special import logsumexp
 from invariance import InclusionPrior, UniformPrior
 from invariance._tools.progress import ProgressBar
 from invariance.inference.base import ScoredSubsets
-from invariance.inference.tempering import cached as cached_module
-from invariance.inference.tempering.cached import (
-    CachedCrew,
-    CachedTarget,
+from invariance.inference.tempering import crews
+from invariance.inference.tempering.crews import GenericCrew
+from invariance.inference.tempering.generic import (
     Chains,
+    GenericTarget,
     Laws,
     acceptance,
     block_shares,
@@ -87,7 +87,7 @@ def law(request: pytest.FixtureRequest):
     probabilities = np.exp(values - logsumexp(values))
     inside = probabilities > 0
     laws = Laws.tempered(np.full(inside.sum(), beta))
-    chains = CachedTarget(target).chains(laws, subsets[inside])
+    chains = GenericTarget(target).chains(laws, subsets[inside])
     return chains, np.flatnonzero(inside), subsets, probabilities
 
 
@@ -172,7 +172,7 @@ def test_swaps_are_reversible() -> None:
     log_ratios = target.model.log_ratio_many(subsets)
     hot, cold = (np.exp(beta * log_ratios - logsumexp(beta * log_ratios)) for beta in betas)
     pairs = np.array(list(product(range(8), repeat=2)))
-    chains = CachedTarget(target).chains(Laws.tempered(np.tile(betas, 64)), subsets[pairs.ravel()])
+    chains = GenericTarget(target).chains(Laws.tempered(np.tile(betas, 64)), subsets[pairs.ravel()])
     accept = chains.swap_acceptance(2 * np.arange(64))
     matrix = np.zeros((64, 64))
     matrix[np.arange(64), 8 * pairs[:, 1] + pairs[:, 0]] += accept
@@ -186,10 +186,10 @@ def test_swaps_are_reversible() -> None:
 
 def test_pairs_of_temperatures_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but swaps, and all of them accepted: the subsets travel along the ladder, and none gets lost."""
-    monkeypatch.setattr(cached_module, "sweep", lambda *_: None)
-    cached = CachedTarget(target_of(Toy(4)))
+    monkeypatch.setattr(crews, "sweep", lambda *_: None)
+    cached = GenericTarget(target_of(Toy(4)))
     with ProgressBar("", 1, False) as bar:
-        crew = CachedCrew(cached, np.random.default_rng(0).spawn(2), bar)
+        crew = GenericCrew(cached, np.random.default_rng(0).spawn(2), bar)
         for r, replica in enumerate(crew.replicas):
             replica.place(all_masks(4)[8 * r : 8 * r + 4], np.zeros(4))
         rules = block_rules(cached, np.zeros(4), 4)
@@ -224,9 +224,9 @@ def test_the_chains_sample_their_target() -> None:
     prior = InclusionPrior([0.4, 0.3, 0.2, 0.5, 0.3], max_size=4)
     target = target_of(Toy(5, strength=6.0, hole=(1, 3)), prior)
     _, probabilities, _ = brute_force(target)
-    cached = CachedTarget(target)
+    cached = GenericTarget(target)
     with ProgressBar("", 1, False) as bar:
-        crew = CachedCrew(cached, np.random.default_rng(1).spawn(120), bar)
+        crew = GenericCrew(cached, np.random.default_rng(1).spawn(120), bar)
         for replica in crew.replicas:
             replica.place(np.repeat(cached.start[None], 3, axis=0), np.repeat(cached.start_log_ratio, 3))
         rules = block_rules(cached, np.array([0.1, 0.9, 0.2, 0.3, 0.1]), 2)
@@ -260,9 +260,9 @@ class Either(Toy):
 def test_exchanges_lead_where_no_flip_does() -> None:
     target = target_of(Either(6))
     masks, probabilities, _ = brute_force(target)
-    cached = CachedTarget(target)
+    cached = GenericTarget(target)
     with ProgressBar("", 1, False) as bar:
-        crew = CachedCrew(cached, np.random.default_rng(2).spawn(80), bar)
+        crew = GenericCrew(cached, np.random.default_rng(2).spawn(80), bar)
         for replica in crew.replicas:
             replica.place(masks[[2]], np.array([-1.0]))
         proposals = Proposals(np.ones(1), block_rules(cached, np.zeros(6), 1), np.zeros((0, 6), dtype=bool))
@@ -274,7 +274,7 @@ def test_exchanges_lead_where_no_flip_does() -> None:
 def test_climbing_ends_where_no_flip_helps() -> None:
     target = target_of(Toy(9), UniformPrior(max_size=6))
     starts = all_masks(9)[[0, 5, 63, 40]]
-    chains = CachedTarget(target).chains(Laws.tempered(np.ones(4)), starts)
+    chains = GenericTarget(target).chains(Laws.tempered(np.ones(4)), starts)
     before = chains.best.copy()
     chains.climb()
     assert (chains.best > before).all()

@@ -11,15 +11,15 @@ from test_searching import Bind, deviations, picked
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning
+from invariance.inference import modes as searching
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.tempering import Tempering
-from invariance.inference.tempering import search as searching
+from invariance.inference.modes import Synergies, climb, groupings
+from invariance.inference.tempering.engine import Tempering
 from invariance.inference.tempering.ladders import CompiledTarget
 from invariance.inference.tempering.posterior import TemperingPosterior
-from invariance.inference.tempering.search import Cliques, climb, groupings
 from invariance.kernels.active_set import active_set
 from invariance.kernels.search import FORWARD, best_in_block, cliques, free_block, scan_cliques, synergy
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
 from invariance.simulation import HIDDEN_SUMS, hidden_sums
 from twins import simulated
 
@@ -134,18 +134,18 @@ def test_steepest_ascent_ends_where_no_flip_or_exchange_helps() -> None:
 @pytest.mark.parametrize("copies", [False, True])
 def test_joint_columns_are_the_parts_of_the_sum(copies: bool) -> None:
     target = target_of(parts_of_a_sum(copies=copies))
-    found = Cliques.of(target, np.flatnonzero(target.prior.free)).joint_columns(target)
+    found = Synergies.of(target, np.flatnonzero(target.prior.free)).with_regressions(target)
     assert found[:3].all()
     rng = np.random.default_rng(84)
     noise = MultiEnvironmentData.from_arrays(rng.normal(size=(240, 60)), rng.normal(size=240), np.repeat([0, 1, 2], 80))
     unrelated = target_of(noise)
-    assert Cliques.of(unrelated, np.flatnonzero(unrelated.prior.free)).joint_columns(unrelated).sum() == 0
+    assert Synergies.of(unrelated, np.flatnonzero(unrelated.prior.free)).with_regressions(unrelated).sum() == 0
 
 
 def test_one_step_leads_to_the_parts_of_the_sum() -> None:
     data = parts_of_a_sum(p=40)
     target = target_of(data)
-    steps = Cliques.of(target, np.flatnonzero(target.prior.free))
+    steps = Synergies.of(target, np.flatnonzero(target.prior.free))
     model, prior = LinearGaussian().bind(data), BetaBinomialPrior(max_size=12).bind(data.feature_names)
     elsewhere = target.start.copy()
     elsewhere[[7, 9, 11]] = True
@@ -188,7 +188,8 @@ def sampled(data: MultiEnvironmentData, engine: Tempering, seed: int = 0) -> Tem
 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The searches are left to single flips."""
-    monkeypatch.setattr(searching, "_clique_starts", lambda target, paths: np.empty(0, np.int64))
+    of_columns = Synergies.of
+    monkeypatch.setattr(Synergies, "of", lambda target, starts, n_jobs=None: of_columns(target, starts[:0], n_jobs))
     monkeypatch.setattr(searching, "regression_path", lambda target, *_: np.zeros(target.n_columns, bool))
 
 
@@ -238,14 +239,14 @@ def test_what_is_missed_is_not_called_agreement(number: int, monkeypatch: pytest
     with pytest.warns(ApproximationWarning, match="a better one is hidden") as caught:
         posterior = sampled(data, Tempering(), number)
     assert log_joint(data, posterior.mode_mask) < log_joint(data, data.truth) - 10.0
-    assert "engine=Tempering(searches=20)" in str(caught[0].message)
+    assert "searches=20" in str(caught[0].message)
     assert not any("agree" in note for note in posterior.notes)
     assert not posterior.diagnostics["converged"]
 
 
 def test_a_step_that_finds_a_better_subset_keeps_the_searches_going(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing joint is known beforehand; trying the cliques on the best subset leads to the parts all the same."""
-    monkeypatch.setattr(Cliques, "synergic", lambda self, n_columns: [])
+    monkeypatch.setattr(Synergies, "leading", lambda self, n_columns: [])
     data = numbered(18)
     posterior = sampled(data, Tempering(), 18)
     assert log_joint(data, posterior.mode_mask) >= log_joint(data, data.truth) - 1e-6

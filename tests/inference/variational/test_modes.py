@@ -4,7 +4,7 @@ import numpy as np
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, UniformPrior
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.variational.diagnostics import find_modes
+from invariance.inference.tempering.engine import find_modes
 from twins import simulated
 
 

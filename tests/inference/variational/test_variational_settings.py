@@ -105,13 +105,13 @@ def test_forced_features_that_cannot_be_scored() -> None:
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
     model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
     forced = InclusionPrior({"x0": 1.0, "x1": 1.0, "x3": 1.0})
-    with pytest.raises(EngineError, match=r"'x0', 'x1', 'x3' are too collinear .* force fewer features in"):
+    with pytest.raises(EngineError, match=r"'x0', 'x1', 'x3' are too collinear .* force fewer in"):
         fit(LinearGaussian().bind(model.moments), forced)
     assert fit(model, forced).inclusion[[0, 1, 3]].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_only_the_lasso_screen_needs_rows() -> None:
     model = LinearGaussian().bind(LinearGaussian().bind(simulated(20, (40, 50))).moments)
-    with pytest.raises(EngineError, match=r"Use Variational\(screen='search'\)"):
+    with pytest.raises(EngineError, match="screen=search"):
         fit(model, UniformPrior(5), Variational.simulation())
     assert set(fit(model, UniformPrior(5)).trace["start"]) == {"uninformative", "informative", "searched"}

@@ -1,5 +1,1 @@
 """Parallel tempering over subsets: searches for modes, then samples."""
-
-from .engine import Tempering
-
-__all__ = ["Tempering"]

@@ -14,12 +14,12 @@ from ..._tools.progress import ProgressBar
 from ...exceptions import SettingError
 from ...posterior.posterior import Posterior
 from ..base import RunOptions, Target, judged
-from .cached import CachedCrew, CachedTarget, n_proposed
-from .ladders import CompiledTarget, Ladder, Proposals, Round, Space, block_rules
+from ..modes import leading_modes, most_searches
+from .crews import AnyCrew, crew_of
+from .generic import n_proposed
+from .ladders import Ladder, Proposals, Round, Space, block_rules
 from .posterior import (
     Agreement,
-    CompiledCrew,
-    Crew,
     Evidence,
     Sampled,
     Visited,
@@ -28,7 +28,6 @@ from .posterior import (
     by_stepping_stones,
     tempering_posterior,
 )
-from .search import most_searches
 
 _FIRST_TEMPERATURES = 10
 _FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10
@@ -61,12 +60,9 @@ class Tempering:
     - swaps between neighbouring temperatures.
 
     Inclusion probabilities are Rao-Blackwellised: averages of P(z_j = 1 | others), from the flips' conditionals and,
-    with more weight, from the conditionals of the blocks that do not follow z. Sampling goes on until the replicas
-    agree or `steps` is reached.
-
-    Models without a compiled scorer, and features of several columns, are sampled by plainer moves of the same kinds,
-    for all chains at once, through a memory of scored subsets: every feature is flipped in turn (Metropolis), a member
-    is exchanged for another feature, both uniformly chosen, and blocks are small and do not follow z.
+    with more weight, from those of the blocks that do not follow z. Sampling goes on until the replicas agree or
+    `steps` is reached. Models without a compiled scorer, and features of several columns, are sampled by plainer moves
+    of the same kinds: Metropolis flips of every feature in turn, uniform exchanges, small blocks that do not follow z.
 
     chains : independent replicas, spread over threads; the result does not depend on the number of threads
     temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
@@ -115,7 +111,7 @@ class Tempering:
             found_by = [float(replica.best.log_posterior[0]) for replica in crew.replicas]
             rounds, verdict = self._sample(crew, proposals, n_rounds, min(_ROUND, most_sweeps))
             visited = Visited.of(crew.target, rounds)
-            evidence = self._evidence(target, crew, proposals, rounds, visited)
+            evidence = _evidence(target, crew, proposals, rounds, visited)
         bests = crew.best, crew.searched, np.array(found_by)
         sampled = Sampled(crew.target, proposals, rounds, visited, evidence, *bests, verdict, crew.without_value)
         posterior = tempering_posterior(
@@ -145,7 +141,7 @@ class Tempering:
             raise SettingError("temperatures: inverse temperatures must ascend from above 0 to 1.")
         return betas
 
-    def _warm_up(self, crew: Crew[Any]) -> Proposals:
+    def _warm_up(self, crew: AnyCrew) -> Proposals:
         """Search, gather, tune. Nothing that is drawn here is kept."""
         target, size = crew.target, self.used_block_size(crew.target)
         betas = self.first_betas(target.n_rows)
@@ -167,7 +163,7 @@ class Tempering:
         return Proposals(betas, block_rules(target, interest, size, doubt), differences(crew.modes()[0]))
 
     def _sample(
-        self, crew: Crew[Any], proposals: Proposals, n_rounds: int, length: int
+        self, crew: AnyCrew, proposals: Proposals, n_rounds: int, length: int
     ) -> tuple[list[list[Round]], Agreement]:
         """At most so many rounds of `length` sweeps each"""
         rounds: list[list[Round]] = [[] for _ in crew.replicas]
@@ -177,32 +173,30 @@ class Tempering:
                 kept.append(new)
             if number == n_rounds or (number >= _FEWEST_ROUNDS and number % 2 == 0):
                 verdict = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
-                crew.verdict = verdict
+                crew.largest_r_hat = verdict.largest_r_hat
                 if verdict.reached(self.precision, self.agreement) and number >= _FEWEST_ROUNDS:
                     break
         assert verdict is not None
         return rounds, verdict
 
-    def _evidence(
-        self,
-        target: Target,
-        crew: Crew[Any],
-        proposals: Proposals,
-        rounds: list[list[Round]],
-        visited: Visited,
-    ) -> Evidence:
-        if target.model.describe().n_environments == 1 and target.model.untilted is target.model:
-            return Evidence(0.0, 0.0, "one environment")
-        traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
-        return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(target, crew, proposals, traces)
+
+def find_modes(target: Target, options: RunOptions) -> Mask:
+    """(m, p) distinct subsets that searches ended with, within 15 nats of the best of all, best first."""
+    engine = Tempering()
+    with ProgressBar("searching subsets", most_searches(engine.searches) * engine.chains, options.progress) as bar:
+        crew = crew_of(target, engine.chains, options, bar)
+        betas, block_size = engine.first_betas(crew.target.n_rows), engine.used_block_size(crew.target)
+        searched = crew.search(betas, block_size, engine.searches)
+    return crew.target.masks(leading_modes(searched.ends + searched.stepped)[0])
 
 
-def crew_of(target: Target, chains: int, options: RunOptions, bar: ProgressBar) -> Crew[Any]:
-    """So many replicas, compiled where the model has a compiled scorer."""
-    compiled, rngs = CompiledTarget.of(target), options.rng.spawn(chains)
-    if compiled is None:
-        return CachedCrew(CachedTarget(target), rngs, bar)
-    return CompiledCrew(compiled, rngs, options.n_jobs, bar)
+def _evidence(
+    target: Target, crew: AnyCrew, proposals: Proposals, rounds: list[list[Round]], visited: Visited
+) -> Evidence:
+    if target.model.describe().n_environments == 1 and target.model.untilted is target.model:
+        return Evidence(0.0, 0.0, "one environment")
+    traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
+    return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(target, crew, proposals, traces)
 
 
 def _redistribute(

@@ -1,9 +1,10 @@
-"""What all tempered samplers have in common, whichever way they score: ladders of chains and what they leave behind."""
+"""Ladders of chains, one at each temperature, and the compiled ones."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,59 +16,61 @@ from ...kernels.moves import Best, BlockRule, Effort, SubsetPrior, log_ratio_of,
 from ...kernels.row_residuals import GramRows, gram_rows, without_values
 from ..base import Target
 
+_SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
+_SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)
+_MOST_FACTOR_BYTES = 4e9
+# A conditional over a whole block says this much more about a feature than one over the feature alone.
+_BLOCK_WEIGHT = 10.0
+# A search scores from the rows what second moments cannot decide only at its last temperatures: hot chains meet much of
+# that, and little of it matters.
+_BY_ROWS = 3
 
-class Space(Protocol):
+
+class Space(ABC):
     """Where chains move: a subset is a row of d flags, one for each column of a compiled scorer, or one for each free
-    feature where scores come from a memory."""
+    feature where scores come from a memory. start (d,): the subset of forced features."""
+
+    start: Mask
+    start_log_ratio: float
+    n_rows: int
+
+    @property
+    @abstractmethod
+    def free(self) -> Mask:
+        """(d,) columns that may change"""
+
+    @property
+    @abstractmethod
+    def block_sizes(self) -> tuple[int, int]:
+        """Columns of a block by default, and at most"""
+
+    @abstractmethod
+    def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
+        """(n,) log p(z)Λ(z), unnormalised by the evidence, of rows of `included` (n, d)"""
+
+    @abstractmethod
+    def masks(self, included: Mask) -> Mask:
+        """(n, p) the features of rows of `included` (n, d)"""
+
+    @abstractmethod
+    def by_feature(self, values: Floats, of_forced: float) -> Floats:
+        """(p,) values (d,) of the columns by feature; features that no column stands for have of_forced, or 0"""
 
     @property
     def n_columns(self) -> int:
-        """d"""
-        ...
+        return self.start.size
 
     @property
-    def free(self) -> Mask:
-        """(d,) columns that may change"""
-        ...
-
-    @property
-    def n_free(self) -> int: ...
-
-    @property
-    def n_rows(self) -> int: ...
-
-    @property
-    def block_sizes(self) -> tuple[int, int]:
-        """Columns of a block unless the user says otherwise, and at most."""
-        ...
-
-    @property
-    def start(self) -> Mask:
-        """(d,) the subset of forced features"""
-        ...
-
-    @property
-    def start_log_ratio(self) -> float: ...
-
-    def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
-        """(n,) log p(z)Λ(z), unnormalised by the evidence, of rows of `included` (n, d)"""
-        ...
-
-    def masks(self, included: Mask) -> Mask:
-        """(n, p) the features of rows of `included` (n, d)"""
-        ...
-
-    def by_feature(self, values: Floats, of_forced: float) -> Floats:
-        """(p,) values (d,) of the columns by feature; features that no column stands for have of_forced, or 0"""
-        ...
+    def n_free(self) -> int:
+        return int(self.free.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Proposals:
-    """What the moves draw from, besides the subset itself: fixed while samples are kept.
+    """What the moves draw from: fixed while samples are kept.
 
     betas (t,): inverse temperatures, ascending to 1; rules: two recipes for blocks;
-    differences (n, d) bool: between pairs of known modes.
+    differences (n, d): between pairs of known modes.
     """
 
     betas: Floats
@@ -80,8 +83,8 @@ class Round:
     """n sweeps of one replica.
 
     draws (n, ⌈d/8⌉): packed subsets of the coldest chain; trace (n, t): log Λ of all chains, the coldest last;
-    inclusion (d,): Rao-Blackwellised mean;
-    interest (d,): the same averaged over all temperatures; rejected (t-1,): mean probability of refusing a swap.
+    inclusion (d,): Rao-Blackwellised mean; interest (d,): the same averaged over all temperatures;
+    rejected (t-1,): mean probability of refusing a swap.
     """
 
     draws: NDArray[np.uint8]
@@ -90,30 +93,21 @@ class Round:
     interest: Floats
     rejected: Floats
 
-    @property
-    def log_ratios(self) -> Floats:
-        """(n,) of the draws"""
-        return self.trace[:, -1]
-
 
 class Ladder:
-    """The chains of one replica. included (t, d), log_ratios (t,): the present subset of each.
-
-    best: the best subset met so far.
-    """
+    """The chains of one replica. included (t, d), log_ratios (t,): the present subset of each; best: met so far."""
 
     def __init__(self, space: Space, rng: np.random.Generator) -> None:
         self.rng = rng
-        self.best = Best(space.start.copy(), np.array([-np.inf]))
-        self.included = space.start[None].copy()
-        self.log_ratios = np.array([space.start_log_ratio])
+        self.best = nothing_yet(space)
+        self.place(space.start[None], np.array([space.start_log_ratio]))
 
     def place(self, included: Mask, log_ratios: Floats) -> None:
         self.included, self.log_ratios = included.copy(), log_ratios.copy()
 
-    def note(self, included: Mask, log_posterior: float) -> None:
-        """Remember a subset (d,), and its log p(z)Λ(z), if it is the best so far."""
-        keep_better(self.best, included, log_posterior)
+
+def nothing_yet(space: Space) -> Best:
+    return Best(space.start.copy(), np.array([-np.inf]))
 
 
 def keep_better(record: Best, included: Mask, log_posterior: float) -> None:
@@ -122,22 +116,11 @@ def keep_better(record: Best, included: Mask, log_posterior: float) -> None:
         record.log_posterior[0] = log_posterior
 
 
-SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
-SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)
-_MOST_FACTOR_BYTES = 4e9
-_LARGEST_BLOCK = 20
-# A conditional over a whole block says this much more about a feature than one over the feature alone.
-_BLOCK_WEIGHT = 10.0
-# A search asks the rows about what second moments cannot decide only at its last temperatures: hot ones meet much of
-# that, and little of it matters.
-_BY_ROWS = 3
-
-
 @dataclass(frozen=True, eq=False)
-class CompiledTarget:
+class CompiledTarget(Space):
     """The target over d columns (features and outcome), as the kernels want it.
 
-    start (d,) bool: the subset of forced features; features (p,): columns of the features; capacity: largest subset.
+    features (p,): columns of the features; capacity: largest subset.
     """
 
     scoring: Scoring
@@ -168,7 +151,7 @@ class CompiledTarget:
         if size > _MOST_FACTOR_BYTES:
             raise EngineError(
                 f"following subsets of up to {capacity:,} of {d - 1:,} features takes {size / 1e9:.1f} GB for each "
-                "chain. Set a smaller max_size, for example UniformPrior(max_size=200)."
+                "chain. Set a smaller max_size, such as 200."
             )
         bound = SubsetPrior(log_odds, np.array(prior.log_size_weight), free, -prior.log_normalizer)
         return cls(scoring, bound, features, start, value, capacity, target.model.n_rows)
@@ -181,30 +164,25 @@ class CompiledTarget:
         return prior._replace(log_odds=beta * prior.log_odds, by_size=by_size, free=allowed)
 
     @property
-    def n_columns(self) -> int:
-        return self.start.size
-
-    @property
     def free(self) -> Mask:
         return self.prior.free
 
     @property
-    def n_free(self) -> int:
-        return int(self.prior.free.sum())
+    def block_sizes(self) -> tuple[int, int]:
+        return 12 if len(self.scoring.weights) <= 21 else 10, 20
 
     @property
-    def block_sizes(self) -> tuple[int, int]:
-        return 12 if len(self.scoring.weights) <= 21 else 10, _LARGEST_BLOCK
+    def on_demand(self) -> bool:
+        """Whether second moments are computed when asked for: they have one cache, which threads cannot share."""
+        return isinstance(self.scoring.scatter, GramRows)
 
     def masks(self, included: Mask) -> Mask:
         return included[:, self.features]
 
     def by_feature(self, values: Floats, of_forced: float) -> Floats:
-        """Forced features have columns too."""
         return values[self.features]
 
     def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
-        """(n,) log p(z)Λ(z), unnormalised by the evidence, of rows of `included` (n, d)."""
         sizes = included.sum(axis=1)
         return included @ self.prior.log_odds + self.prior.by_size[sizes] + self.prior.constant + log_ratios
 
@@ -214,9 +192,7 @@ class CompiledTarget:
         return -np.inf if np.isnan(log_ratio) else float(self.log_posterior(included[None], np.array([log_ratio]))[0])
 
 
-def block_rules(
-    space: Space, interest: Floats, block_size: int, doubt: Floats | None = None
-) -> tuple[BlockRule, BlockRule]:
+def block_rules(space: Space, interest: Floats, block_size: int, doubt: Floats) -> tuple[BlockRule, BlockRule]:
     """Two recipes: mostly members of the subset, or whatever is open, member or not.
 
     interest (d,): how often each column was worth including, at any temperature; doubt (d,): how undecided each is at
@@ -226,8 +202,8 @@ def block_rules(
     free = space.free
     even = free / max(space.n_free, 1)
 
-    def share(values: Floats | None) -> Floats:
-        weights = even if values is None else np.where(free, values, 0.0)
+    def share(values: Floats) -> Floats:
+        weights = np.where(free, values, 0.0)
         return weights / weights.sum() if weights.sum() > 0 else even
 
     following = np.minimum(0.9, 0.25 * block_size * (0.5 * even + 0.5 * share(interest)))
@@ -257,49 +233,45 @@ def with_own_cache(scoring: Scoring) -> Scoring:
 
 
 class Replica(Ladder):
-    """found: the best subset of the latest search."""
+    """A compiled ladder. found: the best subset of the latest search."""
 
     def __init__(self, target: CompiledTarget, rng: np.random.Generator) -> None:
         super().__init__(target, rng)
         self.target = target
         self._scoring = with_own_cache(target.scoring)
-        self.found = self._none_yet()
+        self.found = nothing_yet(target)
         self._work = active_set(len(target.scoring.weights), target.n_columns, target.capacity + 1)
 
     def search(self, proposals: Proposals, n: int, thrift: float = 0.0, free: Mask | None = None) -> Round:
         """Anneal a single chain from the hottest to the coldest temperature, n sweeps at each, from the start.
 
         The prior is tempered too: one that favours small subsets would keep the hot chains from larger ones. `thrift`
-        does favour small ones while it is hot, where crowded subsets would hide the way. With `free` (d,) only those
-        columns enter.
-        Leaves in every chain of the ladder the subset with which its temperature ended.
+        favours small ones while it is hot, where crowded subsets would hide the way. With `free` (d,) only those
+        columns enter. Leaves in every chain of the ladder the subset with which its temperature ended.
         """
         self.place(self.target.start[None], np.array([self.target.start_log_ratio]))
-        self.found = self._none_yet()
+        self.found = nothing_yet(self.target)
         visited, values, interest = [], [], np.zeros(self.target.n_columns)
         hot = self._scoring._replace(rows=without_values(self._scoring.rows))
         for i, beta in enumerate(proposals.betas):
             stage = Proposals(np.array([beta]), proposals.rules, proposals.differences)
-            best = self._none_yet()
+            best = nothing_yet(self.target)
             scoring = self._scoring if i >= len(proposals.betas) - _BY_ROWS else hot
-            result = self.advance(stage, n, SEARCH, self.target.search_prior(beta, thrift, free), best, scoring)
+            result = self.advance(stage, n, _SEARCH, self.target.search_prior(beta, thrift, free), best, scoring)
             value = self.target.value_of(best.included, self._scoring)
-            self.note(best.included, value)
-            keep_better(self.found, best.included, value)
+            for record in (self.best, self.found):
+                keep_better(record, best.included, value)
             visited.append(self.included[0].copy())
             values.append(self.log_ratios[0])
             interest += result.interest / len(proposals.betas)
         self.included, self.log_ratios = np.array(visited), np.array(values)
         return Round(result.draws, result.trace, result.inclusion, interest, result.rejected)
 
-    def _none_yet(self) -> Best:
-        return Best(self.target.start.copy(), np.array([-np.inf]))
-
     def advance(
         self,
         proposals: Proposals,
         n: int,
-        effort: Effort = SAMPLE,
+        effort: Effort = _SAMPLE,
         prior: SubsetPrior | None = None,
         best: Best | None = None,
         scoring: Scoring | None = None,

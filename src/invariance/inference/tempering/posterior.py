@@ -1,34 +1,49 @@
-"""The result of a tempered sampler."""
+"""The result of a tempered sampler: agreement of its replicas, its evidence, what stands against relying on it."""
 
 from __future__ import annotations
 
 import time
-import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ..._tools.arrays import Floats, Integers, Mask
-from ..._tools.parallel import ordered_map
-from ..._tools.progress import ProgressBar
-from ...exceptions import ApproximationWarning
+from ...data.checks import warn
+from ...exceptions import ApproximationWarning, Message, use
 from ...posterior.posterior import Posterior, table_order
 from ...posterior.summary import format_tail, tail_probability
-from ...priors.base import BoundPrior
 from ..base import Target, described, rescore_leading
-from .ladders import CompiledTarget, Ladder, Proposals, Replica, Round, Space
-from .search import Searched, leading_modes, search_modes, support_note
+from ..modes import Mode, Searched, support_note
+from .crews import AnyCrew
+from .ladders import Proposals, Round, Space
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # Features whose inclusion varies less than this do not count for R̂: their standard error alone speaks.
 _SETTLED_VARIANCE = 1e-3
+_PRIOR_DRAWS = 2000
+_RUNGS = 12
+_SETTLING, _KEPT = 60, 60
+# Below this share of revisited draws the revisits say too little.
+ENOUGH_REVISITS = 0.1
+# The estimate from all segments scatters about so much less than one from two halves (its tests measure that).
+_ALL_AGAINST_HALVES = 0.8
+_COMPARED = 500
+_FEWEST_SEGMENTS = 4
+_SHOWN = 20
+_SAME = 1e-6
+# A subset this probable should have been visited.
+_NOTABLE = 0.05
+# A subset whose log ratio is so low for an invariant one may well be the best of those that are not.
+_IMPLAUSIBLE = 1e-3
+# The estimate of the evidence is nearer than this, in nats, unless a mode is missing.
+_EXCESS = 1.0
+_MORE_STEPS = use(engine="tempering(chains=8, steps=20000)")
+_LONGER = use(engine="tempering(searches=20)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,94 +92,6 @@ def agreement_of(batches: Floats) -> Agreement:
     return Agreement(inclusion, error, np.where(settled, 1.0, r_hat))
 
 
-AnyLadder = TypeVar("AnyLadder", bound=Ladder)
-
-
-class Crew(ABC, Generic[AnyLadder]):
-    """The replicas, with what the progress bar tells about them. A subset is a row of d flags, see `Space`."""
-
-    def __init__(self, target: Space, replicas: list[AnyLadder], bar: ProgressBar) -> None:
-        self.target = target
-        self.replicas = replicas
-        self.bar = bar
-        self.verdict: Agreement | None = None
-        self.searched = Searched(np.zeros(target.n_columns))
-
-    @abstractmethod
-    def rounds(self, proposals: Proposals, n: int) -> Iterable[Round]:
-        """n sweeps of every replica, in their order."""
-
-    @abstractmethod
-    def search(self, betas: Floats, block_size: int, searches: int) -> Searched:
-        """Annealed searches from the hottest to the coldest temperature, at least so many by each replica."""
-
-    @property
-    def without_value(self) -> Mask:
-        """(k, p) some of the subsets that a replica met and could not score"""
-        return self.target.masks(np.zeros((0, self.target.n_columns), dtype=bool))
-
-    def advance(self, proposals: Proposals, n: int) -> list[Round]:
-        return self.told(self.rounds(proposals, n))
-
-    def told(self, rounds: Iterable[Round]) -> list[Round]:
-        """The same, one step of the progress bar for each."""
-        results = []
-        for result in rounds:
-            results.append(result)
-            self.bar.advance(1, self._detail(result))
-        return results
-
-    def _detail(self, latest: Round) -> str:
-        swaps = 1.0 - float(latest.rejected.mean()) if len(latest.rejected) else 1.0
-        agreement = f", R̂ {self.verdict.largest_r_hat:.2f}" if self.verdict is not None else ""
-        return f"best {self.best[1]:.1f}, swaps {swaps:.0%}{agreement}"
-
-    @property
-    def best(self) -> tuple[Mask, float]:
-        """The best subset (d,) that any replica has met, or that a clique led to, and its log p(z)Λ(z)."""
-        met = [(replica.best.included, float(replica.best.log_posterior[0])) for replica in self.replicas]
-        return max(met + self.searched.stepped, key=lambda found: found[1])
-
-    def modes(self) -> tuple[Mask, Floats]:
-        """Good distinct subsets met so far (m, d), best first, and their log p(z)Λ(z) (m,)."""
-        bests = [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in self.replicas]
-        coldest = [(included[-1], values[-1:]) for included, values in self.searched.states]
-        ends = [(mask, float(self.target.log_posterior(mask[None], value)[0])) for mask, value in coldest]
-        return leading_modes(self.searched.ends + self.searched.stepped + ends + bests)
-
-
-class CompiledCrew(Crew[Replica]):
-    """Each replica moves by itself in compiled code, spread over threads."""
-
-    def __init__(
-        self, target: CompiledTarget, rngs: list[np.random.Generator], n_jobs: int | None, bar: ProgressBar
-    ) -> None:
-        super().__init__(target, [Replica(target, rng) for rng in rngs], bar)
-        self._compiled = target
-        self._n_jobs = n_jobs
-
-    def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:
-        return self._each(lambda replica: replica.advance(proposals, n))
-
-    def search(self, betas: Floats, block_size: int, searches: int) -> Searched:
-        def each(work: Callable[[Replica], Round]) -> list[Round]:
-            return self.told(self._each(work))
-
-        return search_modes(self._compiled, self.replicas, betas, block_size, each, searches, self._n_jobs)
-
-    def _each(self, work: Callable[[Replica], Round]) -> Iterator[Round]:
-        return ordered_map(work, self.replicas, self._n_jobs)
-
-
-_PRIOR_DRAWS = 2000
-_RUNGS = 12
-_SETTLING, _KEPT = 60, 60
-# Below this share of revisited draws the revisits say too little.
-ENOUGH_REVISITS = 0.1
-# The estimate from all segments scatters about so much less than one from two halves (its tests measure that).
-_ALL_AGAINST_HALVES = 0.8
-
-
 @dataclass(frozen=True)
 class Evidence:
     """log_evidence: estimate of log Z; error: its Monte-Carlo standard error; method: how it came about."""
@@ -207,7 +134,7 @@ def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats,
     return shares, shares * np.exp(logsumexp(log_joint) - logsumexp(log_joint[known])) if known.any() else shares
 
 
-def by_stepping_stones(target: Target, crew: Crew[Any], proposals: Proposals, traces: list[Floats]) -> Evidence:
+def by_stepping_stones(target: Target, crew: AnyCrew, proposals: Proposals, traces: list[Floats]) -> Evidence:
     """From the prior through all temperatures to the posterior, by geometric bridges between neighbours.
 
     traces: of each replica (n, t) log Λ. Below the hottest temperature, a ladder down to the prior is run for this.
@@ -237,27 +164,12 @@ def bridges(betas: Floats, trace: Floats) -> float:
     return total
 
 
-_COMPARED = 500
-_FEWEST_SEGMENTS = 4
-_SHOWN = 20
-_SAME = 1e-6
-# A subset this probable should have been visited.
-_NOTABLE = 0.05
-# A subset whose log ratio is so low for an invariant one may well be the best of those that are not.
-_IMPLAUSIBLE = 1e-3
-# The estimate of the evidence is nearer than this, in nats, unless a mode is missing.
-_EXCESS = 1.0
-
-
 class TemperingPosterior(Posterior):
     """Posterior estimated by parallel tempering.
 
-    Inclusion probabilities are Rao-Blackwellised averages with Monte-Carlo standard errors
-    (`inclusion_errors`). The probability of a subset is p(z)Λ(z) / Ẑ: exact up to the one estimated constant
-    Ẑ = exp(log_evidence), which comes from how often one part of the draws falls on subsets that other parts have
-    visited, compared with the sum of p(z)Λ(z) over these. Where the posterior is too wide for that, it comes from
-    stepping stones along the temperatures, down to the prior. `diagnostics` says which, and how sure it is; for
-    comparison, `visit_shares` there holds how often each of the first subsets was visited.
+    Inclusion probabilities are Rao-Blackwellised averages with Monte-Carlo standard errors (`inclusion_errors`). The
+    probability of a subset is p(z)Λ(z) / Ẑ, where Ẑ = exp(log_evidence) comes from revisits or, where the posterior is
+    too wide for that, from stepping stones; `diagnostics` says which, with its error.
     """
 
     @property
@@ -285,13 +197,10 @@ class DrawnSource:
         joint = self.target.log_joint(masks)
         excess = joint.max(initial=-np.inf) - self.log_evidence
         if excess > _EXCESS:
-            warnings.warn(
-                f"a subset that you ask for has {np.exp(min(excess, 700.0)):.3g} times the probability of all that the "
-                "sampler has seen: it missed that mode, and all its probabilities are wrong. Search longer: "
-                "engine=Tempering(searches=20).",
-                ApproximationWarning,
-                stacklevel=4,
+            what = (
+                f"the sampler missed a mode: a subset has {np.exp(min(excess, 700.0)):.3g} times its total probability"
             )
+            warn(Message(what, _LONGER), ApproximationWarning)
         return np.minimum(joint - self.log_evidence, 0.0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
@@ -307,8 +216,8 @@ class DrawnSource:
 class Visited:
     """Distinct subsets of the coldest chains.
 
-    masks (m, p); log_ratios, log_joint (m,): log Λ and log p(z)Λ(z); visits (segments, m): how often each half (of few
-    replicas, each smaller part) of each replica was there.
+    masks (m, p); log_ratios, log_joint (m,): log Λ and log p(z)Λ(z); visits (segments, m): by each half (of few
+    replicas, each smaller part) of each replica.
     """
 
     masks: Mask
@@ -323,7 +232,7 @@ class Visited:
         for r, parts in enumerate(rounds):
             for i, part in enumerate(parts):
                 packed.append(part.draws)
-                values.append(part.log_ratios)
+                values.append(part.trace[:, -1])
                 segment.append(np.full(len(part.draws), per_replica * r + per_replica * i // len(parts)))
         rows, ratios, segments = np.concatenate(packed), np.concatenate(values), np.concatenate(segment)
         distinct, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
@@ -365,8 +274,8 @@ class Visited:
 class Sampled:
     """What a run leaves behind.
 
-    rounds: for each replica its rounds; best: the best subset met anywhere (d,) and its log p(z)Λ(z);
-    warm_up_bests (replicas,): best of each in warm-up; without_value: see `Crew`.
+    rounds: for each replica its rounds; best: the best subset met anywhere; without_value: see `Crew`;
+    warm_up_bests (replicas,): log p(z)Λ(z) of the best of each in warm-up.
     """
 
     target: Space
@@ -374,11 +283,57 @@ class Sampled:
     rounds: list[list[Round]]
     visited: Visited
     evidence: Evidence
-    best: tuple[Mask, float]
+    best: Mode
     searched: Searched
     warm_up_bests: Floats
     verdict: Agreement
     without_value: Mask
+
+    @property
+    def n_sweeps(self) -> int:
+        return sum(len(part.draws) for part in self.rounds[0])
+
+    def leading(self, keep: int) -> tuple[Mask, Floats]:
+        """Masks and log ratios of the best `keep` subsets that were visited, and of the best one met anywhere."""
+        visited, (included, value) = self.visited, self.best
+        order = np.argsort(-visited.log_joint, kind="stable")[:keep]
+        masks, log_ratios = visited.masks[order], visited.log_ratios[order]
+        best = self.target.masks(included[None])[0]
+        if (masks == best).all(axis=1).any():
+            return masks, log_ratios
+        log_ratio = value - self.target.log_posterior(included[None], np.zeros(1))[0]
+        return np.concatenate([best[None], masks])[:keep], np.concatenate([[log_ratio], log_ratios])[:keep]
+
+    def problem(self, log_evidence: float, agreement: float, tail: float) -> Message | None:
+        """What stands against relying on the run, and what to do; None where nothing does.
+
+        tail: probability that an invariant subset has a log ratio as low as the best one
+        """
+        log_probability = self.best[1] - log_evidence
+        if self.best[1] > self.visited.log_joint.max() + _SAME and log_probability > np.log(_NOTABLE):
+            share = np.exp(log_probability)
+            return Message(f"the best subset (probability {share:.2g}) was never sampled at temperature 1", _MORE_STEPS)
+        verdict, searched = self.verdict, self.searched
+        if verdict.largest_r_hat > agreement:
+            figures = f"R̂ up to {verdict.largest_r_hat:.2f}, standard errors up to {verdict.largest_error:.3f}"
+            return Message(f"the replicas disagree ({figures})", _MORE_STEPS)
+        if searched.hidden:
+            near = f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset"
+            return Message(f"{near}, and a better one may be hidden", _LONGER)
+        if tail < _IMPLAUSIBLE:
+            low = f"the best subset has a low log ratio for an invariant one (tail probability {format_tail(tail)})"
+            return Message(f"{low}; no subset is quite invariant, or a better one is hidden", _LONGER)
+        return None
+
+    def agreement_note(self, precision: float, agreement: float, problem: bool) -> str:
+        verdict, n_sweeps, n = self.verdict, self.n_sweeps, len(self.rounds)
+        figures = f"standard errors of inclusion up to {verdict.largest_error:.4f}, R̂ up to {verdict.largest_r_hat:.3f}"
+        if not verdict.reached(precision, agreement):
+            target = f"standard errors {precision:g}, R̂ {agreement:g}"
+            return f"the budget of {n_sweeps:,} sweeps ended before the target ({target}) was reached: {figures}."
+        if problem:
+            return f"after {n_sweeps:,} sweeps the {n} replicas have {figures}; but see the next note."
+        return f"{n} replicas agree after {n_sweeps:,} sweeps: {figures}."
 
 
 def tempering_posterior(
@@ -390,52 +345,45 @@ def tempering_posterior(
     agreement: float,
     started: float,
 ) -> TemperingPosterior:
-    """Put a run's results together, with a warning when the replicas disagree."""
+    """The posterior of a run, with a warning where it is not to be relied on."""
     space, verdict, visited = sampled.target, sampled.verdict, sampled.visited
-    masks, log_ratios = _leading(visited, sampled, keep)
+    masks, log_ratios = sampled.leading(keep)
     check = rescore_leading(target.model, masks, log_ratios, min(rescore, len(masks)))
     log_joint = target.log_joint(masks, check.log_ratios)
     log_evidence = max(sampled.evidence.log_evidence, float(logsumexp(log_joint)))
-    n_found = int((sampled.warm_up_bests > sampled.best[1] - _SAME).sum())
-    best_log_probability = sampled.best[1] - log_evidence
-    unvisited = sampled.best[1] > visited.log_joint.max() + _SAME
-    missed = unvisited and best_log_probability > np.log(_NOTABLE)
-    reached = verdict.reached(precision, agreement)
-    n_sweeps = sum(len(part.draws) for part in sampled.rounds[0])
-    mode = int(np.argmax(log_joint))
-    tail = 1.0
-    if not _all_seen(sampled, target.prior):
+    mode, tail = int(np.argmax(log_joint)), 1.0
+    # Nothing can be hidden where every subset was visited, or where a block of the second recipe holds all columns.
+    all_in_a_block = space.n_free <= sampled.proposals.rules[1].largest
+    if not all_in_a_block and len(visited.masks) != target.prior.support_size():
         (log_ratio,) = target.log_ratios(masks[mode : mode + 1], check.log_ratios[mode : mode + 1])
         tail = tail_probability(target.model, masks[mode], log_ratio)
-    problem = _problem(sampled, best_log_probability if missed else None, agreement, tail)
-    notes = [] if check.note is None else [check.note]
-    notes.append(_verdict_note(sampled, reached, problem is None, precision, agreement, n_sweeps))
+    problem = sampled.problem(log_evidence, agreement, tail)
+    notes = [*check.notes, sampled.agreement_note(precision, agreement, problem is not None)]
     if problem is not None:
         notes.append(problem)
-        warnings.warn(problem, ApproximationWarning, stacklevel=3)
-    left_out = support_note(target, sampled.searched.cliques, sampled.without_value)
+        warn(problem, ApproximationWarning)
+    left_out = support_note(target, sampled.searched.synergies, sampled.without_value)
     if left_out is not None:
         notes.append(left_out)
-    draws = np.concatenate([part.draws for parts in sampled.rounds for part in parts])
+    every = [part for parts in sampled.rounds for part in parts]
+    draws = np.concatenate([part.draws for part in every])
     included = np.unpackbits(draws, axis=1, count=space.n_columns).astype(bool)
-    log_ratio_draws = np.concatenate([part.log_ratios for parts in sampled.rounds for part in parts])
-    rejected = np.mean([part.rejected for parts in sampled.rounds for part in parts], axis=0)
+    rejected = np.mean([part.rejected for part in every], axis=0)
     order = table_order(masks, log_joint)[:_SHOWN]
     return TemperingPosterior(
         **described(target),
         inclusion=np.clip(space.by_feature(verdict.inclusion, 1.0), 0.0, 1.0),
-        pairwise=None,
         masks=masks,
         log_ratios=check.log_ratios,
         log_probabilities=log_joint - log_evidence,
         log_evidence=log_evidence,
         entropy=visited.entropy(log_evidence),
-        engine=f"parallel tempering ({len(sampled.rounds)} replicas, {n_sweeps:,} sweeps each)",
+        engine=f"parallel tempering ({len(sampled.rounds)} replicas, {sampled.n_sweeps:,} sweeps each)",
         notes=tuple(notes),
         diagnostics={
             "seconds": time.perf_counter() - started,
-            "converged": bool(reached and problem is None),
-            "sweeps": n_sweeps,
+            "converged": bool(verdict.reached(precision, agreement) and problem is None),
+            "sweeps": sampled.n_sweeps,
             "replicas": len(sampled.rounds),
             "inclusion_errors": space.by_feature(verdict.standard_error, 0.0).tolist(),
             "largest_error": verdict.largest_error,
@@ -447,74 +395,14 @@ def tempering_posterior(
             "visited_subsets": len(visited.masks),
             "visit_shares": visited.shares_of(masks[order]),
             "distinct_modes": visited.n_modes(),
-            "replicas_that_found_the_best": n_found,
+            "replicas_that_found_the_best": int((sampled.warm_up_bests > sampled.best[1] - _SAME).sum()),
             "searches": len(sampled.searched.ends),
             "searches_that_found_the_best": int((sampled.searched.values > sampled.best[1] - _SAME).sum()),
-            "best_log_probability": best_log_probability,
-            "mean_log_ratio": float(log_ratio_draws.mean()),
+            "best_log_probability": sampled.best[1] - log_evidence,
+            "mean_log_ratio": float(np.concatenate([part.trace[:, -1] for part in every]).mean()),
             "rescoring_difference": check.difference,
         },
         source=DrawnSource(target, log_evidence, np.packbits(space.masks(included), axis=1)),
-    )
-
-
-def _problem(sampled: Sampled, missed_log_probability: float | None, agreement: float, tail: float) -> str | None:
-    """What stands against relying on the run, and what to do; None where nothing does."""
-    more_steps = "Use more steps or chains: engine=Tempering(chains=8, steps=20_000)."
-    longer = "Search longer: engine=Tempering(searches=20)."
-    verdict, searched = sampled.verdict, sampled.searched
-    if missed_log_probability is not None:
-        return (
-            f"the best subset (probability {np.exp(missed_log_probability):.2g}) was never visited by a chain at "
-            f"temperature 1. {more_steps}"
-        )
-    if verdict.largest_r_hat > agreement:
-        figures = f"R̂ up to {verdict.largest_r_hat:.2f}, standard errors up to {verdict.largest_error:.3f}"
-        return f"the replicas disagree ({figures}). {more_steps}"
-    if searched.hidden:
-        return (
-            f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset: a better one may be "
-            f"hidden. {longer}"
-        )
-    if tail < _IMPLAUSIBLE:
-        return (
-            f"the best subset that was found has a low log ratio for an invariant one (tail probability "
-            f"{format_tail(tail)}): either no subset of these features is quite invariant, or a better one is hidden. "
-            f"{longer}"
-        )
-    return None
-
-
-def _all_seen(sampled: Sampled, prior: BoundPrior) -> bool:
-    """Whether nothing can be hidden: every subset was visited, or a block of the second recipe holds all columns."""
-    n_free, largest = sampled.target.n_free, sampled.proposals.rules[1].largest
-    return n_free <= largest or len(sampled.visited.masks) == prior.support_size()
-
-
-def _leading(visited: Visited, sampled: Sampled, keep: int) -> tuple[Mask, Floats]:
-    """Masks and log ratios of the best `keep` subsets that were visited, and of the best one met anywhere."""
-    order = np.argsort(-visited.log_joint, kind="stable")[:keep]
-    masks, log_ratios = visited.masks[order], visited.log_ratios[order]
-    target, (included, value) = sampled.target, sampled.best
-    best = target.masks(included[None])[0]
-    if (masks == best).all(axis=1).any():
-        return masks, log_ratios
-    log_ratio = value - target.log_posterior(included[None], np.zeros(1))[0]
-    return np.concatenate([best[None], masks])[:keep], np.concatenate([[log_ratio], log_ratios])[:keep]
-
-
-def _verdict_note(
-    sampled: Sampled, reached: bool, undoubted: bool, precision: float, agreement: float, n_sweeps: int
-) -> str:
-    verdict = sampled.verdict
-    figures = f"standard errors of inclusion up to {verdict.largest_error:.4f}, R̂ up to {verdict.largest_r_hat:.3f}"
-    if reached and undoubted:
-        return f"{len(sampled.rounds)} replicas agree after {n_sweeps:,} sweeps: {figures}."
-    if reached:
-        return f"after {n_sweeps:,} sweeps the {len(sampled.rounds)} replicas have {figures}; but see the next note."
-    return (
-        f"the budget of {n_sweeps:,} sweeps ended before the target (standard errors {precision:g}, R̂ {agreement:g}) "
-        f"was reached: {figures}."
     )
 
 

@@ -25,8 +25,8 @@ from ...models.gaussian import GaussianFromMoments
 from ...moments.moments import Moments
 from ...priors.base import PriorTerms
 from ..base import ScoredSubsets, Target
-from ..subset_blocks import DenseBlocks, walk_of
-from .mean_field import MeanField
+from ..enumeration import DenseBlocks, walk_of
+from .mean_field import MeanField, share_variance
 
 
 class Schedule(Protocol):
@@ -385,8 +385,3 @@ def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[floa
     n_inside = int(inside.sum())
     error = 0.0 if exact else float(np.sqrt((variance + share_variance(n_inside, len(values))) / n_inside))
     return mean + float(np.log(share)), error, share
-
-
-def share_variance(n_inside: int, n_draws: int) -> float:
-    """n_inside times the variance of the logarithm of the share n_inside / n_draws"""
-    return 1.0 - n_inside / n_draws

@@ -14,17 +14,18 @@ from scipy.special import logit
 from ..._tools.arrays import Floats, Mask
 from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
-from ...exceptions import EngineError, SettingError
+from ...exceptions import EngineError, SettingError, use
 from ...models.base import BoundModel
 from ...posterior.posterior import Posterior
 from ...priors.base import BoundPrior
 from ...screening import LassoScreen
 from ..base import RunOptions, Target, judged
+from ..modes import with_swaps
+from ..tempering.engine import find_modes
 from .ascent import Ascent, Cyclical, FreeSpace, Schedule, climb, log_ratios_of, measured
-from .diagnostics import Missed, Reweighted, find_modes, missed_at_modes, missed_in_table, reweight, with_swaps
-from .mean_field import MeanField
-from .mixture import Mixture, fit_mixture
-from .posterior import Elbo, variational_posterior
+from .diagnostics import Missed, missed_at_modes, missed_in_table, reweight
+from .mean_field import Approximation, Elbo, MeanField, fit_mixture
+from .posterior import variational_posterior
 
 Start = Literal["uninformative", "informative", "searched"]
 Initial = Mapping[str, float] | ArrayLike
@@ -146,8 +147,10 @@ class Variational:
         """The posterior, from where each start ended."""
         target = space.target
         chosen = max(fits, key=lambda start: fits[start].elbo)
-        q, elbo = self._approximation(space, fits, chosen, ready.rng)
-        reweighted = self._reweighted(target, q, ready.rng)
+        q, elbo = self._approximation(target, fits, chosen, ready.rng)
+        masks = q.sample(self.draws, ready.rng)
+        log_ratios = log_ratios_of(target.model, masks)
+        reweighted = reweight(masks, log_ratios, target.prior.log_prob(masks), q.log_prob(masks), keep=1000)
         missed: Missed | None = None
         outside = reweighted.outside
         if space.table.size:
@@ -243,7 +246,7 @@ class Variational:
         if model.n_features <= self.screened:
             return np.arange(model.n_features)
         if model.rows is None:
-            raise EngineError("screen='lasso' needs the rows, which are not at hand. Use Variational(screen='search').")
+            raise EngineError("the lasso screen needs the rows, which are not at hand", use(engine="vi(screen=search)"))
         return np.flatnonzero(LassoScreen(k=self.screened).screen(model.rows).kept)
 
     def ascended(self, space: FreeSpace, logits: Floats, rng: np.random.Generator, bar: ProgressBar) -> Ascent:
@@ -264,34 +267,22 @@ class Variational:
         return measured(space, climbed, rng, self.fresh, space.scorer(self.memory, searching=False))
 
     def _approximation(
-        self,
-        space: FreeSpace,
-        fits: dict[str, Ascent],
-        chosen: str,
-        rng: np.random.Generator,
-    ) -> tuple[MeanField | Mixture, Elbo]:
-        fit, target = fits[chosen], space.target
+        self, target: Target, fits: dict[str, Ascent], chosen: str, rng: np.random.Generator
+    ) -> tuple[Approximation, Elbo]:
+        fit = fits[chosen]
         q = _over_all(target, fit)
         if fit.elbo == -np.inf:
             reasons = "; ".join(target.model.unsupported(q.mode[None]).reasons)
-            raise EngineError(
-                f"variational inference ended where no draw can be scored{': ' if reasons else ''}{reasons}. "
-                "Use engine='tempering', or fewer features."
-            )
+            what = f"variational inference ended where no draw can be scored{': ' if reasons else ''}{reasons}"
+            raise EngineError(what, use(engine="tempering"))
         if self.components == 1:
             return q, Elbo(fit.elbo, fit.elbo_error)
-        fitted = fit_mixture(
+        return fit_mixture(
             _one_for_each_mode(fits, target),
             lambda masks: target.log_joint(masks, log_ratios_of(target.model, masks)),
             self.fresh,
             rng,
         )
-        return fitted.mixture, Elbo(fitted.elbo, fitted.error)
-
-    def _reweighted(self, target: Target, q: MeanField | Mixture, rng: np.random.Generator) -> Reweighted:
-        masks = q.sample(self.draws, rng)
-        log_ratios = log_ratios_of(target.model, masks)
-        return reweight(masks, log_ratios, target.prior.log_prob(masks), q.log_prob(masks), keep=1000)
 
 
 def _members_of(modes: Mask, most: int) -> NDArray[np.intp]:

@@ -1,16 +1,18 @@
-"""A product of independent Bernoullis over subsets, restricted to a support of limited size."""
+"""Approximations of the posterior: products of independent Bernoullis over subsets of limited size, and mixtures of
+them, one for each mode."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import entr, expit, logsumexp, softmax
 
 from ..._tools.arrays import Floats, Mask
 from ...kernels.subset_sums import sizes
@@ -18,6 +20,7 @@ from ...priors.base import BoundPrior
 
 # So many stay in a processor's cache until they are compared.
 _UNIFORMS_AT_A_TIME = 1 << 18
+_ENTROPY_DRAWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,7 @@ class MeanField:
 
     @cached_property
     def _law(self) -> BoundPrior:
-        """The same law in the form of the priors, which know how to sum over subsets of limited size."""
+        """As a prior, which can sum over subsets of limited size."""
         p = len(self.logits)
         return BoundPrior(
             feature_names=tuple(map(str, range(p))),
@@ -152,3 +155,108 @@ def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
         push(chosen, chosen.stop)
         if parent is not None:
             push(parent, t - 1 if t < parent.stop else t + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """q(z) = Σ_c weights_c · q_c(z), each component restricted to the support."""
+
+    components: tuple[MeanField, ...]
+    weights: Floats
+
+    @cached_property
+    def inclusion(self) -> Floats:
+        """(p,) probability of each feature"""
+        return self.weights @ np.array([q.inclusion for q in self.components])
+
+    @cached_property
+    def entropy(self) -> float:
+        """Within components exactly, and what a draw tells about its component by a fixed sample."""
+        rng = np.random.default_rng(0)
+        within = told = 0.0
+        for c in np.flatnonzero(self.weights > 0.0):
+            q, weight = self.components[c], self.weights[c]
+            draws = q.sample(_ENTROPY_DRAWS, rng)
+            within += weight * q.entropy
+            told += weight * float((q.log_prob(draws) - self.log_prob(draws)).mean())
+        return within + min(max(told, 0.0), float(entr(self.weights).sum()))
+
+    def log_prob(self, masks: Mask) -> Floats:
+        """(S,)"""
+        with np.errstate(divide="ignore"):
+            terms = np.array([q.log_prob(masks) for q in self.components]) + np.log(self.weights)[:, None]
+        return logsumexp(terms, axis=0)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        """(n, p)"""
+        counts = rng.multinomial(n, self.weights)
+        draws = [q.sample(int(count), rng) for q, count in zip(self.components, counts, strict=True) if count]
+        return rng.permutation(np.concatenate(draws))
+
+    def leading(self, n: int) -> Mask:
+        """(up to n, p) the most probable of the components' leading subsets."""
+        masks = np.unique(np.concatenate([q.leading(n) for q in self.components]), axis=0)
+        return masks[np.argsort(-self.log_prob(masks), kind="stable")[:n]]
+
+
+class Elbo(NamedTuple):
+    """Lower bound of the log evidence, in nats, and its Monte-Carlo standard error."""
+
+    value: float
+    error: float
+
+
+def share_variance(n_inside: int, n_draws: int) -> float:
+    """n_inside times the variance of the logarithm of the share n_inside / n_draws"""
+    return 1.0 - n_inside / n_draws
+
+
+def fit_mixture(
+    components: tuple[MeanField, ...], log_joint: Callable[[Mask], Floats], n_draws: int, rng: np.random.Generator
+) -> tuple[Mixture, Elbo]:
+    """Weights that maximise the ELBO over draws from each component.
+
+    log_joint maps masks (S, p) to log p(z)Λ(z), -inf where undecidable; components are restricted to where it is
+    finite. Single components are corners of the simplex of weights: the mixture cannot do worse than the best one.
+    """
+    values, densities = [], []
+    for q in components:
+        draws = q.sample(n_draws, rng)
+        value = log_joint(draws)
+        decidable = np.isfinite(value)
+        values.append(value[decidable])
+        densities.append(np.array([other.log_prob(draws[decidable]) for other in components]))
+    alive = [c for c, value in enumerate(values) if len(value)]
+    components = tuple(components[c] for c in alive)
+    log_share = np.log([len(values[c]) / n_draws for c in alive])
+    values = [values[c] for c in alive]
+    densities = [densities[c][alive] - log_share[:, None] for c in alive]
+
+    def terms(weights: Floats) -> list[Floats]:
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(weights)[:, None]
+        return [
+            value - logsumexp(density + log_weights, axis=0) for value, density in zip(values, densities, strict=True)
+        ]
+
+    def elbo(weights: Floats) -> float:
+        used = np.flatnonzero(weights > 0.0)
+        means = terms(weights)
+        return float(sum(weights[c] * means[c].mean() for c in used))
+
+    single = np.array([elbo(corner) for corner in np.eye(len(components))])
+    candidates = [*np.eye(len(components))]
+    if len(components) > 1:
+        start = np.clip(single - single.max(), -20.0, 0.0)
+        found = minimize(lambda x: -elbo(softmax(x)), start, method="Nelder-Mead", options={"maxiter": 400})
+        candidates.append(softmax(found.x))
+    best = max(candidates, key=elbo)
+    parts = terms(best)
+    variance = sum(
+        best[c] ** 2 * (parts[c].var() + share_variance(len(parts[c]), n_draws)) / len(parts[c])
+        for c in np.flatnonzero(best > 0.0)
+    )
+    return Mixture(components, best), Elbo(elbo(best), float(np.sqrt(variance)))
+
+
+Approximation = MeanField | Mixture

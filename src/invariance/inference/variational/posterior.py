@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._tools.arrays import Floats, Mask
-from ...exceptions import ApproximationWarning
+from ...data.checks import warn
+from ...exceptions import ApproximationWarning, Message, Remedy, use
 from ...models.base import BoundModel
+from ...posterior.io import decode_verdict
 from ...posterior.posterior import Posterior
-from ...posterior.summary import Verdict, verdict_of
+from ...posterior.summary import format_subset, verdict_of
 from ...priors.base import BoundPrior
-from ..base import Target, described, rescore_leading
-from ..tempering.search import support_note
+from ..base import Target, described, rescore_leading, smallest
+from ..modes import support_note
 from .ascent import Ascent
 from .diagnostics import POOR_PARETO_K, Missed, Reweighted
-from .mean_field import MeanField
-from .mixture import Mixture
+from .mean_field import Approximation, Elbo, MeanField, Mixture
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _LISTED = 200
 _RESCORED = 20
-_EXAMPLES = 64
 # Missing this much of the posterior, probabilities are off by as much.
 _MUCH = 0.05
 _FEW_SUBSETS = 1 << 24
 # Up to so many free features it is quick to look for those that pick each other.
 _LOOKED_THROUGH = 1000
 
-_UNSEARCHED = (
-    "these settings do not search for subsets: whether the approximation misses probable ones was not looked at, and "
-    "Pareto k̂ cannot tell."
-)
+_UNSEARCHED = "no search for subsets was made: whether the approximation misses probable ones is not known."
 
 
 class VariationalPosterior(Posterior):
@@ -88,7 +84,7 @@ class VariationalPosterior(Posterior):
             environments=self.environments,
             counts=self.counts,
             notes=(_weighed(self.diagnostics["effective_draws"]), *self.notes[1:]),
-            verdict=None if stored.get("verdict") is None else Verdict.from_plain(stored["verdict"]),
+            verdict=None if stored.get("verdict") is None else decode_verdict(stored["verdict"]),
         )
 
 
@@ -96,7 +92,7 @@ class VariationalPosterior(Posterior):
 class ApproximateSource:
     """Answers for any subset under q."""
 
-    q: MeanField | Mixture
+    q: Approximation
 
     def log_probability(self, masks: Mask) -> Floats:
         return self.q.log_prob(masks)
@@ -120,33 +116,21 @@ def _weighed(effective: float) -> str:
 
 
 def _missing(prior: BoundPrior, missed: Missed) -> str:
-    from ...posterior.summary import format_subset
-
     subset = format_subset([name for name, member in zip(prior.feature_names, missed.mask, strict=True) if member])
     return (
-        f"the approximation misses about {missed.mass:.2f} of the posterior: {subset} has probability "
-        f"{missed.probability:.2g}, and {missed.approximate:.1g} under q. Draws of q do not reach it, so that neither "
-        "Pareto k̂ nor the effective draws can tell, and `reweighted` may miss it as well."
+        f"the approximation misses about {missed.mass:.2f} of the posterior, such as {subset} with probability "
+        f"{missed.probability:.2g}, {missed.approximate:.1g} under q; Pareto k̂ and `reweighted` do not see it"
     )
 
 
-def _better_engine(prior: BoundPrior, q: MeanField | Mixture) -> str:
-    engine = "exact" if prior.support_size() <= _FEW_SUBSETS else "tempering"
-    if isinstance(q, Mixture):
-        return f"Use engine={engine!r}."
-    return f"Use engine={engine!r}, or engine=Variational(components='auto'), with a component at each mode."
-
-
-class Elbo(NamedTuple):
-    """Lower bound of the log evidence, in nats, and its Monte-Carlo standard error."""
-
-    value: float
-    error: float
+def _better_engines(prior: BoundPrior, q: Approximation) -> list[Remedy]:
+    better = use(engine="exact" if prior.support_size() <= _FEW_SUBSETS else "tempering")
+    return [better] if isinstance(q, Mixture) else [better, use(engine="vi(components=auto)")]
 
 
 def variational_posterior(
     target: Target,
-    q: MeanField | Mixture,
+    q: Approximation,
     elbo: Elbo,
     fits: dict[str, Ascent],
     chosen: str,
@@ -166,10 +150,8 @@ def variational_posterior(
         f"log evidence at least {elbo.value:.2f} (ELBO, error {elbo.error:.2g}; {chosen} start). Probabilities "
         f"are the approximation's. {_weighed(reweighted.ess)}"
     ]
-    if check.note is not None:
-        notes.append(check.note)
-    smallest = np.argsort(outside.sum(axis=1), kind="stable")[:_EXAMPLES]
-    left_out = support_note(target, met=outside[smallest], look=len(target.free) <= _LOOKED_THROUGH)
+    notes += check.notes
+    left_out = support_note(target, met=smallest(outside), look=len(target.free) <= _LOOKED_THROUGH)
     if left_out is not None:
         notes.append(left_out)
     doubts = []
@@ -179,17 +161,17 @@ def variational_posterior(
         doubts.append(_missing(prior, missed))
     if reweighted.undecided >= _MUCH:
         doubts.append(
-            f"the approximation gives {reweighted.undecided:.2f} of its probability to subsets outside the support, "
-            "which cannot be scored; its inclusion probabilities count them, `reweighted` does not."
+            f"the approximation gives {reweighted.undecided:.2f} of its probability to subsets that cannot be scored; "
+            "its inclusion probabilities count them, `reweighted` does not"
         )
     if reweighted.poor:
         doubts.append(
-            f"the approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} the importance "
-            f"weights cannot be trusted), {reweighted.ess:.0f} of {reweighted.n_draws} draws are effective."
+            f"the approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} importance "
+            f"weights are unreliable), {reweighted.ess:.0f} of {reweighted.n_draws} draws are effective"
         )
     for doubt in doubts:
-        notes.append(f"{doubt} {_better_engine(prior, q)}")
-        warnings.warn(notes[-1], ApproximationWarning, stacklevel=2)
+        notes.append(Message(doubt, *_better_engines(prior, q)))
+        warn(notes[-1], ApproximationWarning)
     reweighted_ratios = target.log_ratios(reweighted.masks, reweighted.log_ratios)
     verdict = verdict_of(target.model.untilted, reweighted.masks, reweighted_ratios, prior.support_size())
     return VariationalPosterior(
@@ -231,7 +213,7 @@ def variational_posterior(
                 "log_ratios": reweighted_ratios.tolist(),
                 "log_probabilities": reweighted.log_probabilities.tolist(),
                 "log_evidence": reweighted.log_evidence,
-                "verdict": None if verdict is None else verdict.to_plain(),
+                "verdict": None if verdict is None else asdict(verdict),
             },
         },
         source=ApproximateSource(q),

@@ -1,10 +1,9 @@
-"""Tempering for any model: chains in lockstep, scored through a memory of subsets."""
+"""Moves for any model: all chains at once, scored through a memory of subsets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import NamedTuple, Self
 
@@ -12,12 +11,9 @@ import numpy as np
 from scipy.special import expit
 
 from ..._tools.arrays import Floats, Integers, Mask
-from ..._tools.progress import ProgressBar
 from ...priors.base import PriorTerms
 from ..base import ScoredSubsets, Target
-from .ladders import Ladder, Proposals, Round, block_rules
-from .posterior import Crew
-from .search import THRIFT, Searched, most_searches
+from .ladders import Ladder, Proposals, Space
 
 # Half the gain of a flip that is not possible at all: finite, so that there is one to choose where none is.
 _FARTHEST = -1e6
@@ -225,46 +221,34 @@ def drawn_from(shares: Floats, uniforms: Floats) -> Integers:
 _BLOCK_SIZE, _LARGEST_BLOCK = 4, 8
 # Exchanges per sweep: one for so many features.
 _FEATURES_PER_EXCHANGE = 4
-# Sweeps of a search at each temperature.
-_SWEEPS = 10
 # Up to so many features every sweep flips all of them; of more, the most interesting ones and a share of the others.
-_ALL_FLIPPED, _OTHERS_FLIPPED = 64, 8
-_MOST_EXCHANGES = _ALL_FLIPPED // _FEATURES_PER_EXCHANGE
-# Flips of a guided search at each temperature.
-_GUIDED_FLIPS = 20
+ALL_FLIPPED, _OTHERS_FLIPPED = 64, 8
+_MOST_EXCHANGES = ALL_FLIPPED // _FEATURES_PER_EXCHANGE
 # Draws of the prior that are tried when no simple subset has a value to begin with.
 _BEGINNINGS = 256
-# Searches are thrifty or not.
-_KINDS = 2
 
 
-class CachedTarget:
+class GenericTarget(Space):
     """The target over its f free features, whose scores are remembered."""
 
     def __init__(self, target: Target) -> None:
+        f = len(target.free)
         self.target = target
-        self.memory = ScoredSubsets(lambda draws: target.model.log_ratio_many(target.masks(draws)), self.n_columns)
+        self.n_rows = target.model.n_rows
+        self.memory = ScoredSubsets(lambda draws: target.model.log_ratio_many(target.masks(draws)), f)
         self.start, self.start_log_ratio = self._first_with_a_value()
 
     @property
-    def n_columns(self) -> int:
-        return len(self.target.free)
-
-    @property
-    def n_free(self) -> int:
-        return len(self.target.free)
-
-    @property
-    def n_rows(self) -> int:
-        return self.target.model.n_rows
-
-    @cached_property
     def free(self) -> Mask:
-        return np.ones(self.n_columns, dtype=bool)
+        return np.ones(len(self.target.free), dtype=bool)
+
+    @property
+    def block_sizes(self) -> tuple[int, int]:
+        return _BLOCK_SIZE, _LARGEST_BLOCK
 
     def _first_with_a_value(self) -> tuple[Mask, float]:
-        """Where chains begin, and its log Λ: the forced features alone, or else a subset that the model knows."""
-        f, target = self.n_columns, self.target
+        """Where chains begin, and its log Λ: the forced features alone, or else a subset that the model can score."""
+        f, target = len(self.target.free), self.target
         drawn = target.prior.sample(_BEGINNINGS, np.random.default_rng(0))[:, target.free]
         simple = np.vstack([np.zeros((1, f), dtype=bool), np.eye(f, dtype=bool), np.ones((1, f), dtype=bool)])
         draws = np.vstack([simple, drawn])
@@ -275,10 +259,6 @@ class CachedTarget:
                 first = int(np.argmax(values > -np.inf))
                 return batch[first], float(values[first])
         raise target.nothing_scored()
-
-    @property
-    def block_sizes(self) -> tuple[int, int]:
-        return _BLOCK_SIZE, _LARGEST_BLOCK
 
     def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
         return self.target.terms.log_prior(included) + log_ratios
@@ -293,92 +273,10 @@ class CachedTarget:
         return Chains(self.target.terms, self.memory, laws, included)
 
 
-class CachedCrew(Crew[Ladder]):
-    """All chains of all replicas move together; each replica has a generator of its own."""
-
-    def __init__(self, target: CachedTarget, rngs: list[np.random.Generator], bar: ProgressBar) -> None:
-        super().__init__(target, [Ladder(target, rng) for rng in rngs], bar)
-        self._cached = target
-
-    @property
-    def without_value(self) -> Mask:
-        return self._cached.masks(self._cached.memory.without_value)
-
-    def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:
-        """Sweeps, each with swaps between neighbouring temperatures, of even and odd pairs in turn."""
-        t, replicas = len(proposals.betas), self.replicas
-        laws = Laws.tempered(np.tile(proposals.betas, len(replicas)))
-        chains = self._cached.chains(laws, np.concatenate([replica.included for replica in replicas]))
-        pairs = t * np.arange(len(replicas))[:, None] + np.arange(t - 1)
-        draws = np.empty((n, len(replicas), self.target.n_columns), dtype=bool)
-        trace, refused = np.empty((n, len(replicas), t)), np.zeros(pairs.shape)
-        for step in range(n):
-            sweep(chains, proposals, Uniforms(replicas, t))
-            refused += 1.0 - chains.swap_acceptance(pairs)
-            turn = slice(step % 2, None, 2)
-            chains.swap(pairs[:, turn].ravel(), Uniforms(replicas, 1)(t - 1)[:, turn].ravel())
-            draws[step], trace[step] = chains.included[t - 1 :: t], chains.scores.log_ratios.reshape(-1, t)
-        interest = (chains.flips / np.maximum(chains.n_flips, 1.0)).reshape(len(replicas), t, -1).mean(axis=1)
-        for r, replica in enumerate(replicas):
-            own = slice(r * t, (r + 1) * t)
-            replica.place(chains.included[own], chains.scores.log_ratios[own])
-            self._note_best(replica, chains, own)
-            packed = np.packbits(draws[:, r], axis=1)
-            yield Round(packed, trace[:, r], coldest_inclusion(chains, own, draws[:, r]), interest[r], refused[r] / n)
-
-    def search(self, betas: Floats, block_size: int, searches: int) -> Searched:
-        """Every replica anneals `searches` chains at a time, half of them thriftily, until enough have come near the
-        best subset; steepest ascent goes on from the best that each has met."""
-        result = Searched(np.zeros(self.target.n_columns))
-        for _ in range(most_searches(searches) // searches):
-            rules = block_rules(self.target, result.interest, block_size, result.interest)
-            self._anneal(result, Proposals(betas, rules, np.zeros((0, self.target.n_columns), dtype=bool)), searches)
-            self.bar.advance(searches * len(self.replicas), f"best {result.best[1]:.1f}")
-            if result.settled(_KINDS):
-                break
-        result.interest /= len(result.ends)
-        return result
-
-    def _anneal(self, result: Searched, proposals: Proposals, searches: int) -> None:
-        """The prior is tempered too, as in the compiled searches."""
-        c = searches * len(self.replicas)
-        thrifts = THRIFT * ((np.arange(c) + len(result.ends)) % _KINDS)
-        chains = self._cached.chains(Laws.tempered(np.ones(c)), np.repeat(self.target.start[None], c, axis=0))
-        uniforms = Uniforms(self.replicas, searches)
-        left, values = [], []
-        for beta in proposals.betas:
-            chains.obey(Laws(np.full(c, beta), np.full(c, beta), (1.0 - beta) * thrifts))
-            self._search_on(chains, proposals, uniforms)
-            left.append(chains.included.copy())
-            values.append(chains.scores.log_ratios.copy())
-        chains.climb()
-        result.states += zip(np.stack(left, axis=1), np.stack(values, axis=1), strict=True)
-        result.ends += zip(chains.best_included, chains.best.tolist(), strict=True)
-        result.interest += (chains.flips / np.maximum(chains.n_flips, 1.0)).sum(axis=0)
-        for r, replica in enumerate(self.replicas):
-            self._note_best(replica, chains, slice(r * searches, (r + 1) * searches))
-
-    def _search_on(self, chains: Chains, proposals: Proposals, uniforms: Uniforms) -> None:
-        """At one temperature. Where the model can guess, and features are many, only what looks good is scored."""
-        target = self._cached.target
-        if target.model.guesses_flips and self.target.n_columns > _ALL_FLIPPED:
-            for _ in range(_GUIDED_FLIPS):
-                guessed = target.model.guessed_flips(target.masks(chains.included)).log_ratio[:, target.free]
-                chains.flip_guided(guessed, uniforms(), uniforms())
-            return
-        for _ in range(_SWEEPS):
-            sweep(chains, proposals, uniforms)
-
-    @staticmethod
-    def _note_best(replica: Ladder, chains: Chains, own: slice) -> None:
-        top = int(chains.best[own].argmax())
-        replica.note(chains.best_included[own][top], float(chains.best[own][top]))
-
-
 class Uniforms:
     """Uniform numbers for `each` chain of several replicas, from the replicas' own generators."""
 
-    def __init__(self, replicas: list[Ladder], each: int) -> None:
+    def __init__(self, replicas: Sequence[Ladder], each: int) -> None:
         self._rngs = [replica.rng for replica in replicas]
         self._each = each
 
@@ -400,8 +298,8 @@ def n_proposed(f: int) -> int:
 
 def n_flipped(f: int) -> int:
     """Of f features, by a sweep: all, or if these are many the most interesting and some of the others."""
-    leading = _ALL_FLIPPED // 2
-    return f if f <= _ALL_FLIPPED else leading + -(-(f - leading) // _OTHERS_FLIPPED)
+    leading = ALL_FLIPPED // 2
+    return f if f <= ALL_FLIPPED else leading + -(-(f - leading) // _OTHERS_FLIPPED)
 
 
 def n_exchanged(f: int) -> int:
@@ -413,9 +311,9 @@ def flip_order(keys: Floats, interest: Floats) -> Integers:
     """(c, n_flipped) which features a sweep flips, by random keys (c, f) and how interesting they are (f,). The choice
     does not depend on the subset."""
     f = keys.shape[1]
-    if f <= _ALL_FLIPPED:
+    if f <= ALL_FLIPPED:
         return keys.argsort(axis=1)
-    leading = np.argsort(-interest, kind="stable")[: _ALL_FLIPPED // 2]
+    leading = np.argsort(-interest, kind="stable")[: ALL_FLIPPED // 2]
     keys[:, leading] -= 1.0
     return keys.argsort(axis=1)[:, : n_flipped(f)]
 
