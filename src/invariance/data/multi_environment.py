@@ -34,10 +34,10 @@ from .outcomes import (
     Classes,
     Outcome,
     OutcomeKind,
-    beside_of,
     check_outcome_columns,
     class_note,
     one_series,
+    outcome_column,
     outcome_kind,
     outcome_of,
     read_outcome,
@@ -321,7 +321,7 @@ class MultiEnvironmentData:
         choices = Choices.checked(columns, names)
         is_array = isinstance(table, np.ndarray)
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
-        outcome_columns = {role: beside_of(values, role) for role, values in stated(event, exposure).items()}
+        outcome_columns = {role: outcome_column(values, role) for role, values in stated(event, exposure).items()}
         labels = None if environments is None else label_list(environments)
         if outcome_name is None or outcome_name == "y":
             outcome_name = free_name(outcome_name or one_series(y, "y")[1], names)

@@ -21,7 +21,7 @@ Classes = tuple[Hashable, Hashable]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """values (N,): numbers, NaN where missing; classes: what 0, 1, … stand for, sorted, where the values were no numbers;
+    """values (N,): numbers, NaN where missing; classes: what 0, 1, … stand for, sorted, where they were no numbers;
     compare: a line that makes True and False of them, by one class; outcome_columns: {role: (name, values (N,))}."""
 
     name: str
@@ -226,7 +226,7 @@ def read_outcome_column(series: Any, name: str, role: str, in_table: bool = True
     )
 
 
-def beside_of(values: Any, role: str) -> tuple[str, Floats]:
+def outcome_column(values: Any, role: str) -> tuple[str, Floats]:
     """The name of a series, or the role, and (N,) as `read_outcome_column`, of an array, a list or a series"""
     if isinstance(values, (str, bytes)):
         raise DataError(
