@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, Moments, MultiEnvironmentData
+from invariance import BIP, Columns, Moments, MultiEnvironmentData
 from invariance.data.columns import as_frame, as_text
 from invariance.data.features import Features
 from invariance.exceptions import DataError, DataWarning, SettingError
@@ -154,7 +154,7 @@ def test_a_listed_level_that_no_row_had_is_unknown(listed: list[str]) -> None:
     with failing("levels that the training data lack: column 'dose' has 'none' (2 rows)."):
         model.predict(strange)
     np.testing.assert_array_equal(model.predict(DOSES[2:]), model.predict(DOSES)[2:])
-    model.handle_unknown = "ignore"
+    model.set_params(columns=Columns(handle_unknown="ignore"))
     with pytest.warns(DataWarning, match=f"count as the reference level, {listed[0]!r} of 'dose'"):
         assert model.predict(strange)[0] == model.predict(DOSES.assign(dose=listed[0]))[0]
 

@@ -19,7 +19,6 @@ from ..exceptions import DataError, DataWarning, use
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
 SMALLEST_ENVIRONMENT = 3
-DROP_HINT = "Pass missing='drop' to leave those rows out"
 
 
 def warn(message: str, category: type[Warning] = DataWarning) -> None:

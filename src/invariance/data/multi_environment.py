@@ -34,14 +34,14 @@ from .outcomes import (
     Classes,
     Outcome,
     OutcomeKind,
-    beside_of,
-    check_beside,
+    check_outcome_columns,
     class_note,
     one_series,
+    outcome_column,
     outcome_kind,
     outcome_of,
-    read_beside,
     read_outcome,
+    read_outcome_column,
     stated,
     two_values,
 )
@@ -284,10 +284,9 @@ class MultiEnvironmentData:
         chosen = choice.relabelled(frame[environment].to_list())
         frame = frame if chosen.kept.all() else frame.filter(chosen.kept.tolist())
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
-        y = y.with_beside(
-            {role: (name, read_beside(frame[name], name, role)) for role, name in outcome_columns.items()}
-        )
+        with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
         from_text = is_file and is_text(table)
+        y = replace(y, outcome_columns=with_y)
         data = learnt(raw, choices, y, chosen.labels, environment, missing, from_text, choice)
         return whole(replace(data, environment_notes=(*chosen.notes, *data.environment_notes)))
 
@@ -322,7 +321,7 @@ class MultiEnvironmentData:
         choices = Choices.checked(columns, names)
         is_array = isinstance(table, np.ndarray)
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
-        outcome_columns = {role: beside_of(values, role) for role, values in stated(event, exposure).items()}
+        outcome_columns = {role: outcome_column(values, role) for role, values in stated(event, exposure).items()}
         labels = None if environments is None else label_list(environments)
         if outcome_name is None or outcome_name == "y":
             outcome_name = free_name(outcome_name or one_series(y, "y")[1], names)
@@ -335,9 +334,8 @@ class MultiEnvironmentData:
         if len(table) == 0:
             raise DataError(NO_ROWS)
         taken = (*names, outcome_name)
-        outcome = outcome.with_beside(
-            {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
-        )
+        with_y = {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
+        outcome = replace(outcome, outcome_columns=with_y)
         data = learnt(raw, choices, outcome, labels, None, missing)
         return whole(data, single_allowed=environments is None)
 
@@ -440,7 +438,7 @@ def whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnvi
         flat_allowed=data.outcome_kind.kind != "number",
     )
     names = {"outcome": data.outcome_name, "event": str(data.event_name), "exposure": str(data.exposure_name)}
-    check_beside(data.y, data.outcome_columns, names, data.environments, data.environment_index)
+    check_outcome_columns(data.y, data.outcome_columns, names, data.environments, data.environment_index)
     low, high = data.X.min(axis=0), data.X.max(axis=0)
     check_spread(
         (*data.features.columns, data.outcome_name),

@@ -21,18 +21,14 @@ Classes = tuple[Hashable, Hashable]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """values (N,): numbers, NaN where missing; classes: what 0, 1, … stand for, sorted, where the values were no
-    numbers; compare: a line that makes True and False of them, by one class; beside: {role: (name, values (N,))} of
-    what comes with them."""
+    """values (N,): numbers, NaN where missing; classes: what 0, 1, … stand for, sorted, where they were no numbers;
+    compare: a line that makes True and False of them, by one class; outcome_columns: {role: (name, values (N,))}."""
 
     name: str
     values: Floats
     classes: tuple[Hashable, ...] | None = None
     compare: Callable[[Hashable], str] = str
     outcome_columns: Mapping[str, tuple[str, Floats]] = field(default_factory=dict)
-
-    def with_beside(self, outcome_columns: Mapping[str, tuple[str, Floats]]) -> Outcome:
-        return replace(self, outcome_columns=outcome_columns)
 
     def two_of(self, y: Floats) -> tuple[Floats, Classes | None]:
         """Of the values y (n,) that are left of these: 0 and 1, and the two classes that are among them; numbers are
@@ -208,7 +204,7 @@ def left_out(role: str, name: str) -> str:
     return f"leave {role}= out; exclude=[{name!r}] keeps the column from becoming a feature"
 
 
-def read_beside(series: Any, name: str, role: str, in_table: bool = True) -> Floats:
+def read_outcome_column(series: Any, name: str, role: str, in_table: bool = True) -> Floats:
     """(N,) of a narwhals series: events as 0 and 1, or exposures; NaN where missing"""
     import narwhals as nw
 
@@ -230,18 +226,18 @@ def read_beside(series: Any, name: str, role: str, in_table: bool = True) -> Flo
     )
 
 
-def beside_of(values: Any, role: str) -> tuple[str, Floats]:
-    """The name of a series, or the role, and (N,) as `read_beside`, of an array, a list or a series"""
+def outcome_column(values: Any, role: str) -> tuple[str, Floats]:
+    """The name of a series, or the role, and (N,) as `read_outcome_column`, of an array, a list or a series"""
     if isinstance(values, (str, bytes)):
         raise DataError(
             f"{role}={values!r} is a single string: pass one value per row, for example {role}=table[{values!r}]."
         )
     series, name = one_series(values, role)
     series = as_one_series(values, role, role) if series is None else series
-    return name, read_beside(series, name, role, in_table=False)
+    return name, read_outcome_column(series, name, role, in_table=False)
 
 
-def check_beside(
+def check_outcome_columns(
     y: Floats,
     values: Mapping[str, Floats],
     names: Mapping[str, str],

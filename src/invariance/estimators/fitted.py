@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted, rows_text, warn
-from ..data.outcomes import Classes, beside_of, has_classes, one_series, outcome_of
+from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
 from ..exceptions import DataError, PredictionWarning, SettingError
 from ..models.base import Predicts
 from ..prediction.new_environments import LeftOutReport, NewEnvironments, log_odds
@@ -259,7 +259,7 @@ class TimesToEvent(IntervalRegressor):
         if has_classes(y):
             raise DataError("y must be times above 0, and holds words or truth values: pass numbers.")
         seen = outcome_of(y).values
-        ended = np.ones(len(seen)) if event is None else beside_of(event, "event")[1]
+        ended = np.ones(len(seen)) if event is None else outcome_column(event, "event")[1]
         if not len(seen) == len(ended) == len(predicted):
             raise DataError(
                 f"X has {len(predicted)} rows, y {len(seen)} and event {len(ended)}: pass one time and one event per "
