@@ -22,8 +22,7 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from ..data.features import Features, Subset, as_masks
 from ..inference.base import Engine, NothingScoredError, RunOptions, ScoredSubsets, Target, described
-from ..inference.enumeration import Enumeration
-from ..inference.enumeration import SubsetBlocks, subset_blocks
+from ..inference.enumeration import Enumeration, SubsetBlocks, subset_blocks
 from ..inference.tempering.ladders import CompiledTarget, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
 from ..models.base import BoundModel, Description, Fit, FlipGuess, NDArray32, Null, Prediction, ScreeningWalk
