@@ -33,11 +33,11 @@ def planted(kind: str, seed: int, n: int = 200, n_environments: int = 10) -> tup
 def one_fault(kind: str, seed: int) -> tuple[bool, bool]:
     """Whether there is an alarm, and whether it names the environment that was disturbed."""
     data, broken = planted(kind, seed)
-    diagnosis = BIP(progress=False).fit_data(data).diagnose()
+    diagnosis = BIP(progress=False).fit(data).diagnose()
     return diagnosis.alarm, diagnosis.named == data.environments[broken]
 
 
 def one_faulty_tunnel(n: int, seed: int) -> tuple[bool, bool]:
     data = tunnel.environments_apart(n, np.random.default_rng([seed, n]), extra=(tunnel.FAULTY,))
-    diagnosis = BIP(progress=False).fit_data(data).diagnose()
+    diagnosis = BIP(progress=False).fit(data).diagnose()
     return diagnosis.alarm, diagnosis.named == tunnel.FAULTY

@@ -82,7 +82,7 @@ def measured(family: Family, n: int, curved: bool, simulations: int) -> tuple[fl
         if seed < simulations // 3:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                fit = BIP(family, progress=False, random_state=0).fit_data(data)
+                fit = BIP(family, progress=False, random_state=0).fit(data)
             found += bool((fit.support_ == truth).all())
     return found / (simulations // 3), mode / simulations, rejected / simulations
 

@@ -56,7 +56,7 @@ def icp_against_causalicp(repeats: int) -> None:
     for E in (2, 5, 10, 20):
         data = simulated(10, 200, E)
         model = ICP()
-        ours = median_seconds(lambda data=data, model=model: model.fit_data(data), 7, warm_up=False)
+        ours = median_seconds(lambda data=data, model=model: model.fit(data), 7, warm_up=False)
         if causalicp is None:
             print(f"{E:>4} {1000 * ours:>10.2f} {'not installed':>14}")
             continue
@@ -71,8 +71,8 @@ def icp_with_many_features() -> None:
     print("\nICP, n=200, E=5, one thread and two")
     for p in (15, 20):
         data = simulated(p, 200, 5)
-        one = median_seconds(lambda data=data: ICP(progress=False).fit_data(data), 1, warm_up=False)
-        two = median_seconds(lambda data=data: ICP(n_jobs=2, progress=False).fit_data(data), 1, warm_up=False)
+        one = median_seconds(lambda data=data: ICP(progress=False).fit(data), 1, warm_up=False)
+        two = median_seconds(lambda data=data: ICP(n_jobs=2, progress=False).fit(data), 1, warm_up=False)
         print(f"p={p}: {1 << p:,} subsets in {one:.2f} s, {two:.2f} s")
 
 
@@ -82,7 +82,7 @@ def eills_against_numpy(repeats: int) -> None:
     for E in (2, 5, 20):
         data = simulated(10, 200, E)
         model = EILLS()
-        ours = median_seconds(lambda data=data, model=model: model.fit_data(data), 7, warm_up=False)
+        ours = median_seconds(lambda data=data, model=model: model.fit(data), 7, warm_up=False)
         theirs = median_seconds(lambda data=data: eills_in_numpy(data), repeats, warm_up=False)
         assert abs(eills_in_numpy(data) - model.losses_.min()) < 1e-6 * max(1.0, abs(model.losses_.min()))
         print(f"{E:>4} {1000 * ours:>10.2f} {1000 * theirs:>16.1f} {theirs / ours:>8.0f}")
@@ -95,8 +95,8 @@ def main() -> None:
     if causalicp is None:
         print("causalicp is not installed: pip install 'invariance[peers]' to compare with it.\n")
     warm = simulated(4, 20, 2)
-    ICP().fit_data(warm)  # compiles
-    EILLS().fit_data(warm)
+    ICP().fit(warm)  # compiles
+    EILLS().fit(warm)
     icp_against_causalicp(repeats)
     icp_with_many_features()
     eills_against_numpy(repeats)

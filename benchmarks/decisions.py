@@ -20,7 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +55,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def chosen(data: MultiEnvironmentData) -> BIP:
-    return BIP(select="predictive", progress=False).fit_data(data)
+    return BIP(select="predictive", progress=False).fit(data)
 
 
 def quietly(function: Callable[..., object], *arguments: object) -> object:
@@ -77,9 +77,9 @@ def masks_of_methods(data: MultiEnvironmentData) -> dict[str, np.ndarray]:
     return {
         "predictive": model.support_,
         "mode": model.posterior_.mode_mask,
-        "ICP": ICP(progress=False).fit_data(data).support_,
-        "EILLS": EILLS().fit_data(data).support_,
-        "regression": PooledRegression().fit_data(data).support_,
+        "ICP": ICP(progress=False).fit(data).support_,
+        "EILLS": EILLS().fit(data).support_,
+        "regression": PooledRegression().fit(data).support_,
         "all features": np.ones(data.n_features, bool),
     }
 
@@ -181,7 +181,7 @@ def one_tunnel(n: int, seed: int) -> np.ndarray:
     """(3, 11) what the rule, the paper's mode and ICP select"""
     data = tunnel.environments_apart(n, np.random.default_rng([seed, n]))
     model = chosen(data)
-    return np.array([model.support_, model.posterior_.mode_mask, ICP(progress=False).fit_data(data).support_])
+    return np.array([model.support_, model.posterior_.mode_mask, ICP(progress=False).fit(data).support_])
 
 
 def light_tunnel(effort: Effort) -> None:
@@ -202,7 +202,7 @@ def light_tunnel(effort: Effort) -> None:
 
 def one_fair(n: int, tolerance: Tolerance, seed: int) -> np.ndarray:
     data, _ = tunnel.reference_and_mixture(n, np.random.default_rng([seed, n]))
-    return BIP(tolerance=tolerance, progress=False).fit_data(data).support_
+    return BIP(tolerance=tolerance, progress=False).fit(data).support_
 
 
 def risks(data: MultiEnvironmentData, new: MultiEnvironmentData) -> np.ndarray:
@@ -213,7 +213,7 @@ def risks(data: MultiEnvironmentData, new: MultiEnvironmentData) -> np.ndarray:
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
     cubic = make_pipeline(StandardScaler(), PolynomialFeatures(3), StandardScaler(), Ridge(1.0))
-    refitted = BIP(select="predictive", regressor=cubic, progress=False).fit_data(data)
+    refitted = BIP(select="predictive", regressor=cubic, progress=False).fit(data)
     errors = [np.mean((new.y - model.predict(new.X)) ** 2) for model in (chosen(data), refitted)]
     return np.array([rmse(data, new, np.ones(data.n_features, bool)) ** 2, *errors]) / data.y.var()
 
@@ -296,9 +296,9 @@ def many_rows(effort: Effort) -> None:
         f"\n## {effort.rows:,} rows of 20 features from 8 sites: y = x0 − x1 + ½·x2 + noise, the sites shift the others"
     )
     started = time.perf_counter()
-    moments = Moments.from_chunks(chunks_of_sites(effort.rows))
+    moments = reduce(Moments.merge, map(Moments.from_data, chunks_of_sites(effort.rows))).checked()
     read = time.perf_counter() - started
-    model = BIP(select="predictive", progress=False).fit_moments(moments)
+    model = BIP(select="predictive", progress=False).fit(moments)
     fitted = time.perf_counter() - started - read
     mode = model.posterior_.mode_mask
     print(f"\nchosen: {', '.join(model.selected_features_)}; the paper's mode: ", end="")

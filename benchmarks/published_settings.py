@@ -27,7 +27,7 @@ def eills(sets: int = 80) -> None:
             for seed in range(sets):
                 data = data_set(p10, n_environments, n, seed)
                 for center in found:
-                    model = EILLS(center=center, progress=False).fit_data(data)
+                    model = EILLS(center=center, progress=False).fit(data)
                     found[center] += bool((model.support_ == data.truth).all())
         shares = [found[center] / (3 * sets) for center in (True, False)]
         print(f"{n_environments:>3} {shares[0]:>9.2f} {shares[1]:>5.2f}", flush=True)

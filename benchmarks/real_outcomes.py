@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from _harness import header
-from invariance import BIP, BIPClassifier, BIPSurvival
+from invariance import BIP, BIPClassifier, BIPSurvival, Columns
 
 
 def college() -> tuple[pd.DataFrame, pd.Series]:
@@ -77,17 +77,17 @@ def shown(title: str, fit: Callable[[], Any]) -> Any:
 
 def on_college() -> Any:
     table, degree = college()
-    return BIPClassifier(environment="distance").fit(table, degree)
+    return BIPClassifier(columns=Columns(environment="distance")).fit(table, degree)
 
 
 def on_visits() -> Any:
     table, number = visits()
-    return BIP(environment="region").fit(table, number)
+    return BIP(columns=Columns(environment="region")).fit(table, number)
 
 
 def on_support() -> Any:
     table, days = support()
-    return BIPSurvival(environment="diseases").fit(table, days, event="death")
+    return BIPSurvival(columns=Columns(environment="diseases")).fit(table, days, event="death")
 
 
 DATA = {

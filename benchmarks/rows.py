@@ -27,7 +27,6 @@ from threadpoolctl import threadpool_limits
 from _harness import header
 from _rows_on_dask import measure as on_dask
 from invariance import Moments
-from invariance.data import read_chunks
 from invariance.moments.accumulator import MomentsAccumulator
 
 # Features: rows. About 0.5 GB each.
@@ -76,26 +75,20 @@ def least(clock: Callable[[], float], works: Sequence[Callable[[], object]]) -> 
 
 def times(folder: Path) -> dict[int, float]:
     """Prints the table; {p: seconds of processor time for a number}"""
-    print("\nOne thread, processor time: decoding, moments, and chunk by chunk through data frames (ratios)")
-    print("   p      rows   decode (s)   ns a number   from_rows   read_chunks")
+    print("\nOne thread, processor time: decoding, and moments (ratio)")
+    print("   p      rows   decode (s)   ns a number   from_rows")
     rates = {}
     for p, n in SIZES.items():
         path = write(folder / f"{p}.parquet", p, n)
         moments(path)
         with threadpool_limits(1):
             plain, ours = least(time.process_time, [lambda path=path: decode(path), lambda path=path: moments(path)])
-            (chunked,) = least(time.process_time, [lambda path=path: by_chunks(path)]) if p == 20 else (np.nan,)
         rates[p] = ours / (n * (p + 1))
         print(
-            f"{p:>4} {n:>9,} {plain:>12.2f} {1e9 * plain / (n * (p + 1)):>13.1f} {ours / plain:>11.2f} "
-            f"{chunked / plain:>13.1f}",
+            f"{p:>4} {n:>9,} {plain:>12.2f} {1e9 * plain / (n * (p + 1)):>13.1f} {ours / plain:>11.2f}",
             flush=True,
         )
     return rates
-
-
-def by_chunks(path: Path) -> Moments:
-    return Moments.from_chunks(read_chunks(path, "y", "site"))
 
 
 def threads(folder: Path) -> None:
@@ -113,7 +106,7 @@ _PEAK = """
 import re, sys
 import pyarrow.compute, pyarrow.parquet, scipy.linalg
 from invariance import Moments
-from invariance.kernels import by_size
+from invariance.kernels import dispatch
 from invariance.moments import from_rows
 
 def megabytes(what):

@@ -106,7 +106,7 @@ def discovery(repeats: int = 100) -> None:
             for _ in range(repeats):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    model = face.fit_data(of(with_decoys(rng, n)))
+                    model = face.fit(of(with_decoys(rng, n)))
                 selected += tuple(model.support_) == truth
                 mode += tuple(model.posterior_.masks[0]) == truth
             cells.append(f"{selected / repeats:.2f} / {mode / repeats:.2f}")

@@ -29,7 +29,7 @@ from invariance.exceptions import DataError, EngineError, SettingError
 from invariance.inference.base import Engine
 from invariance.inference.variational.engine import Variational
 from invariance.models.base import Family
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.models.gaussian import LinearGaussian
 from invariance.priors.base import Prior
 from invariance.priors.priors import BetaBinomialPrior, UniformPrior
 from invariance.screening import LassoFit, cross_validated_lasso, screening_of
@@ -95,7 +95,7 @@ class Training:
 
     def bip(self, engine: str | Engine, prior: Prior, family: str | Family = "linear_gaussian") -> BIP:
         model = BIP(family, prior, engine, "mode", random_state=self.seed, progress=False)
-        return model.fit_data(self.data)
+        return model.fit(self.data)
 
     def behind_screen(self, method: EnvironmentSelector) -> Screened:
         return Screened(method).fit_screened(self.data, screening_of(self.data, self.lasso.value, _SCREENED))
@@ -216,7 +216,7 @@ def _lasso(training: Training) -> Predicted:
 
 
 def _marginal(training: Training) -> Predicted:
-    model = MarginalSelection().fit_data(training.data)
+    model = MarginalSelection().fit(training.data)
     return Predicted(model.support_[None], np.abs(model.correlations_))
 
 
@@ -367,7 +367,8 @@ def samples_of(data: str | None, simulated: int | None, seed: int) -> tuple[Dele
 
         deletions = max(round(simulated * DELETIONS / GENES), 1)
         return (knockouts(simulated, WILD_TYPES, deletions, pairs=min(10, simulated // 20), seed=seed).data,)
-    from invariance.datasets import load_yeast, load_yeast_panels
+    from .yeast import load_yeast
+    from .yeast_panels import load_yeast_panels
 
     assert data is not None
     path = Path(data).expanduser()

@@ -11,7 +11,7 @@ import pandas as pd
 
 from invariance._tools.plotting import BLUE, GREEN
 from invariance.inference.enumeration import all_log_ratios
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
 from invariance.simulation import StructuralModel, example_1, example_2, example_3
 

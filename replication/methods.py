@@ -186,7 +186,7 @@ def fit_and_score(name: str, data: MultiEnvironmentData, seed: int, shared: Time
         if isinstance(model, Screened) and shared is not None:
             model.fit_screened(data, shared.screening)
         else:
-            model.fit_data(data)
+            model.fit(data)
     except (ValueError, EngineError, np.linalg.LinAlgError) as error:
         selected, outcome, note = np.zeros_like(truth), "failed", str(error)
     else:

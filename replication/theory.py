@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from invariance.inference.enumeration import all_log_ratios
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
 from invariance.simulation import theory
 

@@ -102,10 +102,10 @@ MUTANTS = (
         "other-rows",
         "a second look takes other rows than those that the moments were computed from",
         old="moments/second_look.py",
-        file="moments/second_look.py",
+        file="moments/second_pass.py",
         find="        self._check(fourths, moments)\n",
         replace="",
-        tests=("tests/moments/test_second_look.py::test_other_rows_are_refused",),
+        tests=("tests/moments/test_second_pass.py::test_other_rows_are_refused",),
     ),
     # ---- models and posteriors
     Mutant(

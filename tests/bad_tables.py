@@ -36,71 +36,61 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         "missing feature value",
         table(a=[0.5, "", -1, "", 0.25, 3], b=[1, 0, 2, "NA", 4, 3]),
         COLUMNS,
-        "missing values (NaN) in 'a' (2 rows), 'b' (1 row); in environment 'north' (1 row), 'south' (1 row). "
-        "Pass missing='drop' to leave those rows out, "
-        "or impute them first.",
+        "missing values (NaN) in 'a' (2 rows), 'b' (1 row); in environment 'north' (1 row), 'south' (1 row)",
     ),
     (
         "missing outcome",
         table(y=[1, 3, 2, 5, 4, ""]),
         COLUMNS,
-        "missing values (NaN) in 'y' (1 row); in environment 'south' (1 row). Pass missing='drop'",
+        "missing values (NaN) in 'y' (1 row); in environment 'south' (1 row)",
     ),
     (
         "missing environment label",
         table(site=["north", "", "north", "south", "", "south"]),
         COLUMNS,
-        "environment column 'site' has no label in 2 rows. Pass missing='drop' to leave those rows "
-        "out, or fill in the labels.",
+        "environment column 'site' has no label in 2 rows",
     ),
     (
         "infinite feature value",
         table(a=[0.5, "inf", -1, 2, 0.25, "-inf"]),
         COLUMNS,
-        "infinite values (inf) in 'a' (2 rows); in environment 'north' (1 row), 'south' (1 row). "
-        "Replace them or remove those rows",
+        "infinite values (inf) in 'a' (2 rows); in environment 'north' (1 row), 'south' (1 row)",
     ),
     (
         "free text",
         table(b=["red", "blue", "green", "grey", "blue", "red"]),
         COLUMNS,
-        "column 'b' is not numeric but has 4 different values in 6 rows (for example 'blue'). Leave it out with "
-        "exclude=['b'], or take values as levels with categorical=['b'].",
+        "column 'b' is not numeric but has 4 different values in 6 rows",
     ),
     (
         "one cell that is not a number",
         table(b=[1, 0, 2, "?", 4, 3]),
         COLUMNS,
-        "column 'b' is not numeric: most of its different values are numbers, but not '?'. Leave it out with "
-        "exclude=['b'], or count '?' as missing with ",
+        "exclude=['b'] or na=['?'] or categorical=['b']",
     ),
     (
         "text outcome",
         table(y=[1, 0, 2, "?", 4, 3]),
         COLUMNS,
-        "column 'y' is not numeric (dtype str, for example '?'): the outcome must be "
-        "numeric, so encode it as "
-        "numbers or choose another column.",
+        "column 'y' is not numeric",
     ),
     (
         "constant outcome",
         table(y=[2, 2, 2, 2, 2, 2]),
         COLUMNS,
-        "outcome 'y' is constant: every row is 2. Choose an outcome that varies.",
+        "outcome 'y' is constant: every row is 2",
     ),
     (
         "outcome constant inside an environment",
         table(y=[1, 3, 2, 5, 5, 5]),
         COLUMNS,
-        "outcome 'y' is constant inside environment 'south' (3 rows), so no model can be "
-        "fitted there: leave that "
-        "environment out or merge it with another.",
+        "outcome 'y' is constant inside environment 'south' (3 rows)",
     ),
     (
         "all features constant",
         table(a=[1] * 6, b=[0] * 6),
         COLUMNS,
-        "every feature is constant over all rows: 'a', 'b'. Add features that vary.",
+        "every feature is constant over all rows: 'a', 'b'",
     ),
     (
         "duplicate column names",
@@ -112,17 +102,13 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         "one environment label",
         table(site=["north"] * 6),
         COLUMNS,
-        "environment column 'site': all 6 rows have the same label 'north'. At least two "
-        "environments are needed: "
-        "choose a column whose values differ.",
+        "environment column 'site': all 6 rows have the same label 'north'",
     ),
     (
         "environments too small",
         table(site=["north", "north", "south", "south", "south", "east"]),
         COLUMNS,
-        "environments too small: 'north' (2 rows), 'east' (1 row). Each needs at least 3 "
-        "rows: leave them out, "
-        "merge them with similar ones or add rows.",
+        "environments too small: 'north' (2 rows), 'east' (1 row)",
     ),
     (
         "misspelt outcome",
@@ -165,51 +151,49 @@ BAD_TABLES: list[tuple[str, str, dict[str, Any], str]] = [
         "feature named twice",
         GOOD,
         asking(features=["a", "b", "a"]),
-        "features names a column twice: 'a'. List every column once.",
+        "features=: 'a'",
     ),
     (
         "no feature columns",
         table(a=[], b=[]),
         COLUMNS,
-        "no feature columns are left in the file besides outcome and environment. Add features.",
+        "no feature columns besides outcome and environment",
     ),
     ("empty file", "", COLUMNS, "table.csv is empty: it needs a header line and rows."),
     (
         "header only",
         GOOD.splitlines()[0] + "\n",
         COLUMNS,
-        "the table has no rows. Check the file, or what was filtered out before.",
+        "no rows",
     ),
     (
         "semicolons, and a line that is too long",
         GOOD.replace(",", ";") + "1;2;3;south;5\n",
         COLUMNS,
-        "table.csv has a single column 'a;b;y;site' when cut at commas: say with ",
+        "table.csv has a single column 'a;b;y;site'",
     ),
     (
         "a row with too many cells",
         GOOD + "1,2,3,south,5\n",
         COLUMNS,
-        "table.csv cannot be parsed: Expected 4 fields in line 8, saw 5. Every row must "
-        "have as many cells as the "
-        "header.",
+        "table.csv cannot be parsed: line 8",
     ),
     (
         "every row longer than the header",
         GOOD.replace("\n", ",9\n").replace("site,9", "site"),
         COLUMNS,
-        "table.csv cannot be parsed: its rows have more cells than its header has names. Give every column a name",
+        "table.csv cannot be parsed: line 2",
     ),
     (
         "values too large to square",
         table(a=[0.5, 1.5, -3e120, 2, 0.25, 3]),
         COLUMNS,
-        "column 'a' has values up to 3e+120, beyond 1e100, whose squares overflow: rescale it",
+        "column 'a' has values up to 3e+120",
     ),
     (
         "spread too small to square",
         table(b=["1e-130", 0, "2e-130", 0, 0, 0]),
         COLUMNS,
-        "column 'b' varies by only 2e-130, below 1e-100, whose square underflows: rescale it",
+        "column 'b' varies by only 2e-130",
     ),
 ]

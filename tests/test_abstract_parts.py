@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from invariance.estimators.fitted import IntervalRegressor
-from invariance.models.gaussian_shared import GaussianModel
+from invariance.models.gaussian import GaussianModel
 
 
 def test_what_a_subclass_must_answer_is_asked_for_when_it_is_made() -> None:

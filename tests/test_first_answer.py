@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+pytestmark = pytest.mark.integration
+
 LISTENING = """
 import sys
 from numba.core import event
@@ -28,17 +30,14 @@ import matplotlib
 matplotlib.use("Agg")
 import pandas as pd
 from invariance import BIP
-from invariance.decisions.plots import plot_environments
-from invariance.decisions.plots import plot_coefficients, plot_frontier, plot_subsets
 from invariance.posterior.plots import plot_inclusion
 
 table = pd.read_csv(sys.argv[1])
 model = BIP().fit(table.drop(columns=["y", "site"]), table["y"], environments=table["site"])
 print(model.summary(), model.diagnose())
 plot_inclusion(model.posterior_)
-plot_environments(model.diagnose())
-for plot in (plot_coefficients, plot_frontier, plot_subsets):
-    plot(model.decision_)
+for kind in ("environments", "coefficients", "frontier", "subsets"):
+    model.plot(kind)
 model.predict(table.drop(columns=["y", "site"]))
 """
 COMMAND = """

@@ -9,20 +9,19 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .baselines.comparison import compare
-    from .data.column_settings import spline
     from .data.multi_environment import MultiEnvironmentData
     from .data.reading import read_table
-    from .estimators.bip import BIP
-    from .estimators.classifier import BIPClassifier
+    from .data.settings import Columns, Environments, FileFormat
+    from .data.terms import spline
+    from .estimators.bip import BIP, BIPClassifier, BIPSurvival
     from .estimators.saved import load
-    from .estimators.survival import BIPSurvival
     from .inference.enumeration import Enumeration
     from .inference.tempering.engine import Tempering
     from .inference.variational.engine import Variational
     from .models.additive import Additive
     from .models.bayesian import BayesianLinearGaussian
+    from .models.gaussian import LinearGaussian
     from .models.invariance_test import Tolerance
-    from .models.linear_gaussian import LinearGaussian
     from .models.logistic import Logistic
     from .models.negative_binomial import NegativeBinomial
     from .models.poisson import Poisson
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BIP": "estimators.bip",
-    "BIPClassifier": "estimators.classifier",
-    "BIPSurvival": "estimators.survival",
+    "BIPClassifier": "estimators.bip",
+    "BIPSurvival": "estimators.bip",
     "load": "estimators.saved",
     "compare": "baselines.comparison",
     "sweep": "sweeps.sweep",
@@ -46,8 +45,11 @@ _HOMES = {
     "Moments": "moments.moments",
     "MomentsAccumulator": "moments.accumulator",
     "read_table": "data.reading",
-    "spline": "data.column_settings",
-    "LinearGaussian": "models.linear_gaussian",
+    "Columns": "data.settings",
+    "Environments": "data.settings",
+    "FileFormat": "data.settings",
+    "spline": "data.terms",
+    "LinearGaussian": "models.gaussian",
     "BayesianLinearGaussian": "models.bayesian",
     "Additive": "models.additive",
     "Logistic": "models.logistic",

@@ -23,6 +23,8 @@ distributed = pytest.importorskip("distributed")
 
 from local_cluster import Cluster, two_workers
 
+pytestmark = pytest.mark.integration
+
 
 def scaled(shared: np.ndarray, task: int) -> float:
     return float(shared[task] * 2)

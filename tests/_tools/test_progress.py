@@ -15,7 +15,6 @@ from numba.core import event
 
 from invariance._tools import progress
 from invariance._tools.progress import COMPILING, ProgressBar, compilation_explained
-from invariance._tools.progress import Cell as NotebookCell
 
 
 @pytest.fixture(autouse=True)
@@ -224,6 +223,7 @@ class ZMQInteractiveShell:
     """A notebook's shell has this name and a kernel."""
 
     kernel: object | None = object()
+    execution_count = 1
 
 
 class HTML:
@@ -237,9 +237,6 @@ class Cell:
     def __init__(self) -> None:
         self.shown: list[str] = []
         self.n_displays = 0
-
-    def clear(self) -> None:
-        raise AssertionError("others may have shown something")
 
     def display(self, content: HTML, display_id: bool) -> Cell:
         assert display_id
@@ -257,8 +254,8 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
     cell, shell = Cell(), ZMQInteractiveShell()
     ipython, displays = ModuleType("IPython"), ModuleType("IPython.display")
     ipython.get_ipython = lambda: shell
-    displays.HTML, displays.display, displays.clear_output = HTML, cell.display, cell.clear
-    monkeypatch.setattr(progress, "CELL", NotebookCell())
+    displays.HTML, displays.display = HTML, cell.display
+    monkeypatch.setattr(progress, "_in_cell", None)
     ipython.display = displays
     modules = {"IPython": ipython, "IPython.display": displays, "ipykernel": ipython, "ipywidgets": None}
     for name, module in modules.items():
@@ -270,7 +267,7 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("mode", [True, "auto"])
 def test_a_notebook_has_one_display_without_widgets(
-    mode: progress.ProgressMode, cell: Cell, capfd: pytest.CaptureFixture[str]
+    mode: progress.ProgressMode, cell: Cell, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ProgressBar("scoring <subsets>", 10, mode) as bar:
         time.sleep(0.05)
@@ -284,6 +281,11 @@ def test_a_notebook_has_one_display_without_widgets(
     assert cell.n_displays == 1
     assert cell.shown[-1] == ""
     assert capfd.readouterr().err == ""
+    progress._show_in_cell("the next stage")
+    assert cell.n_displays == 1
+    monkeypatch.setattr(ZMQInteractiveShell, "execution_count", 2)
+    progress._show_in_cell("in the next cell")
+    assert cell.n_displays == 2
 
 
 def test_a_notebook_explains_a_first_step_that_takes_long(cell: Cell) -> None:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-import pickle
-import shutil
 import signal
-import tempfile
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
-from invariance._tools import parallel as loan_module
-from invariance._tools.parallel import borrowed, finished, lent
-from invariance.exceptions import EngineError, FileError
+from invariance._tools.parallel import finished
+from invariance.exceptions import EngineError
 
 
 def scaled(shared: np.ndarray, task: int) -> float:
@@ -26,18 +20,7 @@ def scaled(shared: np.ndarray, task: int) -> float:
 def kinds(shared: dict[str, np.ndarray], task: int) -> tuple[Any, ...]:
     """What a compiled kernel and the least digits depend on."""
     array = shared["array"]
-    base = array
-    while isinstance(base.base, np.ndarray):
-        base = base.base
-    return (
-        type(array) is np.ndarray,
-        array.flags.writeable,
-        shared["fixed"].flags.writeable,
-        array.ctypes.data % 64,
-        isinstance(base.base, memoryview),
-        id(array),
-        os.getpid(),
-    )
+    return array.flags.writeable, array.ctypes.data % 16, isinstance(array, np.memmap), float(array.sum())
 
 
 def threads(shared: None, task: int) -> list[int]:
@@ -78,13 +61,10 @@ def test_processes_never_mix_up_what_is_shared() -> None:
         assert sorted(results) == [0.0, 2 * factor, 4 * factor, 6 * factor]
 
 
-def test_processes_map_arrays_once() -> None:
-    shared = {"array": np.arange(1000.0), "odd": np.zeros(3, dtype=bool), "fixed": np.ones(5)}
-    shared["fixed"].setflags(write=False)
-    _, results = finished(kinds, range(12), shared=shared, jobs=2)
-    seen = set(results)
-    assert {one[:5] for one in seen} == {(True, True, False, 0, True)}
-    assert len({one[5:] for one in seen}) == len({one[6] for one in seen}) <= 2, "one object in each process"
+def test_processes_map_large_arrays() -> None:
+    shared = {"array": np.arange(300_000.0)}
+    _, results = finished(kinds, range(6), shared=shared, jobs=2)
+    assert set(results) == {(True, 0, True, float(shared["array"].sum()))}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -109,54 +89,3 @@ def test_a_killed_process() -> None:
         list(finished(dies, [1, 2], shared=None, jobs=2, error=EngineError, kept="Rows are kept")[1])
     with pytest.raises(EngineError, match="What is finished is kept"):
         list(finished(dies, [1, 2], shared=None, jobs=2)[1])
-
-
-# ---------------------------------------------------------------- what is lent
-
-
-@pytest.mark.parametrize("named", [False, True])
-def test_nothing_is_left_behind(named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loan_module, "_MEMORY_FOLDER", str(tmp_path))
-    if named:
-        monkeypatch.setattr(loan_module, "_OPEN_FILES", tmp_path / "not on this system")
-    shared = {
-        "array": np.arange(100.0),
-        "text": "ä",
-        "nested": [np.ones((3, 4), order="F")],
-        "strided": np.ones(9)[::2],
-    }
-    with suppress(KeyboardInterrupt), lent(shared) as loan:
-        assert bool(list(tmp_path.iterdir())) is named
-        assert len(pickle.dumps(loan)) < 1000
-        there = borrowed(loan)
-        assert there["text"] == "ä"
-        np.testing.assert_array_equal(there["array"], shared["array"])
-        np.testing.assert_array_equal(there["strided"], shared["strided"])
-        assert there["nested"][0].flags.f_contiguous
-        there["array"][0] = -1.0
-        assert shared["array"][0] == 0.0
-        assert borrowed(loan) is there
-        raise KeyboardInterrupt
-    assert list(tmp_path.iterdir()) == []
-    assert not Path(loan.path).exists()
-    borrowed.cache_clear()
-
-
-def test_where_it_is_lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory, disk = tmp_path / "memory", tmp_path / "disk"
-    memory.mkdir()
-    disk.mkdir()
-    room = {str(memory): 1000, str(disk): 5000}
-    monkeypatch.setattr(loan_module, "_MEMORY_FOLDER", str(memory))
-    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(disk))
-
-    class Usage(NamedTuple):
-        free: int
-
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: Usage(room[str(place)]))
-    place_for = loan_module._place_for
-    assert (place_for(499), place_for(500)) == (str(memory), str(disk))
-    with pytest.raises(FileError, match=r"takes 3\.2 GB, and .*memory and .*disk have less .* TMPDIR\.$"):
-        place_for(3_200_000_000)
-    monkeypatch.setattr(loan_module, "_MEMORY_FOLDER", str(tmp_path / "none"))
-    assert place_for(499) == str(disk)

@@ -11,7 +11,7 @@ import pytest
 
 from invariance import BIP, InclusionPrior, Tolerance
 from invariance.app.choices import Choices, read_choices, script
-from invariance.cli.inputs import notes
+from invariance.cli.inputs import notes, read_file
 from invariance.exceptions import InvarianceError, SettingError
 from patients import patients
 
@@ -113,7 +113,7 @@ def test_what_the_command_line_notes_is_noted(tmp_path: Path) -> None:
     table = pd.DataFrame(rng.normal(size=(80, 31)), columns=[f"x{j}" for j in range(31)])
     table.assign(died=[0, 1] * 40, site=["a"] * 40 + ["b"] * 40).to_csv(tmp_path / "t.csv", index=False)
     chosen = Choices("died", "site")
-    data = chosen.table().read(tmp_path / "t.csv", "died", "site")
+    data = read_file(tmp_path / "t.csv", "died", "site", chosen.table())
     family, prior = notes(chosen.model(), chosen.settings(), data)
     assert family == "outcome model: logistic (died has two values: 0 and 1); --family gaussian overrides"
     assert prior.startswith("the uniform prior expects about half of the 31 features to be invariant")
@@ -149,8 +149,8 @@ def test_the_python_lines_give_the_same_posterior(
     monkeypatch.chdir(tmp_path)
     times().to_csv("my 'table'.csv", index=False)
     chosen = CASES[name]
-    data = chosen.table().read(Path("my 'table'.csv"), chosen.outcome, chosen.environment)
-    model = chosen.model().fit_data(data)
+    data = read_file(Path("my 'table'.csv"), chosen.outcome, chosen.environment, chosen.table())
+    model = chosen.model().fit(data)
 
     reported = []
     monkeypatch.setattr(BIP, "report", lambda model, path: reported.append(path), raising=False)
@@ -172,11 +172,11 @@ def test_the_python_lines_say_how_the_file_is_written(tmp_path: Path, monkeypatc
     table.to_csv("t.txt", sep="|", index=False, encoding="latin-1")
     written = {"sep": "|", "encoding": "latin-1", "na": 'n/k,"a,b"'}
     chosen = Choices("pressure", "hospital", features=["Größe"], drop_missing=True, written=written)
-    data = chosen.table().read(Path("t.txt"), chosen.outcome, chosen.environment)
+    data = read_file(Path("t.txt"), chosen.outcome, chosen.environment, chosen.table())
     monkeypatch.setattr(BIP, "report", lambda model, path: None, raising=False)
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(script("t.txt", chosen), names)
-    assert str(names["model"].summary()) == str(chosen.model().fit_data(data).summary())
+    assert str(names["model"].summary()) == str(chosen.model().fit(data).summary())
 
 
 def test_the_python_lines_are_short() -> None:
@@ -191,7 +191,7 @@ def test_the_python_lines_are_short() -> None:
         "    features=['age', 'smoking', 'drugs'],",
         ")",
         "model = BIP(n_jobs=-1, random_state=0)",
-        "model.fit_data(data)",
+        "model.fit(data)",
         "print(model.summary())",
         "model.report('report.html')",
     ]

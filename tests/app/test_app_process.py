@@ -25,6 +25,8 @@ from patients import patients
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 
+pytestmark = pytest.mark.integration
+
 NAMES = list(patients(3).columns)
 
 

@@ -18,6 +18,8 @@ from invariance.app.pages import application, script_hashes
 from invariance.app.security import report_policy
 from invariance.app.session import Session
 
+pytestmark = pytest.mark.integration
+
 HERE, TOKEN = "http://127.0.0.1:8123", "s3cret"
 
 

@@ -20,6 +20,8 @@ from invariance.app import security as uploads
 from invariance.app.session import MOST_RUNS, Session
 from invariance.app.worker import CANCELLED, DONE, FAILED, RUNNING, BusyError, Job
 
+pytestmark = pytest.mark.integration
+
 ROLES = {"outcome": "0", "environment": "1", "feature": "2"}
 
 

@@ -26,6 +26,7 @@ from invariance.baselines import (
 from invariance.baselines.comparison import METHODS, compare, comparison_summary, plot_comparison, save_comparison
 from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example
+from invariance.decisions import Threshold
 from invariance.exceptions import DataWarning, SettingError
 from invariance.posterior.summary import CAUSES, display_width
 
@@ -60,7 +61,7 @@ def test_table_holds_every_method_and_feature() -> None:
     table = result.table
     assert len(table) == 7 * 8
     assert table["method"].unique().tolist() == ["BIP", "ICP", "Hidden-ICP", "EILLS", "Regression", "Lasso", "Marginal"]
-    alone = ICP().fit_data(data)
+    alone = ICP().fit(data)
     icp = table[table["method"] == "ICP"]
     np.testing.assert_array_equal(icp["p_value"], alone.p_values_)
     np.testing.assert_array_equal(icp["selected"], alone.support_)
@@ -79,7 +80,7 @@ def test_many_features_are_screened_once(monkeypatch: pytest.MonkeyPatch) -> Non
     first = result.methods[0].seen
     assert all(np.array_equal(m.seen, first) for m in result.methods[:3])
     assert 1 <= result.methods[3].seen.sum() <= 3
-    np.testing.assert_array_equal(result.methods[1].selected, Screened(ICP()).fit_data(wide()).support_)
+    np.testing.assert_array_equal(result.methods[1].selected, Screened(ICP()).fit(wide()).support_)
 
 
 def test_bip_is_the_bip_of_fit() -> None:
@@ -94,12 +95,12 @@ def test_bip_is_the_bip_of_fit() -> None:
     assert [m.name for m in result.methods] == [
         *("BIP", "ICP-screen", "Hidden-ICP-screen", "EILLS-screen", "Regression", "Lasso", "Marginal")
     ]
-    alone = BIP(select="mode").fit_data(data)
+    alone = BIP(select="mode").fit(data)
     np.testing.assert_array_equal(result.methods[0].inclusion, alone.inclusion_probabilities_)
     assert np.flatnonzero(result.methods[0].selected).tolist() == [0, 1]
     screened = compare(data, ["BIP-screen"]).methods[0]
     assert (screened.status == "screened out").sum() == 10
-    limited = compare(data, ["BIP"], bip=BIP(select="threshold", threshold=1.0))
+    limited = compare(data, ["BIP"], bip=BIP(select=Threshold(1.0)))
     assert not limited.methods[0].selected.any()
 
 
@@ -159,7 +160,7 @@ def copied_outcome() -> MultiEnvironmentData:
 @pytest.mark.parametrize("name", ["BIP", "BIP-screen"])
 def test_what_the_posterior_notes_stands_with_its_method(name: str) -> None:
     result = compare(copied_outcome(), [name])
-    (note,) = BIP().fit_data(copied_outcome()).posterior_.notes
+    (note,) = BIP().fit(copied_outcome()).posterior_.notes
     assert "'x4' determines the outcome exactly" in note
     assert result.methods[0].notes[-1] == note
     assert note in " ".join(str(result).split())
@@ -168,11 +169,11 @@ def test_what_the_posterior_notes_stands_with_its_method(name: str) -> None:
 
 def test_a_note_that_was_a_warning_too_is_said_once() -> None:
     class Repeating(BIP):
-        def _select(self, data):
-            selected = super()._select(data)
+        def fit(self, X):
+            super().fit(X)
             warnings.warn("one of the columns is odd", DataWarning, stacklevel=2)
             self.posterior_ = replace(self.posterior_, notes=("one of the columns is odd",))
-            return selected
+            return self
 
     assert compare(make_example(), {"BIP": Repeating()}).methods[0].notes == ("one of the columns is odd",)
 
@@ -223,12 +224,12 @@ def test_features_of_few_choices_come_before_those_of_many() -> None:
 
 def test_the_verdict_comes_before_the_grid() -> None:
     class Doubtful(BIP):
-        def _select(self, data):
-            selected = super()._select(data)
+        def fit(self, X):
+            super().fit(X)
             self.posterior_ = SimpleNamespace(
                 verdict=SimpleNamespace(sentence="Even the best subset is bad."), notes=(), model="", model_reason=""
             )
-            return selected
+            return self
 
     result = compare(make_example(), {"BIP": Doubtful(), "ICP": ICP()})
     lines = str(result).splitlines()
@@ -243,7 +244,7 @@ def test_the_verdict_comes_before_the_grid() -> None:
 def test_settings_of_methods() -> None:
     result = compare(make_example(), "ICP(max_size=2), EILLS(gamma=1e-3), ICP-screen(k=3)")
     assert [m.name for m in result.methods] == ["ICP(max_size=2)", "EILLS(gamma=1e-3)", "ICP-screen(k=3)"]
-    np.testing.assert_array_equal(result.methods[0].selected, ICP(max_size=2).fit_data(make_example()).support_)
+    np.testing.assert_array_equal(result.methods[0].selected, ICP(max_size=2).fit(make_example()).support_)
     assert result.methods[2].seen.sum() == 3
     with pytest.raises(ValueError, match="Invalid parameter 'maxsize'"):
         compare(make_example(), "ICP(maxsize=2)")

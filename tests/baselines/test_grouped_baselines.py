@@ -91,8 +91,8 @@ def test_lists_of_features_become_lists_of_columns() -> None:
 
 def test_icp_tests_the_subsets_of_features_as_those_of_their_columns() -> None:
     X, y, env = rows()
-    model = ICP(alpha=0.01).fit_data(data_of(X, y, env))
-    by_columns = ICP(alpha=0.01).fit_data(data_of(X, y, env, grouped=False)).subset_p_values_
+    model = ICP(alpha=0.01).fit(data_of(X, y, env))
+    by_columns = ICP(alpha=0.01).fit(data_of(X, y, env, grouped=False)).subset_p_values_
     assert model.subset_p_values_.shape == (16,)
     expected = np.array([by_columns[pattern(columns_of(subset))] for subset in SUBSETS])
     found = np.array([model.subset_p_values_[pattern(subset)] for subset in SUBSETS])
@@ -109,7 +109,7 @@ def test_icp_tests_the_subsets_of_features_as_those_of_their_columns() -> None:
 
 def test_icp_intervals_are_those_of_columns() -> None:
     X, y, env = rows()
-    model = ICP(alpha=0.01).fit_data(data_of(X, y, env))
+    model = ICP(alpha=0.01).fit(data_of(X, y, env))
     lower, upper = np.full(7, np.inf), np.full(7, -np.inf)
     for accepted in model.accepted_:
         columns = columns_of(tuple(NAMES.index(name) for name in accepted))
@@ -119,7 +119,7 @@ def test_icp_intervals_are_those_of_columns() -> None:
         half[columns], center[columns] = stats.norm.ppf(1 - 0.01 / 4) * deviation, beta
         lower, upper = np.minimum(lower, center - half), np.maximum(upper, center + half)
     np.testing.assert_allclose(model.confidence_intervals_, np.column_stack([lower, upper]), rtol=1e-8)
-    rejected = ICP().fit_data(data_of(X, y * np.where(env == 2, 40.0, 1.0), env))
+    rejected = ICP().fit(data_of(X, y * np.where(env == 2, 40.0, 1.0), env))
     assert rejected.model_rejected_
     assert rejected.p_values_.shape == (4,)
     assert rejected.confidence_intervals_.shape == (7, 2)
@@ -127,7 +127,7 @@ def test_icp_intervals_are_those_of_columns() -> None:
 
 def test_icp_max_size_counts_features() -> None:
     data = data_of(*rows())
-    model, full = ICP(max_size=1).fit_data(data), ICP().fit_data(data)
+    model, full = ICP(max_size=1).fit(data), ICP().fit(data)
     np.testing.assert_array_equal(model.subset_p_values_, full.subset_p_values_[[0, 1, 2, 4, 8]])
     assert {len(subset) for subset in model.subsets_.frame()["subset"]} == {0, 1}
 
@@ -136,17 +136,17 @@ def test_too_few_rows_for_the_columns_say_what_works() -> None:
     X, y, env = rows(n=4, E=2)
     data = data_of(X, y, env)
     with pytest.raises(DataError, match=r"8 rows cannot fit subsets of 4 features \(7 columns\)") as raised:
-        ICP().fit_data(data)
+        ICP().fit(data)
     advised = re.search(r"ICP\(max_size=(\d)\)", str(raised.value))
     assert advised is not None
     assert advised[1] == "3"
-    ICP(max_size=3).fit_data(data)
+    ICP(max_size=3).fit(data)
     with pytest.raises(DataError, match=r"6 rows cannot fit subsets of 2 features \(5 columns\).*ICP\(max_size=1\)"):
-        ICP(max_size=2).fit_data(data_of(X[1:7], y[1:7], env[1:7]))
+        ICP(max_size=2).fit(data_of(X[1:7], y[1:7], env[1:7]))
     with pytest.raises(DataError, match=r"needs more rows than columns: 7 rows, 4 features \(7 columns\)") as raised:
-        HiddenICP().fit_data(data_of(X[:7], y[:7], env[:7]))
+        HiddenICP().fit(data_of(X[:7], y[:7], env[:7]))
     assert "LassoScreen(k=3, cv=3)" in str(raised.value)
-    Screened(HiddenICP(), LassoScreen(k=3, cv=3)).fit_data(data_of(X[:7], y[:7], env[:7]))
+    Screened(HiddenICP(), LassoScreen(k=3, cv=3)).fit(data_of(X[:7], y[:7], env[:7]))
 
 
 @pytest.mark.parametrize(("method", "room"), [(ICP(), 2), (HiddenICP(), 3), (HiddenICP(intercept=True), 2)])
@@ -155,7 +155,7 @@ def test_one_feature_wider_than_the_rows_allow_is_named(method: object, room: in
     features = Features.of(COLUMNS, {"g": COLUMNS[1:5], "h": COLUMNS[5:]})
     data = replace(data_of(X, y, env), feature_names=features.names, grouping=features)
     with pytest.raises(DataError, match=f"up to {room} columns here, and feature 'g' alone has 4: leave it out"):
-        method.fit_data(data)  # type: ignore[attr-defined]
+        method.fit(data)  # type: ignore[attr-defined]
 
 
 def test_eills_takes_columns_by_the_hundred_however_few_the_features() -> None:
@@ -170,21 +170,21 @@ def test_eills_takes_columns_by_the_hundred_however_few_the_features() -> None:
         X = rng.normal(size=(20, 310))
         data = MultiEnvironmentData(X, rng.normal(size=20), env, features.names, (0, 1), grouping=features)
         with pytest.raises(DataError, match=words):
-            EILLS().fit_data(data)
+            EILLS().fit(data)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_hidden_icp_corrects_the_smallest_p_value_of_a_group(intercept: bool) -> None:
     X, y, env = rows(n=300, seed=5)
-    alone = HiddenICP(intercept=intercept).fit_data(data_of(X, y, env, grouped=False))
-    together = HiddenICP(alpha=0.2, intercept=intercept).fit_data(data_of(X, y, env))
+    alone = HiddenICP(intercept=intercept).fit(data_of(X, y, env, grouped=False))
+    together = HiddenICP(alpha=0.2, intercept=intercept).fit(data_of(X, y, env))
     expected = [min(1.0, width * min(alone.p_values_[columns_of((j,))])) for j, width in enumerate(WIDTHS)]
     np.testing.assert_allclose(together.p_values_, expected, rtol=1e-12)
     assert together.p_values_[1] > alone.p_values_[1:4].min()
     np.testing.assert_array_equal(together.support_, together.p_values_ <= 0.2)
     np.testing.assert_array_equal(together.effects_, alone.effects_)
     assert together.confidence_intervals_.shape == (7, 2)
-    single = HiddenICP().fit_data(replace(data_of(X, y, 0 * env), environments=(0,)))
+    single = HiddenICP().fit(replace(data_of(X, y, 0 * env), environments=(0,)))
     assert single.p_values_.shape == (4,)
     assert single.effects_.shape == (7,)
 
@@ -192,16 +192,16 @@ def test_hidden_icp_corrects_the_smallest_p_value_of_a_group(intercept: bool) ->
 def test_hidden_icp_has_no_p_value_above_one() -> None:
     X, _, env = rows()
     noise = np.random.default_rng(0).normal(size=len(env))
-    alone = HiddenICP().fit_data(data_of(X, noise, env, grouped=False)).p_values_
+    alone = HiddenICP().fit(data_of(X, noise, env, grouped=False)).p_values_
     assert 3.0 * alone[1:4].min() > 1.0
-    assert HiddenICP().fit_data(data_of(X, noise, env)).p_values_[1] == 1.0
+    assert HiddenICP().fit(data_of(X, noise, env)).p_values_[1] == 1.0
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "inverse"])
 def test_eills_minimises_over_features(solver: str) -> None:
     X, y, env = rows()
-    model = EILLS(solver=solver).fit_data(data_of(X, y, env))
-    by_columns = EILLS().fit_data(data_of(X, y, env, grouped=False)).losses_
+    model = EILLS(solver=solver).fit(data_of(X, y, env))
+    by_columns = EILLS().fit(data_of(X, y, env, grouped=False)).losses_
     expected = np.empty(16)
     for subset in SUBSETS:
         expected[pattern(subset)] = by_columns[pattern(columns_of(subset))]
@@ -214,10 +214,10 @@ def test_eills_minimises_over_features(solver: str) -> None:
 
 def test_regression_tests_a_group_by_f() -> None:
     X, y, env = rows()
-    model = PooledRegression().fit_data(data_of(X, y, env))
+    model = PooledRegression().fit(data_of(X, y, env))
     expected = [f_test_of(X, y, columns_of((j,))) for j in range(4)]
     np.testing.assert_allclose(model.p_values_, expected, rtol=1e-8)
-    alone = PooledRegression().fit_data(data_of(X, y, env, grouped=False))
+    alone = PooledRegression().fit(data_of(X, y, env, grouped=False))
     np.testing.assert_array_equal(model.p_values_[[0, 3]], alone.p_values_[[0, 6]])
     np.testing.assert_array_equal(model.support_, np.array(expected) < 0.05)
 
@@ -227,57 +227,57 @@ def test_dependent_columns_inside_and_between_groups() -> None:
     X[:, 3] = X[:, 1] - X[:, 2]
     X[:, 4], X[:, 5] = X[:, 0] + X[:, 2], 2.0 * X[:, 1]
     with pytest.warns(DataWarning, match="combinations of those before them are not selected: 'h'"):
-        model = PooledRegression().fit_data(data_of(X, y, env))
+        model = PooledRegression().fit(data_of(X, y, env))
     left = X[:, [0, 1, 2, 6]]
     expected = [f_test_of(left, y, [0]), f_test_of(left, y, [1, 2]), np.nan, f_test_of(left, y, [3])]
     np.testing.assert_allclose(model.p_values_, expected, rtol=1e-7)
-    marginal = MarginalSelection().fit_data(data_of(X, y, env))
+    marginal = MarginalSelection().fit(data_of(X, y, env))
     np.testing.assert_allclose(marginal.p_values_[1], f_test_of(X[:, [1, 2]], y, [0, 1]), rtol=1e-8)
 
 
 def test_a_group_with_one_column_of_its_own_is_tested_by_that() -> None:
     X, y, env = rows()
     X[:, 4] = X[:, 0] + X[:, 2]
-    model = PooledRegression().fit_data(data_of(X, y, env))
+    model = PooledRegression().fit(data_of(X, y, env))
     np.testing.assert_allclose(model.p_values_[2], f_test_of(np.delete(X, 4, axis=1), y, [4]), rtol=1e-8)
 
 
 def test_a_group_that_determines_the_outcome_is_named() -> None:
     X, _, env = rows()
     with pytest.warns(DataWarning, match="exact linear function of 'g' "):
-        model = PooledRegression().fit_data(data_of(X, X[:, 1] - 2.0 * X[:, 3], env))
+        model = PooledRegression().fit(data_of(X, X[:, 1] - 2.0 * X[:, 3], env))
     np.testing.assert_array_equal(model.p_values_, [1.0, 0.0, 1.0, 1.0])
 
 
 def test_regression_counts_columns_before_it_turns_to_the_lasso() -> None:
     X, y, env = rows(n=4, E=2)
-    assert not PooledRegression().fit_data(data_of(*rows(n=5, E=2))).used_lasso_
-    model = PooledRegression().fit_data(data_of(X, y, env))
+    assert not PooledRegression().fit(data_of(*rows(n=5, E=2))).used_lasso_
+    model = PooledRegression().fit(data_of(X, y, env))
     assert model.used_lasso_
     assert model.support_.shape == model.p_values_.shape == (4,)
 
 
 def test_lasso_keeps_a_group_for_any_of_its_columns() -> None:
     X, y, env = rows()
-    model = LassoSelection().fit_data(data_of(X, y, env))
-    alone = LassoSelection().fit_data(data_of(X, y, env, grouped=False))
+    model = LassoSelection().fit(data_of(X, y, env))
+    alone = LassoSelection().fit(data_of(X, y, env, grouped=False))
     np.testing.assert_array_equal(model.lasso_coef_, alone.lasso_coef_)
     np.testing.assert_array_equal(model.support_, [alone.support_[columns_of((j,))].any() for j in range(4)])
     y = X[:, 0] + 0.3 * X[:, 3]
-    assert LassoSelection().fit_data(data_of(X, y, env)).support_.tolist() == [True, True, False, False]
+    assert LassoSelection().fit(data_of(X, y, env)).support_.tolist() == [True, True, False, False]
 
 
 def test_marginal_is_the_multiple_correlation() -> None:
     X, y, env = rows()
-    model = MarginalSelection().fit_data(data_of(X, y, env))
+    model = MarginalSelection().fit(data_of(X, y, env))
     total = np.sum((y - y.mean()) ** 2)
     for j in range(4):
         left = residuals(X[:, columns_of((j,))], y)[0]
         np.testing.assert_allclose(model.correlations_[j] ** 2, 1.0 - left @ left / total, rtol=1e-9)
         np.testing.assert_allclose(model.p_values_[j], f_test_of(X[:, columns_of((j,))], y, list(range(WIDTHS[j]))))
-    alone = MarginalSelection().fit_data(data_of(X, y, env, grouped=False))
+    alone = MarginalSelection().fit(data_of(X, y, env, grouped=False))
     np.testing.assert_array_equal(model.correlations_[[0, 3]], alone.correlations_[[0, 6]])
-    few = MarginalSelection().fit_data(data_of(X[58:62], y[58:62], env[58:62]))
+    few = MarginalSelection().fit(data_of(X[58:62], y[58:62], env[58:62]))
     assert np.isnan(few.p_values_[1])
     assert not few.support_[1]
 
@@ -287,7 +287,7 @@ def test_how_a_group_is_coded_changes_nothing(method: object) -> None:
     X, y, env = rows()
     recoded = X.copy()
     recoded[:, 1:4] = X[:, 1:4] @ np.random.default_rng(1).normal(size=(3, 3)) + 5.0
-    first, second = (method.fit_data(data_of(values, y, env)).p_values_.copy() for values in (X, recoded))  # type: ignore[attr-defined]
+    first, second = (method.fit(data_of(values, y, env)).p_values_.copy() for values in (X, recoded))  # type: ignore[attr-defined]
     np.testing.assert_allclose(first, second, rtol=1e-7)
 
 
@@ -311,7 +311,7 @@ def test_screen_counts_and_ranks_features() -> None:
 def test_oracle_is_told_of_features(support: object) -> None:
     X, y, env = rows()
     truth = np.array([True, False, True, False])
-    model = Oracle(support=support).fit_data(data_of(X, y, env, truth=truth))
+    model = Oracle(support=support).fit(data_of(X, y, env, truth=truth))
     known = X[:, columns_of((0, 2))]
     expected = [f_test_of(known, y, [0]), np.nan, f_test_of(known, y, [1, 2]), np.nan]
     np.testing.assert_allclose(model.p_values_, expected, rtol=1e-8)
@@ -320,18 +320,18 @@ def test_oracle_is_told_of_features(support: object) -> None:
 def test_oracle_counts_columns_and_knows_no_column_by_name() -> None:
     X, y, env = rows(n=2, E=2)
     with pytest.raises(DataError, match=r"4 rows cannot fit the true 2 features \(4 columns\)"):
-        Oracle(support=["x", "g"]).fit_data(data_of(X, y, env))
+        Oracle(support=["x", "g"]).fit(data_of(X, y, env))
     with pytest.raises(DataError, match="no feature is named 'a'"):
-        Oracle(support=["a"]).fit_data(data_of(X, y, env))
+        Oracle(support=["a"]).fit(data_of(X, y, env))
 
 
 def test_a_screened_method_unfolds_features_and_columns() -> None:
     X, y, env = rows()
     data = data_of(X, y, env)
-    model = Screened(PooledRegression(), LassoScreen(k=2)).fit_data(data)
+    model = Screened(PooledRegression(), LassoScreen(k=2)).fit(data)
     kept = model.screened_
     assert kept.tolist() == [True, True, False, False]
-    inner = PooledRegression().fit_data(data.narrowed(kept))
+    inner = PooledRegression().fit(data.narrowed(kept))
     np.testing.assert_array_equal(model.p_values_[kept], inner.p_values_)
     assert np.isnan(model.p_values_[~kept]).all()
     np.testing.assert_array_equal(model.coef_, [*inner.coef_, 0.0, 0.0, 0.0])
@@ -358,7 +358,7 @@ def test_a_comparison_has_one_row_per_feature() -> None:
     assert result.table["feature"].tolist() == list(NAMES) * len(METHODS)
     assert result.table["coefficient"].isna().tolist() == [False, True, True, False] * len(METHODS)
     assert result.selected.shape == (len(METHODS), 4)
-    oracle = Oracle().fit_data(data)
+    oracle = Oracle().fit(data)
     found = result.methods[METHODS.index("Oracle")]
     assert found.column_coefficients == dict(zip(COLUMNS, oracle.coef_.tolist(), strict=True))
     assert found.coefficients[0] == oracle.coef_[0]

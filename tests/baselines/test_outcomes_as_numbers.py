@@ -56,7 +56,7 @@ def test_numbers_need_no_such_words() -> None:
 def test_the_report_says_it_of_each_method(tmp_path: Path) -> None:
     pytest.importorskip("jinja2", reason="needs pip install 'invariance[report]'")
     data = data_of("died")
-    model = BIP().fit_data(data)
+    model = BIP().fit(data)
     model.report(tmp_path / "report.html", comparison=compare(data, ["BIP", "ICP"]))
     page = words(re.sub(r"<[^>]+>", " ", (tmp_path / "report.html").read_text()))
     assert page.count("Fits died as a number, by least squares.") == 1

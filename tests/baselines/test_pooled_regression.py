@@ -41,7 +41,7 @@ def test_an_outcome_that_is_only_nearly_determined_is_tested_as_ever() -> None:
     X, y, _ = with_columns(EXAMPLE.y + 1e-5 * noise)
     wanted = sm.OLS(y, sm.add_constant(X)).fit().pvalues[1:]
     np.testing.assert_allclose(coefficient_tests(X, y, np.ones(X.shape[1], int))[0], wanted, rtol=1e-4, atol=1e-300)
-    model = PooledRegression().fit_data(MultiEnvironmentData.from_arrays(X, y, EXAMPLE.environment_index))
+    model = PooledRegression().fit(MultiEnvironmentData.from_arrays(X, y, EXAMPLE.environment_index))
     assert model.support_[8]
 
 

@@ -18,7 +18,7 @@ from two_classes import LABELS, SITE, X, Y
 def test_a_screened_logistic_model_predicts_probabilities(forced: str) -> None:
     data = table(grouped=forced == "g", binary=True)
     method = BIP(StatsmodelsLogistic(), prior=InclusionPrior({forced: 1.0}), engine="exact")
-    model = Screened(method, LassoScreen(k=2)).fit_data(data)
+    model = Screened(method, LassoScreen(k=2)).fit(data)
     assert forced in model.selected_features_
     kept = data.features.chosen(np.isin(data.feature_names, model.screened_features_))
     X = pd.DataFrame(data.X, columns=data.features.columns)
@@ -31,7 +31,7 @@ def test_a_screened_logistic_model_predicts_probabilities(forced: str) -> None:
 
 def test_a_screened_linear_model_predicts_linearly() -> None:
     data = table(grouped=False, binary=False)
-    model = Screened(ICP(), LassoScreen(k=3)).fit_data(data)
+    model = Screened(ICP(), LassoScreen(k=3)).fit(data)
     X = pd.DataFrame(data.X, columns=data.feature_names)
     np.testing.assert_allclose(model.predict(X), data.X @ model.coef_ + model.intercept_, rtol=1e-12)
     np.testing.assert_allclose(

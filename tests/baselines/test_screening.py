@@ -60,7 +60,7 @@ def test_without_any_coefficient_correlation_decides() -> None:
     assert screening.used_fallback
     correlations = np.abs([np.corrcoef(column, data.y)[0, 1] for column in data.X.T])
     assert set(np.flatnonzero(screening.kept)) == set(np.argsort(-correlations)[:4])
-    model = Screened(ICP(), LassoScreen(k=4)).fit_data(data)
+    model = Screened(ICP(), LassoScreen(k=4)).fit(data)
     assert model.used_fallback_
 
 
@@ -89,7 +89,7 @@ def test_screened_method_equals_the_method_on_the_screened_features(method: obje
 
 
 def test_few_features_all_pass_without_a_lasso() -> None:
-    model = Screened(ICP()).fit_data(make_example())
+    model = Screened(ICP()).fit(make_example())
     assert model.screened_.all()
     assert not model.used_fallback_
 
@@ -118,7 +118,7 @@ def test_coefficient_p_values_are_those_of_least_squares() -> None:
 def test_pooled_regression_selects_by_significance(alpha: float) -> None:
     sm = pytest.importorskip("statsmodels.api")
     data = make_example()
-    model = PooledRegression(alpha).fit_data(data)
+    model = PooledRegression(alpha).fit(data)
     wanted = sm.OLS(data.y, sm.add_constant(data.X)).fit().pvalues[1:] < alpha
     assert 0 < wanted.sum() < 8
     np.testing.assert_array_equal(model.support_, wanted)
@@ -136,13 +136,13 @@ def test_pooled_regression_names_redundant_features() -> None:
 
 @pytest.mark.parametrize("p", [59, 60, 90])
 def test_pooled_regression_turns_to_the_lasso_without_residual_rows(p: int) -> None:
-    model = PooledRegression().fit_data(wide(p=p, n=20))
+    model = PooledRegression().fit(wide(p=p, n=20))
     assert model.used_lasso_
     assert model.support_[[3, 7]].all()
 
 
 def test_lasso_selection() -> None:
-    model = LassoSelection().fit_data(wide())
+    model = LassoSelection().fit(wide())
     np.testing.assert_array_equal(model.support_, model.lasso_coef_ != 0)
     assert model.support_[[3, 7]].all()
     assert model.penalty_ > 0
@@ -150,7 +150,7 @@ def test_lasso_selection() -> None:
 
 def test_marginal_selection_is_pearson() -> None:
     data = wide()
-    model = MarginalSelection().fit_data(data)
+    model = MarginalSelection().fit(data)
     wanted = [stats.pearsonr(column, data.y) for column in data.X.T]
     np.testing.assert_allclose(model.correlations_, [r.statistic for r in wanted], atol=1e-12)
     np.testing.assert_allclose(model.p_values_, [r.pvalue for r in wanted], rtol=1e-8)
@@ -166,7 +166,7 @@ def test_marginal_selection_of_a_copy_of_the_outcome() -> None:
 @pytest.mark.parametrize("support", [["age", "exercise", "smoking"], [0, 2, 3], np.isin(np.arange(8), [0, 2, 3]), None])
 def test_oracle_takes_names_positions_masks_or_the_truth(support: object) -> None:
     data = make_example()
-    model = Oracle(support).fit_data(data)
+    model = Oracle(support).fit(data)
     assert list(model.get_feature_names_out()) == ["age", "exercise", "smoking"]
     assert np.isnan(model.p_values_[~data.truth]).all()
 
@@ -174,11 +174,11 @@ def test_oracle_takes_names_positions_masks_or_the_truth(support: object) -> Non
 def test_oracle_without_truth_and_with_wrong_positions() -> None:
     data = wide()
     with pytest.raises(DataError, match="true features"):
-        Oracle().fit_data(data)
+        Oracle().fit(data)
     with pytest.raises(DataError, match=r"\[99\]"):
-        Oracle([99]).fit_data(data)
+        Oracle([99]).fit(data)
     with pytest.raises(DataError, match="did you mean 'x3'"):
-        Oracle(["x3 "]).fit_data(data)
+        Oracle(["x3 "]).fit(data)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -18,7 +18,7 @@ def test_selection_by_prediction_is_shown_with_predictive_inclusion() -> None:
     data = make_example()
     result = compare(data, ["BIP"])
     (method,) = result.methods
-    model = BIP().fit_data(data)
+    model = BIP().fit(data)
     assert model.predictive_ is not None
     assert method.evidence is not None
     kind, values = method.evidence

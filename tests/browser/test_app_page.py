@@ -18,6 +18,8 @@ import pytest
 from app_server import RunningApp, running_app
 from patients import patients
 
+pytestmark = pytest.mark.integration
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 

@@ -15,6 +15,8 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 from invariance import BIP, compare
 from invariance.datasets import make_example
 
+pytestmark = pytest.mark.integration
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -31,7 +33,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     from invariance import MultiEnvironmentData
 
     read = MultiEnvironmentData.from_table(table, "y", "site")
-    model = BIP(progress=False).fit_data(read)
+    model = BIP(progress=False).fit(read)
     return model.report(tmp_path_factory.mktemp("page") / "report.html", compare(read, "ICP,Lasso")).as_uri()
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,8 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from bad_tables import BAD_TABLES, COLUMNS, GOOD
-from invariance.data import MultiEnvironmentData, read_chunks, read_table
+from bad_tables import BAD_TABLES, COLUMNS
+from invariance.data import MultiEnvironmentData
 from invariance.exceptions import DataError
 
 RNG = np.random.default_rng(7)
@@ -51,31 +49,12 @@ def test_bad_csv(tmp_path: Path, text: str, arguments: dict[str, Any], phrase: s
         from_table(path, **arguments)
 
 
-NEEDS_ALL_ROWS = (
-    "constant",
-    "one environment label",
-    "environments too small",
-    "spread too small",
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "arguments", "phrase"),
-    [pytest.param(*c[1:], id=c[0]) for c in BAD_TABLES if not any(word in c[0] for word in NEEDS_ALL_ROWS)],
-)
-def test_bad_csv_in_chunks(tmp_path: Path, text: str, arguments: dict[str, Any], phrase: str) -> None:
-    path = tmp_path / "table.csv"
-    path.write_text(text)
-    with failing(phrase):
-        list(read_chunks(path, **arguments))
-
-
 @pytest.mark.parametrize(
     ("text", "arguments", "phrase"),
     [pytest.param(*c[1:], id=c[0]) for c in BAD_TABLES if "parsed" not in c[3] and "table.csv" not in c[3]],
 )
 def test_bad_frame(text: str, arguments: dict[str, Any], phrase: str) -> None:
-    with failing(phrase.replace("the file;", "the table;").replace("the file b", "the table b")):
+    with failing(phrase.replace("the file;", "the table;")):
         from_table(pd.read_csv(io.StringIO(text)), **arguments)
 
 
@@ -86,14 +65,12 @@ def frame_with(**columns: Any) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("make", "arguments", "phrase"),
     [
-        pytest.param(
-            lambda: FRAME, {"features": "u"}, "single string: pass a list of names, features=['u'].", id="str"
-        ),
-        pytest.param(lambda: FRAME, {"features": "u, v"}, "pass a list of names, features=['u', 'v'].", id="joined"),
-        pytest.param(lambda: FRAME, {"features": 3}, "is not a list of column names: pass features=[", id="number"),
-        pytest.param(lambda: FRAME, {"features": []}, "features is an empty list: name at least one", id="empty list"),
+        pytest.param(lambda: FRAME, {"features": "u"}, "features=['u']", id="str"),
+        pytest.param(lambda: FRAME, {"features": "u, v"}, "features=['u', 'v']", id="joined"),
+        pytest.param(lambda: FRAME, {"features": 3}, "features=3", id="number"),
+        pytest.param(lambda: FRAME, {"features": []}, "features is an empty list", id="empty list"),
         pytest.param(lambda: FRAME, {"outcome": None}, "outcome=None is not a column name: pass the name", id="none"),
-        pytest.param(lambda: FRAME, {"missing": "skip"}, "pass missing='error' or missing='drop'", id="missing="),
+        pytest.param(lambda: FRAME, {"missing": "skip"}, "missing='error' or missing='drop'", id="missing="),
         pytest.param(lambda: FRAME[:0], {}, "the table has no rows. Check the file", id="no rows"),
         pytest.param(lambda: pd.DataFrame(), {}, "the table has no columns. It needs an outcome", id="no columns"),
         pytest.param(
@@ -123,7 +100,7 @@ def frame_with(**columns: Any) -> pd.DataFrame:
         pytest.param(
             lambda: frame_with(u=[str(i) for i in range(12)]),
             {},
-            "(for example '0'): convert it with .astype(float).",
+            "exclude=['u'] or numeric=['u'] or categorical=['u']",
             id="numbers as text",
         ),
         pytest.param(
@@ -135,19 +112,19 @@ def frame_with(**columns: Any) -> pd.DataFrame:
         pytest.param(
             lambda: frame_with(site=[[1]] * 6 + [[2]] * 6),
             {},
-            "label in row 0 is not hashable (list [1]): use strings, numbers or tuples as labels.",
+            "label in row 0 is not hashable (list [1])",
             id="unhashable",
         ),
         pytest.param(
             lambda: frame_with(site=pd.array(["a", None] * 6, dtype="string")),
             {},
-            "environment column 'site' has no label in 6 rows. Pass missing='drop'",
+            "environment column 'site' has no label in 6 rows",
             id="null labels",
         ),
         pytest.param(
             lambda: frame_with(u=pd.array([1, None] + [2] * 10, dtype="Int64")),
             {},
-            "missing values (NaN) in 'u' (1 row); in environment 'b' (1 row). Pass missing='drop'",
+            "missing values (NaN) in 'u' (1 row); in environment 'b' (1 row)",
             id="nullable integer",
         ),
         pytest.param(
@@ -168,7 +145,7 @@ def frame_with(**columns: Any) -> pd.DataFrame:
         pytest.param(
             lambda: Path(__file__),
             {},
-            "suffix: save it as .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx; a text file may",
+            "sep=','",
             id="suffix",
         ),
         pytest.param(lambda: Path(__file__).parent, {}, "is a directory: pass the path of one", id="directory"),
@@ -183,41 +160,6 @@ def test_long_lists_of_columns_are_shortened() -> None:
     wide = pd.DataFrame(np.zeros((3, 100)), columns=[f"x{i}" for i in range(100)])
     with failing("'x11', ... (88 more)."):
         from_table(wide, outcome="zzz", environment="x0")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "phrase"),
-    [
-        ("t.csv.gz", b"not gzip", "t.csv.gz cannot be read: Not a gzipped file"),
-        (
-            "t.csv.gz",
-            gzip.compress(GOOD.encode() * 50, mtime=0)[:60],
-            "t.csv.gz cannot be read: Compressed file ended",
-        ),
-        (
-            "t.csv",
-            "a,b\né,1\n".encode("latin-1"),
-            "t.csv cannot be parsed: it is not UTF-8 text. Save it as UTF-8, or name its encoding, for example ",
-        ),
-        ("t.parquet", b"not parquet", "t.parquet cannot be read:"),
-        ("t.csv", b"PK\x03\x04", "t.csv is no text, but a file of another kind: rename it to end in .xlsx."),
-        ("t.xlsx", b"not a book", "t.xlsx cannot be read:"),
-    ],
-)
-def test_damaged_files(tmp_path: Path, name: str, content: bytes, phrase: str) -> None:
-    (tmp_path / name).write_bytes(content)
-    with failing(phrase):
-        read_table(tmp_path / name)
-
-
-@pytest.mark.parametrize("reader", [read_table, lambda path: list(read_chunks(path, "y", "site"))])
-def test_parquet_without_pyarrow_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: Callable[[Path], object]
-) -> None:
-    FRAME.to_parquet(tmp_path / "t.parquet")
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with failing("needs pyarrow: install it with pip install 'invariance[parquet]'."):
-        reader(tmp_path / "t.parquet")
 
 
 # ---------------------------------------------------------------- bad arrays
@@ -242,25 +184,25 @@ def test_parquet_without_pyarrow_names_the_extra(
         pytest.param({"y": 3.0}, "y has shape (), but one outcome per row is needed", id="y scalar"),
         pytest.param({"y": Y[:5]}, "lengths differ: X has 12 rows, y has 5 rows, environments has 12", id="y short"),
         pytest.param({"environments": LABELS[1:]}, "environments has 11 rows. Pass one entry per row", id="labels"),
-        pytest.param({"environments": ["a"] * 12}, "environments: all 12 rows have the same label 'a'. At", id="one"),
+        pytest.param({"environments": ["a"] * 12}, "environments: all 12 rows have the same label 'a'", id="one"),
         pytest.param({"environments": [1, 2] + [3] * 10}, "environments too small: 1 (1 row), 2 (1 row).", id="small"),
         pytest.param({"environments": "site"}, "is a single string: pass one label per row", id="string"),
         pytest.param({"environments": 4}, "environments of type int is not a sequence: pass one label", id="scalar"),
         pytest.param({"environments": X}, "environments has shape (12, 3): pass one label per row", id="2-D labels"),
         pytest.param(
             {"environments": [*LABELS[:11], {"c": 1}]},
-            "environment label in row 11 is not hashable (dict {'c': 1}): use strings, numbers or tuples",
+            "environment label in row 11 is not hashable",
             id="unhashable",
         ),
         pytest.param(
             {"environments": [*LABELS[:10], None, np.nan]},
-            "environments has no label in 2 rows. Pass missing='drop'",
+            "environments has no label in 2 rows",
             id="missing label",
         ),
         pytest.param({"X": with_nan()}, "missing values (NaN) in 'x0' (1 row); in environment 'b' (1 row)", id="nan"),
         pytest.param(
             {"X": with_nan(), "environments": None},
-            "missing values (NaN) in 'x0' (1 row). Pass missing='drop'",
+            "missing values (NaN) in 'x0' (1 row)",
             id="nan without environments",
         ),
         pytest.param(
@@ -282,7 +224,7 @@ def test_parquet_without_pyarrow_names_the_extra(
             "outcome_name='x1' is also a feature name: choose another.",
             id="outcome name",
         ),
-        pytest.param({"missing": None}, "missing=None is not known: pass missing='error'", id="missing="),
+        pytest.param({"missing": None}, "missing=None", id="missing="),
     ],
 )
 def test_bad_arrays(arguments: dict[str, Any], phrase: str) -> None:

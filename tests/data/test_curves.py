@@ -10,8 +10,8 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from invariance import MultiEnvironmentData, spline
-from invariance.data.column_settings import SplineBasis
 from invariance.data.columns import as_frame
+from invariance.data.terms import SplineBasis
 from invariance.exceptions import DataError
 from invariance.models.additive import FEWEST_VALUES, with_curves
 

@@ -23,10 +23,10 @@ from invariance.data import (
     check_spread,
     check_whole,
     largest_size,
-    read_chunks,
     read_table,
 )
 from invariance.exceptions import DataError, DataWarning
+from invariance.moments import Moments
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(12, 3))
@@ -73,7 +73,7 @@ def test_pandas_keeps_names_labels_and_order() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".CSV"])
-def test_files_equal_the_frame_whole_and_in_chunks(tmp_path: Path, suffix: str) -> None:
+def test_files_equal_the_frame(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"table{suffix}"
     frame = FRAME.assign(flag=[True, False] * 6, n=np.arange(12, dtype=np.int16))[["flag", "u", "site", "n", "y", "w"]]
     if suffix == ".parquet":
@@ -84,16 +84,7 @@ def test_files_equal_the_frame_whole_and_in_chunks(tmp_path: Path, suffix: str) 
     assert expected.feature_names == ("flag", "u", "n", "w")
     same(from_table(str(path), "y", "site"), expected)
     same(from_table(read_table(path), "y", "site"), expected)
-    for size in (1, 5, 100):
-        chunks = list(read_chunks(path, "y", "site", rows_per_chunk=size))
-        assert len(chunks) == -(-12 // size)
-        np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), expected.X)
-        np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in chunks]), expected.y)
-        labels = [chunk.environments[code] for chunk in chunks for code in chunk.environment_index]
-        assert labels == LABELS
-        assert {chunk.feature_names for chunk in chunks} == {expected.feature_names}
-    chosen = list(read_chunks(path, "y", "site", ["w", "u"], rows_per_chunk=7))
-    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chosen]), X[:, [2, 0]])
+    np.testing.assert_array_equal(from_table(path, "y", "site", ["w", "u"]).X, X[:, [2, 0]])
 
 
 def test_polars_and_pyarrow_equal_pandas() -> None:
@@ -181,14 +172,12 @@ def test_labels_of_any_hashable_type(values: Any, environments: tuple[object, ..
     assert not any(isinstance(label, np.generic) for label in data.environments)
 
 
-@pytest.mark.parametrize("size", [2, 100])
-def test_labels_in_text_files_do_not_depend_on_the_chunk(tmp_path: Path, size: int) -> None:
+def test_labels_in_text_files(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     labels = ["01"] * 3 + ["1"] * 3 + ["2.5"] * 3 + ["k"] * 3
     FRAME.assign(site=labels).to_csv(path, index=False)
     assert from_table(path, "y", "site").environments == ("01", 1, 2.5, "k")
-    found = [label for chunk in read_chunks(path, "y", "site", rows_per_chunk=size) for label in chunk.environments]
-    assert tuple(dict.fromkeys(found)) == ("01", 1, 2.5, "k")
+    assert Moments.from_rows(path, "y", "site").environments == ("01", 1, 2.5, "k")
 
 
 # ---------------------------------------------------------------- arrays
@@ -272,32 +261,6 @@ def test_drop_names_an_environment_that_vanishes_and_keeps_first_appearance() ->
     assert data.dropped_rows == {"p": 1, "r": 4}
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_drop_in_chunks_warns_once_with_the_totals(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"table{suffix}"
-    frame = gappy()
-    frame.to_parquet(path) if suffix == ".parquet" else frame.to_csv(path, index=False)
-    with pytest.warns(DataWarning, match="dropped 4 of 12 rows") as caught:
-        chunks = list(read_chunks(path, "y", "site", missing="drop", rows_per_chunk=1))
-    assert len(caught) == 1
-    assert len(chunks) == 8
-    assert np.concatenate([chunk.y for chunk in chunks]).tolist() == Y[[1, 2, 3, 4, 8, 9, 10, 11]].tolist()
-
-
-def test_unnamed_index_column_is_left_out(tmp_path: Path) -> None:
-    FRAME.to_csv(tmp_path / "table.csv")
-    with pytest.warns(DataWarning, match="table.csv: column 1 has no name in the header and was left out"):
-        data = from_table(tmp_path / "table.csv", "y", "site")
-    same(data, from_table(FRAME, "y", "site"))
-    same(from_table(tmp_path / "table.csv", "y", "site", ["u", "v", "w"]), data)
-
-
-@pytest.mark.parametrize("rows", [0, -1, 2.5, True])
-def test_rows_per_chunk_is_checked_before_reading(rows: Any) -> None:
-    with failing(f"rows_per_chunk={rows!r} is not a positive whole number: pass 1 or more."):
-        read_chunks("unread.csv", "y", "site", rows_per_chunk=rows)
-
-
 def test_spaces_after_separators(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(GOOD)
     (tmp_path / "b.csv").write_text("\ufeff" + GOOD.replace(",", ", "))
@@ -318,7 +281,7 @@ def test_check_max_size_names_environment_and_the_size_that_works() -> None:
     widths = np.arange(10) < np.array([[10], [10], [2]])
     assert largest_size(counts, widths) == 5
     check_max_size(5, counts, widths, labels)
-    with failing("max_size=6 needs 8 rows in environment 'b', which has 7. Use max_size=5, the largest that works"):
+    with failing("max_size=6 needs 8 rows in environment 'b', which has 7: use max_size=5"):
         check_max_size(6, counts, widths, labels)
 
 
@@ -346,7 +309,7 @@ def test_wide_features_take_more_rows() -> None:
     widths = [[4, 1, 2, 0], [4, 1, 0, 0]]
     assert largest_size([5, 100], widths) == 2
     assert largest_size([9, 7], widths) == 4
-    with failing("max_size=3 needs 9 rows in environment 'a', which has 8. Use max_size=2"):
+    with failing("max_size=3 needs 9 rows in environment 'a', which has 8: use max_size=2"):
         check_max_size(3, [8, 100], widths, ("a", "b"))
 
 
@@ -367,6 +330,7 @@ def test_check_spread_allows_constants() -> None:
         check_spread(["a", "b"], np.array([1.0, 0.0]), np.array([1.0, 1e-101]))
 
 
+@pytest.mark.integration
 def test_import_is_cheap() -> None:
     code = (
         "import sys, invariance.data; "

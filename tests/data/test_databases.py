@@ -20,6 +20,7 @@ from invariance.data import record_batches as base
 from invariance.data.sources import source_of
 from invariance.exceptions import DataError, DataWarning
 
+pytestmark = pytest.mark.integration
 N = 500
 
 

@@ -13,9 +13,6 @@ import pytest
 from test_encoding import ASKED, FRAMES, TABLE, N, column, failing, from_table
 
 from invariance import MultiEnvironmentData, spline
-from invariance.data import read_chunks
-from invariance.data.column_types import RawTable
-from invariance.exceptions import DataError, DataWarning
 from invariance.moments import Moments
 from patients import LEVELS
 
@@ -59,77 +56,17 @@ def gaps(table: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.mark.filterwarnings("ignore:dropped 2 of 48 rows")
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@pytest.mark.parametrize("size", [1, 7, 1000])
-@pytest.mark.parametrize("category", [False, True])
-def test_files_in_chunks_agree_with_the_whole(tmp_path: Path, suffix: str, size: int, category: bool) -> None:
+def test_files_and_streams_agree(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"table{suffix}"
     table = gaps(TABLE)
-    if category:
-        table = table.astype({"smoking": pd.CategoricalDtype(LEVELS["smoking"])})
     table.to_parquet(path) if suffix == ".parquet" else table.to_csv(path, index=False)
-    how: dict[str, Any] = {"missing": "drop", "categorical": ["code"], "groups": [spline("age", knots=3)]}
+    how: dict[str, Any] = {"missing": "drop", "categorical": ["code"]}
     whole = from_table(path, **ASKED, **how)
     assert [name for name in whole.features.columns if "code" in name] == [f"code={k}" for k in ("1", "x", "y", "z")]
-    chunks = list(read_chunks(path, **ASKED, rows_per_chunk=size, **how))
-    assert {chunk.encoding for chunk in chunks} == {whole.encoding}
-    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), whole.X)
-    moments = Moments.from_chunks(read_chunks(path, **ASKED, rows_per_chunk=size, **how))
+    moments = Moments.from_rows(path, **ASKED, **how)
     assert moments.encoding == whole.encoding
     assert moments.features.groups == whole.features.groups
-    if size == 1000:
-        for name in ("scatter", "centre", "rest", "minimum", "maximum"):
-            np.testing.assert_array_equal(getattr(moments, name), getattr(Moments.from_data(whole), name))
-    else:
-        np.testing.assert_allclose(moments.scatter, Moments.from_data(whole).scatter, rtol=1e-9, atol=1e-7)
-
-
-def test_a_column_that_begins_with_gaps_is_still_numbers(tmp_path: Path) -> None:
-    table = TABLE.assign(late=[None] * 5 + [1.5, 2.5] * ((N - 5) // 2) + [3.0])
-    table.to_csv(tmp_path / "t.csv", index=False)
-    how: dict[str, Any] = {**ASKED, "missing": "drop"}
-    with pytest.warns(DataWarning, match="dropped 5"):
-        whole = from_table(tmp_path / "t.csv", **how)
-    with pytest.warns(DataWarning, match="dropped 5"):
-        chunks = list(read_chunks(tmp_path / "t.csv", **how, rows_per_chunk=2))
-    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), whole.X)
-
-
-def test_a_column_that_turns_into_text_is_named(tmp_path: Path) -> None:
-    table = TABLE.assign(code=["1", "2", *["x", "y", "z", "u"] * ((N - 2) // 4), "x", "y"])
-    table.to_csv(tmp_path / "t.csv", index=False)
-    phrase = (
-        "column 'code' holds numbers, or true and false, in the first rows of the file, and other values later on: "
-        "mend these, or take its values as levels, categorical=['code']."
-    )
-    with failing(phrase):
-        list(read_chunks(tmp_path / "t.csv", **ASKED, rows_per_chunk=2))
-    whole = from_table(tmp_path / "t.csv", **ASKED)
-    chunks = list(read_chunks(tmp_path / "t.csv", **ASKED, rows_per_chunk=2, categorical=["code"]))
-    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), whole.X)
-
-
-def test_unusable_columns_of_a_file_in_chunks(tmp_path: Path) -> None:
-    TABLE.assign(id=[f"p{i}" for i in range(N)], dose=np.resize(["a", "2", "3"], N)).to_csv(tmp_path / "t.csv")
-    with pytest.warns(DataWarning, match="no name"), pytest.raises(DataError) as caught:
-        list(read_chunks(tmp_path / "t.csv", **ASKED, rows_per_chunk=6))
-    assert "column 'id' is not numeric but has 48 different values in 48 rows" in str(caught.value)
-    assert "column 'dose' is not numeric: most of its different values are numbers, but not 'a'" in str(caught.value)
-    dated = TABLE.assign(visit=pd.date_range("2020-01-01", periods=N), id=[f"p{i}" for i in range(N)])
-    dated.to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"column 'visit' .* holds dates or times; column 'id' .* 48 different values"):
-        list(read_chunks(tmp_path / "t.parquet", **ASKED, rows_per_chunk=6))
-    chunks = read_chunks(tmp_path / "t.parquet", **ASKED, rows_per_chunk=6, exclude=["visit", "id"])
-    assert sum(chunk.n_rows for chunk in chunks) == N
-
-
-def test_numeric_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "t.csv"
-    TABLE[["age", "drugs", "pressure", "hospital"]].to_csv(path, index=False)
-    read = []
-    whole = RawTable.of_frame
-    monkeypatch.setattr(RawTable, "of_frame", lambda frame, *rest: read.append(len(frame)) or whole(frame, *rest))
-    assert len(list(read_chunks(path, **ASKED, rows_per_chunk=12))) == 4
-    assert sum(read) == N + 12
+    np.testing.assert_allclose(moments.scatter, Moments.from_data(whole).scatter, rtol=1e-9, atol=1e-7)
 
 
 @FRAMES

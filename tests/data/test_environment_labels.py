@@ -13,7 +13,7 @@ def opening(labels: list[object]) -> str:
     n = len(labels)
     environments = np.repeat(np.array(labels, dtype=object), 20)
     data = MultiEnvironmentData.from_arrays(rng.normal(size=(20 * n, 2)), rng.normal(size=20 * n), environments)
-    return " ".join(str(BIP().fit_data(data).posterior_.summary()).split("\n\n")[0].split())
+    return " ".join(str(BIP().fit(data).posterior_.summary()).split("\n\n")[0].split())
 
 
 def test_long_labels_are_told_apart() -> None:

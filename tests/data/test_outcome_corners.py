@@ -41,7 +41,7 @@ def test_classes_are_sorted_whatever_holds_them(y: Any) -> None:
     assert data.classes == ("no", "yes")
     np.testing.assert_array_equal(data.y, YES)
     fitted = BIPClassifier(progress=False).fit(X, y, environments=SITE)
-    given = BIPClassifier(progress=False).fit_data(data)
+    given = BIPClassifier(progress=False).fit(data)
     assert fitted.classes_.tolist() == given.classes_.tolist() == ["no", "yes"]
     np.testing.assert_allclose(fitted.coef_, given.coef_)
     np.testing.assert_allclose(BIP(progress=False).fit(X, y, environments=SITE).coef_, given.coef_)

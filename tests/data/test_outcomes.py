@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from invariance.data import MultiEnvironmentData, read_chunks
+from invariance.data import MultiEnvironmentData
 from invariance.data.outcomes import outcome_kind
 from invariance.exceptions import DataError, DataWarning, SettingError
 
@@ -99,7 +99,7 @@ def test_missing_classes_are_dropped_and_counted() -> None:
 
 def test_more_classes_are_refused_with_the_way() -> None:
     table = TABLE.assign(stage=np.resize(["a", "b", "c"], N))
-    with failing("outcome 'stage' has 3 classes, 'a', 'b', 'c', and a model tells two apart."):
+    with failing("outcome 'stage' has 3 classes, 'a', 'b', 'c', and a model needs two."):
         from_table(table, "stage", "site")
     with pytest.raises(DataError) as error:
         from_table(table, "stage", "site")
@@ -132,12 +132,6 @@ def test_more_classes_are_refused_with_the_way() -> None:
 def test_other_outcomes_are_refused_as_before(values: Any, phrase: str) -> None:
     with failing(phrase):
         from_table(TABLE.assign(y=values), "y", "site")
-
-
-def test_text_outcomes_are_not_read_in_chunks(tmp_path: Path) -> None:
-    TABLE.assign(died=np.where(YES, "yes", "no")).to_csv(tmp_path / "table.csv", index=False)
-    with failing("column 'died' is not numeric"):
-        list(read_chunks(tmp_path / "table.csv", "died", "site"))
 
 
 def test_an_environment_without_events_is_one() -> None:
@@ -284,29 +278,9 @@ def test_arrays_beside_the_outcome_are_checked() -> None:
         from_arrays(X, COUNTS["visits"], SITE, exposure=np.ones((N, 2)))
 
 
-def test_delayed_entry_is_refused() -> None:
-    late = np.linspace(0.0, 0.09, N)
-    table = SURVIVAL.assign(start=late)
-    with failing("entry= is not known: every row counts as watched from time 0 on", SettingError):
-        from_table(table, "time", "site", event="died", entry="start")
-    with pytest.raises(SettingError) as error:
-        from_table(table, "time", "site", event="died", entry="start")
-    exec(str(error.value).partition("of each row, ")[2].partition(", with")[0], {"table": table})
-    np.testing.assert_allclose(from_table(table, "time", "site", event="died").y, TIMES - late)
-    with failing("entry= is not known", SettingError):
-        from_arrays(TABLE[["a", "b"]], TIMES, SITE, event=YES, entry=np.zeros(N))
-
-
 def test_event_and_exposure_exclude_each_other() -> None:
-    with failing("event= and exposure= were both given", SettingError):
+    with failing("event is for times", SettingError):
         from_table(SURVIVAL.assign(years=YEARS), "time", "site", event="died", exposure="years")
-
-
-@pytest.mark.parametrize("role", ["event", "exposure"])
-def test_chunks_keep_no_rows(tmp_path: Path, role: str) -> None:
-    SURVIVAL.to_csv(tmp_path / "table.csv", index=False)
-    with failing(f"{role}= needs the rows, and read_chunks keeps their second moments only", SettingError):
-        read_chunks(tmp_path / "table.csv", "time", "site", **{role: "died"})
 
 
 # ---------------------------------------------------------------- what an outcome is

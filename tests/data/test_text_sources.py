@@ -1,17 +1,16 @@
-"""Text is read as `read_chunks` and `read_table` read it."""
+"""Text is read in pieces as `MultiEnvironmentData.from_table` reads the whole file."""
 
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from invariance.data import read_chunks
+from invariance import Moments
 from invariance.data import record_batches as base
-from invariance.data.reading import TableFile, clear_errors
+from invariance.data.reading import TableFile, read_columns
 from invariance.data.sources import source_of
 from invariance.exceptions import DataError, DataWarning
 from source_rows import batches_of, rows_of
@@ -36,21 +35,17 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         (" x , y , site \n1.5, 1, a\n2, 2, b\n3, 3, a\n", {}),
     ],
 )
-def test_the_same_values_and_environments_as_in_chunks(tmp_path: Path, text: str, form: dict) -> None:
+def test_the_same_values_and_environments_as_in_memory(tmp_path: Path, text: str, form: dict) -> None:
     path = tmp_path / "table.csv"
     path.write_text(text, encoding=form.get("encoding", "utf-8"))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # of rows that are left out
-        chunks = list(read_chunks(path, "y", "site", missing="drop", rows_per_chunk=2, **form))
-    wanted = [
-        (x, y, chunk.environments[e])
-        for chunk in chunks
-        for x, y, e in zip(chunk.X[:, 0].tolist(), chunk.y.tolist(), chunk.environment_index.tolist(), strict=True)
-    ]
-    found = rows_of(path, ["x", "y"], **form)
-    kept = [row for row in found if row[0] is not None]
-    assert kept == wanted
-    assert [type(row[2]) for row in kept] == [type(row[2]) for row in wanted]
+        warnings.simplefilter("ignore", DataWarning)  # of decimal commas
+        frame = read_columns(TableFile.of(path, **form), ["x", "y", "site"], labels="site")
+        found = rows_of(path, ["x", "y"], **form)
+    frame = frame.astype(object).where(frame.notna(), None)
+    assert found == list(frame.itertuples(index=False, name=None))
+    first: dict[object, object] = {}  # 1 and 1.0 are one label
+    assert [type(row[2]) for row in found] == [type(first.setdefault(label, label)) for label in frame["site"]]
 
 
 @pytest.mark.usefixtures("few_rows")
@@ -127,37 +122,35 @@ def test_standard_input(tmp_path: Path) -> None:
     assert rows_of(TableFile.of("-", content=path.read_bytes()), ["x"]) == [(1.5, "a")]
 
 
-def test_rows_that_are_too_long_are_refused_by_every_thread(tmp_path: Path) -> None:
-    """And the filters of warnings are afterwards what they were."""
-    for n in range(8):
-        (tmp_path / f"{n}.csv").write_text("x,site\n" + "1,a\n" * 2_000 + "1,a,2\n")
-    before = list(warnings.filters)
-
-    def read(n: int) -> str:
-        try:
-            return str(rows_of(tmp_path / f"{n}.csv", ["x"]))
-        except DataError as error:
-            return str(error)
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(f"{n}.csv cannot be parsed" in said for n, said in enumerate(pool.map(read, range(8))))
-    assert warnings.filters == before
-
-
-def test_the_last_reader_puts_the_filters_back(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("x,site\n1,a\n")
-    before = list(warnings.filters)
-    first, second = clear_errors(TableFile.of(path)), clear_errors(TableFile.of(path))
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert warnings.filters != before
-    second.__exit__(None, None, None)
-    assert warnings.filters == before
-
-
 def test_a_missing_label_is_null(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("x,site\n1,a\n2,\n3,7\n4,NA\n")
     assert rows_of(path, ["x"]) == [(1, "a"), (2, None), (3, 7), (4, None)]
+
+
+def folder(path: Path, *columns: list[str]) -> Path:
+    """A file for each list of values of x"""
+    for n, cells in enumerate(columns):
+        rows = ["\t".join((cells[k % len(cells)], str(k % 7), "ns"[k % 2])) for k in range(20)]
+        (path / f"{n}.tsv").write_text("\n".join(["x\ty\tsite", *rows]) + "\n")
+    return path
+
+
+@pytest.mark.filterwarnings("ignore:.*decimal commas")
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0)])
+def test_points_of_one_file_beside_decimal_commas_of_another(tmp_path: Path, first: int, second: int) -> None:
+    cells = [["2,5", "3,5"], ["1.149", "7"]]
+    path = folder(tmp_path, cells[first], cells[second])
+    with pytest.raises(DataError, match=rf"column 'x' of {second}\.tsv has '1\.149'"):
+        Moments.from_rows(path, "y", "site")
+    moments = Moments.from_rows(path, "y", "site", thousands=".")
+    assert float(moments.counts @ moments.means[:, 0]) == pytest.approx(60 + 10 * 1149 + 70)
+
+
+def test_points_of_one_file_beside_hundreds_of_another(tmp_path: Path) -> None:
+    path = folder(tmp_path, ["950", "7"], ["1.250", "3"])
+    with pytest.raises(DataError, match=r"column 'x' of 1\.tsv has '1\.250'"):
+        Moments.from_rows(path, "y", "site")
+    assert Moments.from_rows(path, "y", "site", decimal=".").maximum.max() == 950
+    (tmp_path / "2.tsv").write_text("x\ty\tsite\n0.5\t1\tn\n")  # a decimal tells what the others are
+    assert Moments.from_rows(path, "y", "site").n_rows == 41

@@ -25,7 +25,7 @@ REASONS = {
     "hour": "holds dates or times (for example '08:30')",
     "born": "holds dates or times (for example '1.5.1970')",
     "patient": "is not numeric but has 40 different values in 40 rows",
-    "dose": "holds numbers with a comma (for example '1,5')",
+    "dose": "holds numbers written as '1,5'",
     "number": "counts the rows from 1000 to 1039, as an identifier does",
 }
 
@@ -35,9 +35,9 @@ def test_all_at_once() -> None:
         MultiEnvironmentData.from_table(GOOD.assign(**BAD), "y", "site")
     for name, reason in REASONS.items():
         assert f"column {name!r} {reason}" in str(refused.value)
-    assert f"Leave them out with exclude={list(BAD)!r}" in str(refused.value)
     levels = ["visit", "hour", "born", "patient", "dose"]
-    assert str(refused.value).endswith(f"take values as levels with categorical={levels!r}.")
+    advised = [{"exclude": list(BAD)}, {"decimal": ","}, {"categorical": levels}]
+    assert [dict(remedy.settings) for remedy in refused.value.args[0].remedies] == advised
 
 
 @pytest.mark.parametrize("name", [name for name in BAD if name != "number"])

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from conformance_cases import UnitNoise
 from decision_cases import Fixed, broken, decided, made, role_of
-from invariance import BIP, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tolerance, UniformPrior
-from invariance.decisions import roles as module
-from invariance.decisions.decision import Decision, header
-from invariance.decisions.plots import plot_coefficients, plot_frontier
+from invariance import LinearGaussian, MultiEnvironmentData, Tolerance
+from invariance.decisions.decision import Decision
 from invariance.decisions.roles import Role, never_challenged
-from invariance.posterior.posterior import Posterior
-from invariance.posterior.summary import format_p_value
 from posteriors import all_masks
 
 
@@ -77,15 +72,6 @@ def test_a_probable_subset_that_is_not_listed_is_asked_too() -> None:
     np.testing.assert_array_equal(compatible.others, others)
 
 
-def test_required_by_the_best_of_many_is_not_required_by_all_found() -> None:
-    plain = decided(made())
-    cut = replace(plain)
-    listed = plain.compatible.masks[:2]
-    object.__setattr__(cut, "compatible", replace(plain.compatible, masks=listed))
-    assert f"required: in all of the 2 best of {plain.compatible.n} compatible subsets" in words(cut)
-    assert "subsets found" not in words(cut)
-
-
 @pytest.mark.parametrize("engine", ["tempering", "vi"])
 def test_what_a_search_found_is_the_predictive_posterior(engine: str) -> None:
     decision = decided(made(), engine=engine, random_state=1)
@@ -119,39 +105,6 @@ def test_a_search_says_that_none_was_found() -> None:
     assert decision.verdict.startswith(
         f"No subset of these features was found that is invariant: of the {n} looked at, "
     )
-
-
-def test_a_survey_of_some_subsets_is_not_one_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_SURVEYED", 8)
-    monkeypatch.setattr(module, "_FEWEST_SURVEYED", 8)
-    decision = decided(broken())
-    n = len(decision.survey.masks)
-    assert n < 16
-    assert f"is invariant: of the {n} looked at, " in decision.verdict
-
-
-def test_what_the_prior_rules_out_is_not_said_to_fail() -> None:
-    data = made()
-    for prior in (UniformPrior(max_size=1), InclusionPrior({"effect": 1.0})):
-        decision = decided(data, prior=prior, tolerance=Tolerance(level=0.9999999, weak_level=0.999999))
-        assert not decision.compatible.n
-        assert decision.verdict.startswith("No subset of these features that the prior allows is invariant: of all ")
-    assert "the prior allows" not in decided(broken()).verdict
-    p_value = decided(data).evidence.p_invariant
-    tolerance = Tolerance(level=0.99999, weak_level=0.9 * p_value)
-    assert "No subset reaches p-value" in decided(data, tolerance=tolerance).verdict
-    limited = decided(data, tolerance=tolerance, prior=UniformPrior(max_size=2))
-    assert "No subset that the prior allows reaches p-value" in limited.verdict
-    only = decided(broken(), prior=InclusionPrior(1.0))
-    assert "is invariant: the only one is {a, b, effect, noise0} (p-value <0.001, and 0.02 is needed)" in only.verdict
-
-
-def test_too_few_rows_are_not_blamed_on_the_prior() -> None:
-    data = broken()
-    few = np.concatenate([np.flatnonzero(data.environment_index > 0), np.arange(5)])
-    data = replace(data, X=data.X[few], y=data.y[few], environment_index=data.environment_index[few])
-    verdict = decided(data).verdict
-    assert verdict.startswith("No subset of these features is invariant")
 
 
 def test_none_is_closest_where_no_p_value_can_tell() -> None:
@@ -208,7 +161,7 @@ def test_a_selection_that_cannot_be_judged_is_not_said_to_fail() -> None:
 def test_the_frontier_leaves_out_what_cannot_be_scored() -> None:
     decision = decided(scarce(), select=Fixed((True,) * 6))
     assert np.isnan(decision.survey.r2[0])
-    ax = plot_frontier(decision)
+    ax = decision.plot("frontier")
     ax.figure.canvas.draw()
     assert np.isfinite(ax.get_ylim()).all()
     (steps,) = (line for line in ax.lines if str(line.get_label()).startswith("best R²"))
@@ -223,24 +176,6 @@ def test_two_environments_are_both() -> None:
     decision = decided(made(n_environments=2))
     assert "alike in both environments (p-value" in decision.verdict
     assert "all 2" not in str(decision) + str(decision.findings.posterior.summary())
-
-
-def test_one_compatible_subset_is_spoken_of_as_one() -> None:
-    """By the prior: nothing, or the effect."""
-    data = made()
-    prior = InclusionPrior({"a": 1.0, "b": 1.0, "noise0": 0.0})
-    decision = decided(data, prior=prior, select=Fixed((True, True, True, False)))
-    assert decision.compatible.n == 1
-    assert decision.verdict.endswith("although 1 subset does. That one is {a, b}.")
-
-
-def test_numbers_that_round_to_nothing_have_no_minus() -> None:
-    decision = decided(alike_everywhere(3), select=Fixed((True, True, True)))
-    feature = replace(decision.features[0], r2_change=-1e-7)
-    small = replace(decision)
-    object.__setattr__(small, "features", (feature,))
-    assert "R² +0.000 without it" in words(small)
-    assert "-0.000" not in str(decision.findings.posterior.summary())
 
 
 def test_one_environment_leaves_invariance_unknown_in_json() -> None:
@@ -272,53 +207,4 @@ def test_a_feature_whose_weight_is_not_above_that_of_the_selection_adds_nothing(
     assert role_of(decision, "noise0").role is Role.adds_nothing
 
 
-def test_one_panel_leaves_room_for_the_words() -> None:
-    decision = decided(made(outcome_name="a name of the longest"), select=Fixed((False, False, True, False)))
-    figure: Any = plot_coefficients(decision)[0].figure
-    assert "NOT compatible" in figure.get_suptitle()
-    figure.canvas.draw()
-    for text in (figure._suptitle, figure._supxlabel):
-        box = text.get_window_extent()
-        assert box.x0 >= 0.0
-        assert box.x1 <= figure.bbox.x1
-
-
 # ---------------------------------------------------------------- the posterior beside the decision
-
-
-def rejected_but_probable() -> BIP:
-    """The posterior is sure of a subset whose p-value is below the weak level, and above 1e-9."""
-    data = made(n_noise=0)
-    y = data.y + np.array([0.0, 0.3, -0.3, 0.0])[data.environment_index]
-    with pytest.warns(UserWarning, match="do not predict"):
-        return BIP(tolerance=Tolerance(0.0, 0.0, 0.2, 0.05)).fit_data(replace(data, y=y))
-
-
-def test_the_reading_does_not_contradict_the_decision() -> None:
-    model = rejected_but_probable()
-    posterior = model.posterior_
-    assert model.decision_.verdict.startswith("No subset of these features is invariant")
-    assert posterior.verdict is None
-    assert not posterior.is_spread
-    p_value = model.decision_.mode_evidence.p_invariant
-    reading = posterior.reading()
-    assert reading.startswith("If a subset is invariant, it is ")
-    assert f"in the same way in all 4 environments (p-value {format_p_value(p_value)}, and 0.05 is needed)." in reading
-    assert "it predicts y" not in reading
-    again = Posterior.from_json(posterior.to_json())
-    assert again.lowest_level == 0.05
-    assert again.reading() == reading
-    unknown = replace(posterior, judge=None, table_evidence=None)
-    assert unknown.reading().startswith("The invariant subset is ")
-    tolerant = replace(again, lowest_level=0.9 * p_value)
-    assert "it predicts y in the same way" in tolerant.reading()
-    older = json.loads(posterior.to_json())
-    del older["lowest_level"]
-    assert Posterior.from_json(json.dumps(older)).reading().startswith("The invariant subset is ")
-
-
-def test_the_rule_that_found_nothing_says_so() -> None:
-    said = "; here no subset is compatible"
-    assert dict(header(decided(broken())))["rule"].endswith(said)
-    assert said not in dict(header(decided(broken(), select="mode")))["rule"]
-    assert said not in dict(header(decided(made())))["rule"]

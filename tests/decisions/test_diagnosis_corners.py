@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from invariance import BIP, Moments, MultiEnvironmentData
-from invariance.decisions.diagnosis import LeftOut, Refit, format_r2, sites_of
+from invariance.decisions.diagnosis import LeftOut, Refit, sites_of
 from invariance.decisions.environments import Deviation, EnvironmentTest, Part, most_deviating
+from invariance.decisions.rules import Threshold
+from invariance.decisions.sections import format_r2
 from invariance.exceptions import FileError
 from invariance.models.base import IN_MEAN, VARIANCE
 
@@ -63,9 +65,9 @@ def test_selected_features_that_cannot_be_judged_are_not_called_improbable() -> 
     data = MultiEnvironmentData.from_arrays(
         np.column_stack([x, x.sum(axis=1)]), x[:, 0] + rng.normal(size=90), np.repeat(list("abc"), 30).tolist()
     )
-    model = BIP(select="threshold", threshold=0.0, progress=False)
+    model = BIP(select=Threshold(0.0), progress=False)
     with pytest.warns(UserWarning, match=r"\{x0, x1, x2\} are invariant together cannot be judged: 'x0', 'x1', 'x2'"):
-        model.fit_moments(Moments.from_data(data))
+        model.fit(Moments.from_data(data))
     assert not model.invariant_
 
 
@@ -107,7 +109,7 @@ def test_an_environment_without_which_nothing_can_be_fitted(leave_out: bool, wit
     x = np.where(labels == "a", rng.normal(size=90), 0.0)[:, None]
     data = MultiEnvironmentData.from_arrays(x, x[:, 0] + rng.normal(size=90), labels.tolist())
     model = BIP(progress=False)
-    model = model.fit_data(data) if with_rows else model.fit_moments(Moments.from_data(data))
+    model = model.fit(data) if with_rows else model.fit(Moments.from_data(data))
     diagnosis = model.diagnose(leave_out=leave_out)
     first, *others = diagnosis.left_out
     assert np.isnan([first.p_invariant, first.r2]).all()
@@ -126,7 +128,7 @@ def test_the_site_that_limits_subsets_is_the_one_that_cannot_fit_more() -> None:
     data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=130), labels.tolist())
     sites = sites_of(Moments.from_data(data))
     assert (sites.binding.environment, sites.binding.largest, sites.largest) == ("b", 4, 4)
-    assert "in every environment, and 'b' has 6." in words(BIP(progress=False).fit_data(data).diagnose(leave_out=False))
+    assert "in every environment, and 'b' has 6." in words(BIP(progress=False).fit(data).diagnose(leave_out=False))
 
 
 def test_one_environment_is_not_enough_for_all_features() -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from decision_cases import breaking_environment
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
-from invariance.decisions.environments import Compared, MeanTests, breaking_environment
+from invariance.decisions.environments import Compared, MeanTests
 
 TRUTH = np.array([True, True, False, False])
 
@@ -29,7 +30,7 @@ def simulated(shifted: float = 0.0, n: int = 150) -> MultiEnvironmentData:
 
 @cache
 def fitted(shifted: float = 0.0) -> BIP:
-    return BIP(LinearGaussian(invariance="mean"), progress=False).fit_data(simulated(shifted))
+    return BIP(LinearGaussian(invariance="mean"), progress=False).fit(simulated(shifted))
 
 
 def test_it_finds_what_variances_hide() -> None:
@@ -88,7 +89,7 @@ def test_parts_add_up_and_follow_their_law() -> None:
     model = LinearGaussian(invariance="mean").bind(data)
     tests = Compared.of(model).tests(TRUTH)
     assert isinstance(tests, MeanTests)
-    whole = tests.all_environments()
+    whole = tests.deviation(None)
     assert whole is not None
     assert whole.deviance == pytest.approx(-2.0 * model.log_ratio(TRUTH), rel=1e-6)
     assert whole.deviance == pytest.approx(sum(part.deviance for part in whole.parts.values()), rel=1e-9)
@@ -110,7 +111,7 @@ def test_own_intercepts_from_the_rows() -> None:
     places = np.array([data.X[data.rows(e)].mean(axis=0) for e in range(4)])
     index = data.environment_index
     centred = replace(data, X=data.X - places[index], y=data.y - means[index])
-    whole = Compared.of(LinearGaussian(invariance="mean").bind(data)).tests(TRUTH).all_environments()
+    whole = Compared.of(LinearGaussian(invariance="mean").bind(data)).tests(TRUTH).deviation(None)
     alone = -2.0 * LinearGaussian(invariance="mean").bind(centred).log_ratio(TRUTH)
     assert whole is not None
     assert whole.parts["slopes"].deviance == pytest.approx(alone, rel=1e-5)
@@ -122,9 +123,9 @@ def test_rows_and_moments_agree_and_rows_decide() -> None:
     X = data.X.copy()
     X[:, 3] = X[:, 1] + 1e-7 * np.random.default_rng(1).normal(size=len(X))
     for changed, mask in ((data, TRUTH), (replace(data, X=X), np.array([True, True, False, True]))):
-        by_rows = Compared.of(LinearGaussian(invariance="mean").bind(changed)).tests(mask).against_the_rest(2).deviation
+        by_rows = Compared.of(LinearGaussian(invariance="mean").bind(changed)).tests(mask).deviation(2)
         of_moments = LinearGaussian(invariance="mean").bind(Moments.from_data(changed))
-        by_moments = Compared.of(of_moments).tests(mask).against_the_rest(2).deviation
+        by_moments = Compared.of(of_moments).tests(mask).deviation(2)
         assert by_rows is not None
         if changed is data:
             assert by_moments == by_rows
@@ -134,7 +135,7 @@ def test_rows_and_moments_agree_and_rows_decide() -> None:
 
 def test_empty_subset_and_two_environments() -> None:
     data = simulated().choosing(["site 0", "site 3"])
-    diagnosis = BIP("linear_gaussian_mean", progress=False).fit_data(data).diagnose([])
+    diagnosis = BIP("linear_gaussian_mean", progress=False).fit(data).diagnose([])
     assert diagnosis.whole is not None
     assert diagnosis.whole.parts["slopes"].p_value is None
     assert diagnosis.worst is not None

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from statsmodels.stats.diagnostic import het_breuschpagan
 
 from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
-from invariance.decisions.decision import NoiseChecks, Shape, noise_checks
+from invariance.decisions.noise import NoiseChecks, Shape, noise_checks
+from invariance.exceptions import Message, use
 
 MASK = np.array([True, True, False])
 
@@ -41,7 +42,7 @@ def checks(kind: str, invariance: str = "distribution") -> NoiseChecks:
 def test_normal_noise_needs_no_word() -> None:
     for invariance in ("distribution", "mean"):
         assert checks("normal", invariance).sentence is None
-    model = BIP(progress=False).fit_data(simulated("normal"))
+    model = BIP(progress=False).fit(simulated("normal"))
     assert "residuals" not in str(model.summary())
 
 
@@ -57,7 +58,8 @@ def test_what_is_said(kind: str, said: str) -> None:
     sentence = checks(kind).sentence
     assert sentence is not None
     assert said in sentence
-    assert sentence.endswith(": judge with family='linear_gaussian_mean'.")
+    assert isinstance(sentence, Message)
+    assert sentence.remedies == (use(family="linear_gaussian_mean"),)
 
 
 def test_the_model_that_was_advised_does_not_advise_itself() -> None:
@@ -107,11 +109,11 @@ def test_it_is_the_selected_subset_that_is_looked_at() -> None:
 
 def test_advice_works_as_typed() -> None:
     data = simulated("tails")
-    model = BIP(progress=False).fit_data(data)
+    model = BIP(progress=False).fit(data)
     text = " ".join(str(model.summary()).split())
     assert "noise the residuals have heavy tails" in text
     advice = text[text.index("family=") :].split(". ")[0]
-    advised = eval(f"BIP({advice}, progress=False)", {"BIP": BIP}).fit_data(data)
+    advised = eval(f"BIP({advice}, progress=False)", {"BIP": BIP}).fit(data)
     assert "heavy tails" not in str(advised.summary())
     assert "heavy tails" in model.summary()._repr_html_()
     plain = json.loads(json.dumps(model.decision_.to_plain()["noise"]))
@@ -124,7 +126,7 @@ def test_curves_are_not_given_up_for_the_noise(comparison: str) -> None:
     data = simulated("by feature", 100)
     assert noise_checks(LinearGaussian().bind(data), MASK, Tolerance()).sentence is not None
     assert noise_checks(Additive(comparison=comparison).bind(data), MASK, Tolerance()) is None
-    model = BIP(family=Additive(comparison=comparison), progress=False).fit_data(data)
+    model = BIP(family=Additive(comparison=comparison), progress=False).fit(data)
     assert "residuals" not in str(model.decision_)
     assert model.decision_.to_plain()["noise"] is None
 

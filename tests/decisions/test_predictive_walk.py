@@ -18,7 +18,7 @@ from invariance.decisions.predictive import PredictiveModel, predictive_posterio
 from invariance.inference.base import RunOptions, Target
 from invariance.kernels.cholesky import subset_fits, subset_slopes
 from invariance.kernels.row_residuals import residual_powers
-from invariance.models import gaussian as screen
+from invariance.models import gaussian_walk as screen
 from invariance.models.invariance_test import Tolerance
 from invariance.moments import Moments
 from invariance.posterior.posterior import Posterior
@@ -229,7 +229,7 @@ def test_every_candidate_comes_once_and_the_heaviest_first(weights: list[float],
     blocks = Weighed(weights[: len(weights) // 4 * 4])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compatible_walk, "_FIRST_COLLECTED", most)
-        pieces = list(compatible_walk.heaviest_first(blocks, None))
+        pieces = list(compatible_walk._heaviest_first(blocks, None))
     places = np.concatenate([4 * piece.block + piece.position for piece in pieces])
     expected = np.argsort(-blocks.log_posterior.ravel(), kind="stable")
     np.testing.assert_array_equal(places, expected[: (blocks.log_posterior > -np.inf).sum()])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from decision_cases import breaking_environment
 from invariance import BIP, InclusionPrior, Logistic, Poisson, Tempering
-from invariance.decisions.environments import RegressionTests, breaking_environment
+from invariance.decisions.environments import RegressionTests
 from invariance.decisions.predictive import PlainNeighbours, PredictiveModel, SoftGate, neighbours_of
 from invariance.decisions.rules import Findings
 from invariance.exceptions import ApproximationWarning
@@ -36,7 +37,7 @@ def test_parts_of_the_deviance(counts: bool) -> None:
     model = specification.bind(regression_data(X, y, environment))
     mask = np.array([True, True, False, False])
     tests = RegressionTests(model, mask)
-    whole = tests.all_environments()
+    whole = tests.deviation(None)
     assert whole.deviance == pytest.approx(-2.0 * model.log_ratio(mask), abs=1e-8)
     assert whole.expected_deviance == 9.0
     assert whole.deviance_sd == pytest.approx(np.sqrt(18.0))
@@ -51,7 +52,7 @@ def test_parts_of_the_deviance(counts: bool) -> None:
     fisher = -2.0 * np.log([whole.parts["intercept"].p_value, whole.parts["slopes"].p_value]).sum()
     assert whole.p_value == pytest.approx(chi2.sf(fisher, 4))
     assert breaking_environment(model, mask)[::2] == (2, "intercept")
-    empty = RegressionTests(model, np.zeros(4, dtype=bool)).against_the_rest(2)
+    empty = RegressionTests(model, np.zeros(4, dtype=bool)).each()[2]
     assert (empty.environment, empty.rows, empty.deviation.parts["slopes"].p_value) == (2, 150, None)
 
 

@@ -95,7 +95,7 @@ def test_words() -> None:
     text = str(check)
     assert text.startswith("Residuals of y given {x1}, by random forests")
     assert max(map(len, text.splitlines())) <= 80
-    assert "<table>" in check._repr_html_()
+    assert "<table" in check._repr_html_()
     content = json.loads(json.dumps(check.to_dict()))
     assert content["subset"] == ["x1"]
     assert [row["environment"] for row in content["environments"]] == ["0", "1", "2"]
@@ -109,7 +109,7 @@ def test_of_a_fit() -> None:
 
 
 def test_what_cannot_be_checked() -> None:
-    with pytest.raises(SettingError, match="moments hold none: pass the data, fit them with fit_data, or let"):
+    with pytest.raises(SettingError, match="moments hold none"):
         residual_check(Moments.from_data(DATA), ["x0"])
     alone = MultiEnvironmentData.from_arrays(DATA.X, DATA.y)
     with pytest.raises(SettingError, match="there is one environment"):

@@ -16,7 +16,7 @@ def words(text: object) -> str:
 
 
 def test_of_the_parts() -> None:
-    found = BIP().fit_data(made()).diagnose()
+    found = BIP().fit(made()).diagnose()
     assert OF_PARTS in words(found)
     for test in found.tests:
         parts = [part.p_value for part in test.deviation.parts.values() if part.p_value is not None]
@@ -24,7 +24,7 @@ def test_of_the_parts() -> None:
 
 
 def test_of_t_itself() -> None:
-    found = BIP(LinearGaussian(invariance="mean")).fit_data(made()).diagnose()
+    found = BIP(LinearGaussian(invariance="mean")).fit(made()).diagnose()
     assert OF_PARTS not in words(found)
     for test in found.tests:
         degrees = 2.0 * (test.deviation.expected_deviance / test.deviation.deviance_sd) ** 2

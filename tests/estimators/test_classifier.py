@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import invariance
-from invariance import BIP, BIPClassifier, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson
+from invariance import BIP, BIPClassifier, Columns, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson
 from invariance.exceptions import DataError, SettingError
 from two_classes import LABELS, SITE, X, Y, classifier, table
 
@@ -132,15 +132,15 @@ def test_classes_are_sorted_as_scikit_learn_does() -> None:
 
 def test_data_sets_bring_their_classes() -> None:
     frame = table().assign(died=pd.Categorical(LABELS, categories=["yes", "no"]))
-    model = BIPClassifier().fit_data(MultiEnvironmentData.from_table(frame, "died", "site"))
+    model = BIPClassifier().fit(MultiEnvironmentData.from_table(frame, "died", "site"))
     assert model.classes_.tolist() == ["no", "yes"]
     np.testing.assert_allclose(model.predict_proba(frame)[:, 1], classifier().predict_proba(X)[:, 1], rtol=1e-7)
     numbers = MultiEnvironmentData.from_arrays(X, Y + 1.0, SITE)
-    assert BIPClassifier().fit_data(numbers).classes_.tolist() == [1.0, 2.0]
+    assert BIPClassifier().fit(numbers).classes_.tolist() == [1.0, 2.0]
     with pytest.raises(DataError, match="outcome 'y' has other than two values"):
-        BIPClassifier().fit_data(MultiEnvironmentData.from_arrays(X, X[:, 0] * 3, SITE))
+        BIPClassifier().fit(MultiEnvironmentData.from_arrays(X, X[:, 0] * 3, SITE))
     with pytest.raises(DataError, match="needs the rows"):
-        BIPClassifier().fit_moments(Moments.from_data(numbers))
+        BIPClassifier().fit(Moments.from_data(numbers))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_models_without_probabilities_are_refused() -> None:
 
 def test_more_classes_one_with_the_rest() -> None:
     y = np.where(Y == 1, "yes", np.where(X[:, 3] > 0, "no", "never"))
-    model = OneVsRestClassifier(BIPClassifier(environment="site")).fit(table(), y)
+    model = OneVsRestClassifier(BIPClassifier(columns=Columns(environment="site"))).fit(table(), y)
     assert model.classes_.tolist() == ["never", "no", "yes"]
     assert model.score(table(), y) > 0.6
     with sklearn.config_context(enable_metadata_routing=True):
@@ -184,12 +184,17 @@ def test_more_classes_one_with_the_rest() -> None:
 def test_in_scikit_learn() -> None:
     X_frame = table()
     scores = cross_val_score(
-        BIPClassifier(environment="site"), X_frame, LABELS, groups=SITE, cv=LeaveOneGroupOut(), scoring="roc_auc"
+        BIPClassifier(columns=Columns(environment="site")),
+        X_frame,
+        LABELS,
+        groups=SITE,
+        cv=LeaveOneGroupOut(),
+        scoring="roc_auc",
     )
     np.testing.assert_allclose(scores, classifier().new_environments().to_frame()["auc"], rtol=1e-9)
     steps = make_pipeline(BIPClassifier(), RandomForestClassifier(10, random_state=0))
     assert steps.fit(X, LABELS, bipclassifier__environments=SITE).score(X, LABELS) > 0.9
-    model = BIPClassifier(environment="site").set_output(transform="pandas").fit(X_frame, LABELS)
+    model = BIPClassifier(columns=Columns(environment="site")).set_output(transform="pandas").fit(X_frame, LABELS)
     assert model.transform(X_frame).columns.tolist() == ["a", "b"]
     assert model.get_feature_names_out().tolist() == ["a", "b"]
     assert model.get_support(indices=True).tolist() == [0, 1]

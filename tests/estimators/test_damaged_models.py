@@ -98,5 +98,5 @@ def test_other_formats_without_versions(content: dict[str, Any], tmp_path: Path)
 def test_lists_in_lists_in_lists(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text("[" * 200_000 + "]" * 200_000)
-    with pytest.raises(DataError, match="is not a saved model: it is nested too deep"):
+    with pytest.raises(DataError, match="is not a saved model: it is not valid JSON"):
         load(path)

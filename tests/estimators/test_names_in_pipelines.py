@@ -9,7 +9,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from invariance import BIP, BIPSurvival
+from invariance import BIP, BIPSurvival, Columns
 
 RNG = np.random.default_rng(3)
 NAMES = ["a", "b", "c"]
@@ -24,12 +24,16 @@ def passed_on(*others: str) -> ColumnTransformer:
 
 
 def test_the_environment_is_none_of_them() -> None:
-    pipeline = make_pipeline(passed_on("site"), BIP(environment="site")).set_output(transform="pandas").fit(TABLE, Y)
+    pipeline = (
+        make_pipeline(passed_on("site"), BIP(columns=Columns(environment="site")))
+        .set_output(transform="pandas")
+        .fit(TABLE, Y)
+    )
     assert pipeline.get_feature_names_out().tolist() == list(pipeline.transform(TABLE).columns) == ["a"]
 
 
 def test_nor_is_what_comes_with_the_outcome() -> None:
-    model = BIPSurvival(environment="site")
+    model = BIPSurvival(columns=Columns(environment="site"))
     pipeline = make_pipeline(passed_on("site", "ended"), model)
     pipeline.fit(TABLE, np.exp(Y), bipsurvival__event="ended")
     names = pipeline.get_feature_names_out().tolist()
@@ -37,6 +41,6 @@ def test_nor_is_what_comes_with_the_outcome() -> None:
 
 
 def test_other_names_are_still_refused() -> None:
-    model = BIP(environment="site").fit(TABLE[[*NAMES, "site"]], Y)
+    model = BIP(columns=Columns(environment="site")).fit(TABLE[[*NAMES, "site"]], Y)
     with pytest.raises(ValueError, match="input_features is not equal"):
         model.get_feature_names_out(["a", "b", "d", "site"])

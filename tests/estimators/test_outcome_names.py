@@ -77,4 +77,4 @@ def test_data_keep_a_name_that_is_given() -> None:
         DATA.X, pd.Series(DATA.y, name="a"), WHERE["environments"], outcome_name="b"
     )
     assert (named.outcome_name, given.outcome_name) == ("a", "b")
-    assert BIP().fit_data(given).posterior_.outcome_name == "b"
+    assert BIP().fit(given).posterior_.outcome_name == "b"

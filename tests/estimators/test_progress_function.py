@@ -17,8 +17,8 @@ class Stopped(BaseException):
 @pytest.mark.parametrize("engine", ["exact", "tempering", "vi"])
 def test_a_fit_tells_its_stages(engine: str) -> None:
     heard: list[tuple[float, str]] = []
-    model = BIP(engine=engine, random_state=0, progress=lambda *said: heard.append(said)).fit_data(made())
-    silent = BIP(engine=engine, random_state=0, progress=False).fit_data(made())
+    model = BIP(engine=engine, random_state=0, progress=lambda *said: heard.append(said)).fit(made())
+    silent = BIP(engine=engine, random_state=0, progress=False).fit(made())
     assert model.selected_features_ == silent.selected_features_
     stages = dict.fromkeys(message.split(":")[0] for _, message in heard)
     for stage in stages:
@@ -35,7 +35,7 @@ def test_what_it_raises_reaches_the_caller(engine: str) -> None:
             raise Stopped(message)
 
     with pytest.raises(Stopped):
-        BIP(engine=engine, random_state=0, progress=refuse).fit_data(made())
+        BIP(engine=engine, random_state=0, progress=refuse).fit(made())
 
 
 def test_other_methods_and_diagnoses_tell_too() -> None:
@@ -44,9 +44,9 @@ def test_other_methods_and_diagnoses_tell_too() -> None:
     def hear(done: float, message: str) -> None:
         heard.append(message)
 
-    ICP(progress=hear).fit_data(made())
+    ICP(progress=hear).fit(made())
     assert "testing subsets" in heard
-    model = clone(BIP(progress=hear)).fit_data(made())
+    model = clone(BIP(progress=hear)).fit(made())
     heard.clear()
     model.diagnose()
     assert "without each environment" in heard

@@ -12,8 +12,9 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import invariance
-from invariance import BIP, Moments, MultiEnvironmentData, spline
+from invariance import BIP, Columns, Moments, MultiEnvironmentData, spline
 from invariance.baselines import ICP, Screened
+from invariance.decisions import Threshold
 from invariance.exceptions import DataError, EngineError, FileError, SettingError
 from invariance.prediction.saving import fingerprint
 from shifted_sites import DATA, NEW, as_table, fitted, several
@@ -39,8 +40,8 @@ def saved(model: BIP, folder: Path) -> invariance.estimators.saved.SavedModel:
     [
         ("array", {}),
         ("array", {"prior": "inclusion(0)"}),
-        ("frame", {"environment": "site"}),
-        ("mixed", {"numeric": ["code"], "groups": [spline("x0", knots=4)], "select": "threshold", "threshold": 0.0}),
+        ("frame", {"columns": Columns(environment="site")}),
+        ("mixed", {"columns": Columns(numeric=["code"], groups=[spline("x0", knots=4)]), "select": Threshold(0.0)}),
         ("data", {}),
         ("moments", {}),
         ("alone", {}),
@@ -60,9 +61,9 @@ def test_a_saved_model_predicts_to_the_last_bit(how: str, settings: dict, kind: 
             model.fit(mixed_table(), DATA.y, environments=SITES)
             new = mixed_table()[:9]
         case "data":
-            model.fit_data(DATA)
+            model.fit(DATA)
         case "moments":
-            model.fit_moments(Moments.from_data(DATA))
+            model.fit(Moments.from_data(DATA))
         case "alone":
             model.fit(table, DATA.y)
     back = saved(model, tmp_path)
@@ -128,7 +129,7 @@ def test_a_saved_model_refuses_what_the_model_refuses(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         by_place = BIP().fit(table[["x0", "x1"]], DATA.y, environments=SITES)
-        by_name = BIP().fit_data(MultiEnvironmentData.from_table(table, "y", "site", categorical=levels))
+        by_name = BIP().fit(MultiEnvironmentData.from_table(table, "y", "site", categorical=levels))
     for model in (by_place, saved(by_place, tmp_path)):
         with pytest.raises(ValueError, match="in the same order"):
             model.predict(table[["x1", "x0"]])
@@ -145,9 +146,9 @@ def test_a_saved_model_refuses_what_the_model_refuses(tmp_path: Path) -> None:
             lambda c: c | {"format": "invariance.model/9"},
             "has the format 'invariance.model/9' of invariance 0.1.0, and",
         ),
-        (lambda c: c["posterior"], "is a posterior, from which nothing is predicted"),
+        (lambda c: c["posterior"], "is a posterior"),
         (lambda c: {"a": 1}, "is not a saved model: its format is not 'invariance.model/1'"),
-        (lambda c: [1], "is not a saved model: its format"),
+        (lambda c: [1], "is not a saved model"),
         (lambda c: {k: v for k, v in c.items() if k != "layout"}, "is damaged: KeyError 'layout'"),
         (lambda c: c | {"support": None, "coefficients": ["a"]}, "is damaged"),
     ],
@@ -174,7 +175,7 @@ def test_files_that_are_no_json(tmp_path: Path) -> None:
 
 def test_a_saved_model_does_not_fit(tmp_path: Path) -> None:
     back = saved(fitted(), tmp_path)
-    for fit in (lambda: back.fit(DATA.X, DATA.y), lambda: back.fit_data(DATA)):
+    for fit in (lambda: back.fit(DATA.X, DATA.y), lambda: back.fit(DATA)):
         with pytest.raises(SettingError, match="a saved model predicts and cannot be fitted"):
             fit()
 
@@ -205,7 +206,7 @@ def test_a_regressor_is_trusted_by_type(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "skops.io", stand_in)
     model, path = fitted(regressor=Ridge()), tmp_path / "model.json"
     model.save(path)
-    with pytest.raises(DataError, match=r"load\(path, trusted=\['my.Kernel'\]\)"):
+    with pytest.raises(DataError, match=r"trusted=\['my.Kernel'\]"):
         invariance.load(path)
     back = invariance.load(path, trusted=["my.Kernel"])
     np.testing.assert_array_equal(back.predict_interval(NEW), model.predict_interval(NEW))
@@ -224,7 +225,7 @@ def test_skops_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings", [{"regressor": Ridge()}, {"predict_with": "average"}])
 def test_a_screen_passes_on_coefficients_only(settings: dict) -> None:
     with pytest.raises(SettingError, match="Screened predicts by coefficients"):
-        Screened(BIP(**settings)).fit_data(DATA)
+        Screened(BIP(**settings)).fit(DATA)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        Screened(ICP()).fit_data(DATA)
+        Screened(ICP()).fit(DATA)

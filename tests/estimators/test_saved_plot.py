@@ -13,7 +13,7 @@ from invariance.exceptions import SettingError
 
 
 def test_a_saved_model_draws_what_it_holds(tmp_path: Path) -> None:
-    BIP().fit_data(made()).save(tmp_path / "m.bip")
+    BIP().fit(made()).save(tmp_path / "m.bip")
     saved = load(tmp_path / "m.bip")
     assert saved.plot().get_xlabel() == "posterior inclusion probability"
     with pytest.raises(SettingError, match="came without a fit"):

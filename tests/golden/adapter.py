@@ -17,8 +17,10 @@ from tables import ENVIRONMENT, EVENT, EXPOSURE, OUTCOME, Table
 from typer.testing import CliRunner
 
 import invariance as package
-from invariance import baselines
+from invariance import Columns, baselines
+from invariance._tools.json import to_json
 from invariance.cli.main import app
+from invariance.decisions import Threshold
 from invariance.decisions.residual_check import residual_check
 from invariance.exceptions import InvarianceError
 
@@ -89,15 +91,14 @@ def estimator(case: dict[str, Any]) -> Any:
         "family": _family(case),
         "prior": PRIORS[case["prior"]](**_settings(case, "prior_settings")) if "prior" in case else None,
         "engine": _engine(case),
-        "select": RULES[case.get("rule", "predictive")],
-        "threshold": case.get("threshold", 0.5),
+        "select": Threshold(case["threshold"]) if "threshold" in case else RULES[case.get("rule", "predictive")],
         "tolerance": _tolerance(case.get("tolerance")),
         "random_state": case["random_state"],
         "progress": False,
         "predict_with": case.get("predict_with", "selected"),
     }
     if case.get("input") == "frame":
-        settings["environment"] = ENVIRONMENT
+        settings["columns"] = package.Columns(environment=ENVIRONMENT)
     if "regressor" in case:
         settings["regressor"] = REGRESSORS[case["regressor"]]()
     return classes.get(case.get("family"), package.BIP)(**settings)
@@ -153,7 +154,7 @@ def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
     model, rows = estimator(case), table.rows
     match case.get("input", "data"):
         case "data":
-            return model.fit_data(data_of(case, table))
+            return model.fit(data_of(case, table))
         case "arrays":
             labels = rows[OUTCOME].map({0.0: "no", 1.0: "yes"}) if case["family"] == "logistic" else rows[OUTCOME]
             given = None if len(set(rows[ENVIRONMENT])) == 1 else rows[ENVIRONMENT].to_numpy()
@@ -162,15 +163,15 @@ def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
             beside = {"event": EVENT} if EVENT in rows else {}
             return model.fit(rows.drop(columns=OUTCOME), rows[OUTCOME], **beside)
         case "moments":
-            return model.fit_moments(package.Moments.from_data(data_of(case, table)))
+            return model.fit(package.Moments.from_data(data_of(case, table)))
         case "rows":
-            return model.fit_moments(package.Moments.from_rows(rows, OUTCOME, ENVIRONMENT, progress=False))
+            return model.fit(package.Moments.from_rows(rows, OUTCOME, ENVIRONMENT, progress=False))
         case stored:
             source = rows if stored == "rows_again" else _files(rows, folder, stored)
             how = _reading(case, table) | {"progress": False}
-            model.set_params(environment=ENVIRONMENT)
+            model.set_params(columns=Columns(environment=ENVIRONMENT))
             moments = package.Moments.from_rows(source, OUTCOME, ENVIRONMENT, **how)
-            return model.fit_moments(moments, rows=source)
+            return model.fit(moments, rows=source)
 
 
 def _files(rows: pd.DataFrame, folder: Path, stored: str) -> Path:
@@ -233,7 +234,7 @@ def posterior(found: Any) -> dict[str, Any]:
         "all_log_probabilities": np.where(np.isfinite(found.log_probabilities), found.log_probabilities, 0.0),
         "evidence": evidence.to_dict("list"),
         "counts": found.counts,
-        "verdict": None if found.verdict is None else found.verdict.to_plain(),
+        "verdict": None if found.verdict is None else to_json(found.verdict),
         "diagnostics": diagnostics,
     }
 
@@ -358,7 +359,7 @@ def _told(arguments: list[Any], path: Path | None = None) -> Any:
 
 
 def _method(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
-    model = METHODS[case["method"]](**_settings(case, "settings")).fit_data(data_of(case, table))
+    model = METHODS[case["method"]](**_settings(case, "settings")).fit(data_of(case, table))
     more = ("p_values_", "confidence_intervals_", "effects_", "losses_", "penalty_", "lasso_coef_", "correlations_")
     return {
         "selected": list(model.selected_features_),
@@ -383,7 +384,7 @@ def _sweep(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
     if model is not None:
         model.set_params(random_state=None)
     asked = {"outcomes": case.get("outcomes"), "top": case.get("top", 20), "random_state": 3, "progress": False}
-    found = package.sweep(table.rows, model, environment=ENVIRONMENT, **asked)
+    found = package.sweep(table.rows, model, environments=ENVIRONMENT, **asked)
     numbers = ["feature", "inclusion", "predictive", "selected", "verdict", "p_invariant", "r2"]
     return {str(outcome): part[numbers].to_dict("list") for outcome, part in found.groupby("outcome", sort=True)}
 

@@ -16,7 +16,7 @@ from invariance.data import MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning, EngineError
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.registry import choose_engine
-from invariance.models.gaussian import GaussianWalk
+from invariance.models.gaussian_walk import GaussianWalk
 from invariance.moments import Moments
 from reference_data import load_reference, reference_files
 from twins import all_masks, datasets, simulated
@@ -123,8 +123,7 @@ def test_collinear_subsets_are_reported() -> None:
     assert posterior.diagnostics["subsets_undecidable"] == 4
     assert posterior.notes == (
         "4 of 32 subsets are outside the support: 'a', 'b', 'e' are too collinear in environments 0, 1, more than "
-        "second moments can resolve: build LinearGaussian from the data, or let "
-        "fit_moments(moments, rows=...) read the rows again.",
+        "second moments can resolve: pass the data, or read their rows in a second pass.",
     )
     assert posterior.probability(["a", "b", "e"]) == 0.0
     by_rows = run(LinearGaussian().bind(data), UniformPrior())

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from invariance import BIP
+from invariance import BIP, Columns
 
 pl = pytest.importorskip("polars", reason="needs polars")
 SITES = {"Bern": 1.0, "Graz": 0.6, "Lyon": 1.4, "Pisa": 0.2}
@@ -79,7 +79,9 @@ def test_environments_are_a_column(table: Any) -> None:
     """A pipeline whose first step selects, and a grid over both steps."""
     scored = ["site", *FEATURES]
     pipeline = make_pipeline(
-        BIP(environment="site").set_output(transform="polars"), PolynomialFeatures(), LinearRegression()
+        BIP(columns=Columns(environment="site")).set_output(transform="polars"),
+        PolynomialFeatures(),
+        LinearRegression(),
     )
     settings = {"bip__select": ["predictive", "mode"], "polynomialfeatures__degree": [1, 2]}
     search = GridSearchCV(pipeline, settings, cv=LeaveOneGroupOut())

@@ -11,7 +11,7 @@ from invariance.inference.enumeration import DenseBlocks, ListedBlocks, all_log_
 from invariance.kernels.elementary import add_weighted_log, exp_shifted
 from invariance.kernels.row_residuals import triangular_factor
 from invariance.kernels.subset_sums import fold_inclusion, listed_inclusion
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.models.gaussian import LinearGaussian
 from invariance.priors.base import PriorTerms
 from twins import all_masks, datasets, simulated
 

@@ -24,7 +24,7 @@ from invariance.kernels.cholesky import (
     subset_log_ratio,
 )
 from invariance.kernels.row_residuals import PairedMoments
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
 
 TOLERANCE = 1e-9
 

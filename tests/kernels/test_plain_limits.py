@@ -24,7 +24,7 @@ from invariance.kernels import subset_sums as reductions
 from invariance.kernels import subset_tree as screen
 from invariance.kernels.active_set import Scoring
 from invariance.kernels.row_residuals import DEPENDENT, residual_powers
-from invariance.models.gaussian_fit import compressed_rows
+from invariance.models.gaussian_fits import group_rows as compressed_rows
 from twins import all_masks
 
 TOLERANCE = 1e-9

@@ -11,7 +11,7 @@ DATA = make_example()
 
 
 def test_local_errors_are_those_of_the_slopes_on_the_curves() -> None:
-    model = BIP("additive").fit_data(DATA).decision_.findings.target.model
+    model = BIP("additive").fit(DATA).decision_.findings.target.model
     mask = np.isin(model.feature_names, ["age", "exercise"])
     fit, errors = model.fit(mask), model.standard_errors(mask)
     widths, curves = model.features.widths[mask], model._pooled(mask)[1]
@@ -33,5 +33,5 @@ def test_local_errors_are_those_of_the_slopes_on_the_curves() -> None:
 
 
 def test_nothing_selected_has_no_errors() -> None:
-    model = BIP("additive").fit_data(DATA).decision_.findings.target.model
+    model = BIP("additive").fit(DATA).decision_.findings.target.model
     assert model.standard_errors([]).values.shape == (DATA.n_environments + 1, 0)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from conformance_cases import Plain, StatsmodelsLogistic, UnitNoise, table
 from invariance import BIP, InclusionPrior, LinearGaussian, MultiEnvironmentData
 from invariance.exceptions import DataError
+from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.likelihood import ByLikelihood, Maximum
-from invariance.models.linear_gaussian import GaussianOnDemand
 from invariance.moments import Moments
 from twins import all_masks, half_n_log_variance, log_ratio, simulated
 
@@ -198,8 +198,7 @@ def test_exact_inference_on_demand() -> None:
     data = category()
     prior = InclusionPrior({"x3": 1.0, "g": 0.3})
     one, other = (
-        BIP(LinearGaussian(second_moments=how), prior=prior, engine="exact").fit_data(data)
-        for how in ("all", "on demand")
+        BIP(LinearGaussian(second_moments=how), prior=prior, engine="exact").fit(data) for how in ("all", "on demand")
     )
     np.testing.assert_allclose(one.inclusion_probabilities_, other.inclusion_probabilities_, atol=1e-9)
     assert one.posterior_.log_evidence == pytest.approx(other.posterior_.log_evidence, abs=1e-8)

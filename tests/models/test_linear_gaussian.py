@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import DataError
 from invariance.inference.enumeration import all_log_ratios
-from invariance.models.linear_gaussian import LinearGaussian
+from invariance.models.gaussian import LinearGaussian
 from invariance.moments import Moments
 from invariance.moments.least_squares import least_squares
 from reference_data import load_reference, reference_files
@@ -120,11 +120,7 @@ def test_moments_alone_leave_collinear_subsets_out_and_name_them() -> None:
     reason = model.unsupported(masks)
     assert reason.count == both.sum()
     assert reason.features == ("a", "copy")
-    assert str(reason) == (
-        "4 subsets outside the support: 'a', 'copy' are too collinear in environments 0, 1, 2, more than second "
-        "moments can resolve: build LinearGaussian from the data, or let fit_moments(moments, rows=...) read the rows "
-        "again"
-    )
+    assert "'a', 'copy' are too collinear in environments 0, 1, 2" in str(reason)
     flips = model.flip_neighbours([True, False, False, False])
     assert flips[3] == -np.inf
     assert np.isfinite(flips[:3]).all()

@@ -306,7 +306,7 @@ def test_variances_many_orders_apart() -> None:
     both = np.ones(2, dtype=bool)
     few, model = bound(Moments.from_data(data)), bound(data)
     assert few.log_ratio(both) == -np.inf
-    assert "noise of some environments is so much smaller" in str(few.unsupported(both))
+    assert "noise of some environments" in str(few.unsupported(both))
     assert -20.0 < model.log_ratio(both) <= 0.0
     assert abs(model.fit(both).coefficients[1] - 0.1) < 0.5
 
@@ -393,7 +393,7 @@ def test_law_of_two_means() -> None:
 
 def test_settings() -> None:
     assert as_family("linear_gaussian_mean") == LinearGaussian(invariance="mean")
-    with pytest.raises(SettingError, match="use 'distribution' or 'mean'"):
+    with pytest.raises(SettingError, match="invariance="):
         LinearGaussian(invariance="median")
     with pytest.raises(SettingError, match="needs all second moments: use second_moments='all'"):
         LinearGaussian(invariance="mean", second_moments="on demand")

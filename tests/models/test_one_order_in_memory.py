@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from invariance import MultiEnvironmentData
-from invariance.models.gaussian_fit import compressed_rows
+from invariance.models.gaussian_fits import group_rows as compressed_rows
 from invariance.moments.moments import Moments
 
 

@@ -36,7 +36,7 @@ def test_it_is_about_one_for_poisson_counts_only() -> None:
     assert 0.9 < alike < 1.1
     assert more > 2.0
     assert overdispersion_words(alike) == ""
-    assert overdispersion_words(more).endswith("use family='negative_binomial'")
+    assert overdispersion_words(more).endswith("use family='negative_binomial'.")
     assert overdispersion_words(np.nan) == ""
 
 

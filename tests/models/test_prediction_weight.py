@@ -149,7 +149,7 @@ def test_the_predictive_posterior_does_not_know_the_reward() -> None:
     data = table(False, binary=False)
     prior = BetaBinomialPrior(max_size=4)
     one, two = (
-        BIP(prior=prior, family=LinearGaussian(prediction=reward), progress=False).fit_data(data).predictive_
+        BIP(prior=prior, family=LinearGaussian(prediction=reward), progress=False).fit(data).predictive_
         for reward in (0.0, REWARD)
     )
     np.testing.assert_array_equal(one.inclusion, two.inclusion)

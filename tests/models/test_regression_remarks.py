@@ -63,7 +63,7 @@ def test_no_pseudo_data_are_told_of_where_there_are_none() -> None:
 def test_large_counts_beside_pseudo_data_are_told() -> None:
     X, y, environment = plain_table(True)
     large = y + np.ceil(180.0 - y.mean())
-    advice = "use Poisson(pseudo_rows=0)"
+    advice = "poisson(pseudo_rows=0)"
     for outcome, pseudo_rows, told in ((large, 1.0, True), (large, 0.0, False), (large - 2.0, 1.0, False)):
         notes = Poisson(pseudo_rows).bind(regression_data(X, outcome, environment)).remarks(all_masks(5)[:0]).notes
         assert any(advice in note for note in notes) == told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arrow_rows import added, assert_alike, cut
+from arrow_rows import added, assert_alike, cut, exact_scatter
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
 from invariance.moments import accumulator
 from invariance.moments.accumulator import MomentsAccumulator
+from invariance.moments.from_rows import eights, folded, merged, rooted
 from invariance.moments.moments import Moments
 
 COLUMNS = ["x", "n", "ward", "flag", "y"]
@@ -74,25 +76,17 @@ def in_tasks(table: pa.Table, tasks: list[int], cuts: list[int], **settings: Any
     return total
 
 
-@given(cuts=CUTS, tasks=CUTS, block_rows=BLOCKS)
-@settings(max_examples=12, deadline=None)
-def test_any_partition(whole: Moments, cuts: list[int], tasks: list[int], block_rows: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accumulator, "_BLOCK_BYTES", 1)
-        patch.setattr(accumulator, "_FEWEST_ROWS", block_rows)
-        assert_alike(in_tasks(rows(), tasks, cuts).moments("y"), whole)
-
-
-@given(cuts=CUTS, tasks=CUTS, block_rows=BLOCKS)
-@settings(max_examples=12, deadline=None)
+@given(cuts=CUTS, tasks=CUTS, block_rows=BLOCKS, gaps=st.booleans())
+@settings(max_examples=24, deadline=None)
 @pytest.mark.filterwarnings("ignore:dropped")
-def test_any_partition_of_rows_with_gaps(
-    whole_with_gaps: Moments, cuts: list[int], tasks: list[int], block_rows: int
+def test_any_partition(
+    whole: Moments, whole_with_gaps: Moments, cuts: list[int], tasks: list[int], block_rows: int, gaps: bool
 ) -> None:
+    table, expected = (with_gaps(rows()), whole_with_gaps) if gaps else (rows(), whole)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accumulator, "_BLOCK_BYTES", 1)
         patch.setattr(accumulator, "_FEWEST_ROWS", block_rows)
-        assert_alike(in_tasks(with_gaps(rows()), tasks, cuts, missing="drop").moments("y"), whole_with_gaps)
+        assert_alike(in_tasks(table, tasks, cuts, missing="drop" if gaps else "error").moments("y"), expected)
 
 
 @given(cuts=CUTS)
@@ -184,12 +178,11 @@ def test_environments_come_in_the_order_of_their_first_rows_that_count() -> None
 def test_types_that_change() -> None:
     table = rows()
     text = table.set_column(1, "n", table["n"].cast(pa.string()))
-    with pytest.raises(DataError, match=r"column 'n' holds numbers, .* other values later on: .*categorical="):
-        added([table, text], COLUMNS)
-    with pytest.raises(DataError, match="column 'n' holds text, or categories, in some rows and numbers in others"):
-        added([text, table], COLUMNS)
-    with pytest.raises(DataError, match="column 'n' holds"):
-        added([text], COLUMNS).merge(added([table], COLUMNS))
+    for pieces in ([table, text], [text, table]):
+        with pytest.raises(DataError, match="column 'n' holds"):
+            added(pieces, COLUMNS)
+        with pytest.raises(DataError, match="column 'n' holds"):
+            added(pieces[:1], COLUMNS).merge(added(pieces[1:], COLUMNS))
     assert_alike(
         added([table, text], COLUMNS, categorical=["n"]).moments("y"),
         added([table, table], COLUMNS, categorical=["n"]).moments("y"),
@@ -216,17 +209,19 @@ def test_settings_that_differ() -> None:
             one.merge(other)
 
 
-def test_a_batch_without_a_column() -> None:
-    with pytest.raises(DataError, match="a batch of rows lacks the column 'n'; "):
-        added([rows().drop_columns(["n"])], COLUMNS)
-    with pytest.raises(DataError, match="a batch of rows lacks the column 'site'"):
-        added([rows().drop_columns(["site"])], COLUMNS)
-
-
-def test_no_rows() -> None:
+def test_what_is_refused() -> None:
+    for name in ("n", "site"):
+        with pytest.raises(DataError, match=f"'{name}'"):
+            added([rows().drop_columns([name])], COLUMNS)
     for pieces in ([], [rows().slice(0, 0)]):
         with pytest.raises(DataError, match="no rows"):
             added(pieces, COLUMNS).moments("y")
+    with pytest.raises(WrongTypeError, match="dict"):
+        MomentsAccumulator(COLUMNS, "site").add({"x": [1.0]})
+    with pytest.raises(SettingError, match="columns='xy'"):
+        MomentsAccumulator("xy", "site")
+    with pytest.raises(DataError, match="'zz'"):
+        MomentsAccumulator(COLUMNS, "site", outcome="zz")
 
 
 def test_one_environment_is_a_part() -> None:
@@ -269,10 +264,9 @@ def names_of(n: int) -> pa.Table:
 
 
 def test_a_list_of_names_is_refused_before_it_fills_the_memory() -> None:
-    expected = r"column 'id' is not numeric but has more than 1000 different values \(for example 'p0"
-    with pytest.raises(DataError, match=expected) as caught:
+    expected = "column 'id' is not numeric but has more than 1000"
+    with pytest.raises(DataError, match=expected):
         added([names_of(1002)], ["id", "x", "y"])
-    assert "exclude=['id'], or take values as levels with categorical=['id']" in str(caught.value)
     halves = cut(names_of(1002), [501])
     with pytest.raises(DataError, match=expected):
         added(halves, ["id", "x", "y"])
@@ -284,7 +278,7 @@ def test_a_list_of_names_is_refused_before_it_fills_the_memory() -> None:
 
 def test_many_numbers_in_text_are_called_that() -> None:
     table = names_of(1200).set_column(0, "id", pa.array([f"{k}.5" for k in range(1200)]))
-    with pytest.raises(DataError, match=r"column 'id' holds numbers stored as text .* numeric=\['id'\]"):
+    with pytest.raises(DataError, match="column 'id' holds numbers stored as text"):
         added([table], ["id", "x", "y"])
     assert added([table], ["id", "x", "y"], numeric=["id"]).wide_columns[0].level is None
 
@@ -314,10 +308,137 @@ def test_data_frames_are_added_too() -> None:
     assert_alike(MomentsAccumulator(COLUMNS, "site").add(frame).moments("y"), added([rows()], COLUMNS).moments("y"))
 
 
-def test_what_is_no_table_is_refused() -> None:
-    with pytest.raises(WrongTypeError, match="rows come as record batches or tables, not as dict"):
-        MomentsAccumulator(COLUMNS, "site").add({"x": [1.0]})
-    with pytest.raises(SettingError, match="columns='xy' is a single string"):
-        MomentsAccumulator("xy", "site")
-    with pytest.raises(DataError, match="'zz' is not among"):
-        MomentsAccumulator(COLUMNS, "site", outcome="zz")
+# ---------------------------------------------------------------- digits, against exact rational arithmetic
+
+THREE = ["x0", "x1", "x2"]
+
+
+def far_from_zero(X: np.ndarray, sites: np.ndarray) -> None:
+    X += 1e9
+
+
+def sites_far_apart(X: np.ndarray, sites: np.ndarray) -> None:
+    X += 1e9 * sites[:, None]
+
+
+def outlying_first_row(X: np.ndarray, sites: np.ndarray) -> None:
+    X[0] = 1e9
+
+
+def of_all_sizes(X: np.ndarray, sites: np.ndarray) -> None:
+    X *= [1e-12, 1.0, 1e12]
+    X += [1e-3, -1e9, 1e15]
+
+
+HARD = [far_from_zero, sites_far_apart, outlying_first_row, of_all_sizes]
+
+
+def hard_rows(make_hard: Callable[[np.ndarray, np.ndarray], None]) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X, sites = rng.normal(size=(210, 3)), rng.integers(0, 3, 210)
+    make_hard(X, sites)
+    return X, sites
+
+
+def error(moments: Moments, X: np.ndarray, sites: np.ndarray) -> float:
+    """The largest of all products, relative to the scatters of both columns"""
+    worst = 0.0
+    for e, rows in enumerate([*(sites == label for label in moments.environments), np.full(len(X), True)]):
+        exact = exact_scatter(X[rows])
+        size = np.sqrt(np.diagonal(exact))
+        worst = max(worst, float(np.abs((moments.scatter[e] - exact) / np.outer(size, size)).max()))
+    return worst
+
+
+@pytest.mark.parametrize("make_hard", HARD)
+@pytest.mark.parametrize("block_rows", [1, 1 << 16])
+@pytest.mark.parametrize("batch_rows", [7, 210])
+def test_twelve_digits(
+    make_hard: Callable[[np.ndarray, np.ndarray], None],
+    block_rows: int,
+    batch_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(accumulator, "_FEWEST_ROWS", block_rows)
+    monkeypatch.setattr(accumulator, "_BLOCK_BYTES", 1)
+    X, sites = hard_rows(make_hard)
+    table = pa.table({**dict(zip(THREE, X.T, strict=True)), "site": sites})
+    pieces = [table.slice(start, batch_rows) for start in range(0, 210, batch_rows)]
+    moments = added(pieces, THREE).moments("x2")
+    assert error(moments, X, sites) <= 1e-12
+    merged = added(pieces[:0], THREE)
+    for piece in pieces:
+        merged = merged.merge(added([piece], THREE))
+    assert error(merged.moments("x2"), X, sites) <= 1e-12
+    for e, label in enumerate(moments.environments):
+        rows = X[sites == label]
+        off = (moments.centre[e] - rows.astype(np.longdouble)).mean(axis=0) + moments.rest[e]
+        assert (np.abs(off) <= 1e-15 * rows.std(axis=0)).all()
+
+
+@pytest.mark.parametrize("make_hard", HARD)
+def test_the_error_that_is_stated_is_not_exceeded(make_hard: Callable[[np.ndarray, np.ndarray], None]) -> None:
+    X, sites = hard_rows(make_hard)
+    table = pa.table({**dict(zip(THREE, X.T, strict=True)), "site": sites})
+    moments = added([table.slice(start, 7) for start in range(0, 210, 7)], THREE).moments("x2")
+    assert moments.rounding is not None
+    for e, label in enumerate(moments.environments):
+        off = np.abs(np.diagonal(moments.scatter[e] - exact_scatter(X[sites == label])))
+        assert (off <= moments.rounding[e]).all()
+
+
+# ---------------------------------------------------------------- the order of merging
+
+
+def piece(seed: int) -> MomentsAccumulator:
+    """Levels and environments come in an order of its own."""
+    rng = np.random.default_rng(seed)
+    values = {"x": 1e3 * seed + rng.normal(size=40), "kind": rng.choice(list("abc"), 40), "y": rng.normal(size=40)}
+    rows = pa.record_batch({**values, "site": rng.choice(["n", "s"], 40)})
+    return MomentsAccumulator(["x", "kind", "y"], "site").add(rows).settled()
+
+
+def pieces(n: int) -> list[MomentsAccumulator]:
+    return [piece(seed) for seed in range(n)]
+
+
+def assert_same_bits(one: MomentsAccumulator, other: MomentsAccumulator) -> None:
+    assert one.wide_columns == other.wide_columns
+    assert list(one.parts) == list(other.parts)
+    for label, part in one.parts.items():
+        for name, value in part._asdict().items():
+            np.testing.assert_array_equal(value, getattr(other.parts[label], name), err_msg=f"{label}: {name}")
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 16, 17, 63, 64, 65, 73])
+def test_pieces_that_come_one_after_the_other_make_the_same_tree(n: int) -> None:
+    assert_same_bits(folded(pieces(n), piece(0)), rooted(pieces(n), merged))
+
+
+def test_a_worker_that_gets_eight_pieces_makes_the_same_tree() -> None:
+    eight_at_once = [rooted(each, merged) for each in eights(pieces(21))]
+    assert_same_bits(rooted(eight_at_once, merged), rooted(pieces(21), merged))
+
+
+def test_no_pieces() -> None:
+    empty = MomentsAccumulator(["x"], "site")
+    assert folded([], empty) is empty
+
+
+def test_half_of_the_products_travels_and_says_all() -> None:
+    rng = np.random.default_rng(0)
+    columns = [f"x{j}" for j in range(200)]
+    rows = MomentsAccumulator(columns, "site")
+    rows.add(pa.record_batch({**{name: rng.normal(size=300) for name in columns}, "site": ["n"] * 300}))
+    content = pickle.dumps(rows)
+    assert len(content) < 0.6 * 8 * 200**2
+    assert_same_bits(pickle.loads(content), rows)
+
+
+def test_split_by_environment_and_put_together_again() -> None:
+    rows = folded(pieces(5), piece(0))
+    split = dict(rows.split())
+    assert list(split) == [None, *rows.parts]
+    assert [each.tally.n_rows for each in split.values()] == [200, 0, 0]
+    assert_same_bits(merged(*split.values()), rows)
+    assert merged(*split.values()).levels == rows.levels

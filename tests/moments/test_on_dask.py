@@ -18,13 +18,14 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq
 from distributed import Client
 
-from invariance import Moments
+from invariance import BIP, Columns, Moments, spline
 from invariance.data.record_batches import RowTask
 from invariance.data.source_files import ParquetSource
 from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
 from invariance.moments import from_rows as on_dask
 from local_cluster import Cluster, two_workers
 
+pytestmark = pytest.mark.integration
 N_TASKS = 20
 
 
@@ -202,3 +203,22 @@ def test_what_does_not_go_together(file: Path, monkeypatch: pytest.MonkeyPatch) 
         Moments.from_rows(file, "y", "site", dask=2)
     with pytest.raises(EngineError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:1'"):
         Moments.from_rows(file, "y", "site", dask="tcp://127.0.0.1:1")
+
+
+def test_splines_on_a_cluster(client: Client, file: Path) -> None:
+    terms = [spline("b", knots=5)]
+    there = Moments.from_rows(file, "y", "site", groups=terms, dask=client)
+    assert_same_bits(there, Moments.from_rows(file, "y", "site", groups=terms))
+
+
+def test_frames_of_a_cluster_have_no_second_pass() -> None:
+    dd = pytest.importorskip("dask.dataframe")
+    frame = table(60)
+    moments = Moments.from_rows(dd.from_pandas(frame, npartitions=2), "y", "site")
+    frames = [dd.from_pandas(frame, npartitions=2)]
+    for module in ("pyspark.sql.dataframe", "pyspark.sql.connect.dataframe"):
+        frames.append(type("DataFrame", (), {"__module__": module, "mapInArrow": None})())
+    for rows, library in zip(frames, ("Dask", "Spark", "Spark"), strict=True):
+        with pytest.raises(DataError, match=f"a {library} data frame"):
+            BIP(columns=Columns(environment="site")).fit(moments, rows=rows)
+    BIP(progress=False, columns=Columns(environment="site")).fit(moments, rows=frame)

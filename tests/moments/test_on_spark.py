@@ -22,6 +22,7 @@ pytest.importorskip("pyarrow")
 
 from invariance.moments import from_rows as on_spark
 
+pytestmark = pytest.mark.integration
 IN_A_SESSION = pytest.mark.slow  # which takes half a minute to begin, and seconds for each question
 SOURCE = Path(__file__).parents[2] / "src"
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:

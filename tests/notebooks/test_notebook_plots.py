@@ -6,6 +6,8 @@ import pytest
 
 from notebook_runner import complaints, images, run_cells
 
+pytestmark = pytest.mark.integration
+
 SETUP = """
 import sys
 sys.modules["ipywidgets"] = None
@@ -15,7 +17,7 @@ import numpy as np
 import invariance
 from decision_cases import made
 data = made()
-model = invariance.BIP().fit_data(data)
+model = invariance.BIP().fit(data)
 posterior, decision = model.posterior_, model.decision_
 """
 CALLS = (
@@ -25,9 +27,9 @@ CALLS = (
     'posterior.plot("environments")',
     'ax = posterior.plot("frontier")',
     "invariance.plot_inclusion(posterior, truth=['a', 'b'])",
-    "invariance.plot_subsets(decision);",
-    "panels = invariance.plot_coefficients(decision, coverage=0.9)",
-    "invariance.plot_frontier(decision)",
+    'decision.plot("subsets");',
+    'panels = decision.plot("coefficients")',
+    'decision.plot("frontier")',
     "model.diagnose().plot()",
     "model.plot()",
     "decision.plot('coefficients')",

@@ -13,7 +13,7 @@ from decision_twins import all_masks, risk_in_a_new_environment
 from decision_twins import evidence as plain_evidence
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Posterior, Tolerance
 from invariance.exceptions import SettingError
-from invariance.models.gaussian_shared import GaussianModel
+from invariance.models.gaussian import GaussianModel
 from invariance.posterior.posterior import Judge
 from twins import simulated
 
@@ -135,7 +135,7 @@ def test_subsets_outside_the_support_are_not_compatible() -> None:
 
 
 def test_evidence_of_a_posterior_by_names_and_after_saving() -> None:
-    posterior = BIP().fit_data(EXAMPLE).posterior_
+    posterior = BIP().fit(EXAMPLE).posterior_
     names = posterior.feature_names
     table = posterior.subsets(5)
     first = posterior.evidence(table["subset"][0])
@@ -148,7 +148,7 @@ def test_evidence_of_a_posterior_by_names_and_after_saving() -> None:
 
 
 def test_evidence_that_was_not_saved_is_not_invented() -> None:
-    posterior = BIP().fit_data(simulated(p=8)).posterior_
+    posterior = BIP().fit(simulated(p=8)).posterior_
     saved = Posterior.from_json(posterior.to_json())
     table = saved.subsets(None)
     assert table["p_invariant"][:100].notna().all()

@@ -24,8 +24,8 @@ from invariance import (
 )
 from invariance.exceptions import DataWarning, NotInvariantWarning
 from invariance.inference.base import RunOptions, Target, judged
-from invariance.models.gaussian_shared import deviance_moments
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
+from invariance.models.invariance_test import deviance_moments
 from invariance.posterior.plots import plot_inclusion
 from invariance.posterior.summary import Verdict, verdict_of
 from posteriors import assert_same, from_probabilities, random_posterior
@@ -105,7 +105,7 @@ def test_features_constant_inside_small_environments_are_not_counted_there() -> 
         data = invariant(constant, 12, rng)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            posterior = BIP(prior=InclusionPrior(1.0), engine="exact").fit_data(data).posterior_
+            posterior = BIP(prior=InclusionPrior(1.0), engine="exact").fit(data).posterior_
         assert posterior.verdict is None
         assert "nan" not in str(posterior.summary())
     model = LinearGaussian().bind(data)
@@ -216,7 +216,7 @@ def test_fit_warns(engine: str) -> None:
     assert str(warning.message).startswith(model.posterior_.verdict.sentence)
     assert not model.invariant_
     with pytest.warns(NotInvariantWarning, match="an environment may act on the outcome itself"):
-        model.fit_data(data)
+        model.fit(data)
     assert "an environment may act on the outcome itself" in model.posterior_.reading()
 
 
@@ -234,7 +234,7 @@ def test_no_verdict_on_an_invariant_subset(engine: Any) -> None:
     data = invariant(np.zeros((3, 2), dtype=bool), 60, np.random.default_rng(0))
     with warnings.catch_warnings():
         warnings.simplefilter("error", NotInvariantWarning)
-        posterior = BIP(engine=engine, random_state=0).fit_data(data).posterior_
+        posterior = BIP(engine=engine, random_state=0).fit(data).posterior_
     assert posterior.verdict is None
     assert "predicts y in the same way in all 3 environments" in posterior.reading()
 
@@ -243,7 +243,7 @@ def test_subsets_that_may_be_invariant_are_excepted() -> None:
     """A prior that forbids nearly everything puts the empty subset first, although {x0, x1} is invariant."""
     data = invariant(np.zeros((3, 2), dtype=bool), 200, np.random.default_rng(0))
     with pytest.warns(NotInvariantWarning, match="One other of the 4 subsets is not as far off: {x0, x1}"):
-        posterior = BIP(prior=InclusionPrior(1e-60), select="mode").fit_data(data).posterior_
+        posterior = BIP(prior=InclusionPrior(1e-60), select="mode").fit(data).posterior_
     assert posterior.mode == ()
     verdict = posterior.verdict
     assert verdict is not None
@@ -258,7 +258,7 @@ def test_many_listed_subsets_are_judged() -> None:
     """Beyond the few whose ranks are fitted, too: all but the invariant one fail, wherever it stands."""
     data = invariant(np.zeros((3, 6), dtype=bool), 200, np.random.default_rng(1))
     with pytest.warns(NotInvariantWarning):
-        verdict = BIP(prior=InclusionPrior(1e-250), select="mode").fit_data(data).posterior_.verdict
+        verdict = BIP(prior=InclusionPrior(1e-250), select="mode").fit(data).posterior_.verdict
     assert verdict is not None
     assert (verdict.n_judged, verdict.n_exceptions) == (64, 1)
     assert verdict.exception == tuple(f"x{j}" for j in range(6))
@@ -313,6 +313,6 @@ def test_json_and_datatree_keep_the_verdict(verdict: Verdict) -> None:
 
 def test_a_reweighted_verdict_survives_json() -> None:
     with pytest.warns(NotInvariantWarning):
-        posterior = BIP(engine="vi", random_state=0).fit_data(broken()).posterior_
+        posterior = BIP(engine="vi", random_state=0).fit(broken()).posterior_
     again = type(posterior).from_json(posterior.to_json())
     assert again.reweighted.verdict == posterior.reweighted.verdict is not None

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, Moments, MultiEnvironmentData, spline
+from invariance import BIP, Columns, Moments, MultiEnvironmentData, spline
 from invariance.datasets import make_example
 from invariance.exceptions import PredictionWarning
 from invariance.prediction.predictor import Design
@@ -102,6 +102,8 @@ def test_curves_are_not_named() -> None:
     table = pd.DataFrame(data.X, columns=list(data.feature_names))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = BIP(groups=[spline("age", knots=4)]).fit(table, data.y, environments=data.environment_index)
+        model = BIP(columns=Columns(groups=[spline("age", knots=4)])).fit(
+            table, data.y, environments=data.environment_index
+        )
     with pytest.warns(PredictionWarning, match="the farthest has age = 900, and"):
         model.predict(table[:3].assign(age=[900.0, 50.0, 50.0]))

@@ -88,7 +88,7 @@ def test_many_rows_are_kept_as_quantiles() -> None:
 
 
 def test_moments_alone_take_errors_for_normal() -> None:
-    model, rows = BIP().fit_moments(Moments.from_data(DATA)), fitted()
+    model, rows = BIP().fit(Moments.from_data(DATA)), fitted()
     ends = model.predict_interval(as_table(NEW), 0.8)
     rows.predict_interval(NEW)
     found, expected = model._elsewhere["selected"].left_out, rows._elsewhere["selected"].left_out
@@ -164,7 +164,7 @@ def test_an_environment_without_which_nothing_can_be_fitted() -> None:
     model = BIP(prior=InclusionPrior({"x0": 1.0}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit_data(data)
+        model.fit(data)
     with pytest.warns(PredictionWarning, match=r"1 of 4 environments \(3\) could not be left out"):
         model.predict_interval(pd.DataFrame({"x0": [1.0]}))
 
@@ -205,12 +205,12 @@ def test_predict_with_may_change_after_fitting() -> None:
     averaged = model.set_params(predict_with="average").predict(NEW)
     np.testing.assert_array_equal(averaged, fitted(predict_with="average").predict(NEW))
     assert not np.array_equal(averaged, selected)
-    with pytest.raises(SettingError, match="predict_with='mean' is not known: use 'selected' or 'average'"):
+    with pytest.raises(SettingError, match="predict_with='mean'"):
         model.set_params(predict_with="mean").predict(NEW)
 
 
 def test_moments_average_as_rows_do() -> None:
-    model = BIP(predict_with="average").fit_moments(Moments.from_data(DATA))
+    model = BIP(predict_with="average").fit(Moments.from_data(DATA))
     rows = fitted(predict_with="average")
     np.testing.assert_allclose(model.predict(as_table(NEW)), rows.predict(NEW), rtol=1e-6)
     model.predict_interval(as_table(NEW))
@@ -248,7 +248,7 @@ def test_a_regressor_without_features_is_not_fitted() -> None:
 
 
 def test_what_a_regressor_cannot_do() -> None:
-    with pytest.raises(SettingError, match=r"regressor=Ridge\(...\) is fitted to rows, and moments hold none"):
-        BIP(regressor=Ridge()).fit_moments(Moments.from_data(DATA))
-    with pytest.raises(SettingError, match="predict_with='average' averages linear fits"):
-        BIP(regressor=Ridge(), predict_with="average").fit_data(DATA)
+    with pytest.raises(SettingError, match="Ridge needs rows"):
+        BIP(regressor=Ridge()).fit(Moments.from_data(DATA))
+    with pytest.raises(SettingError, match="average"):
+        BIP(regressor=Ridge(), predict_with="average").fit(DATA)

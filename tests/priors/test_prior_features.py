@@ -43,7 +43,7 @@ def test_fit_with_a_constant_feature(stated: Any, expected: np.ndarray) -> None:
 def test_fit_data_with_a_constant_feature(stated: Any, expected: np.ndarray) -> None:
     table = TABLE.assign(y=DATA.y, site=DATA.environment_index)
     data = MultiEnvironmentData.from_table(table, "y", "site")
-    model = BIP(prior=InclusionPrior(stated)).fit_data(data)
+    model = BIP(prior=InclusionPrior(stated)).fit(data)
     np.testing.assert_allclose(model.posterior_.inclusion, expected, rtol=1e-12)
 
 
@@ -100,7 +100,7 @@ def wide() -> MultiEnvironmentData:
 @pytest.mark.parametrize("stated", [{"x3": 0.9, "x20": 0.2}, np.where(np.arange(40) == 3, 0.9, 0.3)])
 def test_a_screen_may_drop_features(stated: Any) -> None:
     data = wide()
-    model = Screened(BIP(prior=InclusionPrior(stated)), LassoScreen(k=4)).fit_data(data)
+    model = Screened(BIP(prior=InclusionPrior(stated)), LassoScreen(k=4)).fit(data)
     kept = np.flatnonzero(model.screened_)
     assert 2 <= len(kept) <= 4
     values = InclusionPrior(stated)._values(data.feature_names)[kept]
@@ -112,7 +112,7 @@ def test_a_screen_keeps_what_the_prior_includes_for_certain() -> None:
     data = wide()
     screen = LassoScreen(k=2)
     assert not screen.screen(data).kept[20]
-    model = Screened(BIP(prior=InclusionPrior({"x20": 1.0})), screen).fit_data(data)
+    model = Screened(BIP(prior=InclusionPrior({"x20": 1.0})), screen).fit(data)
     assert model.screened_features_ == ("x3", "x7", "x20")
     assert model.inclusion_probabilities_[20] == 1.0
     assert model.support_[20]

@@ -237,7 +237,7 @@ def screened(training: Training, method: object) -> np.ndarray:
     kept = LassoScreen(cv=5, random_state=training.seed).screen(training.data).kept
     reduced = training.data.narrowed(kept)
     selected = np.zeros(training.data.n_features, dtype=bool)
-    selected[kept] = method.fit_data(reduced).support_  # type: ignore[attr-defined]
+    selected[kept] = method.fit(reduced).support_  # type: ignore[attr-defined]
     return selected
 
 
@@ -272,7 +272,7 @@ def test_levels_of_hidden_icp() -> None:
     training = Training(data, 0, 10)
     training.__dict__["lasso"] = Timed(LassoFit(np.ones(10), 0.0), 0.0)  # everything passes the screen
     found = GENE_METHODS["Hidden-ICP-screen"].answer(training).value.selected
-    expected = [HiddenICP(alpha=alpha).fit_data(data).support_ for alpha in LEVELS]
+    expected = [HiddenICP(alpha=alpha).fit(data).support_ for alpha in LEVELS]
     np.testing.assert_array_equal(found, expected)
     assert found.sum(axis=1).tolist() == [0, 0, 0, 1, 1]
 

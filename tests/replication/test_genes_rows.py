@@ -164,7 +164,7 @@ def test_the_reward_is_a_tenth() -> None:
     found = GENE_METHODS["BIP λ=0.1"].answer(training).value
     prior = BetaBinomialPrior(max_size=min(20, published_max_size(training.data)))
     model = BIP(LinearGaussian(prediction=0.1), prior, "tempering", "mode", random_state=3, progress=False)
-    np.testing.assert_array_equal(found.score, model.fit_data(training.data).inclusion_probabilities_)
+    np.testing.assert_array_equal(found.score, model.fit(training.data).inclusion_probabilities_)
 
 
 def test_ten_genes_pass_the_screen() -> None:

@@ -114,7 +114,7 @@ def test_theory_rows_agree_with_the_estimator(runs: dict[str, StudyRun]) -> None
             continue
         model = theory(cell["E"], cell["strength"], study.rng(cell, 1))
         data = model.sample(50, study.rng(cell, 1, 50))
-        expected = BIP(progress=False).fit_data(data).posterior_.probability(model.truth)
+        expected = BIP(progress=False).fit(data).posterior_.probability(model.truth)
         row = results.query("E == @cell['E'] and strength == @cell['strength'] and replicate == 1 and n == 50")
         assert row["posterior"].item() == pytest.approx(expected, rel=1e-9)
         assert row["mu_min"].item() == model.mu_min()

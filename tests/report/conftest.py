@@ -18,7 +18,7 @@ def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """All is drawn on axes, and nothing of it is written."""
     from invariance.report import pictures as svg
 
-    monkeypatch.setattr(svg, "_drawn", lambda figure: EMPTY)
+    monkeypatch.setattr(svg, "_drawn", lambda *_: EMPTY)
 
 
 @pytest.fixture

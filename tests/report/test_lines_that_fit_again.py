@@ -19,10 +19,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from invariance import BIP, LinearGaussian, Tolerance, spline
+from invariance import BIP, Columns, LinearGaussian, Tolerance, spline
 from invariance.datasets import make_example
+from invariance.decisions import Threshold
 from invariance.inference.tempering.engine import Tempering
-from invariance.moments.second_pass import SecondLook
+from invariance.moments.second_pass import SecondPassResult
 from invariance.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
 from invariance.report.methods import python_lines, typed
 from invariance.report.subject import Source, Subject
@@ -56,10 +57,10 @@ def _again(lines: str, **known: Any) -> BIP:
 
 SETTINGS: list[dict[str, Any]] = [
     {},
-    {"family": "linear_gaussian_mean", "select": "threshold", "threshold": 0.4},
+    {"family": "linear_gaussian_mean", "select": Threshold(0.4)},
     {"family": LinearGaussian(invariance="mean"), "tolerance": Tolerance.strict(0.01)},
     {"prior": InclusionPrior({"age": 0.9}, max_size=3), "random_state": 7},
-    {"prior": BetaBinomialPrior(1.0, 3.0), "groups": [spline("age", knots=4)]},
+    {"prior": BetaBinomialPrior(1.0, 3.0), "columns": Columns(groups=[spline("age", knots=4)])},
     {"engine": Tempering(chains=2, steps=50), "random_state": np.int64(5)},
     {"regressor": RandomForestRegressor(n_estimators=3, random_state=0)},
     {"regressor": make_pipeline(StandardScaler(), GridSearchCV(Ridge(), {"alpha": [0.5, 2.0]}))},
@@ -97,14 +98,14 @@ def test_a_long_regressor_is_typed_in_full() -> None:
 def test_lines_of_data_and_of_moments() -> None:
     from invariance.moments import Moments
 
-    assert _lines(BIP().fit_data(DATA)).splitlines()[-2] == "model = BIP().fit_data(data)"
+    assert _lines(BIP().fit(DATA)).splitlines()[-2] == "model = BIP().fit(data)"
     moments = Moments.from_data(DATA)
-    assert ".fit_moments(moments)" in _lines(BIP().fit_moments(moments))
-    looked_at = replace(moments, second=SecondLook(None))
-    assert ".fit_moments(moments, rows=rows)" in _lines(BIP().fit_moments(looked_at))
+    assert ".fit(moments)" in _lines(BIP().fit(moments))
+    looked_at = replace(moments, second=SecondPassResult(None))
+    assert ".fit(moments, rows=rows)" in _lines(BIP().fit(looked_at))
     labelled = DATA.to_frame()
-    model = BIP(environment="hospital").fit(labelled.drop(columns="blood_pressure"), DATA.y)
-    assert _lines(model).splitlines()[-2] == "model = BIP(environment='hospital').fit(X, y)"
+    model = BIP(columns=Columns(environment="hospital")).fit(labelled.drop(columns="blood_pressure"), DATA.y)
+    assert _lines(model).splitlines()[-2] == "model = BIP(columns=Columns(environment='hospital')).fit(X, y)"
 
 
 def test_lines_read_the_table_where_that_is_known(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_lines_read_the_table_where_that_is_known(tmp_path: Path) -> None:
     DATA.to_frame().to_csv(file, index=False)
     table = {"table": file, "outcome": "blood_pressure", "environment": "hospital"}
     given = table | {"exclude": ["salt"], "numeric": [], "missing": "error", "drop_environments": ["west"]}
-    model = BIP(random_state=0).fit_data(MultiEnvironmentData.from_table(**given))
+    model = BIP(random_state=0).fit(MultiEnvironmentData.from_table(**given))
     lines = _lines(model, Source(given))
     assert "numeric" not in lines
     assert "missing" not in lines
@@ -124,7 +125,7 @@ def test_lines_read_the_table_where_that_is_known(tmp_path: Path) -> None:
 
 def test_no_address_of_memory_is_typed() -> None:
     generator = np.random.default_rng(0)
-    model = BIP(random_state=generator).fit_data(DATA)
+    model = BIP(random_state=generator).fit(DATA)
     assert "random_state=rng" in _lines(model)
     assert not re.search(r"0x[0-9a-f]+", typed([generator, object(), print]))
 

@@ -31,7 +31,7 @@ def model() -> BIP:
     X[where == 2, 3] = 7.0
     kept = np.flatnonzero((where < 3) | (np.arange(data.n_rows) >= data.n_rows - 3))
     data = replace(data, X=X[kept], y=data.y[kept], environment_index=where[kept])
-    return BIP(select=Fixed((True, True, False, True))).fit_data(data)
+    return BIP(select=Fixed((True, True, False, True))).fit(data)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -49,9 +49,3 @@ def test_notes_stand_in_the_cells(model: BIP, tmp_path: Path, without_pictures: 
     for (site, column), note in notes.items():
         text, value = said[column]["all together" if site == "pooled" else site]
         assert text.endswith(note) if note else text.endswith(")")
-
-
-def test_where_all_is_known_nothing_is_said_of_notes(tmp_path: Path, without_pictures: None) -> None:
-    read = _page(BIP().fit_data(made()), tmp_path)
-    assert SENTENCE not in read.text
-    assert all(text.endswith(")") for text, _ in read.column(CAPTION, "a").values())

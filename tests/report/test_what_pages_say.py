@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +12,10 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, MultiEnvironmentData, Tolerance
+from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, MultiEnvironmentData
 from invariance.datasets import make_example
-from invariance.decisions.decision import _found_in
 from invariance.moments import Moments
 from invariance.report.pictures import Residuals
-from invariance.report.sections import _shown
 from report_reader import Page
 
 DATA = make_example()
@@ -40,19 +37,10 @@ def test_a_standard_error_is_that_of_a_mean() -> None:
 
 
 def test_moments_tell_the_means_and_spreads_of_their_rows(page: Callable[[BIP], Page]) -> None:
-    read = page(BIP().fit_moments(Moments.from_data(DATA)))
+    read = page(BIP().fit(Moments.from_data(DATA)))
     for title, figure in (("Mean", np.mean), ("SD", partial(np.std, ddof=1))):
         told = {label: float(str(value)) for label, (_, value) in read.column("Environments", title).items()}
         assert told == pytest.approx({label: figure(DATA.y[label == SITE]) for label in DATA.environments}, rel=1e-5)
-
-
-def test_a_bayes_factor_is_no_likelihood_ratio(page: Callable[[BIP], Page]) -> None:
-    read = page(BIP("bayesian_linear_gaussian").fit(X, DATA.y, environments=SITE))
-    assert "T by environment" in read.tables
-    assert "T = −2 log Λ" not in " ".join(read.tables)
-    assert "not of the Bayes factor" in read.text
-    assert "the line is that of all rows together" in read.text
-    assert "intervals far from the band" not in read.text
 
 
 def test_pseudo_data_and_what_is_tolerated_of_classes(page: Callable[[BIP], Page]) -> None:
@@ -85,24 +73,6 @@ def test_counts_with_an_exposure_are_told_as_rates(page: Callable[[BIP], Page]) 
     assert "Mean" not in [text for text, _ in read.tables["Environments"][0]]
 
 
-def test_a_strict_test_is_not_called_approximate(page: Callable[[BIP], Page]) -> None:
-    read = page(BIP(tolerance=Tolerance.strict(0.01)).fit(X, DATA.y, environments=SITE))
-    assert "exact invariance at level 0.01" in read.text
-    assert "approximate" not in read.text
-    assert "tolerance stated" not in read.text
-
-
-def test_a_threshold_is_told_with_its_value(page: Callable[[BIP], Page]) -> None:
-    read = page(BIP(select="threshold", threshold=0.4).fit(X, DATA.y, environments=SITE))
-    assert "probable enough (threshold 0.4)" in read.text
-
-
-def test_curves_say_what_their_intervals_leave_out(page: Callable[[BIP], Page]) -> None:
-    read = page(BIP("additive").fit(X, DATA.y, environments=SITE))
-    assert "take the shapes of the curves, which are fitted to all rows, as given" in read.text
-    assert "The model of the outcome is additive, compared by shape." in read.text
-
-
 def test_one_environment_claims_nothing(page: Callable[[BIP], Page], tmp_path: Path) -> None:
     read = page(BIP().fit(X, DATA.y))
     assert read.column("Residuals by environment", "Mean residual")["all"][0] == "0"
@@ -111,24 +81,3 @@ def test_one_environment_claims_nothing(page: Callable[[BIP], Page], tmp_path: P
     assert "1 environments" not in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "ompatible subsets" not in read.text
     assert "model = BIP().fit(X, y)" in read.text
-
-
-def test_nothing_selected_has_no_spread_given_features(page: Callable[[BIP], Page]) -> None:
-    model = BIP().fit(X, np.random.default_rng(1).normal(size=len(X)), environments=SITE)
-    assert model.selected_features_ == ()
-    assert "excess kurtosis" in page(model).text
-    assert "does not depend on the selected features" not in page(model).text
-
-
-def test_how_many_subsets_are_shown() -> None:
-    assert _shown(3, "3") == "All are shown."
-    assert _shown(1, "at least 1") == "All that were found are shown; there may be others."
-    assert _shown(15, "at least 1,024") == "Shown are 15 of at least 1,024."
-    assert _shown(1, "256") == "Shown is 1 of 256."
-
-
-def test_one_subset_found_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    decision = BIP().fit(X, DATA.y, environments=SITE).decision_
-    found = replace(decision.compatible, masks=decision.compatible.masks[:1], n=1, all_scored=False)
-    monkeypatch.setitem(vars(decision), "compatible", found)
-    assert _found_in(decision) == "in the one compatible subset found"

@@ -21,7 +21,7 @@ distributed = pytest.importorskip("distributed")
 from local_cluster import Cluster, two_workers
 
 MODEL = BIP(prior=BetaBinomialPrior(max_size=2))
-SETTINGS = {"environment": "site", "perturbed": "deleted"}
+SETTINGS = {"environments": "site", "perturbed": "deleted"}
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ def table(n: int = 90, seed: int = 0) -> pd.DataFrame:
 
 
 def swept(model: BIP = MODEL, frame: pd.DataFrame | None = None, **settings) -> pd.DataFrame:
-    arguments = {"environment": "site", "perturbed": "hit", "outcomes": ["a", "c", "d"], "device": WHERE} | settings
+    arguments = {"environments": "site", "perturbed": "hit", "outcomes": ["a", "c", "d"], "device": WHERE} | settings
     return sweep(table() if frame is None else frame, model, progress=False, **arguments)
 
 
@@ -81,7 +81,7 @@ def test_settings_that_a_device_cannot_follow(settings, message: str) -> None:
 def test_features_of_several_columns() -> None:
     frame = table().assign(kind=np.tile(["u", "v", "w"], 60))
     with pytest.raises(SettingError, match=r"knows features of one column only, and these have several: kind"):
-        sweep(frame, MODEL, environment="site", exclude=["hit"], device=WHERE, progress=False)
+        sweep(frame, MODEL, exclude=["hit"], device=WHERE, progress=False, environments="site")
 
 
 def test_results_of_a_device_are_not_mixed_with_others(tmp_path) -> None:

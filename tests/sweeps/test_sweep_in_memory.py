@@ -22,7 +22,7 @@ def test_the_table_is_that_of_a_folder(tmp_path: Path, outcomes: list[str]) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         kept, found = (
-            sweep(rows, environment="hospital", outcomes=outcomes, out=out).drop(columns="seconds")
+            sweep(rows, outcomes=outcomes, out=out, environments="hospital").drop(columns="seconds")
             for out in (tmp_path, None)
         )
     pd.testing.assert_frame_equal(kept, found, check_exact=True)
@@ -36,7 +36,7 @@ def test_pyarrow_is_not_needed() -> None:
         "import sys; sys.modules['pyarrow'] = None\n"
         "from invariance import sweep\n"
         "from invariance.datasets import make_example\n"
-        "found = sweep(make_example().to_frame(), environment='hospital', outcomes=['blood_pressure'])\n"
+        "found = sweep(make_example().to_frame(), outcomes=['blood_pressure'], environments='hospital')\n"
         "print(sorted(found.feature[found.selected]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

@@ -27,7 +27,7 @@ def few_rows() -> pd.DataFrame:
 
 
 def fitted(rows: pd.DataFrame, outcome: str, environment: str, prior: Any) -> BIP:
-    return BIP(prior=prior).fit_moments(Moments.from_data(MultiEnvironmentData.from_table(rows, outcome, environment)))
+    return BIP(prior=prior).fit(Moments.from_data(MultiEnvironmentData.from_table(rows, outcome, environment)))
 
 
 def check_one(found: pd.DataFrame, outcome: str, model: BIP) -> None:
@@ -50,8 +50,8 @@ def test_rows_that_perturb_one_outcome_take_no_size_from_the_others() -> None:
     """All rows of a site act on the salt: the blood pressure follows from what it followed from before."""
     rows = make_example().to_frame()
     acted_on = np.where(rows["hospital"] == "north", "salt", None)
-    with_them = sweep(rows, environment="hospital", outcomes=["blood_pressure"], perturbed=acted_on)
-    without = sweep(rows, environment="hospital", outcomes=["blood_pressure"])
+    with_them = sweep(rows, outcomes=["blood_pressure"], perturbed=acted_on, environments="hospital")
+    without = sweep(rows, outcomes=["blood_pressure"], environments="hospital")
     pd.testing.assert_frame_equal(with_them.drop(columns="seconds"), without.drop(columns="seconds"))
     assert sorted(without["feature"][without["selected"]]) == ["age", "exercise", "smoking"]
 
@@ -60,7 +60,7 @@ def test_rows_that_perturb_one_outcome_take_no_size_from_the_others() -> None:
 def test_an_outcome_with_few_rows_left_has_a_limit_of_its_own(model: BIP | None) -> None:
     rows = few_rows()
     acted_on = np.where(np.arange(60) < 25, "a", None)  # five of thirty are left
-    found = sweep(rows, model, environment="site", outcomes=["a", "b"], perturbed=acted_on, top=None)
+    found = sweep(rows, model, outcomes=["a", "b"], perturbed=acted_on, top=None, environments="site")
     assert found["feature"].notna().all()
     assert "Subsets of at most 3 features, which is what the rows that are left allow." in first_note(found, "a")
     assert "Subsets of at most" not in first_note(found, "b")
@@ -70,7 +70,7 @@ def test_an_outcome_with_few_rows_left_has_a_limit_of_its_own(model: BIP | None)
 def test_a_limit_that_the_rows_allow_is_left_alone() -> None:
     acted_on = np.where(np.arange(60) < 25, "a", None)
     model = BIP(prior=BetaBinomialPrior(max_size=3))
-    found = sweep(few_rows(), model, environment="site", outcomes=["a"], perturbed=acted_on)
+    found = sweep(few_rows(), model, outcomes=["a"], perturbed=acted_on, environments="site")
     assert "Subsets of at most" not in first_note(found, "a")
 
 
@@ -79,7 +79,7 @@ def test_a_limit_that_no_outcome_can_have_is_not_lowered() -> None:
     acted_on = [*["a"] * 3, *[None] * 35]
     model = BIP(prior=BetaBinomialPrior(max_size=7))
     with pytest.warns(UserWarning, match="2 of 2 outcomes could not be fitted"):
-        found = sweep(rows, model, environment="site", outcomes=["a", "b"], perturbed=acted_on)
+        found = sweep(rows, model, outcomes=["a", "b"], perturbed=acted_on, environments="site")
     assert found["verdict"].str.startswith("max_size=7 needs").all()
 
 
@@ -100,8 +100,8 @@ def with_a_rare_level(seed: int) -> pd.DataFrame:
 def test_a_level_that_vanishes_costs_nothing(seed: int) -> None:
     rows = with_a_rare_level(seed)
     perturbed = [*["a"] * 2, *[None] * 118]
-    whole: Any = sweep(rows, environment="env", outcomes=["a"], perturbed=perturbed, top=None)
-    left = sweep(rows[2:], environment="env", outcomes=["a"], top=None)
+    whole: Any = sweep(rows, outcomes=["a"], perturbed=perturbed, top=None, environments="env")
+    left = sweep(rows[2:], outcomes=["a"], top=None, environments="env")
     columns = ["feature", "inclusion", "predictive", "selected", "p_invariant", "r2"]
     pd.testing.assert_frame_equal(whole[columns], left[columns], rtol=1e-6)
     check_one(whole, "a", fitted(rows[2:], "a", "env", BetaBinomialPrior(max_size=20)))
@@ -151,7 +151,7 @@ def test_walks_and_searches_count_the_same_coefficients() -> None:
 def test_a_prior_may_name_outcomes() -> None:
     rows = few_rows()
     model = BIP(prior=InclusionPrior({"a": 0.9, "b": 0.2}, max_size=3))
-    found = sweep(rows, model, environment="site", outcomes=["a", "c"], top=None)
+    found = sweep(rows, model, outcomes=["a", "c"], top=None, environments="site")
     for outcome, named in (("a", {"b": 0.2}), ("c", {"a": 0.9, "b": 0.2})):
         check_one(found, outcome, fitted(rows, outcome, "site", InclusionPrior(named, max_size=3)))
 
@@ -159,7 +159,7 @@ def test_a_prior_may_name_outcomes() -> None:
 def test_probabilities_by_position_are_refused() -> None:
     model = BIP(prior=InclusionPrior([0.9, *[0.5] * 6]))
     with pytest.raises(SettingError, match=r"by position fit no sweep.*InclusionPrior\(\{'age': 0.9\}\)"):
-        sweep(few_rows(), model, environment="site", outcomes=["a"])
+        sweep(few_rows(), model, outcomes=["a"], environments="site")
 
 
 def test_moments_of_an_outcome_go_with_its_fit() -> None:

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from invariance import BIP, BetaBinomialPrior, Tolerance, read_sweep, sweep
+from invariance import BIP, BetaBinomialPrior, Columns, Tolerance, read_sweep, sweep
 from invariance.exceptions import DataWarning, EngineError, FileError
 from invariance.sweeps import store
 from invariance.sweeps import sweep as sweep_module
@@ -35,7 +35,7 @@ def table(seed: int = 0) -> pd.DataFrame:
 
 
 SMALL = BIP(prior=BetaBinomialPrior(max_size=2), engine="exact")
-SETTINGS: dict[str, Any] = {"model": SMALL, "environment": "site", "perturbed": "whom", "top": 3}
+SETTINGS: dict[str, Any] = {"model": SMALL, "environments": "site", "perturbed": "whom", "top": 3}
 
 
 def run(folder: Path, **changes: Any) -> pd.DataFrame:
@@ -254,7 +254,9 @@ def test_results_without_a_manifest_are_not_continued(tmp_path: Path) -> None:
 
 def test_settings_that_change_no_result_may_change(tmp_path: Path, counted: list[str]) -> None:
     run(tmp_path, outcomes=["x00"])
-    other = BIP(prior=SMALL.prior, engine="exact", n_jobs=2, random_state=5, progress=False, environment="site")
+    other = BIP(
+        prior=SMALL.prior, engine="exact", n_jobs=2, random_state=5, progress=False, columns=Columns(environment="site")
+    )
     run(tmp_path, outcomes=["x00"], model=other)
     assert counted == ["x00"]
 

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
-import pickle
 import pkgutil
 import re
-import shutil
-import tempfile
-import uuid
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .._version import __version__
-from ..exceptions import EngineError, FileError, InvarianceError, InvarianceWarning, SettingError
+from ..exceptions import EngineError, InvarianceError, InvarianceWarning, SettingError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -291,87 +286,6 @@ def _await_answer(address: str, error: type[InvarianceError]) -> None:
             ) from failure
 
 
-_MEMORY_FOLDER = "/dev/shm"
-_OPEN_FILES = Path("/proc/self/fd")
-_ALIGNMENT = 64
-
-
-@dataclass(frozen=True)
-class Loan:
-    """A file and where the parts of the object are in it: from, to and whether they can be written.
-
-    The first part is the pickle of all but the arrays. Files come and go under one path, the key is never used again.
-    """
-
-    path: str
-    parts: tuple[tuple[int, int, bool], ...]
-    key: str
-
-
-@contextmanager
-def lent(shared: Any) -> Iterator[Loan]:
-    """The object in a file that is gone afterwards."""
-    # joblib's choice of pickler takes along what the user's own script defines.
-    from joblib.externals.loky.cloudpickle_wrapper import dumps
-
-    arrays: list[pickle.PickleBuffer] = []
-    head = dumps(shared, protocol=5, buffer_callback=arrays.append)
-    contents = [memoryview(head), *(array.raw() for array in arrays)]
-    place = _place_for(sum(content.nbytes for content in contents))
-    with _file_in(place) as (file, path):
-        parts = tuple(_written(content, file) for content in contents)
-        file.flush()
-        yield Loan(path, parts, uuid.uuid4().hex)
-
-
-@lru_cache(maxsize=1)
-def borrowed(loan: Loan) -> Any:
-    """The object of a loan, mapped once in a process.
-
-    Its arrays can be written if the lender's can, because compiled kernels take others as another type and would be
-    compiled again; what is written stays in this process.
-    """
-    with open(loan.path, "rb") as file:
-        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-    parts = [(content[start:stop], writable) for start, stop, writable in loan.parts]
-    head, *arrays = (part if writable else part.toreadonly() for part, writable in parts)
-    return pickle.loads(head, buffers=arrays)
-
-
-@contextmanager
-def _file_in(place: str) -> Iterator[tuple[IO[bytes], str]]:
-    """An open file and the path by which other processes of this user find it."""
-    if _OPEN_FILES.is_dir():
-        # It has no name: the system frees it after the last process that uses it, however that ends.
-        with tempfile.TemporaryFile(dir=place) as file:
-            yield file, f"/proc/{os.getpid()}/fd/{file.fileno()}"
-    else:
-        with (
-            tempfile.TemporaryDirectory(prefix="invariance-", dir=place, ignore_cleanup_errors=True) as folder,
-            (Path(folder) / "shared").open("wb") as file,
-        ):
-            yield file, file.name
-
-
-def _written(content: memoryview, file: IO[bytes]) -> tuple[int, int, bool]:
-    start = -(-file.tell() // _ALIGNMENT) * _ALIGNMENT
-    file.seek(start)
-    file.write(content)
-    return start, start + content.nbytes, not content.readonly
-
-
-def _place_for(size: int) -> str:
-    """Memory where there is room for the object and as much again, otherwise the folder of temporary files."""
-    places = [_MEMORY_FOLDER, tempfile.gettempdir()]
-    for place in places:
-        if os.access(place, os.W_OK) and shutil.disk_usage(place).free > 2 * size:
-            return place
-    raise FileError(
-        f"what the processes share takes {size / 1e9:.1f} GB, and {' and '.join(places)} have less than twice that "
-        "left. Free some, or name a folder with more room in the environment variable TMPDIR."
-    )
-
-
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
 
@@ -389,14 +303,12 @@ def finished(
     """Who does the work, in words, and `function(shared, task)` of all tasks in any order.
 
     function : of a module, and of its arguments only: a task whose worker died is done again elsewhere
-    shared : may hold large arrays; the processes map one copy of it and a cluster is sent it once
+    shared : processes map its large arrays, and a cluster is sent it once
     jobs : processes; None is one, -1 all cores. dask : address of a scheduler that is to do the work instead
     error, kept : the class of complaints, and what they say of a run that is broken off
     """
     work = Work(function, shared, error, kept)
     if dask is not None:
-        pass
-
         return "a Dask cluster", on_cluster(work, tasks, dask)
     processes = min(n_workers(jobs), max(len(tasks), 1))
     if processes == 1:
@@ -415,34 +327,34 @@ def _on_processes(work: Work, tasks: Sequence[Any], processes: int) -> Generator
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    # Few tasks in advance: an interrupt must not wait for many.
-    pool = Parallel(processes, backend="loky", return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-    with lent(work.shared) as loan:
-        try:
-            yield from pool(delayed(_in_process)(work.function, loan, task) for task in tasks)
-        except TerminatedWorkerError as error:
-            raise work.error(
-                f"a worker process was killed, perhaps for want of memory. {work.kept}: run it again, with fewer "
-                "jobs, to continue."
-            ) from error
+    # Few tasks in advance: an interrupt must not wait for many. Large arrays are mapped, and stay writable, because
+    # kernels would be compiled again for arrays that are not.
+    pool = Parallel(
+        processes,
+        backend="loky",
+        return_as="generator_unordered",
+        batch_size=1,
+        pre_dispatch="2*n_jobs",
+        mmap_mode="c",
+    )
+    try:
+        yield from pool(delayed(_in_process)(work.function, work.shared, task) for task in tasks)
+    except TerminatedWorkerError as error:
+        again = f"{work.kept}: run it again, with fewer jobs, to continue."
+        raise work.error(f"a worker process was killed, perhaps for want of memory. {again}") from error
 
 
-def _in_process(function: Callable[[Any, Any], Any], loan: Loan, task: Any) -> Any:
+def _in_process(function: Callable[[Any, Any], Any], shared: Any, task: Any) -> Any:
     hold_one_thread()
-    return function(borrowed(loan), task)
+    return function(shared, task)
 
 
 _LINUX = Path("/proc/meminfo")
 _GROUP = Path("/sys/fs/cgroup")
-# What may be had and what is taken by the group of processes, a container or a job: of version 2, and of version 1.
-_GROUP_FILES = (
-    ("memory.max", "memory.current", "memory.stat"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
-)
 
 
 def free_bytes() -> int | None:
-    """Memory that can be had now, what the system keeps of files counted in; None where it does not tell."""
+    """Memory that can be had now, cached files counted as free; None where the system does not tell."""
     try:
         if _LINUX.exists():
             found = re.search(r"^MemAvailable:\s*(\d+) kB", _LINUX.read_text(encoding="ascii"), re.MULTILINE)
@@ -454,17 +366,11 @@ def free_bytes() -> int | None:
 
 
 def _left_to_group() -> int | None:
-    """None where there is no limit, which version 2 writes as the word max."""
-    for names in _GROUP_FILES:
-        limit, taken, told = (_text(_GROUP / name) for name in names)
-        if limit.isdigit() and taken.isdigit():
-            kept = re.search(r"^inactive_file (\d+)", told, re.MULTILINE)
-            return max(int(limit) - int(taken) + (int(kept[1]) if kept else 0), 0)
-    return None
-
-
-def _text(path: Path) -> str:
+    """Memory left to the container or job (cgroup version 2); None where there is no limit."""
     try:
-        return path.read_text(encoding="ascii").strip()
+        limit, taken, told = ((_GROUP / f"memory.{name}").read_text() for name in ("max", "current", "stat"))
     except OSError:
-        return ""
+        return None
+    cached = re.search(r"^inactive_file (\d+)", told, re.MULTILINE)
+    free = int(limit) - int(taken) + (int(cached[1]) if cached else 0) if limit.strip().isdigit() else None
+    return None if free is None else max(free, 0)

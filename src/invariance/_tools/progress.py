@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import html
-import os
 import sys
 import threading
 import time
@@ -16,8 +14,10 @@ from typing import Any, Literal, Protocol, Self
 from ..exceptions import SettingError
 from .text import duration
 
+COMPILING = "compiling, once after an installation"
 
-def shell_of_notebook() -> Any | None:
+
+def _notebook() -> Any | None:
     """IPython's shell, if output goes to the cells of a notebook."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
@@ -25,123 +25,18 @@ def shell_of_notebook() -> Any | None:
 
 
 def in_notebook() -> bool:
-    """Whether output goes to the cells of a notebook."""
-    return shell_of_notebook() is not None
-
-
-class Cell:
-    """The output of the running cell.
-
-    A frontend can forget all outputs of a cell or none. So the display is taken away where it is known to be the only
-    one, and otherwise left without content: then the next display in the cell takes its place.
-    """
-
-    def __init__(self) -> None:
-        self._handle: Any | None = None
-        # The kernel's count of messages up to which the cell holds nothing but our display; None where it is not known.
-        self._alone_until: int | None = None
-
-    def begin(self, *_: object) -> None:
-        """A cell begins to run."""
-        self._handle, self._alone_until = None, self._sent()
-
-    def show(self, html: str) -> None:
-        from IPython.display import HTML, display
-
-        handle = self._handle
-        if handle is None:
-            self._handle = self._sending(lambda: display(HTML(html), display_id=True))
-        else:
-            self._sending(lambda: handle.update(HTML(html)))
-
-    def take_away(self) -> None:
-        from IPython.display import clear_output
-
-        if self._handle is None:
-            return
-        if self._is_alone():
-            self._sending(clear_output)
-            self._handle = None
-        else:
-            self._handle.update({}, raw=True)
-
-    def _sending(self, send: Callable[[], Any]) -> Any:
-        alone = self._is_alone()
-        answer = send()
-        if alone:
-            self._alone_until = self._sent()
-        return answer
-
-    def _is_alone(self) -> bool:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        return self._alone_until is not None and self._alone_until == self._sent()
-
-    def _sent(self) -> int | None:
-        session = getattr(getattr(shell_of_notebook(), "kernel", None), "session", None)
-        return getattr(session, "message_count", None)
-
-
-CELL = Cell()
-
-
-def follow_cells() -> None:
-    """From the next cell on it is known what else the cells of this notebook show."""
-    shell = shell_of_notebook()
-    if shell is not None and CELL.begin not in shell.events.callbacks["pre_run_cell"]:
-        shell.events.register("pre_run_cell", CELL.begin)
-
-
-COMPILING = "compiling, once after an installation"
+    return _notebook() is not None
 
 
 def compilation_watched(tell: Callable[[bool], None]) -> AbstractContextManager[Any]:
-    """Inside the block: tell(True) whenever numba begins to compile, tell(False) when it is through."""
-    from numba.core import event
-
-    return event.install_listener("numba:compile", _watch(tell))
-
-
-def hold_off_collections() -> None:
-    """From here on: Python looks for no garbage while numba compiles.
-
-    Every look goes through all that numba has made so far, a tenth of the time in all.
-    """
-    from numba.core import event
-
-    held_off = False
-
-    def tell(begun: bool) -> None:
-        nonlocal held_off
-        if begun and gc.isenabled():
-            gc.disable()
-            held_off = True
-        elif not begun and held_off:
-            gc.enable()
-            held_off = False
-
-    watch = _watch(tell)
-
-    def go_on_alone() -> None:
-        """In a forked process, which has no other thread that would come to the end of what it compiles."""
-        watch.begin_anew()
-        tell(False)
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=go_on_alone)
-    event.register("numba:compile", watch)
-
-
-def _watch(tell: Callable[[bool], None]) -> Any:
+    """Inside the block: tell(True) when numba begins to compile, tell(False) when it has finished."""
     from numba.core import event
 
     class Watch(event.Listener):
-        def __init__(self) -> None:
-            self.begin_anew()
+        """Counts nested compilations: a kernel compiles those that it calls."""
 
-        def begin_anew(self) -> None:
-            self._running = 0
-            self._lock = threading.Lock()
+        def __init__(self) -> None:
+            self._running, self._lock = 0, threading.Lock()
 
         def on_start(self, event: Any) -> None:
             self._count(1, 1)
@@ -150,14 +45,13 @@ def _watch(tell: Callable[[bool], None]) -> Any:
             self._count(-1, 0)
 
         def _count(self, change: int, told_at: int) -> None:
-            """What is compiled first compiles what it calls."""
             with self._lock:
                 self._running += change
                 turned = self._running == told_at
             if turned:
                 tell(bool(told_at))
 
-    return Watch()
+    return event.install_listener("numba:compile", Watch())
 
 
 Report = Callable[[float, str], None]
@@ -169,8 +63,6 @@ _BETWEEN_UPDATES = 0.1
 
 
 class _Display(Protocol):
-    """Something on a screen that shows how far the work is, until it is stopped."""
-
     def update(self, done: int, detail: str) -> None: ...
 
     def stop(self) -> None: ...
@@ -398,26 +290,42 @@ class _TerminalDisplay:
         self._bar.stop()
 
 
+# The display of the running cell, and the number of that cell.
+_in_cell: tuple[Any, int] | None = None
+
+
+def _show_in_cell(content: str) -> None:
+    """Bars of one cell take turns in one display."""
+    global _in_cell
+    from IPython.display import HTML, display
+
+    cell = getattr(_notebook(), "execution_count", 0)
+    if _in_cell is None or _in_cell[1] != cell:
+        _in_cell = display(HTML(content), display_id=True), cell
+    else:
+        _in_cell[0].update(HTML(content))
+
+
 class _NotebookDisplay:
-    """The display of the cell, until the work is done."""
+    """A bar in the cell, emptied at the end."""
 
     def __init__(self, description: str, total: int) -> None:
-        self._description = html.escape(description)
-        self._total = total
+        self._description, self._total = html.escape(description), total
         self._begun: tuple[float, int] | None = None
         self._latest = time.perf_counter()
-        CELL.show(self._content(0, ""))
+        _show_in_cell(self._content(0, ""))
 
     def update(self, done: int, detail: str) -> None:
         now = time.perf_counter()
         if self._begun is None and done:
-            self._begun = now, done  # what came before, a kernel's compilation perhaps, says nothing about the rest
+            self._begun = now, done  # the time before, perhaps of compiling, does not tell of the rest
         if now - self._latest >= _BETWEEN_UPDATES or done in (0, self._total) or detail == COMPILING:
             self._latest = now
-            CELL.show(self._content(done, detail))
+            _show_in_cell(self._content(done, detail))
 
     def stop(self) -> None:
-        CELL.take_away()
+        if _in_cell is not None:
+            _in_cell[0].update({}, raw=True)
 
     def _content(self, done: int, detail: str) -> str:
         parts = [self._description, f'<progress value="{done}" max="{self._total}"></progress>']

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
-from ..cli.inputs import ModelOptions, TableOptions
-from ..cli.options import Missing, read_names, write_names
+from ..cli.options import Missing, ModelOptions, TableOptions, read_names, write_names
 from ..exceptions import SettingError
 
 if TYPE_CHECKING:
@@ -165,10 +164,12 @@ def script(file: str, choices: Choices) -> str:
     arguments = {"outcome": choices.outcome, "environment": choices.environment, **stated}
     settings = _settings(choices)
     classes = {type(value) for value in settings.values() if type(value).__module__.startswith("invariance.")}
-    imported = sorted({"BIP", "MultiEnvironmentData", *(kind.__name__ for kind in classes)})
+    rules = sorted(kind.__name__ for kind in classes if kind.__module__.startswith("invariance.decisions"))
+    imported = sorted({"BIP", "MultiEnvironmentData", *(kind.__name__ for kind in classes)} - set(rules))
     lines = [
         f"# What the page of invariance {__version__} did with {file!r}: run this in the folder of that file.",
         f"from invariance import {', '.join(imported)}",
+        *([f"from invariance.decisions import {', '.join(rules)}"] if rules else []),
         *(["from invariance.data.reading import TableFile"] if choices.written else []),
         "",
         "data = MultiEnvironmentData.from_table(",
@@ -176,7 +177,7 @@ def script(file: str, choices: Choices) -> str:
         *(f"    {name}={value!r}," for name, value in arguments.items()),
         ")",
         f"model = BIP({', '.join(f'{name}={value!r}' for name, value in settings.items())})",
-        "model.fit_data(data)",
+        "model.fit(data)",
         "print(model.summary())",
         f"model.report({REPORT!r})",
     ]

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cli.advice import for_command_line
-from ..data.column_settings import Choices
-from ..data.column_types import RawTable, doubtful
-from ..data.columns import as_frame
+from ..cli.remedies import for_shell, said_by
+from ..data.columns import Choices, RawTable, as_frame, doubtful
 from ..data.outcomes import OutcomeKind, outcome_kind
 from ..data.reading import TableFile, column_names, is_text, parse_label, read_columns
 from ..exceptions import DataError, InvarianceError
@@ -40,10 +38,8 @@ Tell = Callable[[float, str], None]
 
 
 def look(tell: Tell, file: str, written: dict[str, str]) -> dict[str, Any]:
-    from ..cli.inputs import FileOptions
-    from ..cli.streaming import too_large
-
-    pass
+    from ..cli.inputs import too_large
+    from ..cli.options import FileOptions
 
     tell(0.0, "reading the table")
     options = FileOptions(**written)
@@ -55,14 +51,14 @@ def look(tell: Tell, file: str, written: dict[str, str]) -> dict[str, Any]:
 
 def fit(tell: Tell, file: str, name: str, choices: dict[str, Any], folder: str) -> dict[str, Any]:
     """Fit, and leave the report and the script, which calls the file by this name, in the folder."""
-    from ..cli.inputs import notes
+    from ..cli.inputs import notes, read_file
     from .choices import REPORT, SCRIPT, Choices, script
 
     chosen = Choices(**choices)
     model = chosen.model().set_params(progress=tell)
     tell(0.0, "reading the table")
-    data = chosen.table().read(Path(file), chosen.outcome, chosen.environment)
-    model.fit_data(data)
+    data = read_file(Path(file), chosen.outcome, chosen.environment, chosen.table())
+    model.fit(data)
     tell(1.0, "writing the report")
     model.report(Path(folder, REPORT))
     Path(folder, SCRIPT).write_text(script(name, chosen), encoding="utf-8")
@@ -96,7 +92,7 @@ def main(folder: Path) -> None:
                 result = TASKS[task.pop("task")](_telling(answer), **task)
             answer(result=result | {"warnings": said})
         except InvarianceError as error:
-            answer(error=for_command_line(str(error)))
+            answer(error=said_by(error))
         except MemoryError:
             answer(error="There is not enough memory for this on this machine: use fewer features or rows.")
         except Exception as error:
@@ -152,11 +148,8 @@ def _warnings_kept() -> Iterator[list[str]]:
         for category in (UserWarning, RuntimeWarning):
             warnings.simplefilter("always", category)
         yield said
-    said += dict.fromkeys(for_command_line(str(warning.message)) for warning in caught)
+    said += dict.fromkeys(said_by(w.message) if isinstance(w.message, Warning) else w.message for w in caught)
 
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
 
 # A column with more different values is not shown as environments.
 MOST_GROUPS = 200
@@ -206,7 +199,7 @@ def _column(values: pd.Series[Any], written: pd.Series[Any], raw: RawTable) -> d
         "missing": int(written.isna().sum()),
         "n_values": n_values,
         "groups": _groups(counts) if n_values <= MOST_GROUPS else [],
-        "doubt": for_command_line(_doubt(name, numbers, raw, n_values, dates)),
+        "doubt": for_shell(_doubt(name, numbers, raw, n_values, dates)),
         "as_outcome": _as_outcome(name, numbers, raw),
     }
 
@@ -246,7 +239,7 @@ def _doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, dates: bool
     if name in raw.refused:
         return raw.refused[name].reason
     if name in raw.levels:
-        refusal = doubtful(raw.levels[name], len(numbers), raw.convert)
+        refusal = doubtful(raw.levels[name], len(numbers))
         return "" if refusal is None else refusal.reason
     return "looks like an ID or a row number: no two rows share a value" if _are_ids(name, numbers) else ""
 
@@ -282,3 +275,7 @@ def with_beside(outcome: str, event: str | None, exposure: str | None) -> list[s
 
 def _model(kind: OutcomeKind) -> list[str]:
     return [FAMILY_OF_KIND[kind.kind].replace("_", " ").replace("gaussian", "Gaussian"), kind.reason]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

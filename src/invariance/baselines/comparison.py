@@ -19,13 +19,13 @@ from sklearn.base import clone
 
 from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
-from .._tools.plotting import PLAIN, TRUE, Size, axes_for, lettered, plain_ticks, save_drawing, title, widest
+from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, title, widest
 from .._tools.registry import Value, is_a, read_call, split_outside_brackets
 from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten, wrap
 from ..data.checks import did_you_mean
 from ..data.features import Features, as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
-from ..decisions.rules import BestCompatible, Median
+from ..decisions.rules import BestCompatible, Median, Threshold
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataWarning, EngineError, SettingError, WrongTypeError
@@ -394,13 +394,14 @@ def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
 
 def _configured(model: EnvironmentSelector, settings: dict[str, Value]) -> EnvironmentSelector:
     asked: Any = LassoScreen() if isinstance(model, Screened) else model
+    rule = {"select": Threshold(settings.pop("threshold"))} if "threshold" in settings and asked is model else {}  # type: ignore[arg-type]
     kinds = signature(type(asked)).parameters
     for name, value in settings.items():
         kind = str(kinds[name].annotation) if name in kinds else "Any"
         if not is_a(value, kind):
             raise SettingError(f"{type(asked).__name__}: {name} cannot be {value!r}, it is of the kind {kind}.")
     try:
-        asked.set_params(**settings)
+        asked.set_params(**settings, **rule)
     except ValueError as error:
         raise SettingError(str(error)) from None
     return model.set_params(screen=asked) if isinstance(model, Screened) and settings else model
@@ -427,7 +428,7 @@ def _fit(
                     screenings[key] = model.screening(data)
                 model.fit_screened(data, screenings[key])
             else:
-                model.fit_data(data)
+                model.fit(data)
     except (ValueError, EngineError, np.linalg.LinAlgError) as error:
         nothing, seconds = np.zeros(data.n_features, dtype=bool), time.perf_counter() - started
         weights = dict.fromkeys(data.features.columns, 0.0)
@@ -543,7 +544,6 @@ def _feature_labels(comparison: Comparison, shown: ArrayLike) -> list[str]:
     return name_labels([comparison.feature_names[j] for j in np.asarray(shown)], _LONGEST_NAME)
 
 
-@lettered
 def plot_comparison(
     comparison: Comparison,
     ax: Axes | None = None,

@@ -14,11 +14,12 @@ from .._tools.progress import ProgressBar, ProgressMode
 from ..data.checks import quoted, warn
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
-from ..estimators.selector import EnvironmentSelector
+from ..data.settings import Columns
 from ..exceptions import DataError, SettingError
 from ..kernels.baseline_scores import subset_losses
 from ..models.gaussian import GaussianFromMoments
 from ..screening import screened
+from .base import Baseline
 from .subset_lists import (
     BitPatterns,
     SizedSubsets,
@@ -42,7 +43,7 @@ _SAME_LOSS = 1e-9
 Scorer = Callable[[Integers, Integers], tuple[Floats, Floats]]
 
 
-class EILLS(EnvironmentSelector):
+class EILLS(Baseline):
     """The subset with the smallest squared error plus γ times the squared gradients in the single environments.
 
     Parameters
@@ -53,7 +54,7 @@ class EILLS(EnvironmentSelector):
     max_size : only subsets of at most so many features, however many columns each has; None is all 2**p
     solver : "cholesky"; or "inverse", the loss at β = A⁻¹b from an explicit inverse with the order of operations of the
         authors' code, for comparing with figures that it made. See the notes.
-    environment : name of the column of a data frame X that holds the environment labels
+    columns : how a data frame X is read, Columns(environment="site")
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
         function of a fraction and a message, called as a stage begins, goes on and ends. What it raises stops the fit.
@@ -79,7 +80,7 @@ class EILLS(EnvironmentSelector):
     --------
     >>> from invariance.baselines import EILLS
     >>> from invariance.datasets import make_example
-    >>> EILLS(gamma=1.0).fit_data(make_example()).support_.sum() > 0
+    >>> EILLS(gamma=1.0).fit(make_example()).support_.sum() > 0
     np.True_
     """
 
@@ -89,7 +90,7 @@ class EILLS(EnvironmentSelector):
         center: bool = True,
         max_size: int | None = None,
         solver: Literal["cholesky", "inverse"] = "cholesky",
-        environment: str | None = None,
+        columns: Columns | None = None,
         n_jobs: int | None = None,
         progress: ProgressMode = "auto",
     ) -> None:
@@ -97,7 +98,7 @@ class EILLS(EnvironmentSelector):
         self.center = center
         self.max_size = max_size
         self.solver = solver
-        self.environment = environment
+        self.columns = columns
         self.n_jobs = n_jobs
         self.progress = progress
 

@@ -11,17 +11,17 @@ from scipy.special import ndtri, stdtr
 from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted, rows_text
 from ..data.multi_environment import MultiEnvironmentData
-from ..estimators.selector import EnvironmentSelector
+from ..data.settings import Columns
 from ..exceptions import DataError
 from ..screening import screened
-from .icp import check_level
+from .base import Baseline, check_level
 from .subset_lists import features_text, most_features, refuse_wide
 
 _SMALLEST_ERROR = 1e-10
 _SINGULAR = 1e-13
 
 
-class HiddenICP(EnvironmentSelector):
+class HiddenICP(Baseline):
     """Effects from how second moments differ between environments: hidden confounders may exist, their strength stays.
 
     For each environment against the rest (one contrast when there are two), the effects solve
@@ -31,7 +31,7 @@ class HiddenICP(EnvironmentSelector):
     ----------
     alpha : level; a feature is selected when its p-value is at most alpha
     intercept : add a column of ones; without it the moments are not centred and the answer depends on where zero is
-    environment : name of the column of a data frame X that holds the environment labels
+    columns : how a data frame X is read, Columns(environment="site")
 
     Attributes
     ----------
@@ -50,19 +50,16 @@ class HiddenICP(EnvironmentSelector):
     --------
     >>> from invariance.baselines import HiddenICP
     >>> from invariance.datasets import make_example
-    >>> HiddenICP(intercept=True).fit_data(make_example()).effects_.shape
+    >>> HiddenICP(intercept=True).fit(make_example()).effects_.shape
     (8,)
     """
 
-    _single_environment_message = (
-        "no environments were given, so all rows count as one environment: there is nothing to contrast and nothing "
-        "is selected. Pass fit(X, y, environments=labels)."
-    )
+    _single_environment_message = "all rows count as one environment: there is nothing to contrast"
 
-    def __init__(self, alpha: float = 0.05, intercept: bool = False, environment: str | None = None) -> None:
+    def __init__(self, alpha: float = 0.05, intercept: bool = False, columns: Columns | None = None) -> None:
         self.alpha = alpha
         self.intercept = intercept
-        self.environment = environment
+        self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)

@@ -16,8 +16,8 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from ..data.checks import rows_text, warn
 from ..data.multi_environment import MultiEnvironmentData
-from ..estimators.selector import EnvironmentSelector
-from ..exceptions import DataError, SettingError
+from ..data.settings import Columns
+from ..exceptions import DataError
 from ..kernels.baseline_scores import (
     coefficient_hull,
     contrast_statistics,
@@ -28,6 +28,7 @@ from ..kernels.baseline_scores import (
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from ..posterior.summary import format_subset
+from .base import Baseline, check_level
 from .subset_lists import (
     BitPatterns,
     Lists,
@@ -182,7 +183,7 @@ class SubsetPValues:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
 
 
-class ICP(EnvironmentSelector):
+class ICP(Baseline):
     """Invariant causal prediction: the features that every subset with invariant residuals has in common.
 
     For each subset: pooled least squares with an intercept, then per environment Welch's t-test of the mean and a
@@ -194,7 +195,7 @@ class ICP(EnvironmentSelector):
     max_size : test only subsets of at most so many features, however many columns each has; None tests all 2**p
     stop_if_empty : stop as soon as the accepted subsets have nothing in common; p-values are then those of the
         subsets tested so far, and the p-value of a feature is only a lower bound
-    environment : name of the column of a data frame X that holds the environment labels
+    columns : how a data frame X is read, Columns(environment="site")
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it, unless it stops early.
     progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
         function of a fraction and a message, called as a stage begins, goes on and ends. What it raises stops the fit.
@@ -224,29 +225,26 @@ class ICP(EnvironmentSelector):
     --------
     >>> from invariance.baselines import ICP
     >>> from invariance.datasets import make_example
-    >>> model = ICP().fit_data(make_example())
+    >>> model = ICP().fit(make_example())
     >>> ("age", "exercise", "smoking") in model.accepted_
     True
     """
 
-    _single_environment_message = (
-        "no environments were given, so all rows count as one environment: every subset is accepted and nothing is "
-        "selected. Pass fit(X, y, environments=labels)."
-    )
+    _single_environment_message = "all rows count as one environment: every subset is accepted, and nothing selected"
 
     def __init__(
         self,
         alpha: float = 0.05,
         max_size: int | None = None,
         stop_if_empty: bool = False,
-        environment: str | None = None,
+        columns: Columns | None = None,
         n_jobs: int | None = None,
         progress: ProgressMode = "auto",
     ) -> None:
         self.alpha = alpha
         self.max_size = max_size
         self.stop_if_empty = stop_if_empty
-        self.environment = environment
+        self.columns = columns
         self.n_jobs = n_jobs
         self.progress = progress
 
@@ -325,11 +323,6 @@ class _Run:
     common: Mask
     stopped: bool = False
     determined: int | None = None
-
-
-def check_level(alpha: float) -> None:
-    if not 0.0 < alpha < 1.0:
-        raise SettingError(f"alpha={alpha!r} is not a level: use a number between 0 and 1, such as 0.05.")
 
 
 def _check_rows(data: MultiEnvironmentData, max_size: int | None) -> None:

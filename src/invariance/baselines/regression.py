@@ -13,12 +13,12 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..data.checks import quoted, warn
 from ..data.features import as_mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..estimators.selector import EnvironmentSelector
-from ..exceptions import DataError
+from ..data.settings import Columns
+from ..exceptions import DataError, use
 from ..kernels.row_residuals import triangular_factor
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..screening import LassoFit, cross_validated_lasso, pooled_correlations
-from .icp import check_level
+from .base import Baseline, check_level
 from .subset_lists import features_text
 
 
@@ -81,12 +81,10 @@ def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
     return p_values, selected
 
 
-class _Pooled(EnvironmentSelector):
+class _Pooled(Baseline):
     """Methods that look at all rows together."""
 
-    _single_environment_message = (
-        "no environments were given, so all rows count as one environment. This method pools all rows in any case."
-    )
+    _single_environment_message = "all rows count as one environment, as this method takes them in any case"
 
 
 class PooledRegression(_Pooled):
@@ -99,7 +97,7 @@ class PooledRegression(_Pooled):
     ----------
     alpha : a feature is selected when its p-value is smaller
     random_state : seed of the folds, where the Lasso is used
-    environment : name of the column of a data frame X that holds the environment labels
+    columns : how a data frame X is read, Columns(environment="site")
 
     Attributes
     ----------
@@ -108,10 +106,10 @@ class PooledRegression(_Pooled):
         earlier features and where the Lasso was used
     """
 
-    def __init__(self, alpha: float = 0.05, random_state: int = 0, environment: str | None = None) -> None:
+    def __init__(self, alpha: float = 0.05, random_state: int = 0, columns: Columns | None = None) -> None:
         self.alpha = alpha
         self.random_state = random_state
-        self.environment = environment
+        self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
@@ -135,7 +133,7 @@ class LassoSelection(_Pooled):
     cv : number of random folds
     standardize : give every feature standard deviation 1 first
     random_state : seed of the folds
-    environment : name of the column of a data frame X that holds the environment labels
+    columns : how a data frame X is read, Columns(environment="site")
 
     Attributes
     ----------
@@ -144,12 +142,12 @@ class LassoSelection(_Pooled):
     """
 
     def __init__(
-        self, cv: int = 5, standardize: bool = True, random_state: int = 0, environment: str | None = None
+        self, cv: int = 5, standardize: bool = True, random_state: int = 0, columns: Columns | None = None
     ) -> None:
         self.cv = cv
         self.standardize = standardize
         self.random_state = random_state
-        self.environment = environment
+        self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         fit = cross_validated_lasso(
@@ -170,7 +168,7 @@ class MarginalSelection(_Pooled):
     Parameters
     ----------
     alpha : a feature is selected when its p-value is smaller
-    environment : name of the column of a data frame X that holds the environment labels
+    columns : how a data frame X is read, Columns(environment="site")
 
     Attributes
     ----------
@@ -178,9 +176,9 @@ class MarginalSelection(_Pooled):
         multiple correlation and the p-value of its F-test, NaN where these columns leave no residual.
     """
 
-    def __init__(self, alpha: float = 0.05, environment: str | None = None) -> None:
+    def __init__(self, alpha: float = 0.05, columns: Columns | None = None) -> None:
         self.alpha = alpha
-        self.environment = environment
+        self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
@@ -206,9 +204,9 @@ class Oracle(_Pooled):
     Parameters
     ----------
     support : the true features, as names, positions or a boolean mask over the features as given; None takes `truth`
-        of the data set given to fit_data
+        of a MultiEnvironmentData
     alpha : a feature is selected when its p-value is smaller
-    environment : name of the column of a data frame X that holds the environment labels
+    columns : how a data frame X is read, Columns(environment="site")
 
     Attributes
     ----------
@@ -219,11 +217,11 @@ class Oracle(_Pooled):
         self,
         support: Iterable[str] | ArrayLike | None = None,
         alpha: float = 0.05,
-        environment: str | None = None,
+        columns: Columns | None = None,
     ) -> None:
         self.support = support
         self.alpha = alpha
-        self.environment = environment
+        self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
@@ -242,8 +240,7 @@ class Oracle(_Pooled):
         if self.support is None:
             if data.truth is None:
                 raise DataError(
-                    "Oracle needs to know the true features: name them in Oracle(support=[...]), or pass simulated "
-                    "data, which carry their truth, to fit_data()."
+                    "Oracle needs to know the true features, which simulated data carry", use(support=["x0", "x1"])
                 )
             return data.truth
         kept = np.ones(data.n_features + len(data.dropped_features), dtype=bool)

@@ -10,21 +10,22 @@ from sklearn.base import clone, is_classifier
 
 from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.settings import Columns
 from ..estimators.selector import EnvironmentSelector, refuse_inside
 from ..exceptions import SettingError
 from ..prediction.predictor import PredictedOutcome
 from ..screening import LassoScreen, Screening
+from .base import Baseline
 
 
-class Screened(EnvironmentSelector):
+class Screened(Baseline):
     """A method that sees only the features that pass a screen, and those that its prior includes for certain.
 
     Parameters
     ----------
     estimator : the method, for example ICP()
     screen : LassoScreen(); None is the default one
-    environment : name of the column of a data frame X that holds the environment labels
-    categorical, numeric, groups, handle_unknown : as in BIP; the method itself must not have them
+    columns : how a data frame X is read; the method itself must not have them
 
     Attributes
     ----------
@@ -38,35 +39,22 @@ class Screened(EnvironmentSelector):
     --------
     >>> from invariance.baselines import ICP
     >>> from invariance.datasets import make_example
-    >>> from invariance import LassoScreen, Screened
-    >>> model = Screened(ICP(), LassoScreen(k=4)).fit_data(make_example())
+    >>> from invariance.baselines import LassoScreen, Screened
+    >>> model = Screened(ICP(), LassoScreen(k=4)).fit(make_example())
     >>> len(model.screened_features_), model.used_fallback_
     (4, False)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        screen: LassoScreen | None = None,
-        environment: str | None = None,
-        categorical: Any = "auto",
-        numeric: Any = (),
-        groups: Any = None,
-        handle_unknown: str = "error",
-    ) -> None:
+    def __init__(self, estimator: Any, screen: LassoScreen | None = None, columns: Columns | None = None) -> None:
         self.estimator = estimator
         self.screen = screen
-        self.environment = environment
-        self.categorical = categorical
-        self.numeric = numeric
-        self.groups = groups
-        self.handle_unknown = handle_unknown
+        self.columns = columns
 
     def fit_screened(self, data: MultiEnvironmentData, screening: Screening) -> Screened:
-        """As fit_data, with a screening that was done before: several methods can share one."""
+        """As `fit`, with a screening that several methods share."""
         self._given = screening
         try:
-            return self.fit_data(data)
+            return self.fit(data)
         finally:
             del self._given
 
@@ -79,7 +67,7 @@ class Screened(EnvironmentSelector):
         """What the screen alone says, for `fit_screened`."""
         return self.used_screen.screen(data, f"Screened({type(self.estimator).__name__}(), screen={{}})")
 
-    def _check_table_settings(self) -> None:
+    def _check_settings(self) -> None:
         refuse_inside("Screened", self.estimator)
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
@@ -88,7 +76,7 @@ class Screened(EnvironmentSelector):
         screening = self.screening(data) if given is None else given
         kept = screening.kept | self._forced(data)
         reduced = data.narrowed(kept)
-        self.estimator_ = clone(self.estimator).fit_data(reduced)
+        self.estimator_ = clone(self.estimator).fit(reduced)
         self.screened_features_ = reduced.feature_names
         self.screened_ = self._expand(kept, False)
         self.used_fallback_ = screening.used_fallback

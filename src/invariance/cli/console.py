@@ -14,14 +14,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import InvarianceError
-from .advice import for_command_line
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
     from .._tools.progress import ProgressMode
-    from ..decisions.decision import FitSummary
 
 _ONE_LINE = 1_000_000
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
@@ -84,7 +82,7 @@ def say(kind: str, message: str) -> None:
     _console(stderr=True).print(text, soft_wrap=True)
 
 
-def show(content: FitSummary | str) -> None:
+def show(content: object) -> None:
     """Print text, or a summary with colours where standard output is a terminal."""
     from rich.text import Text
 
@@ -125,7 +123,9 @@ def plain_speech() -> Iterator[None]:
         sys.stderr.write("\ninterrupted\n" if sys.stderr.isatty() else "interrupted\n")
         raise typer.Exit(130) from None
     except InvarianceError as error:
-        say("error", for_command_line(str(error)))
+        from .remedies import said_by
+
+        say("error", said_by(error))
         raise typer.Exit(2) from None
 
 
@@ -134,9 +134,11 @@ def _warnings_as_lines() -> Iterator[None]:
     said: set[str] = set()
 
     def say_once(message: Warning | str, *details: Any, **more: Any) -> None:
+        from .remedies import said_by
+
         if str(message) not in said:
             said.add(str(message))
-            say("warning", for_command_line(str(message)))
+            say("warning", said_by(message) if isinstance(message, Warning) else message)
 
     with warnings.catch_warnings():
         for category in (UserWarning, RuntimeWarning):

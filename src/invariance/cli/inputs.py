@@ -1,313 +1,253 @@
-"""The options of commands that fit a table, in groups, and what is made of them: the data, and the model."""
+"""Tables that commands read: one file in memory; folders, patterns and large files in pieces, of which moments stay."""
 
 from __future__ import annotations
 
-import re
+import glob
 import shlex
-import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from .console import detail, loudness, plain_speech, say, shown_progress
-from .options import (
-    STANDARD_INPUT,
-    CategoricalOption,
-    ChainsOption,
-    DecimalOption,
-    DeltaOption,
-    DropEnvironmentOption,
-    EncodingOption,
-    EngineOption,
-    EventOption,
-    ExcludeOption,
-    ExposureOption,
-    FamilyOption,
-    FeaturesOption,
-    LevelOption,
-    MaxSizeOption,
-    MergeOption,
-    MinRowsOption,
-    Missing,
-    MissingOption,
-    NaOption,
-    NumericOption,
-    PriorOption,
-    QuietOption,
-    SelectOption,
-    SepOption,
-    SheetOption,
-    StepsOption,
-    StrictOption,
-    TauOption,
-    ThousandsOption,
-    ThresholdOption,
-    VerboseOption,
-    WeakLevelOption,
-    read_merges,
-    read_names,
-)
+from ..exceptions import DataError, SettingError
+from .console import detail, say
+from .options import STANDARD_INPUT, FileOptions, ModelOptions, TableOptions, read_names
 
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
-    from ..data.reading import TableFile
+    from ..data.record_batches import RowSource
+    from ..data.sources import RowSize
     from ..estimators.bip import BIP
-    from ..inference.base import Engine
-    from ..models.invariance_test import Tolerance
     from ..moments.moments import Moments
 
-_PATIENCE = 0.5
-_BETWEEN_LOOKS = 0.05
-_MESSAGE = "loading libraries …"
-
-
-@contextmanager
-def loading_announced(wanted: bool) -> Iterator[None]:
-    """Inside the block: a line on the terminal that is gone when the libraries are there."""
-    if not (wanted and sys.stderr.isatty()):
-        yield
-        return
-    left = threading.Event()
-    announcer = threading.Thread(target=_announce, args=(left,), daemon=True)
-    announcer.start()
-    try:
-        yield
-    finally:
-        left.set()
-        announcer.join()
-
-
-def _announce(left: threading.Event) -> None:
-    if left.wait(_PATIENCE) or _loaded():
-        return
-    sys.stderr.write(_MESSAGE)
-    sys.stderr.flush()
-    while not (left.wait(_BETWEEN_LOOKS) or _loaded()):
-        pass
-    sys.stderr.write(f"\r{' ' * len(_MESSAGE)}\r")
-    sys.stderr.flush()
-
-
-def _loaded() -> bool:
-    """Whether the last of them is there, with the name that it defines in the end."""
-    return hasattr(sys.modules.get("invariance.estimators.bip"), "BIP")
-
-
-# From here on half of all features, which the uniform prior expects, are more than anyone means.
+# Files of so many bytes are read in pieces.
+LARGE = 500_000_000
+# Upper limit of bytes in memory for each byte of a file.
+_MOST_GROWTH = 200
+# Above this the uniform prior, which expects half of the features, deserves a note.
 MANY_FEATURES = 30
 
 
 @dataclass(frozen=True)
-class SpeechOptions:
-    """How much is said beside the result."""
+class Named:
+    """The paths that a command was given."""
 
-    quiet: QuietOption = False
-    verbose: VerboseOption = False
+    paths: tuple[Path, ...]
 
-    @contextmanager
-    def speaking(self) -> Iterator[None]:
-        with plain_speech(), loudness(self.quiet, self.verbose), loading_announced(not self.quiet):
-            yield
+    @classmethod
+    def of(cls, paths: Sequence[Path]) -> Named:
+        if len(paths) > 1 and STANDARD_INPUT in paths:
+            raise DataError("- is standard input, and other files are named too: save it as a file first.")
+        return cls(tuple(paths))
 
+    @property
+    def file(self) -> Path | None:
+        """The one file, whether it exists or not; None for a folder, a pattern or several files."""
+        path = self.paths[0].expanduser()
+        several = len(self.paths) > 1 or path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+        return None if several else self.paths[0]
 
-@dataclass(frozen=True)
-class FileOptions:
-    """How a file is written, where it does not show."""
+    @property
+    def is_piped(self) -> bool:
+        return self.paths[0] == STANDARD_INPUT
 
-    sep: SepOption = None
-    decimal: DecimalOption = None
-    encoding: EncodingOption = None
-    sheet: SheetOption = None
-    na: NaOption = None
-    thousands: ThousandsOption = None
-
-    def open(self, file: Path) -> TableFile:
-        from ..data.reading import TableFile
-
-        content = _standard_input() if str(file) == STANDARD_INPUT else None
-        na = read_names(self.na)
-        return TableFile.of(file, self.sep, self.decimal, self.encoding, self.sheet, na, content, self.thousands)
-
-    def stated(self, file: Path) -> Path | TableFile:
-        """The file, with how it is written where that was said."""
-        said = (self.sep, self.decimal, self.encoding, self.sheet, self.na, self.thousands)
-        return file if str(file) == STANDARD_INPUT or said == (None,) * len(said) else self.open(file)
+    @property
+    def rows(self) -> str | list[str]:
+        """As `Moments.from_rows` takes them."""
+        texts = list(map(str, self.paths))
+        return texts[0] if len(texts) == 1 else texts
 
 
-def _standard_input() -> bytes:
-    from ..exceptions import DataError
+class Need(NamedTuple):
+    """what : needs all rows in memory; moments_do : whether a Gaussian model would not"""
 
-    if sys.stdin is None or sys.stdin.isatty():
-        raise DataError(
-            "- reads the table from standard input, and nothing is sent there: write cat table.csv | before the "
-            "command, or the name of a file instead of -."
-        )
-    return sys.stdin.buffer.read()
+    what: str
+    moments_do: bool = False
 
 
-@dataclass(frozen=True)
-class TableOptions(FileOptions):
-    """What of a table is used, and as what."""
+ALL_METHODS = Need("comparing methods")
+_AS_A_WHOLE = Need("reading a table as a whole")
 
-    event: EventOption = None
-    exposure: ExposureOption = None
-    features: FeaturesOption = None
-    exclude: ExcludeOption = None
-    categorical: CategoricalOption = None
-    numeric: NumericOption = None
-    missing: MissingOption = Missing.error
-    min_rows: MinRowsOption = 0
-    drop_environment: DropEnvironmentOption = None
-    merge: MergeOption = None
 
-    def read(self, file: Path, outcome: str, environment: str) -> MultiEnvironmentData:
-        from ..data.multi_environment import MultiEnvironmentData
+class Read(NamedTuple):
+    """source : where moments can read the rows again; None where rows are in memory"""
 
-        source = self.open(file)
-        if len(read_names(outcome)) > 1:
-            from ..data.reading import column_names
+    data: MultiEnvironmentData | Moments
+    source: RowSource | None = None
 
-            refuse_several(column_names(source, warn_unnamed=False), [source.path], outcome, environment)
-        data = MultiEnvironmentData.from_table(source, outcome, environment, **self.reading())
-        detail(
-            f"read {data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments from "
-            f"{source.name}"
-        )
-        return data
 
-    def reading(self) -> dict[str, Any]:
-        """As `MultiEnvironmentData.from_table` takes them."""
-        return {
-            "features": None if self.features is None else read_names(self.features),
-            "missing": self.missing.value,
-            "exclude": read_names(self.exclude),
-            "categorical": read_names(self.categorical) or "auto",
-            "numeric": read_names(self.numeric),
-            "drop_environments": read_names(self.drop_environment),
-            "merge_environments": read_merges(self.merge),
-            "min_rows": self.min_rows,
-            "event": self.event,
-            "exposure": self.exposure,
-        }
+def read(
+    named: Named,
+    outcome: str,
+    environment: str,
+    table: TableOptions,
+    model: BIP,
+    stream: bool | None,
+    need: Need | None = None,
+) -> Read:
+    """Rows or moments. stream : None by size; need : what needs rows whatever the model is"""
+    from .._tools.parallel import n_workers
+    from ..models.registry import AUTO, FAMILY_OF_KIND, GAUSSIAN
+    from ..moments.from_rows import of_source, opened
+
+    if not _streams(named, table, stream):
+        return Read(read_rows(named, outcome, environment, table))
+    need = need or _need(model, table)
+    if need is not None:
+        return Read(read_rows(named, outcome, environment, table, need))
+    reading = table.reading()
+    choices = {name: reading[name] for name in ("exclude", "categorical", "numeric", "min_rows")}
+    choices |= {"drop": reading["drop_environments"], "merge": reading["merge_environments"]}
+    asked = reading["features"], reading["missing"], table.format()
+    source, wanted = opened(named.rows, outcome, environment, *asked, **choices)
+    rows = wanted.screened(of_source(source, wanted, n_workers(model.n_jobs), model.progress))
+    kind = rows.outcome_kind
+    family = FAMILY_OF_KIND[kind.kind] if model.family == AUTO else GAUSSIAN
+    of_text = outcome in rows.rows.levels
+    if family != GAUSSIAN or of_text:
+        what = "an outcome of text" if family == GAUSSIAN else f"the {family.replace('_', ' ')} model ({kind.reason})"
+        return Read(read_rows(named, outcome, environment, table, Need(what, moments_do=not of_text)))
+    moments = rows.moments()
+    other = "" if named.file is None else "; --no-stream reads it as a whole"
+    say("note", f"read {rows.rows.tally.n_rows:,} rows of {where(source)} in pieces, and kept their moments{other}")
+    return Read(moments, source)
+
+
+def read_rows(
+    named: Named, outcome: str, environment: str, table: TableOptions, need: Need | None = None
+) -> MultiEnvironmentData:
+    """All rows in memory; need : what for, where they could be read in pieces"""
+    from ..data.multi_environment import MultiEnvironmentData
+
+    if named.file is not None and need is None:
+        return read_file(named.file, outcome, environment, table)
+    from ..data.sources import frame_of, row_size, source_of
+
+    source = source_of(named.rows, **table.format(), warn_unnamed=table.features is None and named.file is None)
+    refuse_several(source.schema.names, named.paths, outcome, environment)
+    columns = _columns(source, outcome, environment, table)
+    crowded = _crowded(source, row_size(source, environment, columns), need or _AS_A_WHOLE)
+    if crowded is not None and need is None:
+        raise DataError(f"{crowded} Without --no-stream a linear Gaussian model reads any number of rows.")
+    if crowded is not None:
+        raise DataError(crowded)
+    why = "" if need is None else f": {need.what} needs them"
+    if named.file is not None:
+        say("note", f"all rows of {source.name} are read into memory{why}")
+        return read_file(named.file, outcome, environment, table)
+    frame = frame_of(source, environment, columns)
+    say("note", f"read {len(frame):,} rows of {where(source)} into memory{why}")
+    options = table.reading() | {"features": None, "exclude": ()}
+    return MultiEnvironmentData.from_table(frame, outcome, environment, **options)
+
+
+def read_file(file: Path, outcome: str, environment: str, table: TableOptions) -> MultiEnvironmentData:
+    from ..data.multi_environment import MultiEnvironmentData
+
+    source = table.open(file)
+    if len(read_names(outcome)) > 1:
+        from ..data.reading import column_names
+
+        refuse_several(column_names(source, warn_unnamed=False), [source.path], outcome, environment)
+    data = MultiEnvironmentData.from_table(source, outcome, environment, **table.reading())
+    found = f"{data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments"
+    detail(f"read {found} from {source.name}")
+    return data
 
 
 def refuse_several(columns: Sequence[str], files: Sequence[Path], outcome: str, environment: str) -> None:
-    """Raise where several of the columns are named as the outcome, which is for another command."""
+    """Raise where --outcome lists several columns, as for `invariance sweep`."""
     names = dict.fromkeys(read_names(outcome))
     if len(names) > 1 and outcome not in columns and all(name in columns for name in names):
-        from ..exceptions import DataError
-
         named = ["--environment", environment, "--outcomes", outcome, "--out", "sweep"]
-        line = ["invariance", "sweep", *map(str, files), *named]
-        raise DataError(
-            f"--outcome {shlex.quote(outcome)} names {len(names)} columns, and this command fits one outcome. For a "
-            f"fit of each: {shlex.join(line)}"
-        )
+        line = shlex.join(["invariance", "sweep", *map(str, files), *named])
+        raise DataError(f"--outcome {shlex.quote(outcome)} names {len(names)} columns; to fit each of them: {line}")
 
 
-def say_family(model: BIP, data: MultiEnvironmentData | Moments) -> None:
-    _say(_family_note(model, data))
+def fitted(model: BIP, read: Read, environment: str) -> BIP:
+    from ..data.multi_environment import MultiEnvironmentData
+    from ..data.settings import Columns
+
+    if isinstance(read.data, MultiEnvironmentData):
+        return model.fit(read.data)
+    return model.set_params(columns=Columns(environment=environment)).fit(read.data, rows=read.source)
 
 
-def say_prior(settings: ModelOptions, data: MultiEnvironmentData | Moments) -> None:
-    _say(_prior_note(settings, data))
+def where(source: RowSource) -> str:
+    files = getattr(source, "files", ())
+    named = len(files) > 1 and source.name.startswith("'")
+    return f"{len(files):,} files in {source.name}" if named else source.name
 
 
-def notes(model: BIP, settings: ModelOptions, data: MultiEnvironmentData) -> list[str]:
-    """What is said of a fit before it begins."""
-    return [note for note in (_family_note(model, data), _prior_note(settings, data)) if note]
+def _streams(named: Named, table: TableOptions, asked: bool | None) -> bool:
+    if named.is_piped and asked:
+        raise SettingError("--stream needs a file, and standard input is read as a whole: save it as a file.")
+    if named.is_piped or asked is not None:
+        return bool(asked)
+    if named.file is None:
+        return True
+    path = named.file.expanduser()
+    large = path.is_file() and (path.stat().st_size >= LARGE or too_large(path, table, True) is not None)
+    return large and find_spec("pyarrow") is not None
 
 
-def _say(note: str) -> None:
-    if note:
-        say("note", note)
+def too_large(path: Path, form: FileOptions, with_levels: bool = False) -> str | None:
+    """Why a file does not fit into memory, or None; with_levels : count a column for each level of text"""
+    from .._tools.parallel import free_bytes
+
+    free = free_bytes()
+    if free is None or path.stat().st_size * _MOST_GROWTH < free or find_spec("pyarrow") is None:
+        return None
+    from ..data.sources import row_size, source_of
+
+    source = source_of(str(path), **form.format(), warn_unnamed=False)
+    names = source.schema.names
+    return _crowded(source, row_size(source, names[0], names, with_levels), _AS_A_WHOLE)
 
 
-def _family_note(model: BIP, data: MultiEnvironmentData | Moments) -> str:
-    """Where the outcome asks for another model than any number would."""
+def _crowded(source: RowSource, size: RowSize, need: Need) -> str | None:
+    from ..data.sources import rows_that_fit
+
+    n_rows = (source.about_rows or 0) if source.n_rows is None else source.n_rows
+    return rows_that_fit(n_rows, size, need.what, moments_do=need.moments_do, counted=source.n_rows is not None)
+
+
+def _need(model: BIP, table: TableOptions) -> Need | None:
+    from ..models.registry import as_family, needs_rows
+
+    for option in ("event", "exposure"):
+        if getattr(table, option) is not None:
+            return Need(f"a model with --{option}")
+    family = as_family(model.family)
+    return Need(f"the model {type(family).__name__}", moments_do=True) if needs_rows(family) else None
+
+
+def _columns(source: RowSource, outcome: str, environment: str, table: TableOptions) -> list[str]:
+    """Used columns but that of the environments."""
+    from ..data.checks import resolve_columns
+    from ..data.columns import excluding
+    from ..data.outcomes import stated
+
+    reading, available = table.reading(), source.schema.names
+    outcome_columns = stated(table.event, table.exposure)
+    named = resolve_columns(available, outcome, environment, reading["features"], source.name, outcome_columns)
+    others = {outcome, environment, *outcome_columns.values()}
+    features = excluding(reading["exclude"], named[2], [name for name in available if name not in others])
+    return [*features, outcome, *outcome_columns.values()]
+
+
+def notes(model: BIP, settings: ModelOptions, data: MultiEnvironmentData | Moments) -> list[str]:
+    """Notes on the outcome model and the prior, where the defaults may surprise."""
     from ..models.registry import AUTO, GAUSSIAN, family_of
 
-    choice = family_of(data)
-    if model.family != AUTO or choice.name == GAUSSIAN:
-        return ""
-    other = "; --family gaussian overrides" if choice.overridable else ""
-    return f"outcome model: {choice.name.replace('_', ' ')} ({choice.reason}){other}"
-
-
-def _prior_note(settings: ModelOptions, data: MultiEnvironmentData | Moments) -> str:
-    """Where the uniform prior means more features than anyone expects."""
-    if settings.prior != "uniform" or settings.max_size is not None or data.n_features <= MANY_FEATURES:
-        return ""
-    return (
-        f"the uniform prior expects about half of the {data.n_features} features to be invariant; if you expect few, "
-        "--prior beta-binomial favours small subsets, and --max-size 10 sets a limit"
-    )
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """How subsets are weighed and features selected."""
-
-    family: FamilyOption = "auto"
-    max_size: MaxSizeOption = None
-    prior: PriorOption = "uniform"
-    engine: EngineOption = "auto"
-    chains: ChainsOption = None
-    steps: StepsOption = None
-    select: SelectOption = "predictive"
-    threshold: ThresholdOption = None
-    delta: DeltaOption = None
-    tau: TauOption = None
-    level: LevelOption = None
-    weak_level: WeakLevelOption = None
-    strict: StrictOption = False
-
-    def bip(self, jobs: int | None, seed: int) -> BIP:
-        from ..estimators.bip import BIP
-        from ..models.registry import parse_family
-        from ..priors.priors import parse_prior
-
-        family = parse_family(self.family)
-        belief, engine = parse_prior(self.prior, self.max_size), self._engine()
-        rule, tolerance = self._rule(), self._tolerance()
-        options: dict[str, Any] = {"n_jobs": jobs or -1, "random_state": seed, "progress": shown_progress()}
-        return BIP(family, belief, engine, tolerance=tolerance, **options, **rule)
-
-    def _engine(self) -> str | Engine:
-        from ..exceptions import SettingError
-        from ..inference.registry import parse_engine
-        from ..inference.tempering.engine import Tempering
-
-        engine = parse_engine(self.engine)
-        asked = {name: value for name in ("chains", "steps") if (value := getattr(self, name)) is not None}
-        if not asked:
-            return engine
-        first = next(iter(asked))
-        if engine != "tempering" and not isinstance(engine, Tempering):
-            raise SettingError(f"--{first} is for --engine tempering, which samples: add that, or leave --{first} out.")
-        twice = [name for name in asked if re.search(rf"\b{name}\s*=", self.engine)]
-        if twice:
-            raise SettingError(f"--engine {self.engine!r} states {twice[0]} already: leave --{twice[0]} out.")
-        return replace(engine, **asked) if isinstance(engine, Tempering) else Tempering(**asked)
-
-    def _rule(self) -> dict[str, Any]:
-        from ..exceptions import SettingError
-
-        if self.threshold is None:
-            return {"select": self.select}
-        if self.select != "threshold":
-            raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
-        return {"select": self.select, "threshold": self.threshold}
-
-    def _tolerance(self) -> Tolerance:
-        from ..exceptions import SettingError
-        from ..models.invariance_test import Tolerance
-
-        if self.strict and (self.delta or self.tau):
-            raise SettingError("--strict tests exact invariance: leave --delta and --tau out.")
-        default = Tolerance() if not self.strict else Tolerance.strict(*() if self.level is None else (self.level,))
-        asked = {"delta": self.delta, "tau": self.tau, "level": self.level, "weak_level": self.weak_level}
-        return replace(default, **{name: value for name, value in asked.items() if value is not None})
+    told, choice = [], family_of(data)
+    if model.family == AUTO and choice.name != GAUSSIAN:
+        other = "; --family gaussian overrides" if choice.overridable else ""
+        told.append(f"outcome model: {choice.name.replace('_', ' ')} ({choice.reason}){other}")
+    if settings.prior == "uniform" and settings.max_size is None and data.n_features > MANY_FEATURES:
+        told.append(
+            f"the uniform prior expects about half of the {data.n_features} features to be invariant; "
+            "--prior beta-binomial favours small subsets, and --max-size 10 sets a limit"
+        )
+    return told

@@ -4,56 +4,59 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+import threading
+import webbrowser
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from .._tools.text import wrap
 from .._version import __version__
-from ..app.server import register as register_app
 from ..baselines.registry import listing, remarks
-from .advice import comparison_for_command_line
-from .console import say, show, shown_progress
-from .explain import register as register_explain
-from .inputs import ModelOptions, SpeechOptions, TableOptions, say_family, say_prior
+from ..exceptions import FileError, SettingError
+from .console import plain_speech, say, show, shown_progress
+from .inputs import ALL_METHODS, Named, fitted, notes, read, read_rows
 from .options import (
-    ComparedOption,
+    TYPED,
+    Command,
     EnvironmentOption,
     FilesArgument,
     JobsOption,
-    JsonOption,
+    ModelOptions,
     OutcomeOption,
     PlotKindOption,
-    PlotOption,
-    ReportOption,
-    SaveOption,
     SeedOption,
+    SpeechOptions,
     StreamOption,
+    TableOptions,
+    json_option,
+    option,
+    plot_option,
+    read_names,
     with_option_groups,
 )
-from .outputs import checked_outputs, deliver, deliver_report, save
-from .predict import register as register_predict
-from .reporting import TYPED, again, check_compared, write_page
-from .simulate import register
-from .streaming import ALL_METHODS, Named, fitted, read, read_rows
-from .sweep import register as register_sweep
+from .outputs import (
+    Files,
+    check_compared,
+    check_plot_kind,
+    checked_outputs,
+    deliver,
+    deliver_fit,
+    save,
+    source_of_report,
+    write_report,
+)
+from .predict import predict
+from .remedies import comparison_for_shell, for_shell
+from .simulate import simulate
+from .sweep import sweep
 
 
 class OneLineErrors(TyperGroup):
-    """Says usage errors as one line, like every other error, and takes no option twice: the first would be lost."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] not in self.commands and not ctx.resilient_parsing:
-            near = _closest(args[0], list(self.commands))
-            ctx.fail(f"No such command {args[0]!r}.{f' Did you mean {near!r}?' if near else ''}")
-        name, command, rest = super().resolve_command(ctx, args)
-        if command is not None and not ctx.resilient_parsing:
-            ctx.meta[TYPED] = (name, *rest)
-            inside = type(ctx)(command, info_name=name, parent=ctx)
-            _refuse_repeated(command.make_parser(inside).parse_args(list(rest))[2], inside)
-        return name, command, rest
+    """Prints usage errors as one line, like every other error."""
 
     def main(
         self,
@@ -67,90 +70,21 @@ class OneLineErrors(TyperGroup):
         try:
             code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         except Exception as error:
-            # Depending on its version typer raises click's classes or a copy of them: know them by their shape.
+            # Some versions of typer raise click's classes, others a copy of them: know them by their shape.
             if not standalone_mode or not hasattr(error, "format_message"):
                 raise
             context = getattr(error, "ctx", None)
             hint = f" Try '{context.command_path} --help'." if context else ""
-            say("error", f"{_message_of(error)}{hint}")
+            message = str(error.format_message())
+            say("error", f"{message if message.endswith(('.', '?')) else f'{message}.'}{hint}")
             sys.exit(2)
         return sys.exit(code) if standalone_mode else code
 
 
-def _closest(name: str, known: list[str]) -> str | None:
-    from ..data.checks import closest
-
-    return closest(name, known)
-
-
-def _message_of(error: Any) -> str:
-    """One sentence about wrong usage, with the nearest option where one is unknown."""
-    unknown, known = getattr(error, "option_name", None), getattr(error, "possibilities", None)
-    if unknown is not None and known is not None:
-        near = _closest(unknown, list(known))
-        return f"No such option: {unknown}.{f' Did you mean {near}?' if near else ''}"
-    message = str(error.format_message()).replace("Value error, ", "")
-    return message if message.endswith((".", "?")) else f"{message}."
-
-
-def _refuse_repeated(given: list[Any], context: Any) -> None:
-    """Raise where an option that has one value is given more than once; given: the parameters in their order."""
-    for option in given:
-        single = not getattr(option, "is_flag", True) and not option.multiple
-        if single and sum(other is option for other in given) > 1:
-            name = option.opts[0]
-            several = _LISTS.get(option.metavar)
-            once = "give it once" if several is None else f"write one list, {name} {several}"
-            raise typer.BadParameter(f"{name} is given more than once: {once}.", ctx=context)
-
-
-_LISTS = {"A,B": "a,b", "A,B,C": "a,b,c", "A+B=C": "a+b=c,d+e=f"}
 _EXAMPLES = """\b
 Examples:
   invariance demo
   invariance fit table.csv --outcome yield --environment site
-"""
-
-_FIT_EXAMPLES = """\b
-Examples:
-  invariance fit table.csv --outcome yield --environment site
-  invariance fit patients.csv --outcome pressure --environment hospital \\
-      --exclude patient_id,date --categorical ward --min-rows 20
-  invariance fit table.csv --outcome yield --environment site \\
-      --features rain,soil,seed --max-size 2 --prior "inclusion(0.1)" \\
-      --missing drop --json posterior.json --plot inclusion.png
-  invariance fit patients.csv --outcome died --environment hospital
-  invariance fit patients.csv --outcome years --event died \\
-      --environment hospital
-  invariance fit sites.csv --outcome accidents --exposure hours \\
-      --environment site --family poisson
-  invariance fit table.csv --outcome yield --environment site --strict \\
-      --plot forest.png --plot-kind coefficients
-  zcat yields.csv.gz | invariance fit - --outcome yield --environment site
-  invariance fit 'years/*.parquet' --outcome yield --environment site
-  invariance fit table.csv --outcome yield --environment site \\
-      --report report.html --compare ICP,Lasso
-"""
-
-_COMPARE_EXAMPLES = f"""\b
-Methods:
-{listing("  ")}
-
-{remarks()}
-
-\b
-Examples:
-  invariance compare table.csv --outcome yield --environment site
-  invariance compare table.csv --outcome yield --environment site \\
-      --methods BIP,ICP,Lasso --json comparison.json --plot comparison.png
-"""
-
-_DEMO_EXAMPLES = """\b
-Examples:
-  invariance demo
-  invariance demo --json posterior.json --plot inclusion.png
-  invariance demo --csv example.csv
-  invariance demo --csv patients.csv --new-csv new_patients.csv
 """
 
 app = typer.Typer(
@@ -183,8 +117,6 @@ def start(
         typer.echo(context.get_help())
 
 
-@app.command(epilog=_FIT_EXAMPLES)
-@with_option_groups
 def fit(
     files: FilesArgument,
     outcome: OutcomeOption,
@@ -194,148 +126,256 @@ def fit(
     table: TableOptions,
     stream: StreamOption = None,
     settings: ModelOptions,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many subsets to list.")] = 10,
-    json: JsonOption = None,
-    plot: PlotOption = None,
+    json: Annotated[Path | None, json_option("posterior and decision")] = None,
+    plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
-    save_to: SaveOption = None,
-    report: ReportOption = None,
-    compared: ComparedOption = None,
+    report: Annotated[Path | None, option("HTML", "Save a report with tables and pictures.", False, "--report")] = None,
+    save_to: Annotated[
+        Path | None, option("MODEL", "Save the model, for `invariance predict`.", False, "--save")
+    ] = None,
+    compared: Annotated[
+        str | None, option("A,B,C", "Other methods to list in the report.", False, "--compare", rare=True)
+    ] = None,
+    top: Annotated[int, option("N", "Number of subsets to list.", True, rare=True, min=1)] = 10,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
     speech: SpeechOptions,
 ) -> None:
     """Find the features of a table that predict alike in every environment.
 
-    Prints what was decided and why, feature by feature; then the posterior over invariant subsets: how probable each
-    feature and each subset is, and what that means in words.
-
-    The model of the outcome follows from its values: two of them, counts, times with --event, or any numbers. Which one
-    it is, and why, is said; --family chooses another.
+    Prints the decision with its reasons, and the posterior over invariant subsets. The outcome model follows from the
+    values of the outcome: two classes, counts, times with --event, or numbers.
     """
     with speech.speaking():
         named = Named.of(files)
-        outputs = checked_outputs(json, plot, source=named.file, model=save_to, plot_kind=plot_kind, report=report)
-        check_compared(compared, outputs.report)
+        check_plot_kind(plot_kind, plot)
+        outputs = checked_outputs({"json": json, "plot": plot, "model": save_to, "report": report}, named.file)
+        check_compared(compared, report)
         model = settings.bip(jobs, seed)
         rows = read(named, outcome, environment, table, model, stream, None if compared is None else ALL_METHODS)
-        say_family(model, rows.data)
-        say_prior(settings, rows.data)
-        deliver(fitted(model, rows, environment), top, outputs)
-        if outputs.model is not None:
-            save(outputs.model, model.save)
+        for note in notes(model, settings, rows.data):
+            say("note", note)
+        deliver_fit(fitted(model, rows, environment), top, outputs, plot_kind)
+        if "model" in outputs:
+            save(outputs["model"], model.save)
             show(f"\n{model.new_environments()}")
-            show(f"\nSaved the model to {outputs.model}")
-        if outputs.report is not None:
+            show(f"\nSaved the model to {outputs['model']}")
+        if "report" in outputs:
             typed = context.meta.get(TYPED, ())
-            source = again(named, outcome, environment, table, rows.data, typed)
-            write_page(outputs.report, model, rows.data, compared, source)
+            source = source_of_report(named, outcome, environment, table, rows.data, typed)
+            write_report(outputs["report"], model, rows.data, compared, source)
 
 
-@app.command(epilog=_COMPARE_EXAMPLES)
-@with_option_groups
 def compare(
     files: FilesArgument,
     outcome: OutcomeOption,
     environment: EnvironmentOption,
     *,
-    table: TableOptions,
     methods: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,C",
-            help='Methods to run, out of those below. With settings: "ICP(max_size=3),Lasso".',
-            show_default="all but those for simulations",
-        ),
+        option("A,B,C", 'Methods, from those below. With settings: "ICP(max_size=3),Lasso".', "all but Oracle"),
     ] = None,
+    table: TableOptions,
     settings: ModelOptions,
-    json: Annotated[
-        Path | None, typer.Option("--json", metavar="OUT", help="Save the comparison as JSON.", show_default=False)
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="PNG", help="Save a picture, methods by features.", show_default=False),
-    ] = None,
+    json: Annotated[Path | None, json_option("the comparison")] = None,
+    plot: Annotated[Path | None, plot_option("a picture of methods and features")] = None,
     jobs: JobsOption = None,
     seed: SeedOption = 0,
     speech: SpeechOptions,
 ) -> None:
-    """Run several methods on one table and show their selections side by side.
+    """Run several methods on one table and list their selections.
 
-    BIP is that of `invariance fit`: --family, --max-size, --prior, --engine, --jobs, --seed, and those from --select
-    to --strict, are its options.
+    Options of the model apply to BIP, as in `invariance fit`.
     """
     with speech.speaking():
         named = Named.of(files)
-        outputs = checked_outputs(json, plot, source=named.file)
+        outputs = checked_outputs({"json": json, "plot": plot}, named.file)
         bip = settings.bip(jobs, seed)
         data = read_rows(named, outcome, environment, table, ALL_METHODS if named.file is None else None)
-        say_family(bip, data)
-        say_prior(settings, data)
+        for note in notes(bip, settings, data):
+            say("note", note)
 
         from ..baselines.comparison import compare as run_methods
         from ..baselines.comparison import save_comparison
 
         result = run_methods(data, methods, bip)
-        text = str(comparison_for_command_line(result))
-        deliver_report(text, "comparison", result.to_json, lambda path: save_comparison(result, path), outputs)
+        saved: Files = {
+            "json": ("the comparison", result.to_json),
+            "plot": ("the picture", lambda path: save_comparison(result, path)),
+        }
+        deliver(str(comparison_for_shell(result)), outputs, saved)
 
 
-register_explain(app)
-register_sweep(app)
+def explain(
+    files: FilesArgument,
+    outcome: OutcomeOption,
+    environment: EnvironmentOption,
+    *,
+    subset: Annotated[str | None, option("A,B,C", 'Features to examine; "" is none.', "those selected")] = None,
+    leave_out: Annotated[
+        bool | None, option(None, "Fit again without each environment.", "where all subsets are scored")
+    ] = None,
+    table: TableOptions,
+    stream: StreamOption = None,
+    settings: ModelOptions,
+    json: Annotated[Path | None, json_option("the diagnosis")] = None,
+    plot: Annotated[Path | None, plot_option("a picture of p-values")] = None,
+    jobs: JobsOption = None,
+    seed: SeedOption = 0,
+    speech: SpeechOptions,
+) -> None:
+    """Find which environment breaks invariance: in intercept, slopes or noise.
+
+    Fits as `invariance fit` does and compares each environment with all others. Also: the result without each of them,
+    which experiment would separate the leading subsets, and the cost of small environments.
+    """
+    with speech.speaking():
+        from ..decisions.diagnosis import as_text
+        from ..decisions.plots import save_environments
+
+        named = Named.of(files)
+        outputs = checked_outputs({"json": json, "plot": plot}, named.file)
+        model = settings.bip(jobs, seed)
+        rows = read(named, outcome, environment, table, model, stream)
+        for note in notes(model, settings, rows.data)[:1]:
+            say("note", note)
+        chosen = None if subset is None else _mask(subset, rows.data)
+        diagnosis = fitted(model, rows, environment).diagnose(chosen, "auto" if leave_out is None else leave_out)
+        lines = [line for note in rows.data.losses for line in wrap(for_shell(note), "  ", "    ")]
+        text = "\n\n".join([as_text(diagnosis, for_shell), *(["\n".join(["Notes", *lines])] if lines else [])])
+        saved: Files = {
+            "json": ("the diagnosis", diagnosis.to_json),
+            "plot": ("the picture", lambda path: save_environments(diagnosis, path)),
+        }
+        deliver(text, outputs, saved)
 
 
-@app.command(epilog=_DEMO_EXAMPLES)
-@with_option_groups
+def _mask(subset: str, data: Any) -> Any:
+    """(p,) the features that --subset names"""
+    from ..data.features import as_mask
+
+    names = read_names(subset)
+    constant = [name for name in names if name in {*data.constants, *getattr(data, "dropped_features", ())}]
+    if constant:
+        raise SettingError(f"{constant[0]!r} is constant and no feature: leave it out of --subset.")
+    return as_mask(names, data.feature_names)
+
+
 def demo(
     *,
-    json: JsonOption = None,
-    plot: PlotOption = None,
+    json: Annotated[Path | None, json_option("posterior and decision")] = None,
+    plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="CSV", help="Save the data as a table that fit can read.", show_default=False)
-    ] = None,
-    new_csv: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV", help="Save a fifth hospital, which the fit has not seen, for predict.", show_default=False
-        ),
-    ] = None,
+    csv: Annotated[Path | None, option("CSV", "Save the data as a table that fit can read.")] = None,
+    new_csv: Annotated[Path | None, option("CSV", "Save rows of a fifth hospital, for predict.")] = None,
     speech: SpeechOptions,
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
     with speech.speaking():
-        outputs = checked_outputs(json, plot, csv, plot_kind=plot_kind, new_csv=new_csv)
+        check_plot_kind(plot_kind, plot)
+        outputs = checked_outputs({"json": json, "plot": plot, "csv": csv, "new_csv": new_csv})
 
         from ..datasets import make_example, make_new_hospital
         from ..estimators.bip import BIP
         from ..posterior.summary import format_probability, format_subset
 
         data = make_example()
+        assert data.truth is not None
         show(
             f"Invented blood pressures in {data.n_environments} hospitals: age, exercise and smoking cause them\n"
             "alike everywhere; the other five features result from them, differently in each.\n"
         )
-        model = BIP(n_jobs=-1, progress=shown_progress()).fit_data(data)
-        posterior = model.posterior_
-        assert data.truth is not None
+        model = BIP(n_jobs=-1, progress=shown_progress()).fit(data)
         truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])
-        probability = format_probability(posterior.probability(data.truth))
-        found = bool((posterior.mode_mask == data.truth).all())
-        verdict = "was found: it is the most probable" if found else "was not found: it is not the most probable"
-        closing = f"The true subset {truth}\n{verdict} ({probability})."
-        deliver(model, 10, outputs, closing=closing, data=data, new=make_new_hospital())
+        probability = format_probability(model.posterior_.probability(data.truth))
+        found = "" if (model.posterior_.mode_mask == data.truth).all() else "not "
+        closing = f"The true subset {truth}\nis {found}the most probable one ({probability})."
+        tables: Files = {
+            "csv": ("the data", lambda path: data.to_frame().to_csv(path, index=False)),
+            "new_csv": ("a new hospital", lambda path: make_new_hospital().to_frame().to_csv(path, index=False)),
+        }
+        deliver_fit(model, 10, outputs, plot_kind, data, tables, closing)
         if csv is not None:
             names = f"--outcome {data.outcome_name} --environment {data.environment_name}"
-            show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names}{_then_predict(new_csv)}")
+            then = "" if new_csv is None else " \\\n      --save model.json\n  invariance predict model.json "
+            then += "" if new_csv is None else f"{shlex.quote(str(new_csv))} --out predicted.csv"
+            show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names}{then}")
 
 
-def _then_predict(new: Path | None) -> str:
-    if new is None:
-        return ""
-    return f" \\\n      --save model.json\n  invariance predict model.json {shlex.quote(str(new))} --out predicted.csv"
+def open_page(
+    port: Annotated[int | None, option("N", "Port to use.", "a free one", min=1, max=65535)] = None,
+    no_browser: Annotated[bool, option(None, "Print the address only.", False, "--no-browser")] = False,
+) -> None:
+    """Open a page in the browser: upload a table, choose, read the report.
+
+    The page is served to this machine alone, to whoever has its address. Tables are kept until it is closed.
+    """
+
+    def announce(address: str) -> None:
+        show(f"The page is at\n  {address}\nIt ends with Ctrl-C, and keeps nothing of the tables.")
+        if not no_browser:
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    with plain_speech():
+        try:
+            from ..app.server import serve
+        except ImportError as error:
+            raise FileError(f"the page needs {error.name}: install it with pip install 'invariance[app]'.") from error
+        serve(port, announce)
+    show("The page is closed.")
 
 
-register(app)
-register_predict(app)
-register_app(app)
+_EPILOGS: dict[Callable[..., None], str] = {
+    fit: """
+  invariance fit table.csv --outcome yield --environment site
+  invariance fit patients.csv --outcome years --event died \\
+      --environment hospital --exclude patient_id,date --missing drop
+  invariance fit sites.csv --outcome accidents --exposure hours \\
+      --environment site --report report.html --compare ICP,Lasso
+  invariance fit 'years/*.parquet' --outcome yield --environment site
+""",
+    compare: """
+  invariance compare table.csv --outcome yield --environment site
+  invariance compare table.csv --outcome yield --environment site \\
+      --methods BIP,ICP,Lasso --json comparison.json --plot comparison.png
+""",
+    explain: """
+  invariance explain table.csv --outcome yield --environment site
+  invariance explain table.csv --outcome yield --environment site \\
+      --subset rain,soil --drop-environment dakar --merge lima+cusco=peru
+""",
+    sweep: """
+  invariance sweep table.csv --environment site --out sweep
+  invariance sweep genes.parquet --environment kind --perturbed deleted \\
+      --outcomes targets.txt --out sweep --jobs 8
+  invariance sweep genes.parquet --environment kind --out sweep \\
+      --engine "tempering(chains=2)" --dask tcp://10.0.0.1:8786
+
+After an interruption the same command continues. In Python, invariance.read_sweep("sweep") reads the table.
+""",
+    demo: """
+  invariance demo
+  invariance demo --csv patients.csv --new-csv new_patients.csv
+""",
+    simulate: """
+  invariance simulate p10 --n 200 --environments 5 --seed 1 -o data.parquet
+  invariance fit data.parquet --outcome y --environment environment
+""",
+    predict: """
+  invariance fit table.csv --outcome yield --environment site \\
+      --save model.json
+  invariance predict model.json new.csv --out predicted.csv --coverage 0.8
+""",
+    open_page: """
+  invariance app
+  invariance app --port 8800 --no-browser
+""",
+}
+_METHODS = f"\b\nMethods:\n{listing('  ')}\n\n{remarks()}\n\n"
+
+for _command, _lines in _EPILOGS.items():
+    app.command(
+        "app" if _command is open_page else _command.__name__,
+        cls=Command,
+        epilog=(_METHODS if _command is compare else "") + f"\b\nExamples:{_lines}",
+    )(with_option_groups(_command))

@@ -1,27 +1,46 @@
-"""The options that commands share."""
+"""Options of the commands, each declared once, in groups that map to the settings of the Python interface."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import fields, is_dataclass
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
-from ..decisions.rules import RULES
-from ..exceptions import SettingError
-from ..inference.registry import ENGINES
-from ..models.invariance_test import Tolerance
-from ..models.registry import FAMILIES
-from ..priors.priors import PRIORS
+from ..exceptions import DataError, SettingError
+from .console import loudness, plain_speech, shown_progress
 
-STANDARD_INPUT = "-"
-_TOLERANCE, _STRICT = Tolerance(), Tolerance.strict()
+if TYPE_CHECKING:
+    from ..data.reading import TableFile
+    from ..estimators.bip import BIP
+    from ..inference.base import Engine
+    from ..models.invariance_test import Tolerance
+
+STANDARD_INPUT = Path("-")
+TYPED = "typed"  # in the context of a command: its name and arguments
+_FURTHER = "Further options"
+
+
+def option(
+    metavar: str | None, text: str, default: str | bool = False, *names: str, rare: bool = False, **more: Any
+) -> Any:
+    """default : what --help says of it, True for the value itself; rare : listed by --help-all only"""
+    panel = _FURTHER if rare else None
+    return typer.Option(*names, metavar=metavar, help=text, show_default=default, rich_help_panel=panel, **more)
+
+
+class Missing(StrEnum):
+    error = "error"
+    drop = "drop"
 
 
 class PlotKind(StrEnum):
@@ -32,226 +51,189 @@ class PlotKind(StrEnum):
     frontier = "frontier"
 
 
-class Missing(StrEnum):
-    error = "error"
-    drop = "drop"
-
-
-JsonOption = Annotated[
-    Path | None, typer.Option("--json", metavar="OUT", help="Save posterior and decision as JSON.", show_default=False)
-]
-PlotOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--plot",
-        metavar="PNG",
-        help="Save a picture (.png, .pdf or .svg).",
-        show_default=False,
-    ),
+_FORMATS = ".csv, .tsv (also .gz), .parquet or .xlsx; - is standard input"
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=f"Table: {_FORMATS}.", show_default=False)]
+_FILES = f"Table: {_FORMATS}. Or several files, a folder or a quoted pattern."
+FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help=_FILES, show_default=False)]
+OutcomeOption = Annotated[str, option("COL", "Column to predict.")]
+EnvironmentOption = Annotated[str, option("COL", "Column of environments.")]
+StreamOption = Annotated[
+    bool | None, option(None, "Read in pieces and keep moments.", "large files", "--stream/--no-stream", rare=True)
 ]
 PlotKindOption = Annotated[
-    PlotKind | None,
-    typer.Option(
-        help="Of what: inclusion probabilities, coefficients by environment, compatible subsets, deviations "
-        "of environments, or the frontier of R² against p_inv.",
-        show_default=PlotKind.inclusion.value,
-    ),
+    PlotKind | None, option("KIND", f"Picture of {', '.join(PlotKind)}.", PlotKind.inclusion.value, rare=True)
 ]
-SelectOption = Annotated[str, typer.Option(metavar="RULE", help=f"{RULES.help}.")]
-ThresholdOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="P",
-        min=0.0,
-        max=1.0,
-        help="Inclusion probability that --select threshold asks for.",
-        show_default="0.5",
-    ),
-]
-DeltaOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="D",
-        help="Share of the residual variance that coefficients may explain by differing between environments.",
-        show_default=f"{_TOLERANCE.delta:g}",
-    ),
-]
-TauOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="T",
-        help="Relative spread that the noise may have between environments.",
-        show_default=f"{_TOLERANCE.tau:g}",
-    ),
-]
-LevelOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="P",
-        help="Smallest p-value of a subset that counts as invariant, if some subset reaches it.",
-        show_default=f"{_TOLERANCE.level:g}, or {_STRICT.level:g} with --strict",
-    ),
-]
-WeakLevelOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="P",
-        help="The same where no subset reaches --level; as high as that: no second chance.",
-        show_default=f"{_TOLERANCE.weak_level:g}, or --level with --strict",
-    ),
-]
-StrictOption = Annotated[bool, typer.Option("--strict", help="Test exact invariance: no --delta, no --tau.")]
-SaveOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--save", metavar="MODEL", help="Save the model as JSON, for `invariance predict`.", show_default=False
-    ),
-]
-ReportOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--report",
-        metavar="HTML",
-        help="Save a page for people: answer, caveats, tables, pictures.",
-        show_default=False,
-    ),
-]
-ComparedOption = Annotated[
-    str | None,
-    typer.Option(
-        "--compare",
-        metavar="A,B,C",
-        help="Methods beside it in the report, as of `invariance compare`.",
-        show_default="none",
-    ),
-]
-FileArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="Table: .csv, .tsv (both also .gz), .parquet or .xlsx; - is standard input.",
-        show_default=False,
-    ),
-]
-FilesArgument = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FILE",
-        help="Table: .csv, .tsv (both also .gz), .parquet or .xlsx; - is standard input. Or several files of one kind, "
-        "a folder or a quoted pattern, 'data/*.parquet': they are read in pieces.",
-        show_default=False,
-    ),
-]
-StreamOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--stream/--no-stream",
-        help="Read in pieces and keep moments, not rows.",
-        show_default="several files, and files from 500 MB on or too large for memory",
-    ),
-]
-SepOption = Annotated[
-    str | None,
-    typer.Option(metavar="SIGN", help="What separates cells: , ; | or tab.", show_default="what the file shows"),
-]
-DecimalOption = Annotated[
-    str | None,
-    typer.Option(metavar="SIGN", help="What begins decimals: . or ,", show_default="what the file shows, and it says"),
-]
-ThousandsOption = Annotated[
-    str | None,
-    typer.Option(metavar="SIGN", help="What separates thousands: . , ' or a space.", show_default="nothing"),
-]
-EncodingOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Of a text file, such as latin-1.", show_default="UTF-8")
-]
-SheetOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Of an Excel file.", show_default="its only sheet")
-]
-NaOption = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,C", help="Words that stand for missing values too.", show_default="NA and the like"),
-]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No notes and no progress: the result, warnings and errors alone.")
-]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Also say what was read, and what took how long.")]
-ChainsOption = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Chains of --engine tempering.", show_default="4")
-]
-StepsOption = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Most steps of each of them.", show_default="3000")
-]
-OutcomeOption = Annotated[str, typer.Option(metavar="COL", help="Column to predict.", show_default=False)]
-EnvironmentOption = Annotated[
-    str, typer.Option(metavar="COL", help="Column that says which environment a row is from.", show_default=False)
-]
-FeaturesOption = Annotated[
-    str | None, typer.Option(metavar="A,B,C", help="Columns to choose from.", show_default="all others")
-]
-ExcludeOption = Annotated[
-    str | None, typer.Option(metavar="A,B,C", help="Columns that are not features.", show_default="none")
-]
-CategoricalOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A,B,C", help="Columns of codes: each value is a level, as of text.", show_default="columns of text"
-    ),
-]
-NumericOption = Annotated[
-    str | None, typer.Option(metavar="A,B,C", help="Columns of text to read as numbers.", show_default="none")
-]
-MissingOption = Annotated[Missing, typer.Option(help="Rows with missing values: stop, or leave them out.")]
-MaxSizeOption = Annotated[
-    int | None,
-    typer.Option(metavar="K", min=0, help="Most features in a subset.", show_default="what the data allow"),
-]
-EventOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COL",
-        help="Column of 0 and 1: whether the time that --outcome is ended with the event, or was censored.",
-        show_default="none",
-    ),
-]
-ExposureOption = Annotated[
-    str | None,
-    typer.Option(metavar="COL", help="Column of what --outcome counts events in: years, persons.", show_default="none"),
-]
-FamilyOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help=f"Model of the outcome: {', '.join(FAMILIES)}. auto: by the outcome, and it says why. With settings: "
-        '"logistic(pseudo_rows=0)".',
-    ),
-]
-PriorOption = Annotated[
-    str, typer.Option(metavar="PRIOR", help=f"{', '.join(PRIORS.forms)}; numbers for capital letters.")
-]
-EngineOption = Annotated[
-    str,
-    typer.Option(
-        metavar="ENGINE",
-        help=f'{ENGINES.help}; auto: exact while quick. With settings: "tempering(chains=8, steps=20000)".',
-    ),
-]
-ProcessesOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes.", show_default="all cores")]
-DaskOption = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="Send the work to this Dask scheduler instead.", show_default=False),
-]
-JobsOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default="all cores")]
-SeedOption = Annotated[int, typer.Option(metavar="N", min=0, help="For engines that draw; exact does not.")]
-MinRowsOption = Annotated[
-    int, typer.Option(metavar="N", min=0, help="Leave out environments with fewer rows.", show_default="none")
-]
-DropEnvironmentOption = Annotated[
-    str | None, typer.Option(metavar="A,B", help="Environments to leave out.", show_default="none")
-]
-MergeOption = Annotated[
-    str | None, typer.Option(metavar="A+B=C", help="Environments that become one, with its label.", show_default="none")
-]
+JobsOption = Annotated[int | None, option("N", "Threads.", "all cores", rare=True, min=1)]
+ProcessesOption = Annotated[int | None, option("N", "Processes.", "all cores", min=1)]
+DaskOption = Annotated[str | None, option("ADDRESS", "Send the work to this Dask scheduler instead.")]
+SeedOption = Annotated[int, option("N", "Seed of random numbers.", True, rare=True, min=0)]
+
+
+def json_option(what: str) -> Any:
+    return option("OUT", f"Save {what} as JSON.", False, "--json")
+
+
+def plot_option(what: str) -> Any:
+    return option("PNG", f"Save {what} (.png, .pdf or .svg).", False, "--plot")
+
+
+def setting(default: Any, *described: Any, **more: Any) -> Any:
+    """A field of a group of options; described : as in `option`"""
+    return field(default=default, metadata={"option": option(*described, **more)})
+
+
+@dataclass(frozen=True)
+class SpeechOptions:
+    quiet: bool = setting(False, None, "Print the result, warnings and errors only.", False, "--quiet", "-q")
+    verbose: bool = setting(False, None, "Print notes on reading and time.", False, "--verbose", "-v", rare=True)
+
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        with plain_speech(), loudness(self.quiet, self.verbose):
+            yield
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """The format of a file."""
+
+    sep: str | None = setting(None, "SIGN", "Between cells: , ; | or tab.", "detected", rare=True)
+    decimal: str | None = setting(None, "SIGN", "Before decimals: . or ,", "detected", rare=True)
+    encoding: str | None = setting(None, "NAME", "Encoding of text.", "UTF-8", rare=True)
+    sheet: str | None = setting(None, "NAME", "Sheet of an Excel file.", "the only one", rare=True)
+    na: str | None = setting(None, "A,B,C", "Further words for missing values.", rare=True)
+    thousands: str | None = setting(None, "SIGN", "Between thousands: . , ' or a space.", "nothing", rare=True)
+
+    def format(self) -> dict[str, Any]:
+        """As `source_of` takes it."""
+        return {field.name: getattr(self, field.name) for field in fields(FileOptions)} | {"na": read_names(self.na)}
+
+    def open(self, file: Path) -> TableFile:
+        from ..data.reading import TableFile
+        from ..data.settings import FileFormat
+
+        content = _standard_input() if file == STANDARD_INPUT else None
+        return TableFile.of(file, FileFormat(**self.format()), content)
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise DataError("- reads standard input, which is empty: pipe a table into the command, or name a file.")
+    return sys.stdin.buffer.read()
+
+
+@dataclass(frozen=True)
+class TableOptions(FileOptions):
+    """Columns, rows and environments of a table."""
+
+    features: str | None = setting(None, "A,B,C", "Columns to choose from.", "all others")
+    exclude: str | None = setting(None, "A,B,C", "Columns that are not features.")
+    categorical: str | None = setting(None, "A,B,C", "Columns of codes.", "columns of text")
+    numeric: str | None = setting(None, "A,B,C", "Columns of text to read as numbers.", rare=True)
+    missing: Missing = setting(  # noqa: RUF009
+        Missing.error, "error|drop", "Rows with missing values: stop, or leave out.", "error"
+    )
+    event: str | None = setting(None, "COL", "Column of 0 and 1: whether a time ended with the event.")
+    exposure: str | None = setting(None, "COL", "Column of exposures of counts: years, persons.")
+    min_rows: int = setting(0, "N", "Leave out environments with fewer rows.", rare=True, min=0)
+    drop_environment: str | None = setting(None, "A,B", "Environments to leave out.", rare=True)
+    merge: str | None = setting(None, "A+B=C", "Environments to merge, with the new label.", rare=True)
+
+    def reading(self) -> dict[str, Any]:
+        """As `MultiEnvironmentData.from_table` takes it."""
+        return {
+            "features": None if self.features is None else read_names(self.features),
+            "missing": self.missing.value,
+            "exclude": read_names(self.exclude),
+            "categorical": read_names(self.categorical) or "auto",
+            "numeric": read_names(self.numeric),
+            "drop_environments": read_names(self.drop_environment),
+            "merge_environments": read_merges(self.merge),
+            "min_rows": self.min_rows,
+            "event": self.event,
+            "exposure": self.exposure,
+        }
+
+
+# Written out, so that --help loads none of them.
+_FAMILY = (
+    "Outcome model: auto, gaussian, mean, bayesian_linear_gaussian, logistic, poisson, negative_binomial, "
+    'piecewise_exponential or additive. With settings: "logistic(pseudo_rows=0)".'
+)
+_ENGINE = (
+    "exact scores all subsets, tempering samples, vi approximates; auto: exact while quick. With settings: "
+    '"tempering(chains=8)".'
+)
+PRIOR = "uniform, beta-binomial, beta-binomial(A,B) or inclusion(Q); numbers for capitals."
+_SELECT = "predictive: the best invariant predictor; mode: the most probable subset; threshold or median: features."
+_DELTA = "Share of residual variance that differences of coefficients may explain."
+_LEVEL = "Smallest p-value of an invariant subset, if some subset reaches it."
+_WEAK = "Smallest p-value if no subset reaches --level."
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Outcome model, prior, engine and rule of selection."""
+
+    family: str = setting("auto", "NAME", _FAMILY, True)
+    max_size: int | None = setting(None, "K", "Most features in a subset.", "what the data allow", min=0)
+    prior: str = setting("uniform", "PRIOR", PRIOR, True)
+    engine: str = setting("auto", "ENGINE", _ENGINE, True)
+    chains: int | None = setting(None, "N", "Chains of --engine tempering.", "4", rare=True, min=1)
+    steps: int | None = setting(None, "N", "Most steps of each chain.", "3000", rare=True, min=1)
+    select: str = setting("predictive", "RULE", _SELECT, True, rare=True)
+    threshold: float | None = setting(
+        None, "P", "Inclusion probability for --select threshold.", "0.5", rare=True, min=0.0, max=1.0
+    )
+    delta: float | None = setting(None, "D", _DELTA, "0.02", rare=True)
+    tau: float | None = setting(None, "T", "Relative spread of noise tolerated.", "0.1", rare=True)
+    level: float | None = setting(None, "P", _LEVEL, "0.2, or 0.05 with --strict", rare=True)
+    weak_level: float | None = setting(None, "P", _WEAK, "0.02, or --level with --strict", rare=True)
+    strict: bool = setting(False, None, "Test exact invariance: no --delta, no --tau.", False, "--strict")
+
+    def bip(self, jobs: int | None, seed: int) -> BIP:
+        from ..decisions.rules import Threshold
+        from ..estimators.bip import BIP
+        from ..models.registry import parse_family
+        from ..priors.priors import parse_prior
+
+        if self.threshold is not None and self.select != "threshold":
+            raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
+        return BIP(
+            parse_family(self.family),
+            parse_prior(self.prior, self.max_size),
+            self._engine(),
+            tolerance=self._tolerance(),
+            select=self.select if self.threshold is None else Threshold(self.threshold),
+            n_jobs=jobs or -1,
+            random_state=seed,
+            progress=shown_progress(),
+        )
+
+    def _engine(self) -> str | Engine:
+        from ..inference.registry import parse_engine
+        from ..inference.tempering.engine import Tempering
+
+        engine = parse_engine(self.engine)
+        asked = {name: value for name in ("chains", "steps") if (value := getattr(self, name)) is not None}
+        if not asked:
+            return engine
+        if engine != "tempering" and not isinstance(engine, Tempering):
+            first = next(iter(asked))
+            raise SettingError(f"--{first} is for --engine tempering: add that, or leave --{first} out.")
+        twice = [name for name in asked if re.search(rf"\b{name}\s*=", self.engine)]
+        if twice:
+            raise SettingError(f"--engine {self.engine!r} states {twice[0]} already: leave --{twice[0]} out.")
+        return replace(engine, **asked) if isinstance(engine, Tempering) else Tempering(**asked)
+
+    def _tolerance(self) -> Tolerance:
+        from ..models.invariance_test import Tolerance
+
+        if self.strict and (self.delta or self.tau):
+            raise SettingError("--strict tests exact invariance: leave --delta and --tau out.")
+        default = Tolerance() if not self.strict else Tolerance.strict(*() if self.level is None else (self.level,))
+        asked = {"delta": self.delta, "tau": self.tau, "level": self.level, "weak_level": self.weak_level}
+        return replace(default, **{name: value for name, value in asked.items() if value is not None})
 
 
 def refuse_both(jobs: int | None, dask: str | None) -> None:
@@ -260,7 +242,7 @@ def refuse_both(jobs: int | None, dask: str | None) -> None:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer reads it: each group among its parameters is replaced by its options, in its place."""
+    """The command with each option group among its parameters replaced by its options."""
     groups: dict[str, Any] = {name: kind for name, kind in get_type_hints(command).items() if is_dataclass(kind)}
     options = list(_options(command))
 
@@ -278,47 +260,103 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 def _options(taker: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """Of a command or of a group."""
     hints = get_type_hints(taker, include_extras=True)
+    described = {field.name: field.metadata["option"] for field in fields(taker)} if is_dataclass(taker) else {}
     for name, parameter in inspect.signature(taker).parameters.items():
         if is_dataclass(hints[name]):
             yield from _options(hints[name])
         else:
-            yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
+            kind: Any = Annotated[hints[name], described[name]] if name in described else hints[name]
+            yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind)
+
+
+class Command(TyperCommand):
+    """Lists everyday options by --help and all by --help-all; refuses an option that is given twice."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--help-all" in args:
+            ctx.meta[_FURTHER] = True
+            typer.echo(self.get_help(ctx))
+            ctx.exit()
+        ctx.meta[TYPED] = (ctx.info_name, *args)
+        given = self.make_parser(ctx).parse_args(list(args))[2]
+        for one in given:
+            single = not getattr(one, "is_flag", True) and not one.multiple
+            if single and sum(other is one for other in given) > 1:
+                several = _LISTS.get(one.metavar or "")
+                once = "give it once" if several is None else f"write one list, {one.opts[0]} {several}"
+                raise typer.BadParameter(f"{one.opts[0]} is given more than once: {once}.", ctx=ctx)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        shown = [one for one in self.get_params(ctx) if not getattr(one, "hidden", False)]
+        arguments: list[Any] = [one for one in shown if one.param_type_name == "argument"]
+        options = [one for one in shown if one not in arguments]
+        rare = [one for one in options if getattr(one, "rich_help_panel", None) == _FURTHER]
+        rows = {
+            "Arguments": [(one.metavar or one.name.upper(), one.help or "") for one in arguments],
+            "Options": [_row(one) for one in options if one not in rare],
+        }
+        if rare and ctx.meta.get(_FURTHER):
+            rows[_FURTHER] = [_row(one) for one in rare]
+        elif rare:
+            rows["Options"].append(("--help-all", "List all options and exit."))
+        for title, lines in rows.items():
+            if lines:
+                with formatter.section(title):
+                    formatter.write_dl(lines)
+
+
+_LISTS = {"A,B": "a,b", "A,B,C": "a,b,c", "A+B=C": "a+b=c,d+e=f"}
+
+
+def _row(one: Any) -> tuple[str, str]:
+    names = " / ".join(", ".join(sorted(part, key=len)) for part in (one.opts, one.secondary_opts) if part)
+    typed = f"{names} {one.metavar}" if one.metavar else names
+    told = one.default if one.show_default is True and not one.is_flag else one.show_default or None
+    more = "  [required]" if one.required else "" if told is None or told is True else f"  [default: {told}]"
+    return typed, f"{one.help or ''}{more}"
 
 
 _NAME = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^,]*?))\s*(?:,|$)')
-
 _LABEL = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^,+="]*?))\s*(?P<next>[,+=]|$)')
 
 
+def _unquoted(match: re.Match[str]) -> str:
+    quoted: str | None = match["quoted"]
+    return str(match["plain"]) if quoted is None else quoted.replace('""', '"')
+
+
 def read_names(text: str | None) -> list[str]:
-    """The names in an argument; empty ones, without quotes, are left out."""
+    """The names in an argument a,"b,c": those that hold a comma are quoted."""
     names, position = [], 0
-    while text and position < len(text):
-        match = _NAME.match(text, position)
-        assert match is not None
+    while text and position < len(text) and (match := _NAME.match(text, position)) is not None:
         names.append(_unquoted(match))
         position = match.end()
     return [name for name in names if name]
 
 
 def write_names(names: Iterable[str]) -> str:
-    """The argument that `read_names` takes apart into these names."""
-    return ",".join(map(_written, names))
+    """The argument that `read_names` splits into these names."""
+    return ",".join(map(_quoted, names))
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"' if "," in name or name.startswith('"') or name != name.strip() else name
 
 
 def read_merges(text: str | None) -> dict[Hashable, list[str]]:
     """{new label: labels} of an argument a+b=c,d+e=f"""
-    if not text:
-        return {}
     labels, signs, position = [], "", 0
-    while position < len(text) and (match := _LABEL.match(text, position)) is not None:
+    while text and position < len(text) and (match := _LABEL.match(text, position)) is not None:
         labels.append(_unquoted(match))
         signs, position = signs + match["next"], match.end()
+    if not text:
+        return {}
     well_formed = re.fullmatch(r"\++=(,\++=)*", signs) and len(labels) == len(signs) + 1
     if position < len(text) or not all(labels) or not well_formed:
         raise SettingError(
-            f"cannot read --merge {text!r}: write a+b=c, or a+b=c,d+e=f, with the new label last; a label that holds "
-            "a comma, + or = goes in double quotes."
+            f"cannot read --merge {text!r}: write a+b=c, or a+b=c,d+e=f; quote a label that holds a comma, + or =."
         )
     merges: dict[Hashable, list[str]] = {}
     rest = iter(labels)
@@ -331,13 +369,10 @@ def read_merges(text: str | None) -> dict[Hashable, list[str]]:
     return merges
 
 
-def _unquoted(match: re.Match[str]) -> str:
-    quoted: str | None = match["quoted"]
-    return str(match["plain"]) if quoted is None else quoted.replace('""', '"')
+def write_merges(merges: Mapping[Hashable, Iterable[Hashable]]) -> str:
+    def label(value: Hashable) -> str:
+        text = str(value)
+        doubled = text.replace('"', '""')
+        return f'"{doubled}"' if re.search(r'[,+="]', text) or text != text.strip() else text
 
-
-def _written(name: str) -> str:
-    if "," in name or name.startswith('"') or name != name.strip():
-        doubled = name.replace('"', '""')
-        return f'"{doubled}"'
-    return name
+    return ",".join(f"{'+'.join(map(label, old))}={label(new)}" for new, old in merges.items())

@@ -1,4 +1,4 @@
-"""The command `simulate`. What it needs is imported when it runs."""
+"""The command `simulate`: data whose invariant features are known."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .._tools.files import check_writable
 from .._version import __version__
 from ..exceptions import FileError
 from .console import show
-from .inputs import SpeechOptions
-from .options import with_option_groups
+from .options import SpeechOptions, option
+from .outputs import save
 
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
@@ -33,41 +33,21 @@ class Preset(StrEnum):
 
 
 _TABLES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
-
-_SIMULATE_EXAMPLES = """\b
-Examples:
-  invariance simulate p10 --n 200 --environments 5 --seed 1 -o data.parquet
-  invariance fit data.parquet --outcome y --environment environment
-"""
-
-
-def register(app: typer.Typer) -> None:
-    app.command(epilog=_SIMULATE_EXAMPLES)(with_option_groups(simulate))
+_OUTPUT = f"Table to write: {', '.join(_TABLES)}."
 
 
 def simulate(
     preset: Annotated[
         Preset, typer.Argument(help="Which of the paper's models: theory (p=3), p10, p450, or a two-feature example.")
     ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help=f"Where to: {', '.join(_TABLES)}.", show_default=False),
-    ],
-    n: Annotated[int, typer.Option("--n", metavar="N", min=3, help="Rows per environment.")] = 200,
-    environments: Annotated[
-        int | None, typer.Option(metavar="E", min=1, help="Environments.", show_default="5; 3 for the examples")
-    ] = None,
+    output: Annotated[Path, option("FILE", _OUTPUT, False, "--output", "-o")],
+    n: Annotated[int, option("N", "Rows per environment.", True, "--n", min=3)] = 200,
+    environments: Annotated[int | None, option("E", "Environments.", "5; 3 for the examples", min=1)] = None,
     strength: Annotated[
         float | None,
-        typer.Option(
-            metavar="F",
-            min=0.0,
-            max=1.0,
-            help="Fraction of features that each environment intervenes on.",
-            show_default="the preset's",
-        ),
+        option("F", "Share of features that each environment intervenes on.", "the preset's", min=0.0, max=1.0),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the model and the rows.")] = 0,
+    seed: Annotated[int, option("N", "Seed of the model and the rows.", True, min=0)] = 0,
     *,
     speech: SpeechOptions,
 ) -> None:
@@ -90,8 +70,6 @@ def simulate(
         model = _model(preset.value, environments, strength, rng)
         data = model.sample(n, rng)
         asked = {"preset": preset.value, "n": n, "environments": model.n_environments, "strength": strength}
-
-        from .outputs import save
 
         save(output, lambda path: _write_table(data, path, ending))
         save(truth_file, lambda path: path.write_text(_truth(model, data, {**asked, "seed": seed}), encoding="utf-8"))

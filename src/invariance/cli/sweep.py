@@ -1,4 +1,4 @@
-"""The command that fits every column as the outcome of all others."""
+"""The command `sweep`: every column as the outcome of all others."""
 
 from __future__ import annotations
 
@@ -6,103 +6,68 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from .._tools.files import check_writable
 from ..exceptions import DataError
 from .console import say, show, shown_progress
-from .inputs import ModelOptions, SpeechOptions, TableOptions
+from .inputs import Named, where
 from .options import (
+    PRIOR,
     DaskOption,
     EnvironmentOption,
     FilesArgument,
-    PriorOption,
+    ModelOptions,
     ProcessesOption,
     SeedOption,
+    SpeechOptions,
+    TableOptions,
+    option,
     read_names,
     refuse_both,
-    with_option_groups,
+    setting,
 )
-from .streaming import Named, form_of, where
 
 if TYPE_CHECKING:
     from ..sweeps.source import Reading
-
-_EXAMPLES = """\b
-Examples:
-  invariance sweep table.csv --environment site --out sweep
-  invariance sweep genes.parquet --environment kind --perturbed deleted \\
-      --outcomes targets.txt --out sweep --jobs 8
-  invariance sweep genes.parquet --environment kind --out sweep \\
-      --engine "tempering(chains=2)" --dask tcp://10.0.0.1:8786
-  invariance sweep genes.parquet --environment kind --out sweep \\
-      --engine "vi(starts=['uninformative'])" --device cuda
-
-After an interruption the same command goes on where it stopped. In Python, invariance.read_sweep("sweep") gives the
-table.
-"""
 
 
 @dataclass(frozen=True)
 class SweepOptions(ModelOptions):
     """With defaults for many features."""
 
-    max_size: Annotated[
-        int | None,
-        typer.Option(metavar="K", min=0, help="Most features in a subset.", show_default="20, or what the data allow"),
-    ] = None
-    family: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Model of all outcomes: gaussian, mean or bayesian_linear_gaussian; auto: gaussian, for counts too.",
-        ),
-    ] = "auto"
-    prior: PriorOption = "beta-binomial"
+    max_size: int | None = setting(None, "K", "Most features in a subset.", "20, or what the data allow", min=0)
+    family: str = setting("auto", "NAME", "Outcome model: auto (gaussian), mean or bayesian_linear_gaussian.", True)
+    prior: str = setting("beta-binomial", "PRIOR", PRIOR, True)
 
 
 @dataclass(frozen=True)
 class SweepTableOptions(TableOptions):
-    """What comes with one outcome is no option of a sweep, which refuses it with the reason."""
+    """Columns that belong to one outcome are refused, with the reason."""
 
-    event: Annotated[str | None, typer.Option(hidden=True)] = None
-    exposure: Annotated[str | None, typer.Option(hidden=True)] = None
+    event: str | None = setting(None, None, "", hidden=True)
+    exposure: str | None = setting(None, None, "", hidden=True)
 
 
-@with_option_groups
 def sweep(
     files: FilesArgument,
     environment: EnvironmentOption,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.", show_default=False)],
+    out: Annotated[Path, option("DIR", "Folder for the results.")],
     *,
-    outcomes: Annotated[
-        str, typer.Option(metavar="A,B|FILE", help="Columns to predict, or a file with one name a line.")
-    ] = "all",
+    outcomes: Annotated[str, option("A,B|FILE", "Columns to predict, or a file with one name a line.", True)] = "all",
     perturbed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="Column with the name of the column that was intervened on in a row: it is not used for that outcome.",
-            show_default="none",
-        ),
+        str | None, option("COL", "Column that names the perturbed column of a row, left out for that outcome.")
     ] = None,
     table: SweepTableOptions,
     settings: SweepOptions,
-    top: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Features to keep of each outcome; 0 is all of them.")
-    ] = 20,
+    top: Annotated[int, option("N", "Features to keep of each outcome; 0 is all.", True, rare=True, min=0)] = 20,
     jobs: ProcessesOption = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="cuda", help="Send the work to a GPU instead.", show_default=False)
-    ] = None,
+    device: Annotated[str | None, option("cuda", "Send the work to a GPU instead.")] = None,
     dask: DaskOption = None,
     seed: SeedOption = 0,
     speech: SpeechOptions,
 ) -> None:
     """Fit every column as the outcome of all others.
 
-    Second moments are computed once. Each result is written to a Parquet data set soon after it is there: outcome,
-    feature, inclusion probability, whether it is selected, and the verdict on what is selected.
+    Writes a Parquet data set: outcome, feature, inclusion probability, whether it is selected, and the verdict.
     """
     with speech.speaking():
         refuse_both(jobs, dask)
@@ -136,13 +101,9 @@ def sweep(
                 device,
             )
         except KeyboardInterrupt:
-            say("note", f"what is finished is in {str(folder)!r}; the same command goes on from there")
+            say("note", f"what is finished is in {str(folder)!r}; the same command continues")
             raise
         show("\n".join([*sweep_lines(run), "", f"Saved to {folder}"]))
-
-
-def register(app: typer.Typer) -> None:
-    app.command(epilog=_EXAMPLES)(sweep)
 
 
 def _read(named: Named, table: SweepTableOptions, environment: str, perturbed: str | None, jobs: int | None) -> Reading:
@@ -153,8 +114,7 @@ def _read(named: Named, table: SweepTableOptions, environment: str, perturbed: s
         return read_source(table.open(named.file), environment, None, perturbed, **table.reading())
     if perturbed is not None:
         raise DataError(
-            "--perturbed leaves rows out, one outcome after the other, for which they must all be in one file: write "
-            "them to one and name that."
+            "--perturbed leaves out other rows for each outcome, so they must be in one file: write them to one."
         )
     from ..data.outcomes import refuse
     from ..data.sources import source_of
@@ -162,7 +122,7 @@ def _read(named: Named, table: SweepTableOptions, environment: str, perturbed: s
 
     options = table.reading()
     refuse("a sweep", event=options.pop("event"), exposure=options.pop("exposure"))
-    source = source_of(named.rows, **form_of(table))
+    source = source_of(named.rows, **table.format())
     moments = moments_of_columns(source, environment, options, jobs or -1, shown_progress())
     say("note", f"read {moments.n_rows:,} rows of {where(source)} in pieces, and kept their moments")
     return read_source(moments)

@@ -2,21 +2,24 @@
 
 from ..exceptions import DataError, DataWarning
 from .checks import check_max_size, check_scale, check_spread, check_whole, largest_size
-from .chunks import read_chunks
-from .column_settings import spline
+from .environments import Environments
 from .multi_environment import MultiEnvironmentData
 from .reading import read_table
+from .settings import Columns, FileFormat
+from .terms import spline
 
 __all__ = [
+    "Columns",
     "DataError",
     "DataWarning",
+    "Environments",
+    "FileFormat",
     "MultiEnvironmentData",
     "check_max_size",
     "check_scale",
     "check_spread",
     "check_whole",
     "largest_size",
-    "read_chunks",
     "read_table",
     "spline",
 ]

@@ -1,7 +1,4 @@
-"""Complaints about input that need names, labels and counts only.
-
-Every message says what is wrong (which column, which environment, how many rows) and what to do about it.
-"""
+"""Messages and checks that need names, labels and counts only."""
 
 from __future__ import annotations
 
@@ -9,14 +6,15 @@ import difflib
 import sys
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._tools.arrays import Floats, Mask
-from ..exceptions import DataError, DataWarning
+from .._tools.arrays import Floats
+from ..exceptions import DataError, DataWarning, use
 
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
@@ -30,6 +28,9 @@ def warn(message: str, category: type[Warning] = DataWarning) -> None:
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("invariance."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+# ---------------------------------------------------------------- parts of messages
 
 
 def listing(items: Iterable[str], limit: int = 8) -> str:
@@ -80,14 +81,11 @@ def nearest(name: str, available: Sequence[str]) -> str:
     return f"{guess}Available columns: {quoted(available, 12)}."
 
 
+# ---------------------------------------------------------------- names and labels
+
+
 def check_unique(names: Sequence[str], where: str) -> None:
-    """Raise when a name occurs twice."""
-    seen: set[str] = set()
-    twice: dict[str, None] = {}
-    for name in names:
-        if name in seen:
-            twice[name] = None
-        seen.add(name)
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"duplicate column names in {where}: {quoted(twice)}. Give every column its own name.")
 
@@ -100,48 +98,43 @@ def resolve_columns(
     where: str = "the table",
     outcome_columns: Mapping[str, object] = MappingProxyType({}),
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Check the column names and return outcome, environment and features as strings.
+    """Outcome, environment and features as names of columns; features None: all others.
 
-    ``features`` None means every other column, in the order of ``available``. ``beside``: {role: name} of columns that
-    come with the outcome and are no features.
+    outcome_columns : {role: name} of columns that come with the outcome and are no features
     """
     if not available:
         raise DataError(f"{where} has no columns. It needs an outcome, an environment and feature columns.")
     check_unique(available, where)
-    roles = {"outcome": outcome, "environment": environment, **outcome_columns}
-    for role, name in roles.items():
+    owners: dict[str, str] = {}
+    for role, name in {"outcome": outcome, "environment": environment, **outcome_columns}.items():
         if name is None or isinstance(name, (list, tuple, np.ndarray)):
             raise DataError(f"{role}={name!r} is not a column name: pass the name of one column of {where}.")
         if str(name) not in available:
             raise DataError(f"{role} column {str(name)!r} is not in {where}; {nearest(str(name), available)}")
-    owners: dict[str, str] = {}
-    for role, name in roles.items():
         first = owners.setdefault(str(name), role)
         if first != role:
             raise DataError(f"column {str(name)!r} is both {first} and {role}: name two different columns.")
-    outcome, environment = str(outcome), str(environment)
     if features is None:
         chosen = [name for name in available if name not in owners]
         if not chosen:
-            raise DataError(f"no feature columns are left in {where} besides outcome and environment. Add features.")
-        return outcome, environment, tuple(chosen)
+            raise DataError(f"{where} has no feature columns besides outcome and environment. Add features.")
+        return str(outcome), str(environment), tuple(chosen)
     if isinstance(features, str):
-        parts = [part.strip() for part in features.split(",")]
-        raise DataError(f"features={features!r} is a single string: pass a list of names, features={parts!r}.")
+        raise DataError(
+            f"features={features!r} is a single string", use(features=[part.strip() for part in features.split(",")])
+        )
     if not isinstance(features, Iterable):
-        raise DataError(f"features={features!r} is not a list of column names: pass features=['name', ...].")
+        raise DataError(f"features={features!r} is not a list of column names", use(features=[str(features)]))
     chosen = [str(name) for name in features]
     if not chosen:
-        raise DataError("features is an empty list: name at least one column, or pass features=None to use all others.")
+        raise DataError("features is an empty list", use(features=None))
     for name in chosen:
         if name not in available:
             raise DataError(f"feature column {name!r} is not in {where}; {nearest(name, available)}")
         if name in owners:
             raise DataError(f"features contains the {owners[name]} column {name!r}: take it out of the list.")
-    if len(set(chosen)) < len(chosen):
-        twice = dict.fromkeys(name for name in chosen if chosen.count(name) > 1)
-        raise DataError(f"features names a column twice: {quoted(twice)}. List every column once.")
-    return outcome, environment, tuple(chosen)
+    check_unique(chosen, "features=")
+    return str(outcome), str(environment), tuple(chosen)
 
 
 def check_lengths(lengths: Mapping[str, int]) -> None:
@@ -152,7 +145,29 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
 
 def check_missing_argument(missing: object) -> None:
     if missing not in ("error", "drop"):
-        raise DataError(f"missing={missing!r} is not known: pass missing='error' or missing='drop'.")
+        raise DataError(f"missing={missing!r} is not known", use(missing="error"), use(missing="drop"))
+
+
+def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
+    """Codes (N,) into the labels, -1 where missing; and the labels in order of first appearance."""
+    index: dict[Hashable, int] = {}
+    raw: list[int] = []
+    try:
+        for value in values:
+            raw.append(index.setdefault(value, len(index)))
+    except TypeError:
+        row = len(raw)
+        raise DataError(
+            f"environment label in row {row} is not hashable ({type(values[row]).__name__} {values[row]!r}). "
+            "Use strings, numbers or tuples as labels."
+        ) from None
+    labels: list[Hashable] = []
+    recode = np.full(len(index), -1, dtype=np.intp)
+    for position, label in enumerate(map(_plain, index)):
+        if not _is_missing(label):
+            recode[position] = len(labels)
+            labels.append(label)
+    return recode[np.array(raw, np.intp)], tuple(labels)
 
 
 def _is_missing(label: object) -> bool:
@@ -167,56 +182,20 @@ def _plain(label: Hashable) -> Hashable:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
-    """Codes (N,) into the labels, -1 where missing; and the labels in order of first appearance."""
-    index: dict[Hashable, int] = {}
-    try:
-        raw = np.fromiter((index.setdefault(value, len(index)) for value in values), np.intp, len(values))
-    except TypeError:
-        row = next(i for i, value in enumerate(values) if not _is_hashable(value))
-        raise DataError(
-            f"environment label in row {row} is not hashable ({type(values[row]).__name__} {values[row]!r}): "
-            "use strings, numbers or tuples as labels."
-        ) from None
-    labels: list[Hashable] = []
-    recode = np.full(len(index), -1, dtype=np.intp)
-    for position, label in enumerate(map(_plain, index)):
-        if not _is_missing(label):
-            recode[position] = len(labels)
-            labels.append(label)
-    return recode[raw], tuple(labels)
+def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str = "environments") -> None:
+    """Raise when two labels look alike in print: they differ in white space or in how they are stored."""
+    seen: dict[str, Hashable] = {}
+    for label in labels:
+        shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
+        other = seen.setdefault(" ".join(unicodedata.normalize("NFC", shown).split()), label)
+        if other is not label:
+            raise DataError(
+                f"{labels_of}: the labels {other!a} and {label!a} look alike but are two {what}. Write them in the "
+                "same way, or give them different names."
+            )
 
 
-def _is_hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def located(
-    X_bad: Mask,
-    y_bad: Mask,
-    columns: Sequence[str],
-    codes: NDArray[np.intp],
-    environments: Sequence[Hashable] | None,
-) -> str:
-    """Which columns, of X (N, r) and of the outcome (N, k), hold the marked values, in how many rows of which
-    environments; empty when none do."""
-    counts = np.append(X_bad.sum(axis=0), y_bad.sum(axis=0))
-    where = most_first(columns, counts)
-    if not where or environments is None:
-        return where
-    bad = X_bad.any(axis=1) | y_bad.any(axis=1)
-    per_environment = np.bincount(codes[bad & (codes >= 0)], minlength=len(environments))
-    inside = with_counts(environments, per_environment)
-    return f"{where}; in environment {inside}" if inside else where
-
-
-def all_missing(X: Floats, y: Floats) -> Mask:
-    """Which columns of X (N, r) and of the outcome (N, k) have no value at all (r + k,)."""
-    return np.append(np.isnan(X).all(axis=0), np.isnan(y).all(axis=0))
+# ---------------------------------------------------------------- ranges and sizes
 
 
 def check_scale(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
@@ -224,8 +203,8 @@ def check_scale(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
     large = np.maximum(-minimum, maximum)
     for column in np.flatnonzero(large > LARGEST).tolist():
         raise DataError(
-            f"column {names[column]!r} has values up to {large[column]:.3g}, beyond 1e100, whose squares "
-            "overflow: rescale it, for example divide it by its largest absolute value."
+            f"column {names[column]!r} has values up to {large[column]:.3g}, beyond 1e100, whose squares overflow. "
+            "Divide it by its largest absolute value."
         )
 
 
@@ -234,8 +213,8 @@ def check_spread(names: Sequence[str], minimum: Floats, maximum: Floats) -> None
     spread = maximum - minimum
     for column in np.flatnonzero((spread > 0) & (spread < SMALLEST_SPREAD)).tolist():
         raise DataError(
-            f"column {names[column]!r} varies by only {spread[column]:.3g}, below 1e-100, whose square "
-            "underflows: rescale it, for example divide it by its range."
+            f"column {names[column]!r} varies by only {spread[column]:.3g}, below 1e-100, whose square underflows. "
+            "Divide it by its range."
         )
 
 
@@ -250,19 +229,18 @@ def check_whole(
     single_allowed: bool = False,
     flat_allowed: bool = False,
 ) -> None:
-    """Checks that only all rows together can answer; ``counts`` and the outcome's range are (E,).
+    """Checks that need all rows; ``counts`` and the outcome's range are (E,).
 
-    ``single_allowed`` admits one environment (data given without labels); ``flat_allowed`` environments in which the
-    outcome is constant.
+    single_allowed : one environment may be all; flat_allowed : the outcome may be constant inside environments
     """
-    n_rows, low, high = np.asarray(counts), np.asarray(outcome_minimum), np.asarray(outcome_maximum)
+    n_rows = np.asarray(counts)
     if n_rows.sum() == 0:
         raise DataError("the table has no rows. Check the file, or what was filtered out before.")
     labels_of = "environments" if environment_name is None else f"environment column {environment_name!r}"
     if len(environments) == 1 and not single_allowed:
         raise DataError(
             f"{labels_of}: all {rows_text(int(n_rows[0]))} have the same label {environments[0]!r}. "
-            "At least two environments are needed: choose a column whose values differ."
+            "Choose a column with two environments or more."
         )
     check_distinct_labels(environments, labels_of)
     small = n_rows < SMALLEST_ENVIRONMENT
@@ -270,24 +248,10 @@ def check_whole(
         raise DataError(f"the data has only {rows_text(int(n_rows[0]))}; at least 3 rows are needed.")
     if small.any():
         raise DataError(
-            f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs at "
-            "least 3 rows: leave them out, merge them with similar ones or add rows."
+            f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs at least 3 "
+            "rows: leave them out, merge them with similar ones or add rows."
         )
-    check_outcome(environments, n_rows, low, high, outcome_name, flat_allowed)
-
-
-def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str = "environments") -> None:
-    """Raise when two labels would look alike in print: they differ in white space or in how they are stored."""
-    seen: dict[str, Hashable] = {}
-    one = what.removesuffix("s")
-    for label in labels:
-        shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
-        other = seen.setdefault(" ".join(unicodedata.normalize("NFC", shown).split()), label)
-        if other is not label:
-            raise DataError(
-                f"{labels_of}: the labels {other!a} and {label!a} count as two {what} but look alike. "
-                f"Write them in the same way if they are one {one}, and give them different names if they are two."
-            )
+    check_outcome(environments, n_rows, outcome_minimum, outcome_maximum, outcome_name, flat_allowed)
 
 
 def check_outcome(
@@ -305,24 +269,26 @@ def check_outcome(
     flat = low == high
     if flat.any() and not flat_allowed:
         raise DataError(
-            f"outcome {name!r} is constant inside environment {with_counts(environments, np.where(flat, n_rows, 0))}, "
-            "so no model can be fitted there: leave that environment out or merge it with another. Or choose another "
-            "outcome."
+            f"outcome {name!r} is constant inside environment {with_counts(environments, np.where(flat, n_rows, 0))}. "
+            "Leave that environment out, merge it with another, or choose another outcome."
         )
 
 
 def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:
     """Largest max_size (at most p) for which every environment has rows enough.
 
-    ``counts`` (E,): rows; ``widths`` (E, p): columns of each feature that vary in each environment. A feature that is
-    constant in an environment needs no row there; of the others the narrowest count.
+    counts (E,): rows; widths (E, p): columns of each feature that vary in each environment. Of the features that vary
+    the narrowest count.
     """
+    p = int(np.shape(widths)[1])
     if _all_fit(counts, widths):
-        return int(np.shape(widths)[1])
-    return min(
-        _fitting(room, needed, np.shape(widths)[1])
-        for room, needed in zip(np.asarray(counts) - 2, _needed(widths), strict=True)
-    )
+        return p
+    rooms = np.maximum(np.asarray(counts) - 2, 0)
+    fitting = [
+        p if needed[-1] <= room else int(np.searchsorted(needed, room, side="right")) - 1
+        for room, needed in zip(rooms, _needed(widths), strict=True)
+    ]
+    return min(fitting)
 
 
 def check_max_size(max_size: int, counts: ArrayLike, widths: ArrayLike, environments: Sequence[Hashable]) -> None:
@@ -335,9 +301,9 @@ def check_max_size(max_size: int, counts: ArrayLike, widths: ArrayLike, environm
     if short.any():
         worst = int(np.argmin(np.where(short, n_rows, np.iinfo(np.int64).max)))
         raise DataError(
-            f"max_size={max_size} needs {columns[worst] + 2} rows in environment {environments[worst]!r}, which "
-            f"has {n_rows[worst]}. Use max_size={largest_size(counts, widths)}, the largest that works, "
-            "or leave the environment out."
+            f"max_size={max_size} needs {columns[worst] + 2} rows in environment {environments[worst]!r}, which has "
+            f"{n_rows[worst]}",
+            use(max_size=largest_size(counts, widths)),
         )
 
 
@@ -348,7 +314,3 @@ def _all_fit(counts: ArrayLike, widths: ArrayLike) -> bool:
 def _needed(widths: ArrayLike) -> list[NDArray[np.int64]]:
     """Columns of the 0, 1, 2, ... narrowest features that vary, in each environment."""
     return [np.concatenate([[0], np.cumsum(np.sort(row[row > 0]))]) for row in np.asarray(widths, dtype=np.int64)]
-
-
-def _fitting(room: int, needed: NDArray[np.int64], p: int) -> int:
-    return p if needed[-1] <= max(room, 0) else int(np.searchsorted(needed, max(room, 0), side="right")) - 1

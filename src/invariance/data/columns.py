@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._tools.arrays import Floats
-from ..exceptions import DataError
-from .checks import check_distinct_labels, check_unique, with_counts
+from ..exceptions import DataError, Remedy, SettingError, use
+from .checks import check_distinct_labels, check_unique, encode_labels, nearest, quoted, with_counts
+from .reading import number_formats
+from .settings import Columns, listed_names
+from .terms import Spline
 
 ADVICE = {
     "feature": "it held numbers when the model was fitted, and needs numbers here",
@@ -21,12 +25,6 @@ ADVICE = {
 
 # Whole numbers up to this have a float64 of their own.
 LARGEST_WHOLE = 2**53
-_BREAK = re.compile(r"\s*[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
-
-
-def one_line(name: str) -> str:
-    """A name as it can be typed: a blank for each line break or tab, with the blanks around it."""
-    return _BREAK.sub(" ", name.strip())
 
 
 def frame_names(table: Any) -> list[str] | None:
@@ -98,7 +96,7 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     if example is None:
         raise DataError(
             f"column {name!r} holds numbers stored as dtype {dtype_name} (for example {present[0]!r}): "
-            f"convert it with {'.astype' if hasattr(native, 'astype') else '.cast'}(float)."
+            "convert it to float."
         )
     raise DataError(f"column {name!r} is not numeric (dtype {dtype_name}, for example {example!r}): {ADVICE[role]}.")
 
@@ -310,3 +308,399 @@ def recoded(
     counts = np.bincount(places[present], minlength=len(texts))
     strange = [0 if text in position else count for text, count in zip(texts, counts, strict=True)]
     return lookup[places], with_counts(texts, strange)
+
+
+Member = str | Spline
+
+
+@dataclass(frozen=True)
+class Choices:
+    """categorical: columns whose values are levels, whatever they look like; levels: those of some of them, where the
+    user lists them; numeric: columns whose text is read as numbers; groups: {feature: what its columns are made of};
+    excluded: what is left out. Columns that are in none of them speak for themselves."""
+
+    categorical: frozenset[str] = frozenset()
+    numeric: frozenset[str] = frozenset()
+    groups: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[str],
+        categorical: Any = "auto",
+        numeric: Any = (),
+        groups: Any = None,
+        exclude: Sequence[str] = (),
+    ) -> Choices:
+        """Checked against the columns that may be features."""
+        named = () if isinstance(categorical, str) and categorical == "auto" else categorical
+        choices = cls(
+            frozenset(known_columns("categorical", named, columns)),
+            frozenset(known_columns("numeric", numeric, columns)),
+            _groups(groups, columns),
+            _levels(categorical) if isinstance(categorical, Mapping) else {},
+            tuple(map(str, exclude)),
+        )
+        both = choices.categorical & choices.numeric
+        if both:
+            raise SettingError(
+                f"{quoted(sorted(both))} is both in categorical= and in numeric=: name it in one of them."
+            )
+        return choices
+
+    @classmethod
+    def checked(cls, settings: Columns, columns: Sequence[str]) -> Choices:
+        return cls.of(columns, settings.categorical, settings.numeric, settings.groups, settings.exclude)
+
+    @property
+    def splines(self) -> dict[str, Spline]:
+        """{column: its spline}"""
+        members = (member for group in self.groups.values() for member in group)
+        return {member.column: member for member in members if isinstance(member, Spline)}
+
+
+def known_columns(setting: str, names: Any, columns: Sequence[str]) -> list[str]:
+    """The names as text, each one of the columns."""
+    chosen = listed_names(setting, names)
+    for name in chosen:
+        _check_known(f"{setting}={chosen!r}", name, columns)
+    return chosen
+
+
+def excluding(exclude: Any, names: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
+    """The names without those to exclude, which must be among the available columns."""
+    left_out = known_columns("exclude", exclude, available)
+    left = tuple(name for name in names if name not in left_out)
+    if not left:
+        raise DataError(f"exclude={left_out!r} leaves no feature column: leave one in.")
+    return left
+
+
+def _check_known(setting: str, name: str, columns: Sequence[str]) -> None:
+    if name not in columns:
+        raise DataError(f"{setting}: {name!r} is not among the feature columns; {nearest(name, columns)}")
+
+
+def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
+    """{column: its levels as text, the first of which is the reference}"""
+    levels: dict[str, tuple[str, ...]] = {}
+    for name, values in listed.items():
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            example = use(categorical={str(name): ["a", "b"]})
+            raise SettingError(f"categorical: {str(name)!r} is {values!r}, no list of levels", example)
+        texts = tuple(map(as_text, values))
+        if not texts or len(set(texts)) < len(texts):
+            wrong = "twice the same level" if texts else "no levels"
+            raise SettingError(f"categorical: {str(name)!r} lists {wrong}: list each of them once.")
+        levels[str(name)] = texts
+    return levels
+
+
+def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]]:
+    """{feature: what its columns are made of}"""
+    if groups is None:
+        return {}
+    if not isinstance(groups, Mapping):
+        terms = [groups] if isinstance(groups, Spline) else groups
+        if not isinstance(terms, Iterable) or not all(isinstance(term, Spline) for term in terms):
+            forms = use(groups={"region": ["r1", "r2"]}), use(groups=[Spline("age")])
+            raise SettingError(f"groups={groups!r} is neither a mapping to columns nor a list of terms", *forms)
+        named = [(term.column, term) for term in terms]
+    else:
+        named = list(groups.items())
+    parsed: dict[str, tuple[Member, ...]] = {}
+    owners: dict[str, str] = {}
+    for name, given in named:
+        members = _members(str(name), given, columns)
+        for column in map(column_of, members):
+            if column in owners:
+                raise SettingError(f"groups: column {column!r} is named twice: name it once.")
+            owners[column] = str(name)
+        parsed[str(name)] = members
+    for name in parsed:
+        if name in columns and owners.get(name) != name:
+            raise SettingError(f"groups: {name!r} is also a column outside that group: choose another name.")
+    return parsed
+
+
+def _members(name: str, members: Any, columns: Sequence[str]) -> tuple[Member, ...]:
+    if isinstance(members, Spline):
+        members = [members]
+    if isinstance(members, str) or not isinstance(members, Iterable):
+        raise SettingError(f"groups: {name!r} is {members!r}, no list of columns", use(groups={name: ["a", "b"]}))
+    parsed = tuple(member if isinstance(member, Spline) else str(member) for member in members)
+    if not parsed:
+        raise SettingError(f"groups: {name!r} has no columns; name some, or leave the group out.")
+    for member in parsed:
+        _check_known(f"groups: {name!r}", column_of(member), columns)
+    return parsed
+
+
+def column_of(member: Member) -> str:
+    return member.column if isinstance(member, Spline) else member
+
+
+# Text with more levels than this share of the rows is a list of names, not a category.
+MOST_LEVELS = 0.5
+# Text of whose different values at least this share are numbers was meant as numbers.
+_MEANT_AS_NUMBERS = 0.5
+_DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AP]M)?(?:Z|[+-]\d{2}:?\d{2})?"
+_MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
+# Of fewer rows, a count of them may well be a measurement.
+COUNTED_ROWS = 20
+_MOST_WORDS = 8
+
+
+class Refusal(NamedTuple):
+    """Why a column cannot be used, and whether its text could be read as numbers, or its values as levels; claimed:
+    whether numeric= names it, beside which no other remedy can be stated; words: those that may stand for missing
+    numbers."""
+
+    reason: str
+    numeric: bool = False
+    categorical: bool = False
+    claimed: bool = False
+    words: tuple[str, ...] = ()
+    formats: tuple[Remedy, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """values (N, r): numbers, or positions in `levels` of the columns that hold categories; NaN where missing."""
+
+    names: tuple[str, ...]
+    values: Floats
+    levels: Mapping[str, Levels] = field(default_factory=dict)
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
+
+    @classmethod
+    def of_frame(cls, frame: Any, names: Sequence[str], choices: Choices) -> RawTable:
+        """Columns of a narwhals frame."""
+        values = np.empty((len(frame), len(names)))
+        levels: dict[str, Levels] = {}
+        refused: dict[str, Refusal] = {}
+        for j, name in enumerate(names):
+            series = frame[name]
+            kind = column_kind(series, name, choices)
+            if isinstance(kind, Refusal):
+                refused[name], values[:, j] = kind, 0.0
+            elif kind is level_codes:
+                values[:, j], levels[name] = _as_stated(*level_codes(series), name, choices)
+            else:
+                values[:, j] = kind(series, name)
+        return cls(tuple(names), values, levels, refused)
+
+    @classmethod
+    def of_array(cls, values: Floats, names: Sequence[str], choices: Choices) -> RawTable:
+        """Columns of numbers, of which some may be categories; without a copy where none is."""
+        chosen = [j for j, name in enumerate(names) if name in choices.categorical]
+        if not chosen:
+            return cls(tuple(names), values)
+        values, levels = values.copy(), {}
+        for j in chosen:
+            values[:, j], levels[names[j]] = _as_stated(*coded(values[:, j].tolist(), []), names[j], choices)
+        return cls(tuple(names), values, levels)
+
+
+def table_of(X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """X as a float64 array or a narwhals frame, and the names of its columns, without those to exclude."""
+    given = None if isinstance(X, np.ndarray) else frame_names(X)
+    table: Any = array_values(X, "X") if given is None else as_frame(X, "X")
+    if given is None:
+        if table.ndim == 1:
+            raise DataError(
+                f"X is one-dimensional, shape {table.shape}: reshape it to (rows, features), for "
+                "example X.reshape(-1, 1) for one feature."
+            )
+        if table.ndim != 2:
+            raise DataError(f"X has {table.ndim} dimensions: reshape it to (rows, features).")
+    names = given or [f"x{j}" for j in range(table.shape[1])]
+    if feature_names is not None:
+        names = checked_names(feature_names, len(names))
+        table = table if given is None else table.rename(dict(zip(given, names, strict=True)))
+    if not names:
+        raise DataError(f"X has no features, shape {table.shape}: it needs at least one column.")
+    kept = excluding(exclude, names, names)
+    if given is None and len(kept) < len(names):
+        table = table[:, [names.index(name) for name in kept]]
+    return table, kept
+
+
+def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] | Refusal:
+    """The function that reads a column, or why none can."""
+    import narwhals as nw
+
+    dtype = series.dtype
+    if name in choices.numeric:
+        wrong = not_a_number(series)
+        shown = f"is in numeric=, but {wrong!r} is not a number"
+        return text_as_numbers if wrong is None else Refusal(shown, claimed=True)
+    if dtype.is_numeric() or dtype == nw.Boolean or series.null_count() == len(series):
+        return level_codes if name in choices.categorical else series_values
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return level_codes
+    present = present_values(series)
+    stored = str(getattr(series.to_native(), "dtype", dtype))
+    example = f"dtype {stored}, for example {present[0]!r}"
+    if any(isinstance(value, (complex, np.complexfloating)) for value in present):
+        parts = "use its real and imaginary parts as two columns"
+        return Refusal(f"holds complex numbers (dtype {stored}). Complex data not supported: {parts}")
+    if not all(isinstance(value, Hashable) for value in present):
+        return Refusal(f"is not numeric ({example})")
+    if name in choices.categorical:
+        return level_codes
+    if dtype.is_temporal():
+        return Refusal(f"is not numeric ({example}) but holds dates or times", categorical=True)
+    if all(isinstance(value, (bool, np.bool_)) for value in present):
+        return series_values
+    if all(map(reads_as_number, present)):
+        return Refusal(f"holds numbers stored as dtype {stored} (for example {present[0]!r})", numeric=True)
+    return Refusal(f"is not numeric ({example})", categorical=True)
+
+
+def level_codes(series: Any) -> tuple[Floats, Levels]:
+    """Positions (N,) in the levels of a column, NaN where missing; and these levels."""
+    import narwhals as nw
+
+    codes, levels = coded(series.to_list(), _categories(series))
+    return codes, levels._replace(declared=series.dtype in (nw.Categorical, nw.Enum))
+
+
+def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tuple[Floats, Levels]:
+    """Positions in the levels that the user lists for a column, if there are such; no others may occur."""
+    stated = choices.levels.get(name)
+    if stated is None:
+        return codes, levels
+    codes, strange = recoded(codes, levels.texts, stated)
+    if strange:
+        raise DataError(not_listed(name, strange))
+    return codes, Levels(stated, in_order=True, declared=True, written=levels.written)
+
+
+def not_listed(name: str, strange: str) -> str:
+    return f"column {name!r} has levels that are not listed: {strange}. List them too, or leave those rows out."
+
+
+def coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
+    first_seen, labels = encode_labels(values)
+    texts = [as_text(label) for label in labels]
+    ordered = dict.fromkeys(categories) if categories else in_natural_order(set(texts))
+    position = {text: float(k) for k, text in enumerate(ordered)}
+    codes = np.array([*(position[text] for text in texts), np.nan])
+    written: dict[str, frozenset[str]] = {}
+    for text, label in zip(texts, labels, strict=True):
+        if isinstance(label, str):
+            written[text] = written.get(text, frozenset()) | {label}
+    return codes[first_seen], Levels(tuple(ordered), bool(categories), written=written)
+
+
+def _categories(series: Any) -> list[str]:
+    """The levels in the order that the type of a column gives them; empty where it gives none."""
+    import narwhals as nw
+
+    if series.dtype == nw.Enum:
+        return [as_text(level) for level in series.dtype.categories]
+    # Polars' Categorical has no such attribute: the order of its levels is that of the whole process.
+    categories = getattr(getattr(series.to_native(), "cat", None), "categories", None)
+    return [] if categories is None else [as_text(level) for level in categories.tolist()]
+
+
+def text_as_numbers(series: Any, name: str) -> Floats:
+    """(N,) of a column that may hold numbers as text."""
+    import narwhals as nw
+
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return series_values(series, name)
+    wrong = not_a_number(series)
+    if wrong is not None:
+        raise DataError(f"column {name!r} is read as numbers, but {wrong!r} is not a number: mend it first.")
+    pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
+    return np.array([np.nan if gone else float(value) for value, gone in pairs])
+
+
+def not_a_number(series: Any) -> Any:
+    """The first value that is not, and does not read as, a number; None where there is none."""
+    return next((value for value in present_values(series) if not reads_as_number(value)), None)
+
+
+def doubtful(levels: Levels, n_rows: int) -> Refusal | None:
+    """Why values that nobody called categories are unlikely to be."""
+    texts = levels.texts
+    if texts and not levels.declared and all(map(_MOMENT.fullmatch, texts)):
+        return Refusal(f"holds dates or times (for example {texts[0]!r})", categorical=True)
+    if not levels.declared and texts:
+        written = [way for text in texts for way in sorted(levels.written.get(text, ())) or [text]]
+        refusal = _meant_as_numbers(written)
+        if refusal is not None:
+            return refusal
+    if len(texts) > MOST_LEVELS * n_rows:
+        shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
+        return Refusal(shown, categorical=True)
+    return None
+
+
+def _meant_as_numbers(texts: Sequence[str]) -> Refusal | None:
+    """Of text that seems to be numbers, why it is not read as such."""
+    strange = [text for text in texts if not reads_as_number(text)]
+    formats = tuple(number_formats(texts))
+    if not strange:
+        reason = f"holds numbers stored as text (for example {texts[0]!r})"
+        return Refusal(reason, numeric=True, categorical=True, formats=formats)
+    if formats:
+        return Refusal(f"holds numbers written as {strange[0]!r}", categorical=True, formats=formats)
+    others = [text for text in strange if not number_formats([text])]
+    if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
+        reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
+        return Refusal(reason, categorical=True, words=tuple(others[:_MOST_WORDS]))
+    return None
+
+
+def without_values(raw: RawTable) -> set[str]:
+    """The columns in which every row lacks a value."""
+    unclear = np.flatnonzero(np.isnan(raw.values[0])) if len(raw.values) else ()
+    return {raw.names[j] for j in unclear if np.isnan(raw.values[:, j]).all()}
+
+
+def row_numbers(raw: RawTable) -> dict[str, Refusal]:
+    """Columns that count the rows, as identifiers do."""
+    n_rows = len(raw.values)
+    if n_rows < COUNTED_ROWS:
+        return {}
+    lowest, highest = raw.values.min(axis=0), raw.values.max(axis=0)
+    with np.errstate(invalid="ignore"):
+        spread = np.flatnonzero(highest - lowest == n_rows - 1)
+    return {
+        raw.names[j]: counts_rows(lowest[j], highest[j])
+        for j in spread
+        if raw.names[j] not in raw.levels and (np.diff(np.sort(raw.values[:, j])) == 1.0).all()
+    }
+
+
+def counts_rows(lowest: float, highest: float) -> Refusal:
+    return Refusal(f"counts the rows from {lowest:.0f} to {highest:.0f}, as an identifier does")
+
+
+def refuse(refused: Mapping[str, Refusal], in_table: bool, excluded: Sequence[str] = ()) -> None:
+    """Raise one DataError about all columns that cannot be used; excluded: what is left out already."""
+    if not refused:
+        return
+    found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
+    claimed = [name for name, refusal in refused.items() if refusal.claimed]
+    others = {name: refusal for name, refusal in refused.items() if not refusal.claimed}
+    if claimed:
+        found += f". Correct such values, or take {quoted(claimed)} out of numeric="
+    if others and not in_table:
+        found += f". Leave {quoted(others)} out of X"
+    remedies = [use(exclude=[*excluded, *others])] if others and in_table else []
+    for refusal in others.values():
+        remedies += [remedy for remedy in refusal.formats if remedy not in remedies]
+    readable = [name for name, refusal in others.items() if refusal.numeric]
+    levelled = [name for name, refusal in others.items() if refusal.categorical]
+    words = list(dict.fromkeys(word for refusal in others.values() for word in refusal.words))
+    remedies += [use(numeric=readable)] if readable else []
+    remedies += [use(na=words)] if words and in_table else []
+    remedies += [use(categorical=levelled)] if levelled else []
+    raise DataError(found if remedies else f"{found}.", *remedies)

@@ -11,26 +11,31 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from .._tools.arrays import Floats
-from ..exceptions import DataError
+from ..exceptions import DataError, Message, use
 from .checks import quoted, warn
-from .column_settings import Choices, Dummies, Numbers, SplineBasis, Term, column_of
-from .column_types import (
+from .columns import (
+    Choices,
+    Levels,
     RawTable,
     Refusal,
+    check_levels,
+    column_of,
     doubtful,
-    leave_out,
+    joined,
     level_codes,
+    occurring,
+    recoded,
     refuse,
     row_numbers,
+    series_values,
     text_as_numbers,
     without_values,
 )
-from .columns import Levels, check_levels, joined, occurring, recoded, series_values
 from .features import Features
 from .missing import Rows
+from .terms import Dummies, Numbers, SplineBasis, Term
 
 
 @dataclass(frozen=True)
@@ -184,10 +189,8 @@ class Encoding:
         if handle_unknown == "ignore":
             warn(f"levels that the training data lack count as the reference level, {counted}: {found}")
             return
-        raise DataError(
-            f"levels that the training data lack: {found}. Leave those rows out, or set "
-            f"model.handle_unknown = 'ignore', with which they count as the reference level, {counted}."
-        )
+        counts_as = use(f" (they count as the reference level, {counted})", handle_unknown="ignore")
+        raise DataError(f"levels that the training data lack: {found}. Leave those rows out", counts_as)
 
 
 class Learner:
@@ -201,12 +204,12 @@ class Learner:
         self._choices = choices
         self._in_table = in_table
         self._n_rows = 0
-        self._convert = ".astype"
         self._refused: dict[str, Refusal] = {}
         self._looked: dict[str, Levels] = {}
         self._seen: dict[str, set[str]] = {}
         self._learnt: dict[str, dict[str, set[Hashable]]] = {}  # {column: {level: environments}}
         self._splines: dict[str, list[Floats]] = {name: [] for name in choices.splines}
+        self._bases: dict[str, SplineBasis] = {}
         self._empty: set[str] = set()
         self._row_numbers: dict[str, Refusal] = {}
 
@@ -214,7 +217,6 @@ class Learner:
         self._empty = without_values(raw) & (self._empty if self._n_rows else set(raw.names))
         self._row_numbers = row_numbers(raw) if self._in_table and not self._n_rows else {}
         self._n_rows += len(raw.values)
-        self._convert = raw.convert
         self._refused = {**raw.refused, **self._refused}
         for name, levels in raw.levels.items():
             self._looked[name] = joined(self._looked.get(name), levels)
@@ -225,29 +227,31 @@ class Learner:
         n_rows: int,
         levels: Mapping[str, Levels],
         seen: Mapping[str, Collection[str]],
-        learnt: Mapping[str, Mapping[str, set[Hashable]]],
         refused: Mapping[str, Refusal],
         empty: Collection[str],
         row_numbers: Mapping[str, Refusal],
     ) -> None:
-        """Instead of `look` and `learn`: what others found in n_rows rows, which have the levels that were `seen`, and
-        of which those of `learnt` are fitted."""
+        """Instead of `look`: what others found in n_rows rows, which have the levels that were `seen`."""
         self._n_rows, self._looked = n_rows, dict(levels)
         self._seen = {name: set(found) for name, found in seen.items()}
-        self._learnt = {name: dict(found) for name, found in learnt.items()}
         self._refused, self._empty = dict(refused), set(empty).intersection(self._columns)
         self._row_numbers = {name: doubt for name, doubt in row_numbers.items() if name in self._columns}
 
-    def learn_of(self, learnt: Mapping[str, Mapping[str, set[Hashable]]]) -> None:
-        """As `tell`, where fewer rows are fitted than were told of."""
+    def learn_of(
+        self, learnt: Mapping[str, Mapping[str, set[Hashable]]], splines: Mapping[str, SplineBasis | Floats | None]
+    ) -> None:
+        """Instead of `learn`: {column: {level: environments}} and {column: its spline, or values for the knots of one}
+        of the rows that are fitted."""
         self._learnt = {name: dict(found) for name, found in learnt.items()}
+        self._bases = {name: known for name, known in splines.items() if isinstance(known, SplineBasis)}
+        self._splines = {name: [known] for name, known in splines.items() if isinstance(known, np.ndarray)}
 
     def check(self) -> None:
         """Raise about all columns that cannot be used, after all rows were looked at."""
         refused = dict(self._refused) | {name: Refusal("has no values") for name in self._empty}
         for name, levels in self._looked.items():
             found = levels._replace(texts=self._ordered(name, self._seen))
-            doubt = None if name in self._choices.categorical else doubtful(found, self._n_rows, self._convert)
+            doubt = None if name in self._choices.categorical else doubtful(found, self._n_rows)
             if doubt is not None:
                 refused[name] = doubt
         refused |= self._row_numbers if refused else {}
@@ -272,26 +276,26 @@ class Learner:
         """Of levels that do not mean what they seem to, after all rows were learnt."""
         for name, levels in self._choices.levels.items():
             if len(self._learnt[name]) > 1 and levels[0] not in self._learnt[name]:
-                warn(
-                    f"no row has {levels[0]!r}, with which the levels of {name!r} are compared: begin its list in "
-                    "categorical= with a level that occurs"
-                )
+                occurring_first = sorted(levels, key=lambda level: level not in self._learnt[name])
+                what = f"no row has {levels[0]!r}, with which the levels of {name!r} are compared"
+                warn(Message(what, use(categorical={name: occurring_first})))
         self._warn_of_labels()
         for name, doubt in self._row_numbers.items():
-            excluded = [*self._choices.excluded, name]
-            warn(f"column {name!r} {doubt.reason}: if it is one, leave it out with exclude={excluded!r}")
+            warn(Message(f"column {name!r} {doubt.reason}", use(exclude=[*self._choices.excluded, name])))
 
     def _warn_of_labels(self) -> None:
         """Among rows with the same level, environments could not differ."""
         found = [name for name, learnt in self._learnt.items() if _tell_environments(learnt.values())]
         if not found:
             return
-        its = "its" if len(found) == 1 else "their"
-        remedy = leave_out(found, self._in_table, excluded=self._choices.excluded)
-        warn(
-            f"each level of {quoted(found)} occurs in one environment only: {its} levels can fit every environment, "
-            f"and what is not invariant then looks so. {remedy}"
+        what = (
+            f"each level of {quoted(found)} occurs in one environment only: levels can fit every environment, and what "
+            "is not invariant then looks so"
         )
+        if self._in_table:
+            warn(Message(what, use(exclude=[*self._choices.excluded, *found])))
+        else:
+            warn(f"{what}. Leave {quoted(found)} out of X.")
 
     def encoding(self, taken: Sequence[str] = ()) -> Encoding | None:
         """What was learnt; None where every column is numbers and enters alone. `taken`: names of other columns."""
@@ -314,6 +318,8 @@ class Learner:
         if column in self._learnt:
             levels = self._choices.levels.get(column) or self._ordered(column, self._learnt)
             return Dummies(column, levels, frozenset(levels).difference(self._learnt[column]))
+        if column in self._bases:
+            return self._bases[column]
         if column in self._splines:
             return self._choices.splines[column].fitted(np.concatenate(self._splines[column]))
         return Numbers(column)
@@ -391,7 +397,6 @@ _TAGGED = {
     "decimal": _Tagged(Decimal, str, Decimal),
     "date": _Tagged(date, date.isoformat, date.fromisoformat),
     "datetime": _Tagged(datetime, datetime.isoformat, datetime.fromisoformat),
-    "timestamp": _Tagged(pd.Timestamp, pd.Timestamp.isoformat, pd.Timestamp),
     "time": _Tagged(time, time.isoformat, time.fromisoformat),
     "microseconds": _Tagged(timedelta, lambda span: span // timedelta(microseconds=1), lambda n: timedelta(0, 0, n)),
     "tuple": _Tagged(tuple, lambda labels: [label_to_plain(label) for label in labels], lambda plain: _tuple(plain)),
@@ -402,6 +407,8 @@ def label_to_plain(label: Hashable) -> Any:
     """Text, numbers and truth values as they are; of other types {type: text}"""
     label = label.item() if isinstance(label, np.generic) else label
     kind = type(label)
+    if kind.__name__ == "Timestamp":  # of pandas, which is not loaded for this
+        return {"timestamp": label.isoformat()}  # type: ignore[union-attr]
     if label is None or kind in (str, int, bool) or (isinstance(label, float) and math.isfinite(label)):
         return label
     for tag, tagged in _TAGGED.items():
@@ -422,6 +429,10 @@ def label_from_plain(plain: Any) -> Hashable:
     (tag, content), *more = plain.items()
     if more:
         raise ValueError(f"a label of the types {list(plain)}")
+    if tag == "timestamp":
+        import pandas as pd
+
+        return pd.Timestamp(content)
     return _TAGGED[tag].read(content)
 
 

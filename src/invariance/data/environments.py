@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Integers, Mask
-from ..exceptions import DataError
+from ..exceptions import DataError, use
 from .checks import closest, encode_labels, quoted, rows_text, with_counts
-from .missing import Rows
+
+if TYPE_CHECKING:
+    from .missing import Rows
 
 
 def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDArray[np.intp]:
@@ -48,35 +50,37 @@ class Relabelled(NamedTuple):
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class EnvironmentChoice:
-    """drop : labels to leave out; merge : {new label: labels that become one environment}, both of labels of the table;
+@dataclass(frozen=True, kw_only=True)
+class Environments:
+    """Which environments of a table to use.
+
+    drop : labels to leave out; merge : {new label: labels that become one environment}, both of labels of the table;
     min_rows : environments with fewer rows, after that, are left out
     """
 
-    drop: tuple[Hashable, ...] = ()
-    merge: tuple[tuple[Hashable, tuple[Hashable, ...]], ...] = ()
+    drop: Sequence[Hashable] = ()
+    merge: Mapping[Hashable, Sequence[Hashable]] = field(default_factory=dict)
     min_rows: int = 0
 
-    @classmethod
-    def of(cls, drop: Any, merge: Any, min_rows: Any) -> EnvironmentChoice:
-        """The choice that parameters of `from_table` make."""
+    def __post_init__(self) -> None:
+        drop, merge, min_rows = self.drop, self.merge, self.min_rows
         if isinstance(min_rows, bool) or not isinstance(min_rows, int | np.integer) or min_rows < 0:
-            raise DataError(f"min_rows={min_rows!r} is no number of rows: use a whole number from 0 on.")
-        if isinstance(drop, str):
-            raise DataError(f"drop_environments={drop!r} is a single string: pass drop_environments=[{drop!r}].")
-        if not isinstance(drop, Iterable):
-            raise DataError(f"drop_environments={drop!r} is no list: name the labels to leave out in a list.")
+            raise DataError(f"min_rows={min_rows!r} is not a number of rows", use(min_rows=0))
+        if isinstance(drop, str) or not isinstance(drop, Iterable):
+            raise DataError(f"drop_environments={drop!r} is not a list", use(drop_environments=[drop]))
         if not isinstance(merge, Mapping):
-            raise DataError(
-                f"merge_environments={merge!r} does not say what becomes one: pass "
-                "merge_environments={'new label': ['one label', 'another label']}."
-            )
+            example = use(merge_environments={"new label": ["one label", "another label"]})
+            raise DataError(f"merge_environments={merge!r} is not a mapping", example)
         for name, members in merge.items():
             if isinstance(members, str) or not isinstance(members, Iterable) or len(set(members)) < 2:
                 raise DataError(f"merge_environments: {name!r} needs a list of two labels or more, not {members!r}.")
-        merged = tuple((name, tuple(members)) for name, members in merge.items())
-        return cls(tuple(drop), merged, int(min_rows))
+        object.__setattr__(self, "drop", tuple(drop))
+        object.__setattr__(self, "merge", {name: tuple(members) for name, members in merge.items()})
+        object.__setattr__(self, "min_rows", int(min_rows))
+
+    @classmethod
+    def of(cls, drop: Any, merge: Any, min_rows: Any) -> Environments:
+        return cls(drop=drop, merge=merge, min_rows=min_rows)
 
     def relabelled(self, labels: Sequence[Hashable]) -> Relabelled:
         """Rows with these labels after `drop` and `merge`; those without a label stay as they are."""
@@ -100,7 +104,7 @@ class EnvironmentChoice:
         dropped = set(places_of(self.drop, environments).tolist()) if self.drop else set()
         new, notes = dict(enumerate(environments)), []
         claimed = dict.fromkeys(dropped, "what to leave out")
-        for name, members in self.merge:
+        for name, members in self.merge.items():
             places = dict.fromkeys(places_of(members, environments).tolist())
             for place in places:
                 if place in claimed:
@@ -129,13 +133,14 @@ class EnvironmentChoice:
     def large_enough(self, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
         """The rows of environments with at least `min_rows`, and sentences about the others."""
         counts = np.bincount(rows.codes, minlength=len(rows.environments))
-        small, notes = self.too_small(rows.environments, counts, rows.dropped)
+        small, notes = self.too_small(rows.environments, counts, rows.tally.dropped)
         if not small:
             return rows, notes
         kept = np.array([label not in small for label in rows.environments])[rows.codes]
-        dropped = {label: n for label, n in rows.dropped.items() if label not in small}
-        gaps = rows.gaps.relabelled({label: label for label in dropped})
-        return rows.kept(kept)._replace(dropped=dropped, gaps=gaps), notes
+        labels = dict.fromkeys([*rows.environments, *rows.tally.dropped])
+        left = {label: label for label in labels if label not in small}
+        n_dropped = sum(n for label, n in rows.tally.dropped.items() if label in left)
+        return rows.kept(kept, rows.tally.relabelled(left, int(kept.sum()) + n_dropped)), notes
 
     def too_small(
         self, environments: Sequence[Hashable], counts: Integers, dropped: Mapping[Hashable, int]
@@ -149,7 +154,8 @@ class EnvironmentChoice:
             largest = int(np.argmax(counts))
             raise DataError(
                 f"min_rows={self.min_rows} leaves no environment: the largest, {environments[largest]!r}, has "
-                f"{rows_text(int(counts[largest]))}. Use min_rows={np.sort(counts)[-2:][0]} or fewer."
+                f"{rows_text(int(counts[largest]))}",
+                use(min_rows=int(np.sort(counts)[-2:][0])),
             )
         labels = {label for label, few in zip(environments, small, strict=True) if few}
         gone = with_counts(environments, np.where(small, counts, 0))
@@ -167,4 +173,4 @@ def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> Non
         )
 
 
-ALL_ENVIRONMENTS = EnvironmentChoice()
+ALL_ENVIRONMENTS = Environments()

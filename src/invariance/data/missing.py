@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..exceptions import DataError
-from .checks import DROP_HINT, all_missing, check_scale, encode_labels, listing, located, quoted, rows_text, warn
-from .column_types import RawTable
+from ..exceptions import DataError, Message, Remedy, use
+from .checks import check_scale, encode_labels, listing, most_first, quoted, rows_text, warn, with_counts
+from .columns import RawTable
 
 # Columns that are few enough to be named as those that cost rows.
 _FEW = 5
@@ -110,27 +110,150 @@ class Gaps:
                 return [columns[j] for j in sorted(ranked[:k])], regained
         return [], 0
 
-    def advice(
+
+class Tally:
+    """What is missing or infinite, of rows that come in blocks. n_rows : seen so far; gaps : which columns rows lack
+    together"""
+
+    def __init__(self, n_columns: int) -> None:
+        self.n_rows = 0
+        self.gaps = Gaps()
+        self._n_columns = n_columns
+        # {label: missing and infinite values of each column; rows with missing, with infinite, and left out}
+        self._counts: dict[Hashable, Integers] = {}
+
+    @property
+    def missing(self) -> Integers:
+        """(r,) values of each column"""
+        return self._total[: self._n_columns]
+
+    @property
+    def infinite(self) -> Integers:
+        """(r,) values of each column"""
+        return self._total[self._n_columns : -3]
+
+    @property
+    def _total(self) -> Integers:
+        return sum(self._counts.values(), np.zeros(2 * self._n_columns + 3, np.int64))
+
+    def _rows(self, place: int) -> dict[Hashable, int]:
+        return {label: int(counts[place]) for label, counts in self._counts.items() if counts[place]}
+
+    @property
+    def dropped(self) -> dict[Hashable, int]:
+        """{label: rows that lack something}; None: all rows without a label"""
+        lacking = {label: n for label, n in self._rows(-3).items() if label is not None}
+        return lacking | ({None: self.left_out[None]} if None in self._counts else {})
+
+    @property
+    def left_out(self) -> dict[Hashable, int]:
+        """{label: rows that do not count}"""
+        return self._rows(-1)
+
+    def screen(self, block: Floats, starts: Integers, labels: Sequence[Hashable]) -> Mask:
+        """Count what is missing or infinite in a block (r, n) that is sorted by group, rows without a label last;
+        (n,) the rows that count."""
+        missing, infinite = np.isnan(block), np.isinf(block)
+        lacks, beyond = np.asarray(missing.any(axis=0)), np.asarray(infinite.any(axis=0))
+        kept = ~(lacks | beyond)
+        kept[starts[len(labels)] :] = False
+        for g, label in enumerate((*labels, None)):
+            rows = slice(starts[g], starts[g + 1])
+            if kept[rows].all():
+                continue
+            values = missing[:, rows].sum(axis=1), infinite[:, rows].sum(axis=1)
+            self._count(label, np.hstack([*values, lacks[rows].sum(), beyond[rows].sum(), (~kept[rows]).sum()]))
+            if label is not None and lacks[rows].any():
+                self.gaps.add(missing[:, rows][:, lacks[rows]].T, label)
+        return kept
+
+    def _count(self, label: Hashable, counts: Integers) -> None:
+        self._counts[label] = self._counts.get(label, 0) + counts
+
+    def absorb(self, other: Tally) -> None:
+        self.n_rows += other.n_rows
+        self.gaps = self.gaps.merged(other.gaps)
+        for label, counts in other._counts.items():
+            self._count(label, counts)
+
+    def relabelled(self, new: Mapping[Hashable, Hashable], n_rows: int) -> Tally:
+        """Of the n_rows rows of these environments, under new labels, and of those without a label."""
+        new = {**new, None: None}
+        chosen = Tally(self._n_columns)
+        chosen.n_rows, chosen.gaps = n_rows, self.gaps.relabelled(new)
+        for label, counts in self._counts.items():
+            if label in new:
+                chosen._count(new[label], counts)
+        return chosen
+
+    def complain(
         self,
         columns: Sequence[str],
         features: Sequence[str],
-        n_kept: int,
-        n_lost: int,
+        environment: str | None,
+        missing: str,
+        words: Collection[str] = (),
+        excluded: Sequence[str] = (),
+        labelled: bool = True,
+    ) -> None:
+        """Raise about what was counted. columns : r names, of which `features` may be left out; environment : column
+        of the labels, None where X has none; words : columns of levels from a text file; excluded : left out already"""
+        if self.n_rows == 0:
+            raise DataError(NO_ROWS)
+        if self.infinite.any():
+            where = self._located(columns, self.infinite, -2, labelled)
+            raise DataError(f"infinite values (inf) in {where}. Replace them or remove those rows before fitting.")
+        unlabelled = self.left_out.get(None, 0)
+        if missing == "error" and unlabelled:
+            column = "environments" if environment is None else f"environment column {environment!r}"
+            raise DataError(f"{column} has no label in {rows_text(unlabelled)}", use(missing="drop"))
+        regained, remedies = self._remedies(columns, features, excluded, environment is not None, WORTH_SAYING)
+        if missing == "error" and self.missing.any():
+            where = self._located(columns, self.missing, -3, labelled)
+            read = [name for name, count in zip(columns, self.missing, strict=True) if count and name in words]
+            told = f". In {quoted(read)}, {MISSING_WORDS}" if read else ""
+            n_kept = self.n_rows - sum(self.dropped.values())
+            keeps = f" (keeps {n_kept} of {rows_text(self.n_rows)})" if regained else ""
+            raise DataError(f"missing values (NaN) in {where}{told}{regained}", use(keeps, missing="drop"), *remedies)
+        if sum(self.left_out.values()) == self.n_rows:
+            empty = [name for name, count in zip(columns, self.missing, strict=True) if count == self.n_rows]
+            advice = f"{quoted(empty)} is missing in every row: leave it out" if empty else "impute them instead"
+            whole = f"no rows are left: all {rows_text(self.n_rows)} have missing values; {advice}"
+            raise DataError(f"{whole}{regained}" if remedies else f"{whole}{regained}.", *remedies)
+
+    def warn_of_dropped(
+        self,
+        columns: Sequence[str],
+        features: Sequence[str],
+        environments: Sequence[Hashable],
+        excluded: Sequence[str] = (),
         in_table: bool = True,
-        excluded: Iterable[str] = (),
-        share: float = WORTH_SAYING,
-    ) -> str:
-        """A sentence about what to leave out, with a space before it, where more than a share of the rows would go for
-        few columns; excluded: what is left out already."""
-        names, regained = self.costly(columns, features, n_lost)
-        if not names or n_lost <= share * (n_kept + n_lost):
-            return ""
-        without = f"with exclude={[*excluded, *names]!r}" if in_table else f"without {quoted(names)} in X"
-        least = "at least " if self.others else ""
-        return (
-            f" Most of them go for {quoted(names)}: missing='drop' keeps {n_kept} of {rows_text(n_kept + n_lost)}, and "
-            f"{least}{n_kept + regained} {without}."
-        )
+    ) -> None:
+        """Warn of rows that were left out; environments : those that are left; others as in `complain`."""
+        if self.dropped:
+            regained, remedies = self._remedies(columns, features, excluded, in_table, WORTH_A_WARNING)
+            warn(Message(dropped_message(self.dropped, environments, self.n_rows) + regained, *remedies))
+
+    def _remedies(
+        self, columns: Sequence[str], features: Sequence[str], excluded: Sequence[str], in_table: bool, share: float
+    ) -> tuple[str, list[Remedy]]:
+        """Where more than a share of the rows would go for few columns: a clause about these, and what leaves them
+        out."""
+        n_lost = sum(self.dropped.values())
+        names, regained = self.gaps.costly(columns, features, n_lost)
+        if not names or n_lost <= share * self.n_rows:
+            return "", []
+        keeps = f"{'at least ' if self.gaps.others else ''}{self.n_rows - n_lost + regained} rows"
+        if in_table:
+            left_out = use(f" (keeps {keeps})", missing="drop", exclude=[*excluded, *names])
+            return f"; most for {quoted(names)}", [left_out]
+        return f"; most for {quoted(names)}, without which X keeps {keeps}", []
+
+    def _located(self, columns: Sequence[str], counts: Integers, place: int, labelled: bool) -> str:
+        rows = {label: n for label, n in self._rows(place).items() if label is not None}
+        inside = with_counts(list(rows), list(rows.values())) if labelled else ""
+        where = most_first(columns, counts)
+        return f"{where}; in environment {inside}" if inside else where
 
 
 def dropped_message(dropped: Mapping[Hashable, int], environments: Sequence[Hashable], n_rows: int) -> str:
@@ -203,22 +326,20 @@ MISSING_WORDS = (
 
 
 class Rows(NamedTuple):
-    """X (n, r), y (n,), codes (n,) into environments: the rows that are left; dropped: {label: rows left out}; beside
-    (k, n): what comes with the outcome; gaps: of the rows left out."""
+    """X (n, r), y (n,), codes (n,) into environments: the rows that are left; outcome_columns (k, n): what comes with
+    the outcome; tally: of the rows left out."""
 
     X: Floats
     y: Floats
     codes: NDArray[np.intp]
     environments: tuple[Hashable, ...]
-    dropped: dict[Hashable, int]
     outcome_columns: Floats
-    gaps: Gaps
+    tally: Tally
 
-    def kept(self, rows: Mask) -> Rows:
+    def kept(self, rows: Mask, tally: Tally) -> Rows:
         """Those of a mask (n,); environments of which none is left are gone."""
         codes, environments = encode_labels([self.environments[code] for code in self.codes[rows]])
-        arrays = self.X[rows], self.y[rows], codes
-        return Rows(*arrays, environments, self.dropped, self.outcome_columns[:, rows], self.gaps)
+        return Rows(self.X[rows], self.y[rows], codes, environments, self.outcome_columns[:, rows], tally)
 
 
 def screened(
@@ -228,63 +349,29 @@ def screened(
     columns: Sequence[str],
     environment: str | None,
     missing: str,
-    in_chunks: bool = False,
     words: Collection[str] = (),
     outcome_columns: Sequence[Floats] = (),
     excluded: Sequence[str] = (),
 ) -> Rows:
-    """The rows that are left after the checks; columns: names of those of X, of y and of k columns (n,) beside it;
+    """The rows that are left after the checks; columns: names of those of X, of y and of the k outcome_columns (n,);
     words: those of levels that were read from a file; excluded: columns that the user left out."""
     outcome = np.column_stack([y, *outcome_columns])
-    if labels is None:
-        codes: NDArray[np.intp]
-        environments: tuple[Hashable, ...]
-        codes, environments = np.zeros(len(y), dtype=np.intp), ("all",)
-    else:
-        codes, environments = encode_labels(labels)
-    known = environments if labels is not None else None
-    finite = bool(np.isfinite(X).all() and np.isfinite(outcome).all())
-    if not finite:
-        where = located(np.isinf(X), np.isinf(outcome), columns, codes, known)
-        if where:
-            raise DataError(f"infinite values (inf) in {where}. Replace them or remove those rows before fitting.")
-    unlabelled = codes < 0
-    gaps = Gaps()
-    gone = unlabelled
-    if not finite:
-        lacking = np.column_stack([np.isnan(X), np.isnan(outcome)])
-        gone = unlabelled | lacking.any(axis=1)
-        lost = np.flatnonzero(gone & ~unlabelled)
-        lost = lost[np.argsort(codes[lost], kind="stable")]
-        for rows in np.split(lost, np.flatnonzero(np.diff(codes[lost])) + 1) if len(lost) else ():
-            gaps.add(lacking[rows], environments[codes[rows[0]]])
-    if missing == "error":
-        if unlabelled.any():
-            column = "environments" if environment is None else f"environment column {environment!r}"
-            raise DataError(
-                f"{column} has no label in {rows_text(int(unlabelled.sum()))}. {DROP_HINT}, or fill in the labels."
-            )
-        if not finite:
-            where = located(np.isnan(X), np.isnan(outcome), columns, codes, known)
-            read = [columns[j] for j in np.flatnonzero(np.isnan(X).any(axis=0)).tolist() if columns[j] in words]
-            told = f" In {quoted(read)}, {MISSING_WORDS}" if read else ""
-            counts = columns[: X.shape[1]], int((~gone).sum()), int(gone.sum())
-            advice = "" if in_chunks else gaps.advice(columns, *counts, environment is not None, excluded)
-            raise DataError(f"missing values (NaN) in {where}. {DROP_HINT}, or impute them first.{advice}{told}")
-    dropped: dict[Hashable, int] = {}
-    if gone.any():
-        per_label = np.bincount(codes[gone] + 1, minlength=len(environments) + 1)
-        dropped = {label: int(n) for label, n in zip((None, *environments), per_label, strict=True) if n}
-        if gone.all() and not in_chunks:
-            empty = [name for name, all_gone in zip(columns, all_missing(X, outcome), strict=True) if all_gone]
-            advice = f"{quoted(empty)} is missing in every row: leave it out" if empty else "impute them instead"
-            few = gaps.advice(columns, columns[: X.shape[1]], 0, len(y), environment is not None, excluded)
-            raise DataError(f"no rows are left: all {rows_text(len(y))} have missing values; {advice}.{few}")
-        X, outcome = X[~gone], outcome[~gone]
-        codes, environments = encode_labels([environments[code] for code in codes[~gone]])
-    if len(X):
-        lowest = np.append(X.min(axis=0), outcome.min(axis=0))
-        check_scale(columns, lowest, np.append(X.max(axis=0), outcome.max(axis=0)))
+    codes: NDArray[np.intp]
+    environments: tuple[Hashable, ...]
+    codes, environments = (np.zeros(len(y), np.intp), ("all",)) if labels is None else encode_labels(labels)
+    tally, kept = Tally(len(columns)), np.ones(len(y), dtype=bool)
+    tally.n_rows = len(y)
+    if (codes < 0).any() or not (np.isfinite(X).all() and np.isfinite(outcome).all()):
+        groups = np.where(codes < 0, len(environments), codes)
+        order = np.argsort(groups, kind="stable")
+        starts = np.searchsorted(groups[order], np.arange(len(environments) + 2))
+        kept[order] = tally.screen(np.column_stack([X, outcome])[order].T, starts, environments)
+    tally.complain(columns, columns[: X.shape[1]], environment, missing, words, excluded, labelled=labels is not None)
+    if not kept.all():
+        X, outcome = X[kept], outcome[kept]
+        codes, environments = encode_labels([environments[code] for code in codes[kept]])
+    lowest = np.append(X.min(axis=0), outcome.min(axis=0))
+    check_scale(columns, lowest, np.append(X.max(axis=0), outcome.max(axis=0)))
     y = np.ascontiguousarray(outcome[:, 0])
     with_y = np.ascontiguousarray(outcome[:, 1:].T)
-    return Rows(np.ascontiguousarray(X), y, codes, environments, dropped, with_y, gaps)
+    return Rows(np.ascontiguousarray(X), y, codes, environments, with_y, tally)

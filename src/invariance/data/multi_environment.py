@@ -23,16 +23,13 @@ from .checks import (
     quoted,
     resolve_columns,
     rows_text,
-    warn,
     with_counts,
 )
-from .column_settings import Choices, excluding
-from .column_types import RawTable, table_of
-from .columns import as_frame, free_name, label_list
+from .columns import Choices, RawTable, as_frame, excluding, free_name, label_list, table_of
 from .encoding import Encoding, Learner
-from .environments import ALL_ENVIRONMENTS, EnvironmentChoice, places_of, refuse_single
+from .environments import ALL_ENVIRONMENTS, Environments, places_of, refuse_single
 from .features import Features
-from .missing import NO_ROWS, WORTH_A_WARNING, Rows, announce_constant, dropped_message, filled, losses, screened
+from .missing import NO_ROWS, Rows, announce_constant, filled, losses, screened
 from .outcomes import (
     Classes,
     Outcome,
@@ -49,6 +46,7 @@ from .outcomes import (
     two_values,
 )
 from .reading import TableFile, column_names, is_text, read_columns
+from .settings import Columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -249,42 +247,35 @@ class MultiEnvironmentData:
         min_rows: int = 0,
         event: str | None = None,
         exposure: str | None = None,
-        entry: Any = None,
+        columns: Columns | None = None,
+        select: Environments | None = None,
     ) -> MultiEnvironmentData:
-        """Take data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or .xlsx file.
+        """Data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or .xlsx file.
 
-        ``outcome`` and ``environment`` name columns; ``features`` lists columns (None: all others but ``exclude``).
-        ``missing`` is "error" or "drop", which leaves out rows with missing values and reports them. A feature that has
-        one value besides, or none, leaves before that, as constant ones do.
-
-        An outcome of text, of truth values or of a categorical type must have two values, which count 0 and 1 in the
-        order of letters or numbers. ``event`` names a column of 0 and 1, or of truth values: 1 where the time that the
-        outcome then is ended with the event, 0 where it was censored. ``exposure`` names what the outcome counts events
-        of, such as years at risk. Delayed ``entry`` is refused.
-
-        A column of text or of a categorical type is one feature: its levels are compared with the first one, the
-        reference. ``categorical`` lists further columns to take so, for example codes that are numbers, or is
-        ``{"region": ["north", "south"]}``, with all the levels, the reference first; ``numeric`` lists columns of text
-        to read as numbers. ``groups`` are columns that enter and leave together,
-        ``{"region": ["r1", "r2"]}``, or splines, ``[spline("age", knots=4)]``.
-
-        ``drop_environments`` lists labels to leave out; ``merge_environments``, ``{"north": ["A", "B"]}``, makes one
-        environment of several; of what is then left, those with fewer than ``min_rows`` rows are left out.
+        outcome, environment : columns. An outcome of text or truth values needs two values, which count 0 and 1, sorted
+        missing : "drop" leaves out rows with missing values, except for those of features with one other value or none
+        event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0 where it was censored
+        exposure : column of what the outcome counts events of, such as years at risk
+        features, exclude, categorical, numeric, groups : as in `Columns`, or all of them as `columns`
+        drop_environments, merge_environments, min_rows : as in `Environments`, or all of them as `select`
         """
-        pass
-
         check_missing_argument(missing)
-        choice = EnvironmentChoice.of(drop_environments, merge_environments, min_rows)
+        columns = columns or Columns(
+            features=features, exclude=exclude, categorical=categorical, numeric=numeric, groups=groups
+        )
+        choice = select or Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
         is_file = isinstance(table, (str, os.PathLike))
         table = TableFile.of(table) if is_file else table
         frame = None if is_file else as_frame(table)
-        available = frame.columns if frame is not None else column_names(table, warn_unnamed=features is None)
+        available = frame.columns if frame is not None else column_names(table, warn_unnamed=columns.features is None)
         where = "the file" if is_file else "the table"
-        outcome_columns = stated(event, exposure, entry, str(outcome))
-        outcome, environment, names = resolve_columns(available, outcome, environment, features, where, outcome_columns)
+        outcome_columns = stated(event, exposure)
+        outcome, environment, names = resolve_columns(
+            available, outcome, environment, columns.features, where, outcome_columns
+        )
         others = {outcome, environment, *outcome_columns.values()}
-        names = excluding(exclude, names, [name for name in available if name not in others])
-        choices = Choices.of(names, categorical, numeric, groups, exclude)
+        names = excluding(columns.exclude, names, [name for name in available if name not in others])
+        choices = Choices.checked(columns, names)
         if frame is None:
             wanted = (*names, outcome, *outcome_columns.values(), environment)
             frame = as_frame(read_columns(table, wanted, labels=environment, as_text=choices.categorical))
@@ -316,26 +307,22 @@ class MultiEnvironmentData:
         groups: Any = None,
         event: Any = None,
         exposure: Any = None,
-        entry: Any = None,
+        columns: Columns | None = None,
     ) -> MultiEnvironmentData:
-        """Take data from X (N, p), y (N,) or (N, 1), and one hashable label per row.
+        """Data from X (N, p), y (N,) or (N, 1), and one hashable label per row; a float64 C-order X is not copied.
 
-        ``environments`` None makes a single environment labelled "all". Names come from ``feature_names``,
-        else from X if it is a data frame, else they are x0, x1, ... The outcome is called ``outcome_name``, else as y
-        is if that is a series with a name, else "y". A float64 C-order X is not copied.
-        ``exclude``, ``categorical``, ``numeric`` and ``groups`` are as in :meth:`from_table`, as are ``event`` and
-        ``exposure``, with one value per row.
+        environments : None: a single one, "all"
+        feature_names : those of a data frame X, else x0, x1, ...; outcome_name : that of a series y, else "y"
+        missing, exclude, categorical, numeric, groups, columns : as in `from_table`
+        event, exposure : as in `from_table`, one value per row
         """
-        pass
-
         check_missing_argument(missing)
-        table, names = table_of(X, feature_names, exclude)
-        choices = Choices.of(names, categorical, numeric, groups, exclude)
+        columns = columns or Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)
+        table, names = table_of(X, feature_names, columns.exclude)
+        choices = Choices.checked(columns, names)
         is_array = isinstance(table, np.ndarray)
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
-        outcome_columns = {
-            role: beside_of(values, role) for role, values in stated(event, exposure, entry, "time").items()
-        }
+        outcome_columns = {role: beside_of(values, role) for role, values in stated(event, exposure).items()}
         labels = None if environments is None else label_list(environments)
         if outcome_name is None or outcome_name == "y":
             outcome_name = free_name(outcome_name or one_series(y, "y")[1], names)
@@ -394,7 +381,7 @@ def learnt(
     environment: str | None,
     missing: str,
     from_text: bool = False,
-    choice: EnvironmentChoice = ALL_ENVIRONMENTS,
+    choice: Environments = ALL_ENVIRONMENTS,
 ) -> MultiEnvironmentData:
     """A whole table, encoded by what it teaches itself."""
     in_table = environment is not None
@@ -409,11 +396,7 @@ def learnt(
     told: dict[str, Any] = {"words": words, "outcome_columns": outcome_columns, "excluded": choices.excluded}
     rows = screened(raw.values, outcome.values, labels, columns, environment, missing, **told)
     rows, notes = choice.large_enough(rows)
-    if rows.dropped:
-        n_lost = sum(rows.dropped.values())
-        counted = raw.names, len(rows.y), n_lost, in_table, choices.excluded
-        more = rows.gaps.advice(columns, *counted, share=WORTH_A_WARNING)
-        warn(dropped_message(rows.dropped, rows.environments, len(rows.y) + n_lost) + (more and f".{more}"))
+    rows.tally.warn_of_dropped(columns, raw.names, rows.environments, choices.excluded, in_table)
     y, classes = outcome.two_of(rows.y)
     rows = rows._replace(y=y)
     learner.learn(rows, raw)
@@ -438,7 +421,7 @@ def encoded(
         rows.environments,
         outcome,
         environment,
-        dropped_rows=rows.dropped,
+        dropped_rows=rows.tally.dropped,
         grouping=features,
         encoding=encoding,
     )

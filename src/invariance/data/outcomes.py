@@ -43,7 +43,7 @@ class Outcome:
         self._refuse_other_spellings(found)
         if len(found) > 2:
             raise DataError(
-                f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model tells two apart. "
+                f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model needs two. "
                 f"Compare one of them with the rest: {self.compare(found[0])}"
             )
         if len(found) < 2:
@@ -59,9 +59,8 @@ class Outcome:
             other = seen.setdefault(" ".join(str(value).casefold().split()), value)
             if other is not value:
                 raise DataError(
-                    f"outcome {self.name!r}: {other!r} and {value!r} count as two classes but differ in capitals or "
-                    "blanks only. Write them in the same way if they are one class; if not, compare one of them with "
-                    f"the rest: {self.compare(other)}"
+                    f"outcome {self.name!r}: {other!r} and {value!r} differ in capitals or blanks only. Write them in "
+                    f"the same way, or compare one of them with the rest: {self.compare(other)}"
                 )
 
 
@@ -187,20 +186,10 @@ def _positions(series: Any, found: list[Any]) -> Floats:
 ROLES = ("event", "exposure")
 
 
-def stated(event: Any, exposure: Any, entry: Any, outcome: str) -> dict[str, Any]:
-    """{role: what was given for it}; raises about what no model knows."""
-    if entry is not None:
-        late = repr(entry) if isinstance(entry, str) else "'entry'"
-        raise SettingError(
-            "entry= is not known: every row counts as watched from time 0 on, and delayed entry has no model here. "
-            "Leave out rows that enter later; or count time from the entry of each row, "
-            f"table[{outcome!r}] = table[{outcome!r}] - table[{late}], with the entry as a feature."
-        )
+def stated(event: Any, exposure: Any) -> dict[str, Any]:
+    """{role: what was given for it}; raises where both are."""
     if event is not None and exposure is not None:
-        raise SettingError(
-            "event= and exposure= were both given: one is for times, which are their own exposure, the other for "
-            "counts. Leave one of them out."
-        )
+        raise SettingError("event is for times and exposure for counts, and both were given: leave one of them out.")
     return {role: given for role, given in zip(ROLES, (event, exposure), strict=True) if given is not None}
 
 

@@ -1,4 +1,7 @@
-"""Tables from files: csv and tsv (plain or gzipped), parquet and xlsx, whole or in chunks of rows."""
+"""Tables from files: csv and tsv (plain or gzipped), parquet and xlsx.
+
+What can be read in two ways is refused with both of them: a guess would be a wrong number that looks right.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +9,21 @@ import codecs
 import csv
 import gzip
 import io
-import math
 import os
 import re
-import warnings
-import weakref
 import zlib
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, Message, Remedy, SettingError, use
 from .checks import check_unique, listing, quoted, warn
-from .columns import one_line, reads_as_number
-from .text import (
-    MISSING,
-    SEPARATOR_NAMES,
-    THOUSANDS,
-    DecimalSigns,
-    NumberForm,
-    Shown,
-    TellingLines,
-    Tells,
-    TextForm,
-    decimal_beside,
-    decimals_in,
-    numbers_in,
-    points_among,
-    recognised_separator,
-    records,
-    stated_separator,
-)
+from .settings import FileFormat
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,63 +42,208 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_TAB = {"tab": "\t", r"\t": "\t"}
+_NEEDS = {
+    PARQUET: "pyarrow: install it with pip install 'invariance[parquet]'",
+    EXCEL: "openpyxl: install it with pip install 'invariance[excel]'",
+}
+MISSING = frozenset(
+    {
+        *("", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan", "-NaN"),
+        *("-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+    }
+)
+_TRUTH = {word: truth for truth in (True, False) for word in (str(truth), str(truth).upper(), str(truth).lower())}
+_BREAK = re.compile(r"\s*[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+
+# ---------------------------------------------------------------- how numbers are written
+
+_EXPONENT = r"(?:[eE][+-]?\d+)?"
+# {sign between thousands: what counts as it}
+_GROUP_SIGNS = {",": ",", ".": r"\.", "'": "['\u2019]", " ": "[ \u00a0\u2009\u202f]"}
+_DECIMAL = re.compile(rf"[+-]?(?:\d+(?P<sign>[.,])\d*|(?P<first>[.,])\d+|\d+){_EXPONENT}", re.ASCII)
+# Decimals, or thousands: a leading 0 is no thousand.
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+_HUNDREDS = re.compile(r"[+-]?[1-9]\d{2,}", re.ASCII)
+
+
+class NumberForm(NamedTuple):
+    """decimal : what begins decimals; thousands : the sign between groups of three digits, None: there are none"""
+
+    decimal: str
+    thousands: str | None = None
+
+    def plain(self, text: str) -> str | None:
+        """A number as Python writes it; None where the text is none in this form."""
+        stripped = text.strip()
+        if not _pattern(*self).fullmatch(stripped):
+            return None
+        whole = stripped if self.thousands is None else re.sub(_GROUP_SIGNS[self.thousands], "", stripped)
+        return whole.replace(self.decimal, ".")
+
+    def number(self, value: object) -> object:
+        """Text that is a number as that number; anything else as it is."""
+        plain = self.plain(value) if isinstance(value, str) else None
+        return value if plain is None else float(plain)
+
+
+AS_PYTHON = NumberForm(".")
+
+
+@lru_cache
+def _pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
+    point = re.escape(decimal)
+    groups = "" if thousands is None else rf"|[1-9]\d{{0,2}}(?:{_GROUP_SIGNS[thousands]}\d{{3}})+"
+    return re.compile(rf"[+-]?(?:(?:\d+{groups})(?:{point}\d*)?|{point}\d+){_EXPONENT}", re.ASCII)
+
+
+def number_formats(texts: Collection[str]) -> list[Remedy]:
+    """File formats, other than Python's, in which all of the texts are numbers."""
+    commas = any("," in text for text in texts) and all(NumberForm(",").plain(text) is not None for text in texts)
+    found = [use(decimal=",")] if commas else []
+    for sign in _GROUP_SIGNS:
+        forms = [NumberForm(decimal, sign) for decimal in ".," if decimal != sign]
+        plain = [form for form in forms if all(form.plain(text) is not None for text in texts)]
+        if any(NumberForm(form.decimal).plain(text) is None for form in plain for text in texts):
+            found.append(use(thousands=sign))
+    return found
+
+
+class Cell(NamedTuple):
+    """line : of the file, counted from 1"""
+
+    column: str
+    text: str
+    line: int
+
+
+class Signs(NamedTuple):
+    """Cells of the first lines with a comma or a point, one for each column of numbers; grouped ones may be thousands.
+
+    hundreds : columns with whole numbers from 100 on
+    """
+
+    commas: tuple[Cell, ...] = ()
+    grouped_commas: tuple[Cell, ...] = ()
+    points: tuple[Cell, ...] = ()
+    grouped_points: tuple[Cell, ...] = ()
+    hundreds: frozenset[str] = frozenset()
+
+    def decimal(self, file: str, sep: str) -> str:
+        """What begins decimals; raises where the cells can be read in two ways."""
+        doubtful = self.grouped_commas or [
+            cell for cell in self.grouped_points if sep == ";" or cell.column in self.hundreds
+        ]
+        if self.commas and self.points:
+            comma, point = self.commas[0], self.points[0]
+            raise DataError(
+                f"{file} has {comma.text!r} in column {comma.column!r} and {point.text!r} in column {point.column!r}",
+                use(decimal=","),
+                use(decimal=".", thousands=None),
+            )
+        if self.commas and self.grouped_points:
+            raise _two_readings(self.grouped_points[0], file, f" and decimal commas, {self.commas[0].text!r}")
+        if self.points and self.grouped_commas:
+            raise _two_readings(self.grouped_commas[0], file, f" and decimal points, {self.points[0].text!r}")
+        if doubtful and not self.commas and not self.points:
+            raise _two_readings(doubtful[0], file)
+        return "," if self.commas else "."
+
+
+def _two_readings(cell: Cell, file: str, others: str = "") -> DataError:
+    sign = "," if "," in cell.text else "."
+    decimals, thousands = cell.text.replace(sign, "."), cell.text.replace(sign, "")
+    return DataError(
+        f"column {cell.column!r} of {file} has {cell.text!r} in line {cell.line}{others}, which may be {decimals} or "
+        f"{thousands}",
+        use(decimal=sign),
+        use(thousands=sign),
+    )
+
+
+def _signs(header: Sequence[str], records: Sequence[tuple[int, list[str]]], missing: Collection[str]) -> Signs:
+    kinds: dict[tuple[str, bool], list[Cell]] = {(sign, clear): [] for sign in ",." for clear in (True, False)}
+    hundreds = set()
+    for j, name in enumerate(header):
+        cells = [Cell(name, cells[j].strip(), line) for line, cells in records if j < len(cells)]
+        cells = [cell for cell in cells if cell.text not in missing]
+        numbers = [_DECIMAL.fullmatch(cell.text) for cell in cells]
+        if not all(numbers):
+            continue
+        if any(_HUNDREDS.fullmatch(cell.text) for cell in cells):
+            hundreds.add(name)
+        first: dict[tuple[str, bool], Cell] = {}
+        for cell, number in zip(cells, numbers, strict=True):
+            sign = number and (number["sign"] or number["first"])
+            if sign:
+                first.setdefault((sign, not _GROUPED.fullmatch(cell.text)), cell)
+        for kind, cell in first.items():
+            kinds[kind].append(cell)
+    commas, grouped_commas, points, grouped_points = map(tuple, kinds.values())
+    return Signs(commas, grouped_commas, points, grouped_points, frozenset(hundreds))
+
+
+def check_together(files: Mapping[str, Signs]) -> None:
+    """Raise where a number with a point, clear in its own file, may be thousands by what other files show."""
+    commas = next((shown.commas for shown in files.values() if shown.commas), ())
+    hundreds = frozenset[str]().union(*(shown.hundreds for shown in files.values()))
+    clear = any(shown.points for shown in files.values())
+    for file, shown in files.items():
+        doubtful = [cell for cell in shown.grouped_points if commas or cell.column in hundreds]
+        if doubtful and not shown.points and (commas or not clear):
+            others = f" and other files decimal commas, {commas[0].text!r}" if commas else ""
+            raise _two_readings(doubtful[0], file, others)
+
+
+# ---------------------------------------------------------------- files
+
+SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+# The line that some programs put before the header.
+_SEP_LINE = re.compile(r"\ufeff?\"?sep=(?P<sep>[^\r\n])\"?\r?\n", re.IGNORECASE)
+
+
+class TextForm(NamedTuple):
+    """As pandas.read_csv takes it."""
+
+    sep: str
+    decimal: str
+    encoding: str
+    skiprows: int = 0
+
+
+UNSTATED = FileFormat()
+
+
+class Sniffed(NamedTuple):
+    """What the first lines of a text file show."""
+
+    form: TextForm
+    header: list[str]
+    signs: Signs
 
 
 @dataclass(frozen=True)
 class TableFile(os.PathLike[str]):
-    """sep, decimal, encoding, sheet : as the user states them; None: as the file shows them
-    na : further words that stand for missing values
-    thousands : the sign between groups of three digits, where the user says that there are such
-    content : of standard input, which has no path
-    """
+    """A file and how it is written; content : of standard input, which has no path"""
 
     path: Path
-    sep: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    sheet: str | None = None
-    na: tuple[str, ...] = ()
+    form: FileFormat = UNSTATED
     content: bytes | None = None
-    thousands: str | None = None
 
     @classmethod
     def of(
-        cls,
-        path: PathLike,
-        sep: str | None = None,
-        decimal: str | None = None,
-        encoding: str | None = None,
-        sheet: str | None = None,
-        na: Sequence[str] = (),
-        content: bytes | None = None,
-        thousands: str | None = None,
+        cls, path: PathLike, form: FileFormat | None = None, content: bytes | None = None, **stated: Any
     ) -> TableFile:
+        """form : or its fields, as keywords"""
         if isinstance(path, TableFile):
             return path
-        sep = None if sep is None else _TAB.get(sep, sep)
-        if sep is not None and len(sep) != 1:
-            raise SettingError(f"sep={sep!r} is not one sign: write one, such as ';', or tab.")
-        if decimal not in (None, ".", ","):
-            raise SettingError(f"decimal={decimal!r} is neither '.' nor ',': write one of these.")
-        if thousands is not None and thousands not in THOUSANDS:
-            raise SettingError(
-                f"thousands={thousands!r} is none of {', '.join(map(repr, THOUSANDS))}: write one of these."
-            )
-        if thousands is not None and thousands == decimal:
-            raise SettingError(
-                f"decimal and thousands are both {decimal!r}: leave decimal out, or name the other sign there."
-            )
-        decimal = decimal or decimal_beside(thousands)
-        if sep is not None and sep == decimal:
-            raise SettingError(f"sep and decimal are both {sep!r}: cells and decimals need different signs.")
-        if encoding is not None:
-            _check_encoding(encoding)
-        words = tuple(str(word).strip() for word in na)
-        return cls(Path(path).expanduser(), sep, decimal, encoding, sheet, words, content, thousands)
+        return cls(Path(path).expanduser(), form or FileFormat(**stated), content)
 
     def __fspath__(self) -> str:
         return str(self.path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was read."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def name(self) -> str:
@@ -129,22 +254,20 @@ class TableFile(os.PathLike[str]):
         """TEXT, PARQUET or EXCEL"""
         kind = self._kind()
         for option in ("sep", "encoding") if kind != TEXT else ("sheet",):
-            value = getattr(self, option)
+            value = getattr(self.form, option)
             if value is not None:
-                raise SettingError(
-                    f"{option}={value!r} is for {'text' if kind != TEXT else 'Excel'} files, which {self.name} is not: "
-                    "leave it out."
-                )
+                needed = "text" if kind != TEXT else "Excel"
+                raise SettingError(f"{option}={value!r} is for {needed} files, which {self.name} is not: leave it out.")
         return kind
 
     def _kind(self) -> str:
         if self.content is None:
             self._check_path()
         suffix = self._suffix
-        if self.content is None and suffix is None and self.sep is None:
+        if self.content is None and suffix is None and self.form.sep is None:
             raise DataError(
-                f"cannot tell the format of {self.name!r} from its suffix: save it as {', '.join(_SUFFIXES[:-1])} or "
-                f"{_SUFFIXES[-1]}; a text file may also be read with read_table(path, sep=',')."
+                f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say what separates its cells",
+                use(sep=","),
             )
         if suffix in (PARQUET, EXCEL):
             return suffix
@@ -178,100 +301,92 @@ class TableFile(os.PathLike[str]):
     @property
     def numbers(self) -> NumberForm:
         """How numbers are written where they are text."""
-        return NumberForm(self.text.decimal if self.kind == TEXT else self.decimal or ".", self.thousands)
+        return NumberForm(self.text.decimal if self.kind == TEXT else self.form.decimal or ".", self.form.thousands)
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Words that stand for missing values."""
+        return frozenset(self.form.na) | (MISSING if self.kind != PARQUET else frozenset())
 
     @property
     def text(self) -> TextForm:
-        """How the text of the file is written; decimal commas that nobody stated are told of."""
-        return self._read_form[0]
+        return self.sniffed.form
 
     @property
-    def signs(self) -> Shown:
-        """What the numbers of the file show of its decimals; nothing where these are stated."""
-        return self._read_form[1]
+    def signs(self) -> Signs:
+        return self.sniffed.signs
 
     @cached_property
-    def _read_form(self) -> tuple[TextForm, Shown]:
+    def sniffed(self) -> Sniffed:
         sample, encoding = self._sample()
-        named, sample = stated_separator(sample)
+        line = _SEP_LINE.match(sample)
+        sample = sample if line is None else sample[line.end() :]
         usual = SEPARATORS.get(self._suffix or "", ",")
-        sep = self.sep or named or recognised_separator(sample, usual, self.name)
-        form = TextForm(sep, self.decimal or ".", encoding, skiprows=int(named is not None))
-        if self.decimal is not None:
-            return form, DecimalSigns((), ()).shown
-        signs = self._decimal_signs(form)
-        return form._replace(decimal=self._decimal(signs, sep)), signs.shown
+        sep = self.form.sep or (line["sep"] if line is not None else _separator(sample, usual, self.name))
+        skipped = int(line is not None)
+        records = _records(sample, sep, skipped)
+        header = [name.strip() for name in records[0][1]] if records else []
+        long = next((line for line, cells in records[1:] if len(cells) > len(header) and any(cells[len(header) :])), 0)
+        if long:
+            raise DataError(
+                f"{self.name} cannot be parsed: line {long} has more cells than the header has names. Give every row "
+                "as many cells as the header."
+            )
+        signs = Signs()
+        if self.form.decimal is None:
+            ungrouped = [(line, [self._ungrouped(cell) for cell in cells]) for line, cells in records[1:]]
+            signs = _signs(header, ungrouped, MISSING.union(self.form.na))
+        decimal = self.form.decimal or signs.decimal(self.name, sep)
+        if self.form.decimal is None and decimal == ",":
+            cell = signs.commas[0]
+            value = float(cell.text.replace(",", "."))
+            warn(
+                Message(
+                    f"{self.name} is read with {SEPARATOR_NAMES.get(sep, repr(sep))} between cells and with decimal "
+                    f"commas: {cell.text!r} in {cell.column!r} is {value:g}; if it is not",
+                    use(decimal="."),
+                )
+            )
+        return Sniffed(TextForm(sep, decimal, encoding, skipped), header, signs)
 
-    def _decimal(self, signs: DecimalSigns, sep: str) -> str:
-        found = signs.comma(self.name, sep)
-        if found is None:
-            return "."
-        warn(
-            f"{self.name} is read with {SEPARATOR_NAMES.get(sep, repr(sep))} between cells and with decimal "
-            f"commas: {found.text!r} in {found.column!r} is {float(found.text.replace(',', '.')):g}; if it is not, say "
-            "read_table(path, decimal='.')"
-        )
-        return ","
-
-    def _decimal_signs(self, form: TextForm) -> DecimalSigns:
-        """Of the first lines or, where these have no decimal that is clear, of all that tell, up to the first one."""
-        signs, all_given = self._signs_in(form, decimals_in(form.sep))
-        if signs.are_doubtful and not all_given:
-            signs, _ = self._signs_in(form, numbers_in(form.sep))
-        return signs
-
-    def _signs_in(self, form: TextForm, telling: Tells) -> tuple[DecimalSigns, bool]:
-        """And whether no line was left out."""
-        # Cells in which thousands stand apart are found by no pattern.
-        whole = _SAMPLE if self.thousands is None else math.inf
-        with self.open() as stream, io.TextIOWrapper(stream, _with_mark(form.encoding), newline="") as text:
-            lines = TellingLines(text, whole, telling)
-            cells = records(lines, form.sep)
-            signs = DecimalSigns((), ())
-            with suppress(csv.Error):
-                header = next(islice(cells, form.skiprows, None), [])
-                signs, new = DecimalSigns(header, MISSING.union(self.na)), True
-                for record in cells:
-                    new |= signs.look(lines.number, self._ungrouped(record))
-                    if new and lines.is_past:
-                        if signs.are_clear:
-                            break
-                        new = False
-        return signs, lines.all_given
-
-    def _ungrouped(self, record: Sequence[str]) -> Sequence[str]:
+    def _ungrouped(self, cell: str) -> str:
         """Without the sign between thousands that was stated."""
-        if self.thousands is None:
-            return record
-        return [re.sub(rf"(?<=\d){THOUSANDS[self.thousands]}(?=\d)", "", cell) for cell in record]
+        sign = self.form.thousands
+        return cell if sign is None else re.sub(rf"(?<=\d){_GROUP_SIGNS[sign]}(?=\d)", "", cell)
 
     def _sample(self) -> tuple[str, str]:
-        """The first lines, whole, and the encoding."""
+        """The first lines, whole and at least two, and the encoding."""
         with self.open() as stream:
             start = stream.read(_SAMPLE)
+            while start.count(b"\n") < 2 and (more := stream.read(_SAMPLE)):
+                start += more
             whole = not stream.read(1)
-        encoding = self.encoding or next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
-        decoder = codecs.getincrementaldecoder(_with_mark(encoding))()
+        marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
+        encoding = self.form.encoding or marked
+        decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
         sample = decoder.decode(start, final=whole)
         if "\0" in sample:
             raise DataError(
-                f"{self.name} is no {encoding.upper()} text: it holds NUL characters, as UTF-16 without a mark does. "
-                "Save it as UTF-8, or name its encoding, for example read_table(path, encoding='utf-16-le')."
+                f"{self.name} is no {encoding.upper()} text: it holds NUL characters, as UTF-16 without a mark does",
+                use(encoding="utf-16-le"),
             )
         return sample if whole else sample[: sample.rfind("\n") + 1], encoding
 
+    @cached_property
+    def sheet(self) -> Sheet:
+        import pandas as pd
 
-def _with_mark(encoding: str) -> str:
-    """That also reads the mark with which UTF-8 may begin."""
-    return "utf-8-sig" if encoding == "utf-8" else encoding
-
-
-def _check_encoding(encoding: str) -> None:
-    try:
-        "".encode(encoding)  # raises where it is a codec, but not of text
-        codecs.getincrementaldecoder(encoding)
-    except (LookupError, UnicodeError):
-        raise SettingError(f"encoding={encoding!r} is not known: try 'utf-8', 'latin-1' or 'utf-16'.") from None
+        with self.open() as stream, pd.ExcelFile(stream, engine="openpyxl") as book:
+            name = _sheet_name(self, book.sheet_names)
+            options: dict[str, Any] = {"na_values": list(MISSING), "keep_default_na": False}
+            frame = pd.read_excel(book, sheet_name=name, header=None, dtype=object, **options)
+        if frame.empty:
+            raise pd.errors.EmptyDataError
+        header = ["" if pd.isna(name) else str(name).strip() for name in frame.iloc[0]]
+        body = frame[1:].set_axis(list(map(one_line, header)), axis=1).reset_index(drop=True)
+        used = [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
+        kept = [name for name, there in zip(header, used, strict=True) if there]
+        return Sheet(kept, body.loc[:, used].infer_objects())
 
 
 class Sheet(NamedTuple):
@@ -281,210 +396,47 @@ class Sheet(NamedTuple):
     rows: pd.DataFrame
 
 
-class _LastSheet:
-    """Parsing takes seconds, and a file is asked for its names before its rows: the last sheet is kept, as long as its
-    file is."""
-
-    def __init__(self) -> None:
-        self._last: tuple[weakref.ref[TableFile], Sheet] | None = None
-
-    def of(self, file: TableFile) -> Sheet:
-        last = self._last
-        if last is not None and last[0]() is file:
-            return last[1]
-        sheet = _parsed(file)
-        self._last = weakref.ref(file, self._forget), sheet
-        return sheet
-
-    def _forget(self, file: weakref.ref[TableFile]) -> None:
-        if self._last is not None and self._last[0] is file:
-            self._last = None
-
-
-_last_sheet = _LastSheet()
-
-
-def sheet_of(file: TableFile) -> Sheet:
-    return _last_sheet.of(file)
-
-
-def _parsed(file: TableFile) -> Sheet:
-    import pandas as pd
-
-    with file.open() as stream, pd.ExcelFile(stream, engine="openpyxl") as book:
-        sheet = _sheet_name(file, book.sheet_names)
-        options: dict[str, Any] = {"na_values": list(MISSING), "keep_default_na": False}
-        frame = pd.read_excel(book, sheet_name=sheet, header=None, dtype=object, **options)
-    if frame.empty:
-        raise pd.errors.EmptyDataError
-    header = ["" if pd.isna(name) else str(name).strip() for name in frame.iloc[0]]
-    body = frame[1:].set_axis(list(map(one_line, header)), axis=1).reset_index(drop=True)
-    used = [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
-    return Sheet([name for name, there in zip(header, used, strict=True) if there], body.loc[:, used].infer_objects())
-
-
 def _sheet_name(file: TableFile, sheets: Sequence[Any]) -> Any:
-    if file.sheet in sheets or (file.sheet is None and len(sheets) == 1):
-        return file.sheet or sheets[0]
-    lacking = f"has no sheet {file.sheet!r}" if file.sheet is not None else "has several sheets"
-    raise DataError(
-        f"{file.name} {lacking}: name one of {quoted(sheets)}, for example read_table(path, sheet={str(sheets[0])!r})."
-    )
+    stated = file.form.sheet
+    if stated in sheets or (stated is None and len(sheets) == 1):
+        return stated or sheets[0]
+    lacking = f"has no sheet {stated!r}" if stated is not None else "has several sheets"
+    raise DataError(f"{file.name} {lacking}", *(use(sheet=str(name)) for name in sheets[:4]))
 
 
-_TRUTH = {word: truth for truth in (True, False) for word in (str(truth), str(truth).upper(), str(truth).lower())}
+def _records(text: str, sep: str, skipped: int = 0) -> list[tuple[int, list[str]]]:
+    """(line, cells) of lines that are not blank; fewer where they cannot be taken apart."""
+    found = []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True)
+    try:
+        start = reader.line_num
+        for cells in reader:
+            if cells:
+                found.append((start + skipped + 1, cells))
+            start = reader.line_num
+    except csv.Error:
+        pass
+    return found
 
 
-def without_words(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None]) -> pd.DataFrame:
-    """With no value where a word with blanks around it stands for a missing one; what is left is read as it would have
-    been without, but for the `kept` columns."""
-    words = {*file.na, *(MISSING if file.kind != PARQUET else ())}
-    changed = {}
-    for name, texts in _texts_of(frame):
-        gone = {text for text in texts if text.strip() in words} if words else set()
-        if not gone:
-            continue
-        left = frame[name].mask(frame[name].isin(gone))
-        if name not in kept and file.kind == TEXT:
-            left = _read_again(left, [text for text in texts if text not in gone], file.numbers)
-        changed[name] = left if name in kept else left.infer_objects()
-    return frame.assign(**changed)
+def _separator(text: str, usual: str, file: str) -> str:
+    """The sign that cuts all lines into equally many cells, at least two; `usual` where none does."""
+    widths = {sep: {len(cells) for _, cells in _records(text, sep)} for sep in SEPARATOR_NAMES}
+    fitting = [sep for sep, found in widths.items() if len(found) == 1 and min(found) > 1]
+    if len(fitting) > 1:
+        names = " or ".join(SEPARATOR_NAMES[sep] for sep in fitting)
+        header = text.splitlines()[0]
+        remedies = [use(sep="tab" if sep == "\t" else sep) for sep in fitting]
+        raise DataError(f"the cells of {file} may be separated by {names} ({header[:60]!r})", *remedies)
+    return fitting[0] if fitting else usual
 
 
-def _read_again(values: pd.Series, texts: Sequence[str], form: NumberForm) -> pd.Series:
-    """Numbers, or true and false, where all texts are"""
-    if all(form.plain(text) is not None for text in texts):
-        return values.astype(object).map(form.number, na_action="ignore")
-    if all(text in _TRUTH for text in texts):
-        return values.astype(object).map(_TRUTH, na_action="ignore")
-    return values
+def one_line(name: str) -> str:
+    """A name as it can be typed: a blank for each line break or tab, with the blanks around it."""
+    return _BREAK.sub(" ", name.strip())
 
 
-def warn_of_swallowed(frame: pd.DataFrame, file: TableFile) -> None:
-    """Where a cell has lines that would be rows by themselves, as after a quote that nobody closed."""
-    fits = _fits_of(frame, file)
-    for place, (name, texts) in enumerate(_texts_by_column(frame)):
-        cells = {text: re.split(r"\r\n|\r|\n", text) for text in texts if "\n" in text or "\r" in text}
-        sep = file.text.sep if cells else ""
-        inside = [text for text in cells if any(_is_row(line.split(sep), fits) for line in cells[text][1:-1])]
-        across = [text for text in cells if _is_row(_across(cells[text], sep, place), fits)]
-        if inside or (cells and len(across) == len(cells)):
-            text = (inside or across)[0]
-            lines, row = cells[text], int((frame[name] == text).to_numpy().argmax())
-            warn(
-                f"column {name!r} of {file.name} has a cell of {len(lines)} lines in row {frame.index[row] + 1} that "
-                f"look like rows ({lines[0]!r}, {lines[1]!r}), which are not read as such: if a quote was left open "
-                "there, close it, or remove it."
-            )
-
-
-def _fits_of(frame: pd.DataFrame, file: TableFile) -> list[Callable[[str], bool] | None]:
-    """Of each column: whether a text could be one of its values; None where any text could."""
-    from pandas.api.types import is_bool_dtype, is_numeric_dtype
-
-    missing, form = {*file.na, *MISSING}, file.numbers
-
-    def number(text: str) -> bool:
-        return text in missing or form.plain(text) is not None
-
-    def truth(text: str) -> bool:
-        return text in missing or text in _TRUTH
-
-    kinds = frame.dtypes
-    return [truth if is_bool_dtype(kind) else number if is_numeric_dtype(kind) else None for kind in kinds]
-
-
-def _is_row(cells: Sequence[str], fits: Sequence[Callable[[str], bool] | None]) -> bool:
-    if len(cells) != len(fits) or not any(fits):
-        return False
-    judged = [(fit, cell.strip()) for fit, cell in zip(fits, cells, strict=True) if fit is not None]
-    return all(fit(text) for fit, text in judged) and any(text not in MISSING for _, text in judged)
-
-
-def _across(lines: Sequence[str], sep: str, place: int) -> list[str]:
-    """The cells after the first line of a cell at this place and before its last, which begin and end a row each."""
-    first, last = lines[0].split(sep), lines[-1].split(sep)
-    return [*last[:-1], "", *first[1:]] if len(last) == place + 1 else []
-
-
-def with_numbers(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None]) -> pd.DataFrame:
-    """With columns of text as numbers where all of their values are such, in the form that was stated or shown."""
-    form = file.numbers
-    changed = {}
-    for name, texts in _columns_of_text(frame, form, kept):
-        if all(form.plain(text) is not None for text in texts):
-            changed[name] = frame[name].astype(object).map(form.number, na_action="ignore").infer_objects()
-    return frame.assign(**changed)
-
-
-def refuse_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str | None], doubted: Collection[str]) -> None:
-    """Raise where thousands that nobody stated, or decimals beside them, would pass for other numbers."""
-    for name, texts in _columns_of_text(frame, file.numbers, kept):
-        points = points_among(texts, file.numbers, as_text=name in doubted)
-        if points is None:
-            continue
-        text = points.grouped if points.decimal is None or file.thousands is None else points.decimal
-        row = int((frame[name] == text).to_numpy().argmax())
-        found = f"column {name!r} of {file.name} holds {text!r} in row {frame.index[row] + 1}, and decimals are"
-        levels = f"or take all values as levels, categorical=[{name!r}]"
-        if file.thousands is not None:
-            raise DataError(f"{found} written with a comma: write all those of that column so, {levels}.")
-        value = points.grouped.replace(".", "").replace(",", ".")
-        mended = "" if points.decimal is None else f", after {points.decimal!r} is written with a comma too"
-        raise DataError(
-            f"{found} written with a comma: if it is {value}, say so with read_table(path, thousands='.'){mended}; if "
-            f"not, write it with a comma, {levels}."
-        )
-
-
-def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd.DataFrame:
-    """Text as it is written in a file, but with its numbers as Python writes them; not in the `kept` columns."""
-    changed = {}
-    for name, texts in _columns_of_text(frame, file.numbers, kept):
-        plain = {text: file.numbers.plain(text) for text in texts}
-        if None not in plain.values():
-            changed[name] = frame[name].replace(plain)
-    return frame.assign(**changed)
-
-
-def _columns_of_text(
-    frame: pd.DataFrame, form: NumberForm, kept: Collection[str | None]
-) -> Iterator[tuple[str, list[str]]]:
-    """(name, different texts) of columns in which numbers may be written in another way than Python has them."""
-    for name, texts in _texts_of(frame) if form != NumberForm(".") else ():
-        if name not in kept:
-            yield name, texts
-
-
-def _texts_of(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
-    """(name, different texts) of columns that have some"""
-    return ((name, texts) for name, texts in _texts_by_column(frame) if texts)
-
-
-def _texts_by_column(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
-    from pandas.api.types import is_object_dtype, is_string_dtype
-
-    for name in frame:
-        texts = []
-        if is_object_dtype(frame[name]) or is_string_dtype(frame[name]):
-            present = np.asarray(frame[name].dropna().unique(), dtype=object)
-            texts = [value for value in present if isinstance(value, str)]
-        yield str(name), texts
-
-
-def without_values(frame: pd.DataFrame, na: Sequence[str]) -> pd.DataFrame:
-    """With no value where a word, or a number that it reads as, stands for a missing one."""
-    from pandas.api.types import is_bool_dtype
-
-    words = [*na, *(float(word) for word in na if reads_as_number(word))]
-    gone = {str(name): frame[name].isin(words) for name in frame if na and not is_bool_dtype(frame[name])}
-    return frame.assign(**{name: frame[name].mask(rows) for name, rows in gone.items() if rows.any()})
-
-
-_NEEDS = {
-    PARQUET: "pyarrow: install it with pip install 'invariance[parquet]'",
-    EXCEL: "openpyxl: install it with pip install 'invariance[excel]'",
-}
+# ---------------------------------------------------------------- tables
 
 
 def read_table(
@@ -496,16 +448,12 @@ def read_table(
     na: Sequence[str] = (),
     thousands: str | None = None,
 ) -> pd.DataFrame:
-    """Read a .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx file.
+    """Read a .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx file, written as `FileFormat` states or as it shows.
 
-    ``sep`` separates the cells of a text file and ``decimal``, "." or ",", begins decimals; None: as the file shows,
-    and decimal commas are told of with a DataWarning. ``thousands`` is the sign between groups of three digits, "." in
-    1.234,56; it is never guessed. Both also read numbers that another file holds as text. ``encoding`` is UTF-8 unless
-    stated; ``sheet`` is needed where an Excel file has several; ``na`` lists words, or numbers, that stand for missing
-    values, beside NA and the like.
-    Columns without a name (such as a row index written along) are left out with a DataWarning.
+    Decimal commas that nobody stated are told of with a DataWarning, as are columns without a name, which are left out.
     """
-    file = TableFile.of(path, sep, decimal, encoding, sheet, na, thousands=thousands)
+    form = FileFormat(sep=sep, decimal=decimal, thousands=thousands, encoding=encoding, sheet=sheet, na=na)
+    file = TableFile.of(path, form)
     return read_columns(file, column_names(file))
 
 
@@ -522,19 +470,42 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
             names = _parquet_names(file)
             check_unique(names, file.name)
             return names
-        written = _header(file) if file.kind == TEXT else sheet_of(file).header
+        written = _header(file) if file.kind == TEXT else file.sheet.header
     header = list(map(one_line, written))
     unnamed = [str(position + 1) for position, name in enumerate(header) if not name]
     if unnamed and warn_unnamed:
-        warn(
-            f"{file.name}: column {listing(unnamed)} has no name in the header and was left out "
-            "(a row index?); give it a name to use it"
-        )
+        warn(f"{file.name}: column {listing(unnamed)} has no name in the header and was left out (a row index?)")
     broken = [name for name, as_written in zip(header, written, strict=True) if name != as_written]
     if broken and warn_unnamed:
         warn(f"{file.name}: line breaks and tabs in the names of columns are read as blanks: {quoted(broken)}")
     check_unique([name for name in header if name], file.name)
     return [name for name in header if name]
+
+
+def _header(file: TableFile) -> list[str]:
+    import pandas as pd
+
+    form, header, _ = file.sniffed
+    if not header:
+        raise pd.errors.EmptyDataError
+    other = next((sign for sign in SEPARATOR_NAMES if sign != form.sep and sign in header[0]), None)
+    if len(header) == 1 and other is not None:
+        raise DataError(
+            f"{file.name} has a single column {header[0]!r} when cut at "
+            f"{SEPARATOR_NAMES.get(form.sep, repr(form.sep))}, or lines of unequal length",
+            use(sep="tab" if other == "\t" else other),
+        )
+    return header
+
+
+def _parquet_names(file: TableFile) -> list[str]:
+    """Column names without the row index that pandas may have stored along."""
+    import pyarrow.parquet as pq
+
+    with file.open() as stream:
+        schema = pq.read_schema(stream)
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
 
 
 def read_columns(
@@ -547,13 +518,13 @@ def read_columns(
     file = TableFile.of(path)
     with clear_errors(file), file.open() as stream:
         if file.kind == PARQUET:
-            frame = without_values(pd.read_parquet(stream, engine="pyarrow", columns=list(columns)), file.na)
+            frame = _without_values(pd.read_parquet(stream, engine="pyarrow", columns=list(columns)), file.form.na)
         elif file.kind == EXCEL:
-            rows = without_values(sheet_of(file).rows[list(columns)], file.na).infer_objects()
-            frame = _with_words(rows, as_text)
+            frame = _without_values(file.sheet.rows[list(columns)], file.form.na).infer_objects()
+            words = {name: frame[name].map(str, na_action="ignore") for name in as_text if name in frame}
+            frame = frame.assign(**words)
         else:
             frame = pd.read_csv(stream, **_text_options(file, labels, as_text))
-            warn_of_swallowed(frame, file)
     return _finished(frame[list(columns)], file, labels, as_text)
 
 
@@ -567,171 +538,32 @@ def iter_columns(
 ) -> Iterator[pd.DataFrame]:
     """Like :func:`read_columns`, as frames of at most ``rows_per_chunk`` rows; ``doubted`` are those of ``as_text``
     that nobody called text."""
+    import pandas as pd
+
     file = TableFile.of(path)
-    if file.kind == PARQUET:
-        batches = _parquet_batches(file, columns, rows_per_chunk)
-    elif file.kind == EXCEL:
-        batches = _pieces(read_columns(file, columns, labels, as_text), rows_per_chunk)
-    else:
-        batches = _text_batches(file, _text_options(file, labels, as_text), rows_per_chunk)
-    with closing(batches):
-        while True:
-            with clear_errors(file):  # around each step only: it must not be active while the caller works
-                frame = next(batches, None)
-            if frame is None:
-                return
-            yield _finished(frame[list(columns)], file, labels, as_text, doubted)
-
-
-def _finished(
-    frame: pd.DataFrame,
-    file: TableFile,
-    labels: str | None,
-    as_text: Collection[str],
-    doubted: Collection[str] = (),
-) -> pd.DataFrame:
-    frame = without_words(frame, file, {*as_text, labels})
-    refuse_points(frame, file, {*as_text, labels} - {*doubted}, doubted)
-    frame = with_numbers(frame, file, {*as_text, labels})
-    return _with_labels(frame, labels if file.kind == TEXT else None)
-
-
-def _parquet_batches(file: TableFile, columns: Sequence[str], rows: int) -> Generator[pd.DataFrame, None, None]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with file.open() as stream, pq.ParquetFile(stream) as source:
-        start = 0
-        for batch in source.iter_batches(batch_size=rows, columns=list(columns)):
-            frame = pa.Table.from_batches([batch]).to_pandas(ignore_metadata=True)
-            yield without_values(frame.set_axis(range(start, start + len(frame))), file.na)
-            start += len(frame)
-
-
-def _text_batches(file: TableFile, options: dict[str, Any], rows: int) -> Generator[pd.DataFrame, None, None]:
-    import pandas as pd
-
-    with file.open() as stream, pd.read_csv(stream, chunksize=rows, **options) as chunks:
-        for frame in chunks:
-            warn_of_swallowed(frame, file)
-            yield frame
-
-
-def _pieces(frame: pd.DataFrame, rows: int) -> Generator[pd.DataFrame, None, None]:
-    for start in range(0, len(frame), rows):
-        yield frame[start : start + rows]
-
-
-class _ParserWarningsRaised:
-    """While anybody reads. The filters are those of all threads: the first to come sets them, the last to go puts back
-    what was there."""
-
-    def __init__(self) -> None:
-        self._lock, self._readers = Lock(), 0
-
-    def __enter__(self) -> None:
-        import pandas as pd
-
-        with self._lock:
-            self._readers += 1
-            if self._readers == 1:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.simplefilter("error", pd.errors.ParserWarning)
-
-    def __exit__(self, *raised: object) -> None:
-        with self._lock:
-            self._readers -= 1
-            if not self._readers:
-                self._filters.__exit__(None, None, None)
-
-
-_parser_warnings_raised = _ParserWarningsRaised()
-
-
-@contextmanager
-def clear_errors(file: TableFile) -> Iterator[None]:
-    """Turn what the parsers raise into DataErrors that name the file."""
-    import pandas as pd
-
-    try:
-        with _parser_warnings_raised if file.kind == TEXT else nullcontext():
-            yield
-    except DataError:
-        raise
-    except ImportError as error:
-        raise DataError(f"reading {file.name} needs {_NEEDS[file.kind]}.") from error
-    except pd.errors.EmptyDataError as error:
-        raise DataError(f"{file.name} is empty: it needs a header line and rows.") from error
-    except pd.errors.ParserWarning as error:
-        raise DataError(
-            f"{file.name} cannot be parsed: its rows have more cells than its header has names. "
-            "Give every column a name, or remove trailing separators."
-        ) from error
-    except pd.errors.ParserError as error:
-        raise DataError(
-            f"{file.name} cannot be parsed: {_tidy(error)}. Every row must have as many cells as the header."
-        ) from error
-    except UnicodeError as error:
-        raise DataError(_not_that_encoding(file)) from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{file.name} cannot be read: {_tidy(error)}. Check that the file is intact.") from error
-    except Exception as error:
-        if type(error).__module__.split(".")[0] not in ("pyarrow", "openpyxl", "zipfile"):
-            raise
-        raise DataError(f"{file.name} cannot be read: {_tidy(error)}. Check that the file is intact.") from error
-
-
-def _tidy(error: BaseException) -> str:
-    return " ".join(str(error).removeprefix("Error tokenizing data. C error: ").split()).rstrip(".")
-
-
-def _not_that_encoding(file: TableFile) -> str:
-    if file.encoding is not None:
-        return f"{file.name} cannot be parsed: it is not text in the encoding {file.encoding!r}. Name another one."
-    return (
-        f"{file.name} cannot be parsed: it is not UTF-8 text. Save it as UTF-8, or name its encoding, for example "
-        "read_table(path, encoding='latin-1')."
-    )
-
-
-def _header(file: TableFile) -> list[str]:
-    """The names in the header line of a text file, empty where there is none."""
-    import pandas as pd
-
-    form = file.text
-    sep = form.sep
+    if file.kind != TEXT:
+        frame = read_columns(file, columns, labels, as_text)
+        yield from (frame[start : start + rows_per_chunk] for start in range(0, len(frame), rows_per_chunk))
+        return
+    with clear_errors(file):
+        options = _text_options(file, labels, as_text)
     with file.open() as stream:
-        first = pd.read_csv(
-            stream,
-            sep=sep,
-            encoding=form.encoding,
-            skiprows=form.skiprows,
-            header=None,
-            nrows=1,
-            dtype=str,
-            keep_default_na=False,
-            skipinitialspace=True,
-        )
-    header = [str(name).strip() for name in first.iloc[0]]
-    other = next((sign for sign in SEPARATOR_NAMES if sign != sep and sign in header[0]), None)
-    if len(header) == 1 and other is not None:
-        typed = "tab" if other == "\t" else other
-        signs = SEPARATOR_NAMES.get(sep, repr(sep))
-        raise DataError(
-            f"{file.name} has a single column {header[0]!r} when cut at {signs}: say with "
-            f"read_table(path, sep={typed!r}) what separates cells, and give all lines equally many of them."
-        )
-    return header
+        with clear_errors(file):
+            batches = pd.read_csv(stream, chunksize=rows_per_chunk, **options)
+        with closing(batches):
+            while True:
+                with clear_errors(file):  # around each step only: it must not be active while the caller works
+                    piece = next(batches, None)
+                if piece is None:
+                    return
+                yield _finished(piece[list(columns)], file, labels, as_text, doubted)
 
 
 def _text_options(file: TableFile, labels: str | None, as_text: Collection[str]) -> dict[str, Any]:
     """Options of read_csv; no ``usecols``, with which it would cut rows that are too long without a word."""
     import pandas as pd
 
-    with clear_errors(file):
-        header = _header(file)
-    names = [one_line(name) or f"unnamed column {position}" for position, name in enumerate(header)]
+    names = [one_line(name) or f"unnamed column {position}" for position, name in enumerate(_header(file))]
     options: dict[str, Any] = {
         **file.text._asdict(),
         "header": 0,
@@ -740,7 +572,7 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
         "dtype": dict.fromkeys([*as_text, *([] if labels is None else [labels])], str) or None,
         "skipinitialspace": True,
         "low_memory": False,
-        "na_values": [*MISSING, *file.na],
+        "na_values": [*MISSING, *file.form.na],
         "keep_default_na": False,
     }
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
@@ -748,25 +580,99 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
     return options
 
 
-def _with_words(frame: pd.DataFrame, as_text: Collection[str]) -> pd.DataFrame:
-    """With the values of these columns as text."""
-    return frame.assign(**{name: frame[name].map(str, na_action="ignore") for name in as_text if name in frame})
+def _finished(
+    frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str], doubted: Collection[str] = ()
+) -> pd.DataFrame:
+    """With missing values and numbers in the place of text that stands for them, and with labels."""
+    kept, form = {*as_text, labels}, file.numbers
+    if file.kind == TEXT and file.form.decimal is None:
+        _refuse_late_thousands(frame, file)
+    changed = {}
+    for name, texts in _texts(frame):
+        if form.decimal == "," and name not in kept - {*doubted}:
+            _refuse_points(frame[name], texts, file)
+        gone = {text for text in texts if text.strip() in file.missing}
+        left = [text for text in texts if text not in gone]
+        values = frame[name].mask(frame[name].isin(gone)) if gone else frame[name]
+        reread = form != AS_PYTHON or (gone and file.kind == TEXT)
+        if name not in kept and reread and all(form.plain(text) is not None for text in left):
+            values = values.astype(object).map(form.number, na_action="ignore")
+        elif name not in kept and reread and all(text in _TRUTH for text in left):
+            values = values.astype(object).map(_TRUTH, na_action="ignore")
+        if values is not frame[name]:
+            changed[name] = values if name in kept else values.infer_objects()
+    frame = frame.assign(**changed)
+    return _with_labels(frame, labels if file.kind == TEXT else None)
 
 
-def _parquet_names(file: TableFile) -> list[str]:
-    """Column names without the row index that pandas may have stored along."""
-    import pyarrow.parquet as pq
+def _texts(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
+    """(name, different texts) of columns that have some"""
+    from pandas.api.types import is_object_dtype, is_string_dtype
 
-    with file.open() as stream:
-        schema = pq.read_schema(stream)
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in schema.names if name not in index]
+    for name in frame:
+        if is_object_dtype(frame[name]) or is_string_dtype(frame[name]):
+            present = np.asarray(frame[name].dropna().unique(), dtype=object)
+            texts = [value for value in present if isinstance(value, str)]
+            if texts:
+                yield str(name), texts
+
+
+def _refuse_points(values: pd.Series, texts: Sequence[str], file: TableFile) -> None:
+    """Raise where points that may be between thousands stand in a column of numbers, and decimals have commas."""
+    plain, groups = NumberForm("."), NumberForm(",", ".")
+    strange = [text for text in texts if file.numbers.plain(text) is None]
+    grouped = next((text for text in texts if groups.plain(text) and not NumberForm(",").plain(text)), None)
+    if not strange or not all(plain.plain(text) or groups.plain(text) for text in strange):
+        return
+    if grouped is None and file.form.thousands is None:
+        return
+    text = grouped or strange[0]
+    row = values[values == text].index[0] + 1
+    remedies = [use(categorical=[str(values.name)])]
+    if file.form.thousands is None:
+        remedies.insert(0, use(thousands="."))
+    raise DataError(
+        f"column {str(values.name)!r} of {file.name} holds {text!r} in row {row}, and decimals are commas", *remedies
+    )
+
+
+def _refuse_late_thousands(frame: pd.DataFrame, file: TableFile) -> None:
+    """Raise where numbers with three decimals may be thousands, and no line of the sample has shown a decimal."""
+    if file.signs.points or file.text.decimal != ".":
+        return
+    fractions = {name: frame[name][frame[name] % 1 != 0].dropna() for name in frame.select_dtypes("float")}
+    if any(((part.abs() < 1) | (part * 1000 % 1 != 0)).any() for part in fractions.values()):
+        return
+    for name, part in fractions.items():
+        large = frame[name][(frame[name] % 1 == 0) & (frame[name].abs() >= 100)]
+        if (part * 100 % 1 != 0).any() and (file.text.sep == ";" or len(large)):
+            row = part.index[0]
+            raise _two_readings(Cell(str(name), f"{part[row]:.3f}", int(row) + 2), file.name)
+
+
+def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd.DataFrame:
+    """Text as it is written in a file, but with its numbers as Python writes them; not in the `kept` columns."""
+    changed = {}
+    for name, texts in _texts(frame) if file.numbers != AS_PYTHON else ():
+        plain = {text: file.numbers.plain(text) for text in texts}
+        if name not in kept and None not in plain.values():
+            changed[name] = frame[name].replace(plain)
+    return frame.assign(**changed)
+
+
+def _without_values(frame: pd.DataFrame, na: Sequence[str]) -> pd.DataFrame:
+    """With no value where a word, or a number that it reads as, stands for a missing one."""
+    from pandas.api.types import is_bool_dtype
+
+    words = [*na, *(float(word) for word in na if AS_PYTHON.plain(word) is not None)]
+    gone = {str(name): frame[name].isin(words) for name in frame if na and not is_bool_dtype(frame[name])}
+    return frame.assign(**{name: frame[name].mask(rows) for name, rows in gone.items() if rows.any()})
 
 
 def _with_labels(frame: pd.DataFrame, labels: str | None) -> pd.DataFrame:
     """Turn the text of each environment label into a number where that loses nothing ("01" stays text).
 
-    Going label by label, and not by the type of a whole column, makes chunks agree with the whole file.
+    Going label by label, and not by the type of a whole column, makes pieces agree with the whole file.
     """
     import pandas as pd
 
@@ -787,3 +693,36 @@ def parse_label(text: str) -> int | float | str:
         if repr(value) == text:
             return value
     return text
+
+
+@contextmanager
+def clear_errors(file: TableFile) -> Iterator[None]:
+    """Turn what the parsers raise into DataErrors that name the file."""
+    import pandas as pd
+
+    try:
+        yield
+    except DataError:
+        raise
+    except ImportError as error:
+        raise DataError(f"reading {file.name} needs {_NEEDS[file.kind]}.") from error
+    except pd.errors.EmptyDataError as error:
+        raise DataError(f"{file.name} is empty: it needs a header line and rows.") from error
+    except pd.errors.ParserError as error:
+        raise DataError(
+            f"{file.name} cannot be parsed: {_tidy(error)}. Give every row as many cells as the header."
+        ) from error
+    except UnicodeError as error:
+        stated = file.form.encoding
+        what = f"not text in the encoding {stated!r}" if stated else "not UTF-8 text"
+        remedy = use(encoding="latin-1") if stated != "latin-1" else use(encoding="utf-8")
+        raise DataError(f"{file.name} cannot be parsed: it is {what}", remedy) from error
+    except Exception as error:
+        known = isinstance(error, OSError | EOFError | zlib.error)
+        if not known and type(error).__module__.split(".")[0] not in ("pyarrow", "openpyxl", "zipfile"):
+            raise
+        raise DataError(f"{file.name} cannot be read: {_tidy(error)}. Check that the file is intact.") from error
+
+
+def _tidy(error: BaseException) -> str:
+    return " ".join(str(error).removeprefix("Error tokenizing data. C error: ").split()).rstrip(".")

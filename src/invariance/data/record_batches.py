@@ -1,15 +1,15 @@
-"""What a source of rows is, wherever they lie."""
+"""What a source of rows is, wherever they lie, and columns as Arrow arrays."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..exceptions import DataError
+from ..exceptions import DataError, use
 from .checks import check_unique, quoted
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ TASK_BYTES = 64 << 20  # of the rows of a task, as float64
 TASK_ROWS_PER_COLUMN = 32
 _BATCH_CELLS = 1 << 22
 _BATCH_ROWS = 1 << 16
+TEXT = "text"
 
 
 def rows_per_batch(n_columns: int) -> int:
@@ -80,9 +81,6 @@ class RowSource(ABC):
         return None
 
 
-TEXT = "text"
-
-
 def kind_of(kind: pa.DataType) -> str | None:
     """What a column holds, in words; None where it has no values. Columns of the same kind may differ in type."""
     import pyarrow.types as types
@@ -98,17 +96,12 @@ def kind_of(kind: pa.DataType) -> str | None:
     return TEXT if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) else str(kind)
 
 
-def without_index(schema: pa.Schema) -> list[str]:
-    """Names of the columns, without the row index that pandas may have stored along."""
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in schema.names if name not in index]
-
-
 def named_once(schema: pa.Schema, where: str) -> pa.Schema:
-    """Of the columns that are no row index."""
+    """Without the row index that pandas may have stored along; raise where a name occurs twice."""
     import pyarrow as pa
 
-    names = without_index(schema)
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    names = [name for name in schema.names if name not in index]
     check_unique(names, where)
     return pa.schema([schema.field(name) for name in names])
 
@@ -117,10 +110,9 @@ class Agreement:
     """What the pieces of a source must agree on: the names of their columns, in any order, and the kind of each."""
 
     def __init__(self, schema: pa.Schema, where: str) -> None:
-        self._first = schema
+        self._first, self._where = schema, where
         self._fields = {field.name: field for field in schema}
         self._seen_in = dict.fromkeys(self._fields, where)
-        self._where = where
 
     @property
     def schema(self) -> pa.Schema:
@@ -148,29 +140,8 @@ def check_names(names: Sequence[str], first: Sequence[str], where: str, first_wh
     others = [name for name in names if name not in set(first)]
     if lacking or others:
         found = f"has no column {quoted(lacking)}" if lacking else f"has a column {quoted(others)}"
-        other = ", and one called " + quoted(others) if lacking and others else ""
-        raise DataError(
-            f"{where} {found}{other}, unlike {first_where}: all pieces need the same columns; mend this one, or pass "
-            "only those that belong together."
-        )
-
-
-def in_pieces(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    """Of at most so many rows, and none that has no rows."""
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
-
-
-def constant(value: Any, kind: pa.DataType, n_rows: int) -> pa.Array:
-    """One value in all rows; text as codes of a single word."""
-    import pyarrow as pa
-
-    if value is None:
-        return pa.nulls(n_rows, kind)
-    if not pa.types.is_dictionary(kind):
-        return pa.repeat(pa.scalar(value, kind), n_rows)
-    codes = pa.array(np.zeros(n_rows, np.int32))
-    return pa.DictionaryArray.from_arrays(codes, pa.array([value], kind.value_type))
+        other = f", and one called {quoted(others)}" if lacking and others else ""
+        raise DataError(f"{where} {found}{other}, unlike {first_where}: all pieces need the same columns.")
 
 
 def labels(column: pd.Series) -> pa.DictionaryArray:
@@ -184,13 +155,11 @@ def labels(column: pd.Series) -> pa.DictionaryArray:
     if len(kinds) <= 1:
         distinct = pa.array(values, from_pandas=True)
     else:
-        members = [[value for value in values if type(value) is kind] for kind in kinds]
         places = [kinds.index(type(value)) for value in values]
         counters = [count() for _ in kinds]
         offsets = [next(counters[place]) for place in places]
-        distinct = pa.UnionArray.from_dense(
-            pa.array(places, pa.int8()), pa.array(offsets, pa.int32()), list(map(pa.array, members))
-        )
+        members = [pa.array([value for value in values if type(value) is kind]) for kind in kinds]
+        distinct = pa.UnionArray.from_dense(pa.array(places, pa.int8()), pa.array(offsets, pa.int32()), members)
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=codes < 0), distinct)
 
 
@@ -207,7 +176,8 @@ def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
         example = next((value for value in column.dropna() if isinstance(value, str)), column.dropna().iloc[0])
         raise DataError(
             f"column {name!r} of {where} holds values of several types, or of one that cannot be used (for example "
-            f"{example!r}): mend it, or leave it out with exclude=[{name!r}]."
+            f"{example!r})",
+            use(exclude=[name]),
         ) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 

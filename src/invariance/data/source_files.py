@@ -1,4 +1,4 @@
-"""Rows of several files, with the labels of their folders as further columns."""
+"""Rows of files, with the labels of their folders as further columns."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ..exceptions import DataError, DataWarning
+import numpy as np
+
+from ..exceptions import DataError, DataWarning, use
 from .checks import check_unique, quoted, warn
 from .columns import reads_as_number
-from .reading import PARQUET, PathLike, TableFile, clear_errors, column_names, iter_columns, parse_label
+from .reading import PARQUET, PathLike, TableFile, check_together, clear_errors, column_names, iter_columns, parse_label
 from .reading import TEXT as TEXT_FILE
 from .record_batches import (
     TASK_BYTES,
@@ -28,7 +30,6 @@ from .record_batches import (
     RowSource,
     RowTask,
     check_names,
-    constant,
     kind_of,
     labels,
     named_once,
@@ -37,7 +38,7 @@ from .record_batches import (
     rows_per_task,
     type_of,
 )
-from .text import check_together
+from .settings import FileFormat
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
 # What Hive, Spark and others write for a missing label.
 _NO_LABEL = "__HIVE_DEFAULT_PARTITION__"
 _LARGEST = 2**53  # what is beyond, a code of many digits, stays text
+# Pages come through a buffer of this size: without one, whole column chunks are fetched, of millions of rows each.
+_BUFFER = 1 << 16
+_KEPT_FOOTERS = 4 << 20  # bytes; in memory they take a multiple of that
+_MOST_WORDS = 8
+_SAMPLE = 1 << 22  # bytes
 
 
 @dataclass(frozen=True)
@@ -65,31 +71,30 @@ class Part(TableFile):
     @property
     def ending(self) -> str | None:
         """What tells the kind of the file; None where nothing does."""
-        return self._suffix or (self.path.suffix if self.sep is not None else None)
+        return self._suffix or (self.path.suffix if self.form.sep is not None else None)
 
     @property
     def n_bytes(self) -> int:
         return self.path.stat().st_size if self.content is None else len(self.content)
 
 
-def parts_of(paths: PathLike | Sequence[PathLike], **form: Any) -> list[Part]:
+def parts_of(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[Part]:
     """The files, in the order of the list, those of a folder or pattern in natural order; with labels that stand in
-    their paths below the folder that they share. form: how the files are written, as in TableFile.of."""
+    their paths below the folder that they share."""
     if isinstance(paths, TableFile):
-        form = {each.name: getattr(paths, each.name) for each in fields(TableFile) if each.name != "path"}
+        form = paths.form
         if paths.content is not None:
-            return [Part(paths.path, **form)]
-    found = [_files(path, **form) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+            return [Part(paths.path, form, paths.content)]
+    found = [_files(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     base = os.path.commonpath([folder for folder, _ in found])
-    parts = [part for _, files in found for part in files]
-    _check_distinct(parts)
+    parts = [Part(path, form) for _, files in found for path in files]
+    _check_alike(parts, base)
     if len(parts) > 1:
-        _check_one_kind(parts, base)
         parts = [replace(part, shown=str(part.path.relative_to(base))) for part in parts]
     return _labelled(parts, base)
 
 
-def _files(path: PathLike, **form: Any) -> tuple[Path, list[Part]]:
+def _files(path: PathLike) -> tuple[Path, list[Path]]:
     """The folder in which labels begin, and the files."""
     if "://" in os.fspath(path):
         raise DataError(
@@ -100,53 +105,28 @@ def _files(path: PathLike, **form: Any) -> tuple[Path, list[Part]]:
     if place.is_dir():
         base, files = place, sorted(_walk(place), key=_natural)
     elif place.exists() or not glob.has_magic(str(place)):
-        return place.parent, [_part(place, **form)]
+        return place.parent, [place]
     else:
         base = Path(*place.parts[: next(n for n, step in enumerate(place.parts) if glob.has_magic(step))])
         files = sorted(set(_matches(place, base)), key=_natural)
     if not files:
-        if place.is_dir():
-            raise DataError(f"{os.fspath(path)!r} holds no files. Check the path and the working directory.")
-        raise DataError(
-            f"the pattern {os.fspath(path)!r} matches no file: {_held(base)}. Check the path and the working directory."
-        )
-    parts = [_part(file, **form) for file in files]
-    strange = [part for part in parts if part.ending is None]
-    if strange:
-        known = Counter(part.ending for part in parts if part.ending).most_common(1)
-        ending = known[0][0] if known else ".csv"
-        raise DataError(
-            f"{os.fspath(path)!r} has files that are no tables: {quoted(_shown(strange, base))}. Say with a pattern "
-            f"which to read, such as {str(Path(base, '**', f'*{ending}'))!r}."
-        )
-    return base, parts
-
-
-def _held(folder: Path) -> str:
-    """What is where a pattern begins"""
-    if not folder.is_dir():
-        return f"there is no folder {str(folder)!r}"
-    names = sorted((path for path in folder.iterdir() if not _hidden(path.name)), key=_natural)
-    return f"the folder {str(folder)!r} holds {quoted([path.name for path in names], 4) if names else 'nothing'}"
-
-
-def _part(path: Path, **form: Any) -> Part:
-    return cast(Part, Part.of(path, **form))
+        where = f"; {str(base)!r} is {'a' if base.is_dir() else 'no'} folder" if base != place else ""
+        raise DataError(f"{os.fspath(path)!r} holds no files{where}. Check the path and the working directory.")
+    return base, files
 
 
 def _matches(pattern: Path, base: Path) -> Iterator[Path]:
     for text in glob.iglob(str(pattern), recursive=True):
         path = Path(text)
+        if any(map(_hidden, path.relative_to(base).parts)):
+            continue
         if path.is_dir():
-            yield from _walk(path, base)
-        elif not any(map(_hidden, path.relative_to(base).parts)):
+            yield from _walk(path)
+        else:
             yield path
 
 
-def _walk(folder: Path, base: Path | None = None) -> Iterator[Path]:
-    if base is not None and any(map(_hidden, folder.relative_to(base).parts)):
-        return
-
+def _walk(folder: Path) -> Iterator[Path]:
     def complain(error: OSError) -> None:
         raise DataError(f"the folder {error.filename!r} cannot be read: {error.strerror}. Check its permissions.")
 
@@ -166,32 +146,37 @@ def _natural(path: Path) -> list[tuple[list[str | int], str]]:
     return [([int(piece) if n % 2 else piece for n, piece in enumerate(pieces)], step) for pieces, step in steps]
 
 
-def _shown(parts: Iterable[Part], base: PathLike) -> list[str]:
-    return [os.path.relpath(part.path, base) for part in parts]
-
-
-def _check_distinct(parts: Sequence[Part]) -> None:
+def _check_alike(parts: Sequence[Part], base: PathLike) -> None:
+    """Raise where a file is named twice, or files are of several kinds."""
     seen: dict[str, Path] = {}
+    examples: dict[str | None, str] = {}
     for part in parts:
         first = seen.setdefault(os.path.realpath(part.path), part.path)
         if first is not part.path:
             raise DataError(f"{str(part.path)!r} is among the files twice, also as {str(first)!r}: name it once.")
-
-
-def _check_one_kind(parts: Sequence[Part], base: PathLike) -> None:
-    examples: dict[str | None, Part] = {}
-    for part in parts:
-        examples.setdefault(part.ending, part)
+        examples.setdefault(part.ending, os.path.relpath(part.path, base))
     if len(examples) > 1:
+        ending = Counter(part.ending for part in parts if part.ending).most_common(1)[0][0]
+        pattern = str(Path(base, "**", f"*{ending}"))
+        if None in examples:
+            raise DataError(f"among the files is no table: {examples[None]!r}. Pass a pattern, such as {pattern!r}.")
         raise DataError(
-            f"the files are of several kinds: {quoted(_shown(examples.values(), base))}. Pass files that end alike, "
-            f"such as {str(Path(base, '**', f'*{parts[0].ending}'))!r}, so that no rows are read twice."
+            f"the files are of several kinds: {quoted(examples.values())}. Pass files that end alike, such as "
+            f"{pattern!r}, so that no rows are read twice."
         )
 
 
 def _labelled(parts: Sequence[Part], base: PathLike) -> list[Part]:
     written = [_labels_in(part, base) for part in parts]
-    columns = {name: _typed([found[name] for found in written]) for name in _common_names(parts, written)}
+    for part, found in zip(parts, written, strict=True):
+        for name in {**written[0], **found}:
+            if name not in found or name not in written[0]:
+                without, having = (part, parts[0]) if name not in found else (parts[0], part)
+                raise DataError(
+                    f"the path of {without.name} has no label {name!r}, unlike that of {having.name}: move it into a "
+                    "folder with such a label, or leave it out."
+                )
+    columns = {name: _typed([found[name] for found in written]) for name in written[0]}
     return [
         replace(part, labels={name: (values[n], kind) for name, (values, kind) in columns.items()})
         for n, part in enumerate(parts)
@@ -206,20 +191,8 @@ def _labels_in(part: Part, base: PathLike) -> dict[str, str | None]:
             continue
         if name in found:
             raise DataError(f"the path of {part.name} has two labels {name!r}: rename one of the folders.")
-        found[name] = None if value == _NO_LABEL or value in part.na else value
+        found[name] = None if value == _NO_LABEL or value in part.form.na else value
     return found
-
-
-def _common_names(parts: Sequence[Part], written: Sequence[Mapping[str, str | None]]) -> list[str]:
-    for part, found in zip(parts, written, strict=True):
-        for name in {**written[0], **found}:
-            if name not in found or name not in written[0]:
-                without, having = (part, parts[0]) if name not in found else (parts[0], part)
-                raise DataError(
-                    f"the path of {without.name} has no label {name!r}, unlike that of {having.name}: move it into a "
-                    "folder with such a label, or leave it out."
-                )
-    return list(written[0])
 
 
 def _typed(written: Sequence[str | None]) -> tuple[list[Any], pa.DataType]:
@@ -255,16 +228,26 @@ class FilesTask(RowTask):
         import pyarrow as pa
 
         for piece in self.pieces:
-            labels = piece.file.labels
-            for batch in piece.read([name for name in columns if name not in labels] or [self.counted]):
+            found = piece.file.labels
+            for batch in piece.read([name for name in columns if name not in found] or [self.counted]):
                 if batch.schema.names == list(columns):
                     yield batch
                     continue
                 stored = dict(zip(batch.schema.names, batch.columns, strict=True))
-                arrays = [
-                    constant(*labels[name], batch.num_rows) if name in labels else stored[name] for name in columns
-                ]
+                n = batch.num_rows
+                arrays = [_constant(*found[name], n) if name in found else stored[name] for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _constant(value: Any, kind: pa.DataType, n_rows: int) -> pa.Array:
+    """One value in all rows; text as codes of a single word."""
+    import pyarrow as pa
+
+    if value is None:
+        return pa.nulls(n_rows, kind)
+    if not pa.types.is_dictionary(kind):
+        return pa.repeat(pa.scalar(value, kind), n_rows)
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n_rows, np.int32)), pa.array([value], kind.value_type))
 
 
 class FileSource(RowSource):
@@ -277,26 +260,17 @@ class FileSource(RowSource):
     def n_bytes(self) -> int | None:
         return sum(file.n_bytes for file in self.files)
 
-    def _check_labels(self, names: Sequence[str]) -> None:
-        """Raise where one of the columns of the files is a label of their folders too."""
-        for name in self.files[0].labels:
-            if name in names:
+    def _with_labels(self, schema: pa.Schema) -> pa.Schema:
+        import pyarrow as pa
+
+        for name, (_, kind) in self.files[0].labels.items():
+            if name in schema.names:
                 raise DataError(
                     f"column {name!r} is in {self.files[0].name}, and the folder's name, {name}=…, makes a column "
                     f"{name!r} too: rename the folders, or leave that column out of the files."
                 )
-
-    def _with_labels(self, schema: pa.Schema) -> pa.Schema:
-        self._check_labels(schema.names)
-        for name, (_, kind) in self.files[0].labels.items():
-            schema = schema.append(_field(name, kind))
+            schema = schema.append(pa.field(name, kind))
         return schema
-
-
-def _field(name: str, kind: pa.DataType) -> pa.Field:
-    import pyarrow as pa
-
-    return pa.field(name, kind)
 
 
 def grouped(pieces: Sequence[FilePiece], sizes: Sequence[int], size: int, counted: str) -> list[FilesTask]:
@@ -312,18 +286,7 @@ def grouped(pieces: Sequence[FilePiece], sizes: Sequence[int], size: int, counte
     return [FilesTask(tuple(each), counted) for each in tasks]
 
 
-# Pages come through a buffer of this size: without one, whole column chunks are fetched, of millions of rows each.
-_BUFFER = 1 << 16
-_KEPT_FOOTERS = 4 << 20  # bytes; in memory they take a multiple of that
-
-
-class _Footer(NamedTuple):
-    """rows : of each row group
-    metadata : None where it is read again when the rows are
-    """
-
-    rows: tuple[int, ...]
-    metadata: pq.FileMetaData | None
+# ---------------------------------------------------------------- parquet
 
 
 @dataclass(frozen=True)
@@ -339,48 +302,45 @@ class ParquetPiece(FilePiece):
         return {**self.__dict__, "metadata": None}
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        options: dict[str, Any] = {
-            "row_groups": list(self.groups),
-            "columns": list(columns),
-            "batch_size": rows_per_batch(len(columns)),
-            "use_threads": False,
-        }
+        import pyarrow.parquet as pq
+
+        coded = None if self.environment is None else [self.environment]
+        options: dict[str, Any] = {"pre_buffer": False, "buffer_size": _BUFFER, "read_dictionary": coded}
         with clear_errors(self.file):
-            opened = self._open()
+            opened = pq.ParquetFile(_place(self.file), metadata=self.metadata, **options)
         with opened:
-            batches = opened.iter_batches(**options)
+            batches = opened.iter_batches(
+                row_groups=list(self.groups),
+                columns=list(columns),
+                batch_size=rows_per_batch(len(columns)),
+                use_threads=False,
+            )
             while True:
                 with clear_errors(self.file):  # around each step only: the caller's errors are not those of the file
                     batch = next(batches, None)
                 if batch is None:
                     return
-                yield _without(batch, self.file.na)
-
-    def _open(self) -> pq.ParquetFile:
-        import pyarrow.parquet as pq
-
-        coded = None if self.environment is None else [self.environment]
-        return pq.ParquetFile(
-            _place(self.file), metadata=self.metadata, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=coded
-        )
+                yield _without(batch, self.file.form.na)
 
 
 class ParquetSource(FileSource):
     @cached_property
-    def _read(self) -> tuple[pa.Schema, list[_Footer]]:
-        """The columns of all files, and their footers, each of which is read once."""
+    def _read(self) -> tuple[pa.Schema, list[tuple[tuple[int, ...], pq.FileMetaData | None]]]:
+        """The columns of all files; rows of the row groups of each, and its footer, None where that is read again when
+        the rows are."""
+        import pyarrow.parquet as pq
+
         agreement: Agreement | None = None
-        footers = []
+        footers: list[tuple[tuple[int, ...], pq.FileMetaData | None]] = []
         room = _KEPT_FOOTERS
         for file in self.files:
-            metadata, stored = _read_footer(file)
-            schema = named_once(stored, file.name)
-            if agreement is None:
-                agreement = Agreement(schema, file.name)
+            with clear_errors(file), pq.ParquetFile(_place(file)) as opened:
+                metadata, schema = opened.metadata, named_once(opened.schema_arrow, file.name)
+            agreement = agreement or Agreement(schema, file.name)
             agreement.check(schema, file.name)
             room -= metadata.serialized_size
             rows = tuple(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))
-            footers.append(_Footer(rows, metadata if room >= 0 else None))
+            footers.append((rows, metadata if room >= 0 else None))
         assert agreement is not None
         return self._with_labels(agreement.schema), footers
 
@@ -390,25 +350,18 @@ class ParquetSource(FileSource):
 
     @property
     def n_rows(self) -> int | None:
-        return sum(sum(footer.rows) for footer in self._read[1])
+        return sum(sum(rows) for rows, _ in self._read[1])
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         most = rows_per_task(len({*columns, environment} - self.files[0].labels.keys()))
         stored = environment not in self.files[0].labels
         coded = environment if stored and kind_of(self.schema.field(environment).type) == TEXT else None
         pieces, sizes = [], []
-        for file, footer in zip(self.files, self._read[1], strict=True):
-            for groups, rows in _runs(footer.rows, most):
-                pieces.append(ParquetPiece(file, groups, coded, footer.metadata))
-                sizes.append(rows)
+        for file, (rows, metadata) in zip(self.files, self._read[1], strict=True):
+            for groups, n_rows in _runs(rows, most):
+                pieces.append(ParquetPiece(file, groups, coded, metadata))
+                sizes.append(n_rows)
         return grouped(pieces, sizes, most, self.schema.names[0])
-
-
-def _read_footer(file: Part) -> tuple[pq.FileMetaData, pa.Schema]:
-    import pyarrow.parquet as pq
-
-    with clear_errors(file), pq.ParquetFile(_place(file)) as opened:
-        return opened.metadata, opened.schema_arrow
 
 
 def _place(file: Part) -> Any:
@@ -434,27 +387,21 @@ def _without(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    gone: dict[str | None, list[Any]] = {
-        TEXT: list(na),
-        "numbers": [float(word) for word in na if reads_as_number(word)],
-    }
+    numbers = [float(word) for word in na if reads_as_number(word)]
     for n, column in enumerate(batch.columns if na else ()):
-        values = gone.get(kind_of(column.type), [])
-        if not values:
+        kind = kind_of(column.type)
+        if kind not in (TEXT, "numbers"):
             continue
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        of_words = isinstance(values[0], str)
-        compared = (
-            pc.utf8_trim_whitespace(column.cast(pa.string())) if of_words else column.cast(pa.float64(), safe=False)
-        )
-        stands_for_none = pc.is_in(compared, pa.array(values, compared.type))
-        batch = batch.set_column(n, batch.schema.names[n], pc.if_else(stands_for_none, None, column))
+        column = column.dictionary_decode() if hasattr(column, "dictionary") else column
+        if kind == TEXT:
+            gone = pc.is_in(pc.utf8_trim_whitespace(column.cast(pa.string())), pa.array(list(na), pa.string()))
+        else:
+            gone = pc.is_in(column.cast(pa.float64(), safe=False), pa.array(numbers, pa.float64()))
+        batch = batch.set_column(n, batch.schema.names[n], pc.if_else(gone, None, column))
     return batch
 
 
-_MOST_WORDS = 8
-_SAMPLE = 1 << 22  # bytes
+# ---------------------------------------------------------------- text and sheets
 
 
 @dataclass(frozen=True)
@@ -480,21 +427,19 @@ class TextPiece(FilePiece):
         import pyarrow as pa
 
         array = of_series(values, name, self.file.name)
+        is_text = kind_of(array.type) == TEXT
         if name in self.texts:
-            return array if kind_of(array.type) == TEXT else array.cast(pa.string())
-        if kind_of(array.type) == TEXT and array.null_count < len(array):
+            return array if is_text else array.cast(pa.string())
+        if is_text and array.null_count < len(array):
+            texts = array.drop_null().unique().to_pylist()
+            words = [text for text in texts if not reads_as_number(text)]
             raise DataError(
                 f"column {name!r} holds numbers, or true and false, in the first rows, and text in {self.file.name} "
-                f"later on {_remedies(array, name)}."
+                f"later on ({quoted(words or texts, 4)})",
+                *([use(na=words[:_MOST_WORDS])] if words else []),
+                use(categorical=[name]),
             )
         return array
-
-
-def _remedies(array: pa.Array, name: str) -> str:
-    texts = array.drop_null().unique().to_pylist()
-    words = [text for text in texts if not reads_as_number(text)]
-    as_missing = f" count such words as missing with read_table(path, na={words[:_MOST_WORDS]!r})," if words else ""
-    return f"({quoted(words or texts, 4)}): mend it,{as_missing} or take all values as levels, categorical=[{name!r}]"
 
 
 class TextSource(FileSource):
@@ -514,11 +459,9 @@ class TextSource(FileSource):
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always", DataWarning)
                 found = column_names(file, self._warn_unnamed)
-            if file.kind == TEXT_FILE and file.text != first.text:
-                for warning in said:
-                    warn(str(warning.message))
+            for warning in said if file.kind == TEXT_FILE and file.text != first.text else ():
+                warn(warning.message.args[0])  # type: ignore[union-attr]
             check_names(found, names, file.name, first.name)
-        self._check_labels(names)
         check_unique(names, self.name)
         if others and first.kind == TEXT_FILE:
             check_together({file.name: file.signs for file in self.files})
@@ -552,8 +495,7 @@ class TextSource(FileSource):
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         texts = self._texts([name for name in columns if name != environment and name in self._names])
         pieces = [TextPiece(file, environment, texts, self._words, self._rows) for file in self.files]
-        sizes = [file.n_bytes for file in self.files]
-        return grouped(pieces, sizes, TASK_BYTES, self._names[0])
+        return grouped(pieces, [file.n_bytes for file in self.files], TASK_BYTES, self._names[0])
 
     def _texts(self, columns: Sequence[str]) -> frozenset[str]:
         """Columns whose first value is no number. They are read as text in all files, as in one."""

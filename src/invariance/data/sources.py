@@ -1,27 +1,25 @@
-"""Whatever holds rows, recognised."""
+"""Whatever holds rows, recognised: files, tables in memory, queries and streams."""
 
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .._tools.parallel import free_bytes
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, Message, SettingError, use
 from .checks import check_unique
-from .column_types import MOST_LEVELS
+from .columns import MOST_LEVELS
 from .missing import NO_ROWS
-from .reading import PARQUET
+from .reading import AS_PYTHON, PARQUET
 from .record_batches import (
     TEXT,
     Agreement,
     RowSource,
     RowTask,
-    in_pieces,
     kind_of,
     named_once,
     of_series,
@@ -29,210 +27,119 @@ from .record_batches import (
     rows_per_task,
     type_of,
 )
+from .settings import FileFormat
 from .source_files import ParquetSource, TextSource, parts_of
-from .text import NumberForm
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+# What makes batches of about so many rows, with these columns in any order
+Reader = Callable[[Sequence[str], int], Iterable[Any]]
 
-@dataclass(frozen=True)
-class StreamTask(RowTask):
-    """All rows. It can be pickled only where what is read can be."""
-
-    source: StreamSource
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        rows = rows_per_batch(len(columns))
-        for batch in self.source.read(columns, rows):
-            yield from in_pieces(batch.select(list(columns)), rows)
+_CAN_BE_PASSED = (
+    "pass a path, a pattern such as 'data/*.parquet', a folder or a list of files; a pandas, polars or pyarrow table, "
+    "a polars LazyFrame, a DuckDB relation or an ibis table; or a reader of record batches, or any iterable of "
+    "batches or data frames."
+)
+_CLUSTERS = {"dask": "Dask", "pyspark": "Spark"}
 
 
-class StreamSource(RowSource):
-    """One reader from the first row to the last."""
+def source_of(
+    rows: Any, *, words: Sequence[str] = (), warn_unnamed: bool = True, form: FileFormat | None = None, **stated: Any
+) -> RowSource:
+    """The rows of a path, pattern, folder or list of files, of a table, query, stream, or iterable of these.
 
-    @abstractmethod
-    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Batches with these columns, in any order; `rows` is the size that is wished for."""
-
-    def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        return [StreamTask(self)]
-
-
-class DuckDBSource(StreamSource):
-    """A relation of DuckDB, which computes only the columns that are asked for."""
-
-    def __init__(self, relation: Any, name: str) -> None:
-        self.name, self._relation = name, relation
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        import pyarrow as pa
-
-        return named_once(pa.RecordBatchReader.from_stream(self._relation.limit(0)).schema, self.name)
-
-    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        import duckdb
-
-        chosen = self._relation.select(*map(duckdb.ColumnExpression, columns))
-        older_name = "fetch_record_batch"
-        read = chosen.to_arrow_reader if hasattr(chosen, "to_arrow_reader") else getattr(chosen, older_name)
-        yield from read(rows)
-
-
-class IbisSource(StreamSource):
-    """A table expression of ibis"""
-
-    def __init__(self, expression: Any, name: str) -> None:
-        self.name, self._expression = name, expression
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        return named_once(self._expression.schema().to_pyarrow(), self.name)
-
-    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from self._expression.select(*columns).to_pyarrow_batches(chunk_size=rows)
-
-
-class PiecesSource(StreamSource):
-    """Batches, tables or data frames to iterate over.
-
-    recognise : what makes a source of a piece, and says what is wrong where it cannot
+    form : how files are written, or its fields as keywords; words : columns that are text in text files, whatever they
+    look like; warn_unnamed : tell of columns of text files that have no name
     """
-
-    reuses_memory = True
-
-    def __init__(self, pieces: Iterable[Any], name: str, recognise: Callable[[Any, str], RowSource]) -> None:
-        self.name, self._pieces, self._recognise = name, pieces, recognise
-        self._waiting: Iterator[Any] | None = iter(pieces)
-        self.rereadable = self._waiting is not pieces
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        stated = getattr(self._pieces, "schema", None)
-        if stated is not None:
-            return named_once(stated, self.name)
-        pieces = self._start()
-        first = next(pieces, None)
-        if first is None:
-            raise DataError(f"{self.name} is empty: pass one piece or more, with rows.")
-        self._waiting = chain([first], pieces)
-        return self._source(first, 1).schema
-
-    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        agreement = Agreement(self.schema, self._called(1))
-        for n, piece in enumerate(self._start(), 1):
-            source = self._source(piece, n)
-            agreement.check(source.schema, self._called(n))
-            for task in source.tasks(columns[0], columns):
-                yield from task.batches(columns)
-
-    def _source(self, piece: Any, n: int) -> RowSource:
-        return self._recognise(piece, self._called(n))
-
-    def _called(self, n: int) -> str:
-        return f"piece {n} of {self.name}"
-
-    def _start(self) -> Iterator[Any]:
-        if self._waiting is None and not self.rereadable:
-            raise DataError(
-                f"{self.name} has been read, and can be read only once: make it again, or pass a list or a file, which "
-                "can be read twice."
-            )
-        pieces, self._waiting = self._waiting or iter(self._pieces), None
-        return pieces
+    if isinstance(rows, RowSource):
+        return rows
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise DataError("reading rows in pieces needs pyarrow: pip install 'invariance[parquet]'.") from error
+    form = form or FileFormat(**stated)
+    listed = list(rows) if isinstance(rows, list | tuple) else [rows]
+    if listed and all(isinstance(path, str | os.PathLike) for path in listed):
+        return _of_files(rows, form, words, warn_unnamed)
+    for option in (*stated, *(each.name for each in fields(FileFormat))):
+        if getattr(form, option):
+            raise SettingError(f"{option}= is for files, which {_article(rows)} is not: leave it out.")
+    source = _of_table(rows, "the table")
+    if source is not None:
+        return source
+    if hasattr(rows, "__arrow_c_stream__"):
+        return PiecesSource(_stream(rows), "the stream")
+    if isinstance(rows, Iterable) and not isinstance(rows, str | bytes) and not hasattr(rows, "__array__"):
+        return PiecesSource(rows, "the iterable")
+    raise _no_rows(rows)
 
 
-@dataclass(frozen=True)
-class ArrowTask(RowTask):
-    table: Any  # of polars or pyarrow
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        table = self.table[list(columns)] if hasattr(self.table, "to_arrow") else self.table.select(list(columns))
-        table = table.to_arrow() if hasattr(table, "to_arrow") else table
-        yield from table.to_batches(max_chunksize=rows_per_batch(len(columns)))
-
-
-@dataclass(frozen=True)
-class PandasTask(RowTask):
-    frame: pd.DataFrame
-    name: str
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        rows = rows_per_batch(len(columns))
-        for start in range(0, len(self.frame), rows):
-            piece = self.frame.iloc[start : start + rows]
-            arrays = [of_series(piece[name], name, self.name) for name in columns]
-            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+def _of_files(paths: Any, form: FileFormat, words: Sequence[str], warn_unnamed: bool) -> RowSource:
+    files = parts_of(paths, form)
+    first, name = files[0], files[0].name
+    if len(files) > 1:
+        name = repr(os.fspath(paths)) if isinstance(paths, str | os.PathLike) else f"the list of {len(files)} files"
+    if first.kind == PARQUET and first.numbers == AS_PYTHON:
+        return ParquetSource(name, files)
+    return TextSource(name, files, words, warn_unnamed)
 
 
-class ArrowSource(RowSource):
-    def __init__(self, table: Any, name: str) -> None:
-        self.name, self._table = name, table
-        empty = table.slice(0, 0)
-        self._schema = named_once((empty.to_arrow() if hasattr(empty, "to_arrow") else empty).schema, name)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    @property
-    def n_rows(self) -> int:
-        return len(self._table)
-
-    @property
-    def n_bytes(self) -> int:
-        table = self._table
-        return int(table.estimated_size() if hasattr(table, "estimated_size") else table.nbytes)
-
-    def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        rows = rows_per_task(len({*columns, environment}))
-        return [ArrowTask(self._table.slice(start, rows)) for start in range(0, len(self._table), rows)]
-
-
-class PandasSource(RowSource):
-    def __init__(self, frame: pd.DataFrame, name: str) -> None:
-        self.name, self._frame = name, frame.set_axis(list(map(str, frame.columns)), axis=1)
-        check_unique(list(self._frame.columns), name)
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """With types as the first rows show them."""
-        import pyarrow as pa
-
-        first = self._frame.iloc[: rows_per_batch(self._frame.shape[1])]
-        return pa.schema([(name, type_of(first[name], self.name)) for name in first.columns])
-
-    @property
-    def n_rows(self) -> int:
-        return len(self._frame)
-
-    @property
-    def n_bytes(self) -> int:
-        return int(self._frame.memory_usage(index=False).sum())
-
-    def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        rows = rows_per_task(len({*columns, environment}))
-        starts = range(0, len(self._frame), rows)
-        return [PandasTask(self._frame.iloc[start : start + rows], self.name) for start in starts]
-
-
-def table_source(table: Any, name: str) -> RowSource | None:
-    """None where it is no table in memory."""
+def _of_table(rows: Any, name: str) -> RowSource | None:
+    """What can be read again and again, and is no file."""
+    import narwhals as nw
     import pandas as pd
     import pyarrow as pa
 
-    if isinstance(table, pd.DataFrame):
-        return PandasSource(table, name)
-    if isinstance(table, Mapping):
-        return ArrowSource(_of_mapping(table, name), name)
-    if hasattr(table, "__arrow_c_array__") and not isinstance(table, pa.Array):
-        return ArrowSource(pa.Table.from_batches([pa.record_batch(table)]), name)
-    library, kind = type(table).__module__.split(".")[0], type(table).__name__
-    return ArrowSource(table, name) if (library, kind) in (("polars", "DataFrame"), ("pyarrow", "Table")) else None
+    rows = nw.to_native(rows, pass_through=True)
+    library, kind = type(rows).__module__.split(".")[0], type(rows).__name__
+    if library in _CLUSTERS and kind == "DataFrame":
+        raise DataError(
+            f"the rows of a {_CLUSTERS[library]} data frame cannot be read again here: pass the files that it comes "
+            "from, such as rows='data/*.parquet', or leave rows= out."
+        )
+    if (library, kind) == ("polars", "LazyFrame"):
+        return QuerySource(name, *_lazy_frame(rows, name))
+    if (library, kind) == ("duckdb", "DuckDBPyRelation"):
+        return QuerySource(name, *_duckdb(rows))
+    if library == "ibis" and hasattr(rows, "to_pyarrow_batches"):
+        schema = rows.schema().to_pyarrow()
+        return QuerySource(name, schema, lambda columns, n: rows.select(*columns).to_pyarrow_batches(chunk_size=n))
+    if isinstance(rows, Mapping):
+        rows = _of_mapping(rows, name)
+    elif hasattr(rows, "__arrow_c_array__") and not isinstance(rows, pa.Array):
+        rows = pa.Table.from_batches([pa.record_batch(rows)])
+    known = isinstance(rows, pa.Table | pd.DataFrame) or (library, kind) == ("polars", "DataFrame")
+    return TableSource(rows, name) if known else None
+
+
+def _lazy_frame(frame: Any, name: str) -> tuple[pa.Schema, Reader]:
+    import polars as pl
+    import polars.selectors as cs
+
+    if not hasattr(frame, "collect_batches"):
+        raise DataError(f"this polars does not read {name} in batches: update it, or call .collect() on it first.")
+
+    def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        # By name and not as text, of which "^x.*$" is a pattern.
+        chosen = frame.select(cs.by_name(*columns))
+        for piece in chosen.collect_batches(chunk_size=rows, maintain_order=True):
+            yield from piece.to_arrow().to_batches()
+
+    return pl.DataFrame(schema=frame.collect_schema()).to_arrow().schema, read
+
+
+def _duckdb(relation: Any) -> tuple[pa.Schema, Reader]:
+    import duckdb
+    import pyarrow as pa
+
+    def read(columns: Sequence[str], rows: int) -> Iterable[pa.RecordBatch]:
+        chosen = relation.select(*map(duckdb.ColumnExpression, columns))
+        read_in = "to_arrow_reader" if hasattr(chosen, "to_arrow_reader") else "fetch_record_batch"
+        return getattr(chosen, read_in)(rows)
+
+    return pa.RecordBatchReader.from_stream(relation.limit(0)).schema, read
 
 
 def _of_mapping(columns: Mapping[Any, Any], name: str) -> pa.Table:
@@ -247,132 +154,7 @@ def _of_mapping(columns: Mapping[Any, Any], name: str) -> pa.Table:
         ) from None
 
 
-class LazySource(StreamSource):
-    def __init__(self, frame: Any, name: str) -> None:
-        if not hasattr(frame, "collect_batches"):
-            raise DataError(f"this polars does not read {name} in batches: update it, or call .collect() on it first.")
-        self.name, self._frame = name, frame
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        import polars as pl
-
-        return named_once(pl.DataFrame(schema=self._frame.collect_schema()).to_arrow().schema, self.name)
-
-    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        import polars.selectors as cs
-
-        # By name and not as text, of which "^x.*$" is a pattern.
-        chosen = self._frame.select(cs.by_name(*columns))
-        for piece in chosen.collect_batches(chunk_size=rows, maintain_order=True):
-            yield from piece.to_arrow().to_batches()
-
-
-_CAN_BE_PASSED = (
-    "pass a path, a pattern such as 'data/*.parquet', a folder or a list of files; a pandas, polars or pyarrow table, "
-    "a polars LazyFrame, a DuckDB relation or an ibis table; or a reader of record batches, or any iterable of "
-    "batches or data frames."
-)
-
-_CLUSTERS = {"dask": "Dask", "pyspark": "Spark"}
-
-
-def source_of(
-    rows: Any,
-    *,
-    sep: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
-    sheet: str | None = None,
-    na: Sequence[str] = (),
-    thousands: str | None = None,
-    words: Sequence[str] = (),
-    warn_unnamed: bool = True,
-) -> RowSource:
-    """The rows of a path, pattern, folder or list of files, of a table, query, stream, or iterable of these.
-
-    ``sep`` to ``thousands`` say how files are written, as in ``read_table``. ``words`` names columns that are text in
-    text files, whatever they look like. ``warn_unnamed``: tell of columns of text files that have no name.
-    """
-    if isinstance(rows, RowSource):
-        return rows
-    _check_pyarrow()
-    form = {"sep": sep, "decimal": decimal, "encoding": encoding, "sheet": sheet, "na": tuple(na)}
-    form["thousands"] = thousands
-    listed = list(rows) if isinstance(rows, list | tuple) else [rows]
-    if listed and all(isinstance(path, str | os.PathLike) for path in listed):
-        return _of_files(rows, form, words, warn_unnamed)
-    for option, value in form.items():
-        if value:
-            raise SettingError(f"{option}={value!r} is for files, which {_article(rows)} is not: leave it out.")
-    _refuse_cluster_frame(rows)
-    source = _of_table(rows, "the table")
-    if source is not None:
-        return source
-    if hasattr(rows, "__arrow_c_stream__"):
-        return PiecesSource(_reader(rows), "the stream", _of_piece)
-    if isinstance(rows, Iterable) and not isinstance(rows, str | bytes) and not hasattr(rows, "__array__"):
-        return PiecesSource(rows, "the iterable", _of_piece)
-    raise _no_rows(rows)
-
-
-def _check_pyarrow() -> None:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise DataError(
-            "rows that stay where they are need pyarrow: install it with pip install 'invariance[parquet]'."
-        ) from error
-
-
-def _refuse_cluster_frame(rows: Any) -> None:
-    """What `Moments.from_rows` lets a cluster read is read here by nobody."""
-    import narwhals as nw
-
-    kind = type(nw.to_native(rows, pass_through=True))
-    library = _CLUSTERS.get(kind.__module__.split(".")[0])
-    if library is not None and kind.__name__ == "DataFrame":
-        raise DataError(
-            f"the rows of a {library} data frame cannot be read again here: pass the files that it comes from, such as "
-            "rows='data/*.parquet', or leave rows= out."
-        )
-
-
-def _of_files(paths: Any, form: dict[str, Any], words: Sequence[str], warn_unnamed: bool) -> RowSource:
-    files = parts_of(paths, **form)
-    first, name = files[0], files[0].name
-    if len(files) > 1:
-        name = repr(os.fspath(paths)) if isinstance(paths, str | os.PathLike) else f"the list of {len(files)} files"
-    if first.kind == PARQUET and first.numbers == NumberForm("."):
-        return ParquetSource(name, files)
-    return TextSource(name, files, words, warn_unnamed)
-
-
-def _of_table(rows: Any, name: str) -> RowSource | None:
-    """What can be read again and again, and is no file."""
-    import narwhals as nw
-
-    rows = nw.to_native(rows, pass_through=True)
-    library, kind = type(rows).__module__.split(".")[0], type(rows).__name__
-    if library == "polars" and kind == "LazyFrame":
-        return LazySource(rows, name)
-    if library == "duckdb" and kind == "DuckDBPyRelation":
-        return DuckDBSource(rows, name)
-    if library == "ibis" and hasattr(rows, "to_pyarrow_batches"):
-        return IbisSource(rows, name)
-    return table_source(rows, name)
-
-
-def _of_piece(piece: Any, name: str) -> RowSource:
-    source = _of_table(piece, name)
-    if source is None and hasattr(piece, "__arrow_c_stream__"):
-        return PiecesSource(_reader(piece), name, _of_piece)
-    if source is None:
-        raise DataError(f"{name} is {_article(piece)}, not a record batch, table or data frame: {_CAN_BE_PASSED}")
-    return source
-
-
-def _reader(stream: Any) -> Any:
+def _stream(stream: Any) -> Any:
     import pyarrow as pa
 
     try:
@@ -390,14 +172,159 @@ def _article(value: Any) -> str:
     return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
 
+@dataclass(frozen=True)
+class _StreamTask(RowTask):
+    """All rows. It can be pickled only where what is read can be."""
+
+    read: Reader
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        rows = rows_per_batch(len(columns))
+        for batch in self.read(columns, rows):
+            chosen = batch.select(list(columns))
+            yield from (chosen.slice(start, rows) for start in range(0, chosen.num_rows, rows))
+
+
+class QuerySource(RowSource):
+    """A query, which computes only the columns that are asked for."""
+
+    def __init__(self, name: str, schema: pa.Schema, read: Reader) -> None:
+        self.name, self._schema, self._read = name, named_once(schema, name), read
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
+        return [_StreamTask(self._read)]
+
+
+class PiecesSource(RowSource):
+    """Batches, tables or data frames to iterate over."""
+
+    reuses_memory = True
+
+    def __init__(self, pieces: Iterable[Any], name: str) -> None:
+        self.name, self._pieces = name, pieces
+        self._waiting: Iterator[Any] | None = iter(pieces)
+        self.rereadable = self._waiting is not pieces
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        stated = getattr(self._pieces, "schema", None)
+        if stated is not None:
+            return named_once(stated, self.name)
+        pieces = self._start()
+        first = next(pieces, None)
+        if first is None:
+            raise DataError(f"{self.name} is empty: pass one piece or more, with rows.")
+        self._waiting = chain([first], pieces)
+        return self._source(first, 1).schema
+
+    def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
+        return [_StreamTask(self._read)]
+
+    def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        agreement = Agreement(self.schema, self._called(1))
+        for n, piece in enumerate(self._start(), 1):
+            source = self._source(piece, n)
+            agreement.check(source.schema, self._called(n))
+            for task in source.tasks(columns[0], columns):
+                yield from task.batches(columns)
+
+    def _source(self, piece: Any, n: int) -> RowSource:
+        name = self._called(n)
+        source = _of_table(piece, name)
+        if source is None and hasattr(piece, "__arrow_c_stream__"):
+            return PiecesSource(_stream(piece), name)
+        if source is None:
+            raise DataError(f"{name} is {_article(piece)}, not a record batch, table or data frame: {_CAN_BE_PASSED}")
+        return source
+
+    def _called(self, n: int) -> str:
+        return f"piece {n} of {self.name}"
+
+    def _start(self) -> Iterator[Any]:
+        if self._waiting is None and not self.rereadable:
+            raise DataError(f"{self.name} can be read only once, and has been: pass a list or a file.")
+        pieces, self._waiting = self._waiting or iter(self._pieces), None
+        return pieces
+
+
+@dataclass(frozen=True)
+class TableTask(RowTask):
+    """Rows of a table of pandas, polars or pyarrow"""
+
+    table: Any
+    name: str
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        rows, names = rows_per_batch(len(columns)), list(columns)
+        if isinstance(self.table, pa.Table):
+            yield from self.table.select(names).to_batches(max_chunksize=rows)
+            return
+        if hasattr(self.table, "to_arrow"):
+            yield from self.table[names].to_arrow().to_batches(max_chunksize=rows)
+            return
+        for start in range(0, len(self.table), rows):
+            piece = self.table.iloc[start : start + rows]
+            yield pa.RecordBatch.from_arrays([of_series(piece[n], n, self.name) for n in names], names=names)
+
+
+class TableSource(RowSource):
+    """A table of pandas, polars or pyarrow"""
+
+    def __init__(self, table: Any, name: str) -> None:
+        import pandas as pd
+
+        if isinstance(table, pd.DataFrame):
+            table = table.set_axis(list(map(str, table.columns)), axis=1)
+        check_unique(list(getattr(table, "column_names", table.columns)), name)
+        self.name, self._table = name, table
+        self._cut: Any = table.iloc.__getitem__ if isinstance(table, pd.DataFrame) else table.__getitem__
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Of a data frame of pandas with types as the first rows show them."""
+        import pyarrow as pa
+
+        if hasattr(self._table, "iloc"):
+            first = self._table.iloc[: rows_per_batch(self._table.shape[1])]
+            return pa.schema([(name, type_of(first[name], self.name)) for name in first.columns])
+        empty = self._table[:0]
+        return named_once((empty.to_arrow() if hasattr(empty, "to_arrow") else empty).schema, self.name)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self._table)
+
+    @property
+    def n_bytes(self) -> int:
+        if hasattr(self._table, "memory_usage"):
+            return int(self._table.memory_usage(index=False).sum())
+        return int(self._table.estimated_size() if hasattr(self._table, "estimated_size") else self._table.nbytes)
+
+    def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
+        rows = rows_per_task(len({*columns, environment}))
+        starts = range(0, len(self._table), rows)
+        return [TableTask(self._cut(slice(start, start + rows)), self.name) for start in starts]
+
+
 def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.DataFrame:
     """These columns, and that of the environments, whose labels are as they would be of one file."""
     import pandas as pd
 
+    def series(name: str, array: pa.Array) -> pd.Series[Any]:
+        if name == environment:
+            values = array.dictionary.to_pylist() if hasattr(array, "dictionary") else array.to_pylist()
+            codes = array.indices.to_pylist() if hasattr(array, "dictionary") else range(len(values))
+            return pd.Series([None if code is None else values[code] for code in codes], dtype=object)
+        return (array.dictionary_decode() if hasattr(array, "dictionary") else array).to_pandas()
+
     pieces = [
-        pd.DataFrame(
-            {name: _labels(values) if name == environment else values.to_pandas() for name, values in _columns(batch)}
-        )
+        pd.DataFrame({name: series(name, array) for name, array in zip(batch.schema.names, batch.columns, strict=True)})
         for task in source.tasks(environment, columns)
         for batch in task.batches([*columns, environment])
     ]
@@ -406,31 +333,7 @@ def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.
     return pd.concat(pieces, ignore_index=True)
 
 
-def _columns(batch: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
-    import pyarrow as pa
-
-    decoded = [
-        column.dictionary_decode() if pa.types.is_dictionary(column.type) and not _mixed(column) else column
-        for column in batch.columns
-    ]
-    return list(zip(batch.schema.names, decoded, strict=True))
-
-
-def _mixed(column: pa.Array) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_union(column.type.value_type))
-
-
-def _labels(values: pa.Array) -> pd.Series[Any]:
-    import pandas as pd
-    import pyarrow as pa
-
-    if not pa.types.is_dictionary(values.type):
-        return pd.Series(values.to_pylist(), dtype=object)
-    found = [*values.dictionary.to_pylist(), None]
-    return pd.Series([found[code] for code in values.indices.fill_null(len(found) - 1).to_pylist()], dtype=object)
-
+# ---------------------------------------------------------------- memory
 
 _NUMBER = 8  # bytes
 # Numbers of a row are there as they are fitted, and once more while they are.
@@ -469,7 +372,7 @@ def rows_that_fit(
     free: int | None = None,
     moments_do: bool = True,
     counted: bool = True,
-) -> str | None:
+) -> Message | None:
     """Why so many rows cannot all be fitted, with what to do about it; None where they can, or memory is not known.
 
     needed_for : what needs them, for the sentence; free : bytes, by default what can be had now; moments_do : whether
@@ -479,14 +382,13 @@ def rows_that_fit(
     needed = size.n_bytes * n_rows
     if free is None or needed <= free:
         return None
-    fitting = _rounded_down(int(free / size.n_bytes))
     rows = f"{n_rows:,}" if counted else f"about {_rounded_down(n_rows):,}"
-    instead = " A linear Gaussian model needs no rows in memory: family='linear_gaussian' reads any number of them."
-    return (
+    what = (
         f"{needed_for} needs all rows in memory: {rows} rows of {size} take {_in_words(needed, 'about ')}, and "
-        f"{_in_words(free)} are free. About {fitting:,} rows fit: draw so many by chance from every environment, leave "
-        f"out columns, or use a computer with more memory.{instead * moments_do}"
+        f"{_in_words(free)} are free. About {_rounded_down(int(free / size.n_bytes)):,} rows fit: draw so many by "
+        "chance from every environment, or leave out columns"
     )
+    return Message(what, use(" (reads any number)", family="linear_gaussian")) if moments_do else Message(f"{what}.")
 
 
 def _in_words(n_bytes: float, about: str = "") -> str:
@@ -509,12 +411,8 @@ def row_size(source: RowSource, environment: str, columns: Sequence[str], with_l
     if batch is None:
         return RowSize.of_numbers(len(columns))
     words = [array for array in batch.columns if kind_of(array.type) == TEXT]
-    made = sum(map(_n_made, words)) if with_levels else len(words)
+    n_levels = [len(array.unique().drop_null()) for array in words if with_levels]
+    # Words with too many levels are no feature.
+    made = sum(1 if n > MOST_LEVELS * batch.num_rows else max(n - 1, 1) for n in n_levels) or len(words)
     text = sum(array.nbytes for array in words) / batch.num_rows
     return RowSize(len(columns), len(columns) - len(words) + made, text)
-
-
-def _n_made(words: pa.Array) -> int:
-    """Columns that stand for levels; one where these are too many to be a feature"""
-    levels = len(words.unique().drop_null())
-    return 1 if levels > MOST_LEVELS * len(words) else max(levels - 1, 1)

@@ -1,14 +1,11 @@
-"""Which environment breaks the invariance of a subset, what each of them does to the result, and what would help."""
+"""The diagnosis of environments: which one breaks the invariance of a subset, what changes without it, what helps."""
 
 from __future__ import annotations
 
-import html
 import json
-import math
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,39 +14,51 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
+from .._tools.json import null, to_json
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable, wrap
+from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable
 from ..data.checks import largest_size
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, EngineError, FileError, SettingError
+from ..exceptions import DataError, EngineError, FileError, Message, SettingError, use
 from ..inference.enumeration import Enumeration
 from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE
-from ..models.gaussian_shared import GaussianModel
+from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.regression import RegressionModel
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior
-from .environments import Broken, Compared, ComparedEnvironments, Deviation, comparable, most_deviating
+from .environments import (
+    Broken,
+    Compared,
+    ComparedEnvironments,
+    Deviation,
+    EnvironmentTest,
+    comparable,
+    most_deviating,
+)
 from .roles import compatible_subsets
 from .rules import Findings
 from .search import Search
+from .sections import Section, as_html, by_environment, format_p, format_r2
+from .sections import as_text as sections_as_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from .environments import EnvironmentTest
+LeaveOut = bool | Literal["auto"]
+# p-value below which an environment is at odds with a subset, and gain in R² that matters.
+SURE, GAIN = 0.01, 0.02
 
 
 @dataclass(frozen=True, eq=False)
 class Refit:
     """The fit without one environment.
 
-    inclusion, predictive_inclusion : (p,) of the posterior and of the predictive posterior; NaN for features that are
-        constant without the environment, and of the latter where no subset is compatible
-    selected : the features that the rule of the fit selects; None where no subset is compatible with invariance
-    best : the best compatible one, if there is one; best_r2, best_p_invariant: of it, without the environment
-    p_against_best : p-value of the environment against the others, in the fit of `best`
+    inclusion, predictive_inclusion : (p,) NaN for features that are constant then, the latter where no subset is
+        compatible
+    selected : by the rule of the fit; None where no subset is compatible
+    best : the best compatible subset, with its R² and p-value then, and p_against_best, that of the environment
     """
 
     inclusion: Floats
@@ -63,103 +72,89 @@ class Refit:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """p_invariant, r2 : of the diagnosed subset in all other environments, NaN where these alone cannot be fitted;
-    refit : None where none was made"""
+    """p_invariant, r2 : of the diagnosed subset in all other environments, NaN where these cannot be fitted; refit :
+    None where none was made"""
 
     environment: Hashable
     p_invariant: float
     r2: float
     refit: Refit | None
 
+    @property
+    def best_r2(self) -> float:
+        return -np.inf if self.refit is None else self.refit.best_r2
 
-class LeavingOut:
-    """Fits without one environment each; of a subset (p,), its evidence."""
 
-    def __init__(self, search: Search, findings: Findings, compared: Compared, mask: Mask) -> None:
-        self._search, self._findings, self._mask, self._compared = search, findings, mask, compared
-        self._names = np.array(compared.model.feature_names, dtype=object)
+def leave_one_out(
+    search: Search, compared: Compared, mask: Mask, refit: bool, progress: ProgressMode
+) -> tuple[LeftOut, ...]:
+    """The evidence of a subset (p,) without each environment and, if `refit`, the whole fit."""
+    labels, names = compared.moments.environments, np.array(compared.model.feature_names, dtype=object)
+    source = _source(compared, mask, refit)
+    found = []
+    with ProgressBar("without each environment", len(labels), progress) as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for e, label in enumerate(labels):
+            bar.advance(0, str(label))
+            try:
+                data = source.choosing([other for other in labels if other != label])
+                findings = search.findings(data, False) if refit else None
+                model = search.family.bind(data) if findings is None else findings.target.model
+                left = np.isin(np.array(model.feature_names, dtype=object), names[mask])
+                evidence = Judge(model, search.tolerance).evidence(left[None]).one()
+                again = None if findings is None else _refit(search, compared, findings, e, names)
+                found.append(LeftOut(label, evidence.p_invariant, evidence.r2, again))
+            except (DataError, EngineError):
+                found.append(LeftOut(label, np.nan, np.nan, None))
+            bar.advance()
+    return tuple(found)
 
-    def each(self, refit: bool, progress: ProgressMode) -> tuple[LeftOut, ...]:
-        return tuple(self._each(refit, progress))
 
-    def _each(self, refit: bool, progress: ProgressMode) -> Iterator[LeftOut]:
-        labels = self._compared.moments.environments
-        with ProgressBar("without each environment", len(labels), progress) as bar, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for e, label in enumerate(labels):
-                bar.advance(0, str(label))
-                try:
-                    left = self._without(e, refit)
-                except (DataError, EngineError):
-                    left = LeftOut(label, np.nan, np.nan, None)
-                yield left
-                bar.advance()
+def _source(compared: Compared, mask: Mask, refit: bool) -> MultiEnvironmentData | Moments:
+    """Without refits: the features of the subset alone, and one that varies in most environments, so that one is
+    left."""
+    moments, rows = compared.moments, compared.rows
+    if refit:
+        return moments if rows is None else rows
+    kept = mask.copy()
+    kept[np.argmax((moments.varying_widths[:-1] > 0).sum(axis=0))] = True
+    if rows is not None:
+        return rows.narrowed(kept)
+    return moments.of_columns((*moments.features.chosen(kept).columns, moments.outcome_name))
 
-    def _without(self, e: int, refit: bool) -> LeftOut:
-        labels = self._compared.moments.environments
-        source = self._source if refit else self._narrow_source
-        data = source.choosing([label for other, label in enumerate(labels) if other != e])
-        findings = self._search.findings(data, False) if refit else None
-        model = self._search.family.bind(data) if findings is None else findings.target.model
-        evidence = Judge(model, self._search.tolerance).evidence(self._over(model.feature_names)[None]).one()
-        return LeftOut(
-            labels[e],
-            evidence.p_invariant,
-            evidence.r2,
-            None if findings is None else self._described(e, findings),
-        )
 
-    @cached_property
-    def _source(self) -> MultiEnvironmentData | Moments:
-        return self._compared.moments if self._compared.rows is None else self._compared.rows
+def _refit(search: Search, compared: Compared, findings: Findings, e: int, names: NDArray) -> Refit:
+    """names (p,) : of all features"""
 
-    @cached_property
-    def _narrow_source(self) -> MultiEnvironmentData | Moments:
-        """With the features of the subset alone, and one that varies in most environments, so that one is left."""
-        moments = self._compared.moments
-        kept = self._mask.copy()
-        kept[np.argmax((moments.varying_widths[:-1] > 0).sum(axis=0))] = True
-        if self._compared.rows is not None:
-            return self._compared.rows.narrowed(kept)
-        return moments.of_columns((*moments.features.chosen(kept).columns, moments.outcome_name))
-
-    def _described(self, e: int, findings: Findings) -> Refit:
-        predictive = findings.predictive
-        inclusion = self._inclusion(findings.posterior), self._inclusion(predictive)
-        if predictive is None:
-            return Refit(*inclusion)
-        evidence = findings.judge.evidence(predictive.mode_mask[None]).one()
-        selected = np.array(predictive.feature_names, dtype=object)[self._search.rule.select(findings)]
-        tested = self._compared.tests(np.isin(self._names, predictive.mode)).against_the_rest(e).deviation
-        p_against = np.nan if tested is None else tested.p_value
-        figures = evidence.r2, evidence.p_invariant, p_against
-        return Refit(*inclusion, tuple(selected), predictive.mode, *figures)
-
-    def _inclusion(self, posterior: Posterior | None) -> Floats:
-        """(p,) over the features of the whole data"""
-        values = np.full(len(self._names), np.nan)
+    def inclusion(posterior: Posterior | None) -> Floats:
+        values = np.full(len(names), np.nan)
         if posterior is not None:
-            values[np.isin(self._names, posterior.feature_names)] = posterior.inclusion
+            values[np.isin(names, posterior.feature_names)] = posterior.inclusion
         return values
 
-    def _over(self, names: tuple[str, ...]) -> Mask:
-        """The subset among the features that are left"""
-        return np.isin(np.array(names, dtype=object), self._names[self._mask])
+    predictive = findings.predictive
+    both = inclusion(findings.posterior), inclusion(predictive)
+    if predictive is None:
+        return Refit(*both)
+    evidence = findings.judge.evidence(predictive.mode_mask[None]).one()
+    selected = np.array(predictive.feature_names, dtype=object)[search.rule.select(findings)]
+    tested = compared.tests(np.isin(names, predictive.mode)).deviation(e)
+    p_against = np.nan if tested is None else tested.p_value
+    return Refit(*both, tuple(selected), predictive.mode, evidence.r2, evidence.p_invariant, p_against)
 
 
+# Standard deviations by which an experiment moves a feature.
 SHIFT = 2.0
-_MOST_SUBSETS = 10
-# Of the first one's probability, in what a subset must have to count as leading.
-_LEADING = 0.01
-# Share of the noise's standard deviation by which predictions must come apart to be worth an experiment.
+# Leading subsets: at most so many, each with this share of the first one's probability.
+_MOST_SUBSETS, _LEADING = 10, 0.01
+# Share of the noise's standard deviation by which predictions must differ to be worth an experiment.
 _VISIBLE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Leading:
-    """subsets: names of k subsets; probabilities (k,); changes (k, p): how much each expects the outcome to change when
-    a feature alone is moved by two standard deviations and all others stay; noise: standard deviation of the outcome
-    around the pooled fit of the first."""
+    """subsets : names of k subsets; probabilities (k,); changes (k, p) : of the outcome when a feature alone moves by
+    two standard deviations; noise : standard deviation of the outcome around the pooled fit of the first"""
 
     subsets: tuple[tuple[str, ...], ...]
     probabilities: Floats
@@ -169,8 +164,8 @@ class Leading:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Moving a feature alone: by how much the leading subsets' predictions then disagree (their standard deviation,
-    weighted by probability, in units of the outcome), and the subset and change at either end."""
+    """Moving a feature alone. disagreement : standard deviation of the leading subsets' predictions, weighted by
+    probability, in units of the outcome; lowest, highest : the subset and change at either end"""
 
     feature: str
     disagreement: float
@@ -224,28 +219,24 @@ def _covariance(model: GaussianModel | RegressionModel, columns: NDArray[np.intp
 
 
 def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, ...]:
-    """Features by how much moving them tells the leading subsets apart, the best first; those that would not are left
-    out."""
+    """Features by how much the leading subsets disagree when they are moved, those where they visibly do."""
     if len(leading.subsets) < 2:
         return ()
     weights = leading.probabilities / leading.probabilities.sum()
     spread = np.sqrt(weights @ (leading.changes - weights @ leading.changes) ** 2)
-    order = np.argsort(-spread, kind="stable")
-    return tuple(
-        _experiment(leading, names[j], int(j), float(spread[j])) for j in order if spread[j] > _VISIBLE * leading.noise
-    )
-
-
-def _experiment(leading: Leading, name: str, j: int, disagreement: float) -> Experiment:
-    low, high = int(np.argmin(leading.changes[:, j])), int(np.argmax(leading.changes[:, j]))
-    ends = [(leading.subsets[k], float(leading.changes[k, j])) for k in (low, high)]
-    return Experiment(name, disagreement, ends[0], ends[1])
+    found = []
+    for j in np.argsort(-spread, kind="stable"):
+        if spread[j] > _VISIBLE * leading.noise:
+            ends = int(np.argmin(leading.changes[:, j])), int(np.argmax(leading.changes[:, j]))
+            lowest, highest = ((leading.subsets[k], float(leading.changes[k, j])) for k in ends)
+            found.append(Experiment(names[j], float(spread[j]), lowest, highest))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
 class Site:
-    """largest : most features of a subset that this environment has rows enough for; largest_without : if it were left
-    out, by all others"""
+    """largest : most features of a subset that this environment has rows enough for; largest_without : that all others
+    have"""
 
     environment: Hashable
     rows: int
@@ -255,10 +246,8 @@ class Site:
 
 @dataclass(frozen=True)
 class Sites:
-    """largest : most features of a subset, out of n_features, that every environment has rows enough for
-    enough_rows : fewest rows of an environment with which subsets may hold all features, if two environments or more
-        have them
-    """
+    """largest : most features of a subset, out of n_features, that every environment has rows enough for; enough_rows :
+    least min_rows with which two environments or more are left and subsets may hold all features"""
 
     largest: int
     n_features: int
@@ -277,52 +266,38 @@ class Sites:
 
     @property
     def binding(self) -> Site:
-        """The one that subsets cannot be larger for."""
         return min(self.each, key=lambda site: (site.largest, site.rows))
 
 
 def sites_of(moments: Moments) -> Sites:
-    counts, widths = moments.counts, moments.varying_widths[:-1]
-    everywhere = range(moments.n_environments)
-    alone = [largest_size(counts[[e]], widths[[e]]) for e in everywhere]
-    without = [largest_size(np.delete(counts, e), np.delete(widths, e, axis=0)) for e in everywhere]
-    labels = moments.environments
-    each = (Site(labels[e], int(counts[e]), alone[e], without[e]) for e in everywhere)
-    return Sites(moments.largest_size, moments.n_features, tuple(each), _enough_rows(moments))
+    counts, widths, places = moments.counts, moments.varying_widths[:-1], np.arange(moments.n_environments)
 
+    def largest(kept: Mask) -> int:
+        return largest_size(counts[kept], widths[kept])
 
-def _enough_rows(moments: Moments) -> int | None:
-    for fewest in np.unique(moments.counts):
-        kept = moments.counts >= fewest
-        widths = moments.varying_widths[:-1][kept]
-        if kept.sum() > 1 and largest_size(moments.counts[kept], widths) == moments.n_features:
-            return int(fewest)
-    return None
-
-
-SURE, GAIN = 0.01, 0.02
-LeaveOut = bool | Literal["auto"]
+    each = tuple(
+        Site(label, int(counts[e]), largest(places == e), largest(places != e))
+        for e, label in enumerate(moments.environments)
+    )
+    kept = {int(fewest): counts >= fewest for fewest in np.unique(counts)}
+    enough = (n for n, those in kept.items() if those.sum() > 1 and largest(those) == moments.n_features)
+    return Sites(moments.largest_size, moments.n_features, each, next(enough, None))
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis(ComparedEnvironments):
-    """What is known of the environments of a fit, for one subset; `print` it, or see `to_dict`.
+    """The environments of a fit, for one subset; `print` it, or see `to_dict`.
 
-    subset : names; p_invariant, r2 : of it, in all environments; NaN where it cannot be fitted to each of them, and
-        then `unjudged` says why, in words
-    tolerance : with the level that subsets had to reach: the weak one where none reaches the usual one
-    whole : all environments against one common fit; tests : each against the others
-    nothing_compatible : whether no subset at all is compatible with invariance, up to the tolerance
-    alarm : whether the smallest p-value of an environment is below 0.05/E, or nothing is compatible
-    named : the environment that breaks it, if there is an alarm: where nothing is compatible, the one without which
-        the best subset is, else the one with the smallest p-value. None without an alarm, and of two environments.
-    decisive : environments that alone speak against a subset that predicts better: no alarm, and good to know
-    left_out : the fit without each environment, of three or more; refitted : whether whole fits were made for it
-    inclusion, predictive_inclusion : (p,) of the fit to all environments, the latter NaN if nothing is compatible
-    leading, experiments : the most probable compatible subsets, and which features to move to tell them apart
-    sites : what small environments cost
-    allowed : that the prior rules subsets out, in words, where it does
-    judged_by : the tolerance in words; parts : in what environments are compared
+    p_invariant, r2 : of the subset; NaN where it cannot be fitted everywhere, and `unjudged` says why
+    tolerance : with the level that subsets had to reach, `judged_by` in words; whole : all environments against one
+        common fit; nothing_compatible : whether no subset is compatible with invariance
+    alarm : whether an environment's p-value is below 0.05/E, or nothing is compatible; named : the environment behind
+        it, where nothing is compatible the one without which the best subset is; None of two environments
+    decisive : environments that alone speak against a subset that predicts better
+    left_out : without each of three environments or more; refitted : whether with whole fits
+    inclusion, predictive_inclusion : (p,) of the whole fit, the latter NaN if nothing is compatible
+    leading, experiments : the most probable compatible subsets, and features to move so that they disagree
+    sites : what small environments cost; allowed : that the prior rules subsets out, in words
     """
 
     feature_names: tuple[str, ...]
@@ -362,8 +337,8 @@ class Diagnosis(ComparedEnvironments):
         the environment is at odds with it."""
         if not self.nothing_compatible:
             return None
-        freeing = [left for left in self.left_out if _best_r2(left) > GAIN and self._at_odds(left)]
-        return max(freeing, key=_best_r2, default=None)
+        freeing = [left for left in self.left_out if left.best_r2 > GAIN and self._at_odds(left)]
+        return max(freeing, key=lambda left: left.best_r2, default=None)
 
     @property
     def decisive(self) -> tuple[LeftOut, ...]:
@@ -371,8 +346,8 @@ class Diagnosis(ComparedEnvironments):
         is, the largest gain first. Such an environment either acts on the outcome, or alone unmasks a feature."""
         if self.nothing_compatible:
             return ()
-        better = [left for left in self.left_out if _best_r2(left) - left.r2 > GAIN and self._at_odds(left)]
-        return tuple(sorted(better, key=lambda left: left.r2 - _best_r2(left)))
+        better = [left for left in self.left_out if left.best_r2 - left.r2 > GAIN and self._at_odds(left)]
+        return tuple(sorted(better, key=lambda left: left.r2 - left.best_r2))
 
     def _at_odds(self, left: LeftOut) -> bool:
         """Whether an environment is unlike the others in the fit of the best subset without it."""
@@ -408,22 +383,47 @@ class Diagnosis(ComparedEnvironments):
         return plot_environments(self, ax)
 
     def __str__(self) -> str:
-        pass
-
         return as_text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        pass
-
-        return as_html(self)
+        return as_html(sections(self))
 
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
-        pass
 
-        return as_plain(self)
+        def plain(value: Any) -> Any:
+            return to_json(value, null)
+
+        return {
+            "outcome": self.outcome_name,
+            "subset": list(self.subset),
+            "alarm": self.alarm,
+            "named": None if self.named is None else str(self.named),
+            "decisive": [str(left.environment) for left in self.decisive],
+            "threshold": self.threshold,
+            "nothing_compatible": self.nothing_compatible,
+            "p_invariant": plain(self.p_invariant),
+            "r2": plain(self.r2),
+            "unjudged": self.unjudged or None,
+            "tolerance": plain(self.tolerance),
+            "all_environments": plain(self.whole),
+            "environments": [
+                {"environment": str(test.environment), "rows": test.rows, "against_the_rest": plain(test.deviation)}
+                for test in self.tests
+            ],
+            "features": list(self.feature_names),
+            "inclusion": plain(self.inclusion),
+            "predictive_inclusion": plain(self.predictive_inclusion),
+            "left_out": [plain(vars(left) | {"environment": str(left.environment)}) for left in self.left_out],
+            "leading_subsets": plain(self.leading),
+            "experiments": plain(self.experiments),
+            "sites": {
+                "largest_subset": self.sites.largest,
+                "largest_without": {str(site.environment): site.largest_without for site in self.sites.each},
+            },
+        }
 
     def to_json(self, path: str | Path) -> None:
         text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
@@ -433,36 +433,33 @@ class Diagnosis(ComparedEnvironments):
             raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
-def _best_r2(left: LeftOut) -> float:
-    return -np.inf if left.refit is None else left.refit.best_r2
-
-
 def diagnose(
     search: Search, findings: Findings, mask: Mask, leave_out: LeaveOut = "auto", progress: ProgressMode = "auto"
 ) -> Diagnosis:
-    """The diagnosis of a subset (p,). leave_out: whether to fit again without each environment; "auto" does where all
-    subsets are scored, and otherwise judges the subset alone."""
+    """Of a subset (p,). leave_out : whether to fit again without each environment; "auto" does where all subsets are
+    scored, and otherwise judges the subset alone."""
     if leave_out not in (True, False, "auto"):
-        raise SettingError(f"leave_out={leave_out!r} is not known: use True, False or 'auto'.")
+        raise SettingError(f"leave_out={leave_out!r} is not known", use(leave_out=True), use(leave_out="auto"))
     compared, posterior = comparable(findings.target.model), findings.posterior
     model = compared.model
     tests, predictive = compared.tests(mask), findings.predictive
     evidence = findings.judge.evidence(mask[None]).one()
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
     enough, accepted = compared.n_environments > 2, compatible_subsets(findings).accepted
+    outside = findings.judge.model.unsupported(mask[None])
     leading = leading_subsets(model, posterior if predictive is None else predictive)
     return Diagnosis(
-        subset=tuple(_names(model.feature_names, mask)),
+        subset=model.features.chosen(mask).names,
         outcome_name=posterior.outcome_name,
         feature_names=model.feature_names,
         p_invariant=evidence.p_invariant,
         r2=evidence.r2,
-        unjudged=_why_unjudged(findings, mask),
+        unjudged="; ".join(outside.reasons) if outside.count else "",
         tolerance=accepted,
-        whole=tests.all_environments(),
+        whole=tests.deviation(None),
         tests=tests.each(),
         nothing_compatible=predictive is None,
-        left_out=LeavingOut(search, findings, compared, mask).each(refit, progress) if enough else (),
+        left_out=leave_one_out(search, compared, mask, refit, progress) if enough else (),
         refitted=refit and enough,
         inclusion=posterior.inclusion,
         predictive_inclusion=np.full(len(mask), np.nan) if predictive is None else predictive.inclusion,
@@ -475,75 +472,6 @@ def diagnose(
     )
 
 
-def _why_unjudged(findings: Findings, mask: Mask) -> str:
-    """Why a subset (p,) is outside the support; empty where it is inside."""
-    outside = findings.judge.model.unsupported(mask[None])
-    return "; ".join(outside.reasons) if outside.count else ""
-
-
-def _names(names: tuple[str, ...], mask: Mask) -> Iterator[str]:
-    return (name for name, flag in zip(names, mask, strict=True) if flag)
-
-
-def as_plain(diagnosis: Diagnosis) -> dict[str, Any]:
-    named = diagnosis.named
-    return {
-        "outcome": diagnosis.outcome_name,
-        "subset": list(diagnosis.subset),
-        "alarm": diagnosis.alarm,
-        "named": None if named is None else _label(named),
-        "decisive": [_label(left.environment) for left in diagnosis.decisive],
-        "threshold": diagnosis.threshold,
-        "nothing_compatible": diagnosis.nothing_compatible,
-        "p_invariant": _plain(diagnosis.p_invariant),
-        "r2": _plain(diagnosis.r2),
-        "unjudged": diagnosis.unjudged or None,
-        "tolerance": _plain(diagnosis.tolerance),
-        "all_environments": _plain(diagnosis.whole),
-        "environments": [
-            {"environment": _label(test.environment), "rows": test.rows, "against_the_rest": _plain(test.deviation)}
-            for test in diagnosis.tests
-        ],
-        "features": list(diagnosis.feature_names),
-        "inclusion": _plain(diagnosis.inclusion),
-        "predictive_inclusion": _plain(diagnosis.predictive_inclusion),
-        "left_out": [
-            {
-                "environment": _label(left.environment),
-                "p_invariant": _plain(left.p_invariant),
-                "r2": _plain(left.r2),
-                "refit": _plain(left.refit),
-            }
-            for left in diagnosis.left_out
-        ],
-        "leading_subsets": _plain(diagnosis.leading),
-        "experiments": _plain(diagnosis.experiments),
-        "sites": {
-            "largest_subset": diagnosis.sites.largest,
-            "largest_without": {_label(site.environment): site.largest_without for site in diagnosis.sites.each},
-        },
-    }
-
-
-def _label(label: Hashable) -> str:
-    return str(label)
-
-
-def _plain(value: Any) -> Any:
-    """Numbers, text, lists and dictionaries; None for what is not a finite number."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
-
-
 _DIFFER = {
     INTERCEPT: "the intercept differs",
     SLOPES: "the slopes differ",
@@ -553,65 +481,28 @@ _DIFFER = {
 }
 _PLURAL = {part: part if part == SLOPES else f"{part}s" for part in _DIFFER}
 _LONGEST_LABEL = 20
-# Of the table of fits without an environment: the columns between its label and the subset.
+# Width of the columns between the label and the subset, in the table of fits without an environment.
 _FIGURES = 22
-_MOST_CHANGES = 5
-_MOST_EXPERIMENTS = 3
-_MOST_DECISIVE = 2
-_LEAST_CHANGE = 0.1
+_MOST_CHANGES, _LEAST_CHANGE = 5, 0.1
+_MOST_EXPERIMENTS, _MOST_DECISIVE = 3, 2
 T_BY_ENVIRONMENT = "T = −2 log Λ by environment"
-NOT_REFITTED = "No fit was made again: with leave_out=True all is selected anew without each environment."
-
-
-@dataclass(frozen=True)
-class DiagnosisSection:
-    """A title, sentences, and a table (its first row the head) whose first column is text and the others numbers, as
-    `text_columns` says of further ones."""
-
-    title: str
-    sentences: tuple[str, ...] = ()
-    table: tuple[tuple[str, ...], ...] = ()
-    text_columns: tuple[int, ...] = (0,)
+NOT_REFITTED = Message("the selection was not repeated without each environment", use(leave_out=True))
 
 
 def as_text(diagnosis: Diagnosis, worded: Callable[[str], str] = str) -> str:
-    """worded: what to make of a sentence that may name a remedy"""
-    return text_of(sections(diagnosis), worded)
+    """worded : how a sentence that may carry remedies is written"""
+    return sections_as_text(sections(diagnosis), worded)
 
 
-def as_html(diagnosis: Diagnosis) -> str:
-    return html_of(sections(diagnosis))
-
-
-def text_of(told: Iterable[DiagnosisSection], worded: Callable[[str], str] = str) -> str:
-    return "\n\n".join("\n".join(section_lines(section, worded)) for section in told)
-
-
-def html_of(told: Iterable[DiagnosisSection]) -> str:
-    return "<div>" + "".join(map(section_html, told)) + "</div>"
-
-
-def format_p(p_value: float | None) -> str:
-    """Two digits; "–" where nothing was tested."""
-    if p_value is None or np.isnan(p_value):
-        return "–"
-    return "<1e-300" if p_value < 1e-300 else f"{p_value:.2g}" if p_value < 0.001 else f"{p_value:.3f}"
-
-
-def format_r2(value: float, digits: int = 3) -> str:
-    """So many digits, without the sign of what rounds to 0; "–" where nothing could be fitted."""
-    return "–" if np.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
-
-
-def sections(diagnosis: Diagnosis) -> Iterator[DiagnosisSection]:
+def sections(diagnosis: Diagnosis) -> Iterator[Section]:
     title = f"Environments of {printable(diagnosis.outcome_name)} given {format_subset(diagnosis.subset)}"
-    yield DiagnosisSection(title, tuple(_verdict(diagnosis)))
+    yield Section(title, tuple(_verdict(diagnosis)))
     yield _tests(diagnosis)
     if diagnosis.left_out:
         yield _without_each(diagnosis)
-    yield DiagnosisSection("What would tell the leading subsets apart", tuple(_experiments(diagnosis)))
+    yield Section("Experiments", tuple(_experiments(diagnosis)))
     if diagnosis.sites.capped:
-        yield DiagnosisSection("Small environments", tuple(_sites(diagnosis)))
+        yield Section("Small environments", tuple(_sites(diagnosis)))
 
 
 def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
@@ -665,13 +556,10 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         )
 
 
-def _tests(diagnosis: Diagnosis) -> DiagnosisSection:
+def _tests(diagnosis: Diagnosis) -> Section:
     head = ("rows", "T", "expected", "p-value", *diagnosis.parts)
-    figures = [head, *(_figures(test, diagnosis.parts) for test in diagnosis.tests)]
-    taken = sum(2 + max(map(display_width, column)) for column in zip(*figures, strict=True))
-    width = min(_LONGEST_LABEL, COLUMNS - 2 - taken)
-    labels = "environment", *name_labels([str(test.environment) for test in diagnosis.tests], width)
-    rows = tuple((label, *row) for label, row in zip(labels, figures, strict=True))
+    labels = [test.environment for test in diagnosis.tests]
+    rows = by_environment(head, labels, [_figures(test, diagnosis.parts) for test in diagnosis.tests])
     sentences = ["Each against the rows of all others together; the last columns are p-values of its parts."]
     found = [test.deviation for test in diagnosis.tests if test.deviation is not None]
     if any(deviation.p_value != deviation.p_gaussian for deviation in found):
@@ -688,7 +576,7 @@ def _tests(diagnosis: Diagnosis) -> DiagnosisSection:
             f"All together: T = {whole.deviance:.1f} = {shares}; {whole.expected_deviance:.1f} ± "
             f"{whole.deviance_sd:.1f} is expected of an invariant subset{noise}."
         )
-    return DiagnosisSection(T_BY_ENVIRONMENT, tuple(sentences), rows)
+    return Section(T_BY_ENVIRONMENT, tuple(sentences), table=rows)
 
 
 def _figures(test: EnvironmentTest, compared: tuple[str, ...]) -> tuple[str, ...]:
@@ -700,33 +588,26 @@ def _figures(test: EnvironmentTest, compared: tuple[str, ...]) -> tuple[str, ...
     return f"{test.rows:,}", *deviance, format_p(found.p_value), *parts
 
 
-def _without_each(diagnosis: Diagnosis) -> DiagnosisSection:
+def _without_each(diagnosis: Diagnosis) -> Section:
     labels = name_labels([str(left.environment) for left in diagnosis.left_out], _LONGEST_LABEL)
-    head = ("without", "p_inv", "R²", *(("selected then",) if diagnosis.refitted else ()))
-    width = COLUMNS - max(map(display_width, ("without", *labels))) - _FIGURES
+    head, sentences = ("without", "p_inv", "R²"), [f"p_inv and R² are of {format_subset(diagnosis.subset)}."]
     rows = [
-        (
-            label,
-            format_p(left.p_invariant),
-            format_r2(left.r2),
-            *(_then(left.refit, width) if diagnosis.refitted else ()),
-        )
+        (label, format_p(left.p_invariant), format_r2(left.r2))
         for label, left in zip(labels, diagnosis.left_out, strict=True)
     ]
-    sentences = [f"p_inv and R² are of {format_subset(diagnosis.subset)} in the other environments."]
-    if diagnosis.refitted:
-        sentences += _described_changes(diagnosis)
-    else:
-        sentences.append(NOT_REFITTED)
-    return DiagnosisSection("Without each environment", tuple(sentences), (head, *rows), (0, 3))
+    if not diagnosis.refitted:
+        return Section("Without each environment", (*sentences, NOT_REFITTED), table=(head, *rows))
+    width = COLUMNS - max(map(display_width, ("without", *labels))) - _FIGURES
+    selected = [_selected_then(left.refit, width) for left in diagnosis.left_out]
+    table = (*head, "selected then"), *((*row, then) for row, then in zip(rows, selected, strict=True))
+    sentences += _described_changes(diagnosis)
+    return Section("Without each environment", tuple(sentences), table=table, text_columns=(0, 3))
 
 
-def _then(refit: Refit | None, width: int) -> tuple[str]:
+def _selected_then(refit: Refit | None, width: int) -> str:
     if refit is None:
-        return ("cannot be fitted",)
-    if refit.selected is None:
-        return ("nothing compatible",)
-    return (format_subset(refit.selected, width),)
+        return "cannot be fitted"
+    return "nothing compatible" if refit.selected is None else format_subset(refit.selected, width)
 
 
 def _described_changes(diagnosis: Diagnosis) -> Iterator[str]:
@@ -779,46 +660,8 @@ def _sites(diagnosis: Diagnosis) -> Iterator[str]:
     if sites.enough_rows is not None:
         small = [site for site in sites.each if site.rows < sites.enough_rows]
         gone = sum(site.rows for site in small)
-        yield (
-            f"With min_rows={sites.enough_rows}, which leaves out {len(small)} of {len(sites.each)} environments "
-            f"({gone:,} of {n_rows:,} rows), they may hold all {sites.n_features}."
+        yield Message(
+            f"Without {len(small)} of {len(sites.each)} environments ({gone:,} of {n_rows:,} rows) they may hold all "
+            f"{sites.n_features}",
+            use(min_rows=sites.enough_rows),
         )
-
-
-def section_lines(section: DiagnosisSection, worded: Callable[[str], str] = str) -> Iterator[str]:
-    yield from wrap(section.title)
-    for sentence in section.sentences:
-        yield from wrap(worded(sentence), "  ", "  ")
-    if not section.table:
-        return
-    yield ""
-    widths = [max(map(display_width, column)) for column in zip(*section.table, strict=True)]
-    for row in section.table:
-        cells = [
-            _padded(cell, width, j in section.text_columns)
-            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield ("  " + "  ".join(cells)).rstrip()
-
-
-def _padded(cell: str, width: int, left: bool) -> str:
-    blanks = " " * (width - display_width(cell))
-    return cell + blanks if left else blanks + cell
-
-
-def section_html(section: DiagnosisSection) -> str:
-    parts = [f"<h4>{html.escape(section.title)}</h4>"]
-    parts += [f"<p>{html.escape(sentence)}</p>" for sentence in section.sentences]
-    if section.table:
-        head, *rows = section.table
-        parts += ["<table>", _html_row(head, "th", section.text_columns)]
-        parts += [*(_html_row(row, "td", section.text_columns) for row in rows), "</table>"]
-    return "".join(parts)
-
-
-def _html_row(cells: Sequence[str], tag: str, text_columns: Sequence[int]) -> str:
-    def cell(j: int, text: str) -> str:
-        side = "left" if j in text_columns else "right"
-        return f'<{tag} style="text-align:{side}">{html.escape(text)}</{tag}>'
-
-    return "<tr>" + "".join(cell(j, text) for j, text in enumerate(cells)) + "</tr>"

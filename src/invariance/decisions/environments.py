@@ -1,11 +1,12 @@
-"""Which environment breaks the invariance of a subset: each of them against all others."""
+"""Tests of each environment against all others, given a subset."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,10 @@ from scipy.stats import chi2, f
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import SettingError
+from ..exceptions import SettingError, use
 from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel
-from ..models.gaussian_shared import GaussianModel, deviance_moments
-from ..models.invariance_test import Residuals, spread_p_values
+from ..models.gaussian import GaussianModel
+from ..models.invariance_test import Residuals, deviance_moments, spread_p_values
 from ..models.regression import RegressionModel
 from ..moments.least_squares import least_squares, least_squares_of_root, root_of
 from ..moments.moments import Moments, against_the_rest, own_mean_names, with_own_means
@@ -108,15 +109,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Deviation:
-    """deviance: T = −2 log Λ of the groups; expected_deviance, deviance_sd: its mean and standard deviation under
-    invariance; p_gaussian: that it is then as large, for Gaussian noise.
-
-    parts : {"intercept", "slopes", "variance"}, whose deviances add up to T. Their p-values are independent under
-        invariance; that of the variance allows for heavy tails where the rows are at hand.
+    """deviance : T = −2 log Λ of the groups; expected_deviance, deviance_sd : its mean and standard deviation under
+        invariance; p_gaussian : its p-value for Gaussian noise, or by the law for many rows
+    parts : {"intercept", "slopes", "variance" (or "dispersion", "baseline", nothing)}, whose deviances add up to T;
+        their p-values are independent under invariance
     p_value : of the parts together, by Fisher's rule: what is decided by
-
-    Of models that are not linear Gaussian: p_gaussian is by the law of −2 log Λ for many rows; in the place of the
-    variance there is "dispersion", "baseline" or nothing, as the model has it.
     """
 
     deviance: float
@@ -180,28 +177,67 @@ class EnvironmentTest:
     deviation: Deviation | None
 
 
-class RegressionTests:
-    """As `SubsetTests`, by the specification itself, tied to the groups that are compared. Parts are what the groups'
-    own intercepts gain, what their own slopes gain beyond, and what is left: where that is nothing, there is no third.
-    """
+class Tests(ABC):
+    """The tests of one subset: of one environment against all others, or of all against one common fit."""
+
+    environments: tuple[Hashable, ...]
+    counts: Integers
+
+    @abstractmethod
+    def deviation(self, e: int | None) -> Deviation | None:
+        """Of the environment at place e, or of all; None where the fits cannot be decided."""
+
+    def each(self) -> tuple[EnvironmentTest, ...]:
+        labelled = zip(self.environments, self.counts.tolist(), strict=True)
+        return tuple(EnvironmentTest(label, n, self.deviation(e)) for e, (label, n) in enumerate(labelled))
+
+
+class SubsetTests(Tests):
+    """By linear Gaussian fits: from second moments or, where these cannot decide, from the rows."""
+
+    def __init__(self, model: GaussianModel, mask: Mask) -> None:
+        self._model, self._mask = model, mask
+        self._moments = moments_of(model, mask)
+        self._excess = float(model.excess_kurtosis(mask[None])[0])
+        self.environments, self.counts = self._moments.environments, self._moments.counts
+
+    def deviation(self, e: int | None) -> Deviation | None:
+        fits = fits_of_moments(self._moments if e is None else against_the_rest(self._moments, e))
+        if np.isnan([fit.rss for fit in (*fits.own, fits.within, fits.pooled)]).any():
+            fits = self._by_rows(e) or fits
+        return deviation(fits, self._excess)
+
+    def _by_rows(self, e: int | None) -> NestedFits | None:
+        data, roots = self._model.rows, None if self._moments.second is None else self._moments.second.roots
+        places = np.arange(len(self.environments)) if data is None else data.environment_index
+        split = [places == k for k in range(len(self.environments))] if e is None else [places == e, places != e]
+        groups = list(map(np.flatnonzero, split))
+        if data is not None:
+            return fits_of_rows(data.X[:, data.features.expand(self._mask)], data.y, groups)
+        return None if roots is None else fits_of_roots(self._moments, roots, groups)
+
+
+def moments_of(model: GaussianModel, mask: Mask) -> Moments:
+    """Of the columns of one subset (p,)."""
+    if not model.moments.scatter.size and model.rows is not None:
+        return Moments.from_data(model.rows.narrowed(mask))
+    columns = model.features.chosen(mask).columns
+    return model.moments.of_columns((*columns, model.moments.outcome_name))
+
+
+class RegressionTests(Tests):
+    """By the regression itself, fitted to the groups that are compared. Parts are what the groups' own intercepts gain,
+    what their own slopes gain beyond, and what is left: where that is nothing, there is no third."""
 
     def __init__(self, model: RegressionModel, mask: Mask) -> None:
         self._specification, self._data = model.specification, model.data
         self._columns = model.data.X[:, model.features.expand(mask)]
+        self.environments, self.counts = model.data.environments, model.data.counts
 
-    def all_environments(self) -> Deviation | None:
-        """All environments against one common fit."""
-        return self._test(self._data.environment_index, self._data.environments)
-
-    def each(self) -> tuple[EnvironmentTest, ...]:
-        return tuple(map(self.against_the_rest, range(self._data.n_environments)))
-
-    def against_the_rest(self, e: int) -> EnvironmentTest:
-        """The environment at place e."""
-        tested = self._test((self._data.environment_index == e).astype(np.intp), (False, True))
-        return EnvironmentTest(self._data.environments[e], int(self._data.counts[e]), tested)
-
-    def _test(self, groups: Integers, labels: tuple[Hashable, ...]) -> Deviation | None:
+    def deviation(self, e: int | None) -> Deviation | None:
+        groups, labels = self._data.environment_index, self.environments
+        if e is not None:
+            groups, labels = (groups == e).astype(np.intp), (False, True)
         model = self._specification.tied(self._regrouped(groups, labels), None)
         k, place = self._columns.shape[1], np.arange(model.n_features)
         common, own_level = place < k, place < k + len(labels) - 1
@@ -222,211 +258,20 @@ class RegressionTests:
         return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, joint_of_parts(parts), parts)
 
     def _regrouped(self, groups: Integers, labels: tuple[Hashable, ...]) -> MultiEnvironmentData:
-        """The columns of the subset; after them, for each group but the first, one that is 1 there; and, where slopes
-        are not all that is left, the columns within each of these groups."""
+        """The columns of the subset; for each group but the first, one that is 1 there; and, where slopes are not all
+        that is left, the columns within each of these groups."""
         level: Floats = (groups[:, None] == np.arange(1, len(labels))).astype(float)
         within = [self._columns * one[:, None] for one in level.T] if self._specification.about_mean else []
         X = np.column_stack([self._columns, level, *within])
         names = tuple(f"column {j}" for j in range(X.shape[1]))
-        return replace(
-            self._data,
-            X=X,
-            environment_index=groups,
-            environments=labels,
-            feature_names=names,
-            original_features=names,
-            dropped_features=(),
-            dropped_positions=(),
-            dropped_columns=(),
-            constants={},
-            truth=None,
-            grouping=None,
-            encoding=None,
-        )
+        none: dict[str, Any] = {"constants": {}, "truth": None, "grouping": None, "encoding": None}
+        none |= dict.fromkeys(("dropped_features", "dropped_positions", "dropped_columns"), ())
+        changes: dict[str, Any] = {"feature_names": names, "original_features": names, "environments": labels, **none}
+        return replace(self._data, X=X, environment_index=groups, **changes)
 
 
 def _likelihood_part(deviance: float, degrees: float) -> Part:
     return Part(0.0, None) if degrees <= 0.0 else Part(deviance, float(chdtrc(degrees, deviance)))
-
-
-ALARM = 0.05
-
-
-class Broken(NamedTuple):
-    """The environment that deviates most from all others, with the p-value and the part ("intercept", "slopes", …)
-    that does. Of two environments neither is the one that deviates: environment is None."""
-
-    environment: Hashable | None
-    p_value: float
-    part: str
-
-
-class SubsetTests:
-    """The tests of one subset (p,) by linear Gaussian fits: from second moments or, where these cannot decide, from
-    the rows."""
-
-    def __init__(self, model: GaussianModel, mask: Mask) -> None:
-        self._model, self._mask = model, mask
-        self._moments = moments_of(model, mask)
-        self._excess = float(model.excess_kurtosis(mask[None])[0])
-
-    def all_environments(self) -> Deviation | None:
-        """All environments against one common fit."""
-        groups = list(range(self._moments.n_environments))
-        return self._test(self._moments, lambda places: [places == e for e in groups])
-
-    def each(self) -> tuple[EnvironmentTest, ...]:
-        return tuple(map(self.against_the_rest, range(self._moments.n_environments)))
-
-    def against_the_rest(self, e: int) -> EnvironmentTest:
-        """The environment at place e."""
-        tested = self._test(against_the_rest(self._moments, e), lambda places: [places == e, places != e])
-        return EnvironmentTest(self._moments.environments[e], int(self._moments.counts[e]), tested)
-
-    def _test(self, moments: Moments, split: Callable[[NDArray[np.intp]], list[Mask]]) -> Deviation | None:
-        fits = fits_of_moments(moments)
-        if np.isnan([fit.rss for fit in (*fits.own, fits.within, fits.pooled)]).any():
-            fits = self._by_rows(split) or fits
-        return deviation(fits, self._excess)
-
-    def _by_rows(self, split: Callable[[NDArray[np.intp]], list[Mask]]) -> NestedFits | None:
-        data, roots = self._model.rows, None if self._moments.second is None else self._moments.second.roots
-        if data is None:
-            places = np.arange(self._moments.n_environments)
-            return (
-                None if roots is None else fits_of_roots(self._moments, roots, list(map(np.flatnonzero, split(places))))
-            )
-        groups = [np.flatnonzero(rows) for rows in split(data.environment_index)]
-        return fits_of_rows(data.X[:, data.features.expand(self._mask)], data.y, groups)
-
-
-def moments_of(model: GaussianModel, mask: Mask) -> Moments:
-    """Of the columns of one subset (p,)."""
-    if not model.moments.scatter.size and model.rows is not None:
-        return Moments.from_data(model.rows.narrowed(mask))
-    columns = model.features.chosen(mask).columns
-    return model.moments.of_columns((*columns, model.moments.outcome_name))
-
-
-class Tests(Protocol):
-    """The tests of one subset."""
-
-    def all_environments(self) -> Deviation | None: ...
-
-    def each(self) -> tuple[EnvironmentTest, ...]: ...
-
-    def against_the_rest(self, e: int) -> EnvironmentTest: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """A model by whose fits environments can be compared: the one that is asked for or, where this is linear, the
-    linear Gaussian model of the same data."""
-
-    model: GaussianModel | RegressionModel
-    asked: BoundModel
-
-    @classmethod
-    def of(cls, model: BoundModel) -> Compared | None:
-        """None where the model is none of these."""
-        linear = model.by_least_squares
-        if linear is not None:
-            return cls(linear, model)
-        return cls(model, model) if isinstance(model, RegressionModel) else None
-
-    @cached_property
-    def moments(self) -> Moments:
-        """Second moments of the features and the outcome."""
-        return Moments.from_data(self.model.data) if isinstance(self.model, RegressionModel) else self.model.moments
-
-    @property
-    def rows(self) -> MultiEnvironmentData | None:
-        return self.model.rows
-
-    @property
-    def n_environments(self) -> int:
-        return self.model.describe().n_environments
-
-    def tests(self, mask: Mask) -> Tests:
-        """Of a subset (p,), in what the model compares environments."""
-        if isinstance(self.model, RegressionModel):
-            return RegressionTests(self.model, mask)
-        compared = self.asked.compared_by(mask)
-        assert compared is not None
-        if VARIANCE not in self.asked.compares:
-            pass
-
-            return MeanTests(*compared)
-        return SubsetTests(*compared)
-
-
-@dataclass(frozen=True, eq=False)
-class ComparedEnvironments:
-    """Each environment against the others, for one subset.
-
-    subset : names; tests : one for each environment; parts : in what environments are compared
-    """
-
-    subset: tuple[str, ...]
-    outcome_name: str
-    tests: tuple[EnvironmentTest, ...]
-    parts: tuple[str, ...]
-
-    @property
-    def n_environments(self) -> int:
-        return len(self.tests)
-
-    @property
-    def threshold(self) -> float:
-        """What the p-value of an environment must be below to raise an alarm: 0.05/E."""
-        return ALARM / len(self.tests)
-
-
-def compared_environments(model: BoundModel, mask: Mask) -> ComparedEnvironments:
-    """Of a subset (p,)."""
-    compared = comparable(model)
-    subset = tuple(name for name, flag in zip(model.feature_names, mask, strict=True) if flag)
-    return ComparedEnvironments(
-        subset, model.describe().outcome_name, compared.tests(mask).each(), compared.asked.compares
-    )
-
-
-def comparable(model: BoundModel) -> Compared:
-    """Raise where there is nothing to compare."""
-    compared = Compared.of(model)
-    if compared is None:
-        raise SettingError(
-            "environments are compared by fits of the linear Gaussian model or of a regression: use "
-            "family='linear_gaussian'."
-        )
-    if compared.n_environments < 2:
-        raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
-    return compared
-
-
-def breaking_environment(model: BoundModel, mask: Mask) -> Broken | None:
-    """The environment in which a subset (p,) is least like in the others. None where that cannot be told: with one
-    environment, fits that cannot be decided, or a model whose fits are not compared."""
-    compared = Compared.of(model)
-    if compared is None or compared.n_environments < 2:
-        return None
-    return most_deviating(compared.tests(mask).each())
-
-
-def where_it_breaks(model: BoundModel, chosen: Mask, feature: int) -> Broken | None:
-    """As `breaking_environment`, of a subset (p,) joined by a feature."""
-    joined = chosen.copy()
-    joined[feature] = True
-    return breaking_environment(model, joined)
-
-
-def most_deviating(tests: tuple[EnvironmentTest, ...]) -> Broken | None:
-    """By the smallest p-value and, where several are 0 in float64, by the largest T."""
-    decided = [(test.environment, test.deviation) for test in tests if test.deviation is not None]
-    if not decided:
-        return None
-    label, worst = min(decided, key=lambda pair: (pair[1].p_value, -pair[1].deviance))
-    return Broken(label if len(tests) > 2 else None, worst.p_value, worst.worst_part)
 
 
 class _Deviance(NamedTuple):
@@ -440,32 +285,20 @@ class _Deviance(NamedTuple):
         return _Deviance(max(self.value - other.value, 0.0), self.mean - other.mean, self.degrees - other.degrees)
 
 
-class MeanTests:
-    """As `SubsetTests`, of the coefficients alone."""
+class MeanTests(Tests):
+    """Of the coefficients alone, each environment with a variance of its own."""
 
     def __init__(self, model: GaussianModel, mask: Mask) -> None:
         self._model, self._mask = model, mask
         self._moments = moments_of(model, mask)
+        self.environments, self.counts = self._moments.environments, self._moments.counts
 
-    def all_environments(self) -> Deviation | None:
-        """All environments against one common fit."""
-        everywhere = np.ones(self._moments.n_environments, dtype=bool)
-        return self._test(everywhere & (np.arange(len(everywhere)) > 0), None)
-
-    def each(self) -> tuple[EnvironmentTest, ...]:
-        return tuple(map(self.against_the_rest, range(self._moments.n_environments)))
-
-    def against_the_rest(self, e: int) -> EnvironmentTest:
-        """The environment at place e."""
-        tested = self._test(np.arange(self._moments.n_environments) == e, e)
-        return EnvironmentTest(self._moments.environments[e], int(self._moments.counts[e]), tested)
-
-    def _test(self, apart: Mask, e: int | None) -> Deviation | None:
-        """Of the environment e, or of all; apart (E,): those that have an intercept of their own where slopes alone are
-        compared."""
-        everywhere = np.ones(len(apart), dtype=bool)
-        whole, slopes = self._deviance(everywhere, ~everywhere), self._deviance(everywhere, apart)
-        rest = _Deviance(0.0, 0.0, 0.0) if e is None else self._deviance(np.arange(len(apart)) != e, ~everywhere)
+    def deviation(self, e: int | None) -> Deviation | None:
+        places, every = np.arange(len(self.counts)), np.ones(len(self.counts), dtype=bool)
+        # Those with an intercept of their own, where slopes alone are compared.
+        apart = places > 0 if e is None else places == e
+        whole, slopes = self._deviance(every, ~every), self._deviance(every, apart)
+        rest = _Deviance(0.0, 0.0, 0.0) if e is None else self._deviance(places != e, ~every)
         if whole is None or slopes is None or rest is None:
             return None
         added = whole.less(rest)
@@ -516,3 +349,116 @@ def _mean_part(found: _Deviance, unit: float) -> Part:
     if found.degrees <= 0.0:
         return Part(0.0, None)
     return Part(found.value, float(chi2.sf(found.value / unit, found.degrees)))
+
+
+ALARM = 0.05
+
+
+class Broken(NamedTuple):
+    """The environment that deviates most from all others, with the p-value and the part ("intercept", "slopes", …)
+    that does. Of two environments neither is the one that deviates: environment is None."""
+
+    environment: Hashable | None
+    p_value: float
+    part: str
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """model : by whose fits environments are compared: the one that was asked for or, where that is linear, the linear
+    Gaussian model of the same data"""
+
+    model: GaussianModel | RegressionModel
+    asked: BoundModel
+
+    @classmethod
+    def of(cls, model: BoundModel) -> Compared | None:
+        """None where the model is none of these."""
+        linear = model.by_least_squares
+        if linear is not None:
+            return cls(linear, model)
+        return cls(model, model) if isinstance(model, RegressionModel) else None
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Second moments of the features and the outcome."""
+        return Moments.from_data(self.model.data) if isinstance(self.model, RegressionModel) else self.model.moments
+
+    @property
+    def rows(self) -> MultiEnvironmentData | None:
+        return self.model.rows
+
+    @property
+    def n_environments(self) -> int:
+        return self.model.describe().n_environments
+
+    def tests(self, mask: Mask) -> Tests:
+        """Of a subset (p,), in what the model compares environments."""
+        if isinstance(self.model, RegressionModel):
+            return RegressionTests(self.model, mask)
+        compared = self.asked.compared_by(mask)
+        assert compared is not None
+        if VARIANCE not in self.asked.compares:
+            return MeanTests(*compared)
+        return SubsetTests(*compared)
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedEnvironments:
+    """Each environment against the others, for one subset.
+
+    subset : names; tests : one for each environment; parts : in what environments are compared
+    """
+
+    subset: tuple[str, ...]
+    outcome_name: str
+    tests: tuple[EnvironmentTest, ...]
+    parts: tuple[str, ...]
+
+    @property
+    def n_environments(self) -> int:
+        return len(self.tests)
+
+    @property
+    def threshold(self) -> float:
+        """What the p-value of an environment must be below to raise an alarm: 0.05/E."""
+        return ALARM / len(self.tests)
+
+
+def compared_environments(model: BoundModel, mask: Mask) -> ComparedEnvironments:
+    """Of a subset (p,)."""
+    compared = comparable(model)
+    subset = tuple(name for name, flag in zip(model.feature_names, mask, strict=True) if flag)
+    return ComparedEnvironments(
+        subset, model.describe().outcome_name, compared.tests(mask).each(), compared.asked.compares
+    )
+
+
+def comparable(model: BoundModel) -> Compared:
+    """Raise where there is nothing to compare."""
+    compared = Compared.of(model)
+    if compared is None:
+        raise SettingError(f"a {type(model).__name__} has no tests of environments", use(family="linear_gaussian"))
+    if compared.n_environments < 2:
+        raise SettingError("there is one environment: add rows of another one to compare it with.")
+    return compared
+
+
+def where_it_breaks(model: BoundModel, chosen: Mask, feature: int) -> Broken | None:
+    """The environment that deviates most, given the subset (p,) with a feature added; None with one environment, fits
+    that cannot be decided, or a model without tests of environments."""
+    compared = Compared.of(model)
+    if compared is None or compared.n_environments < 2:
+        return None
+    joined = chosen.copy()
+    joined[feature] = True
+    return most_deviating(compared.tests(joined).each())
+
+
+def most_deviating(tests: tuple[EnvironmentTest, ...]) -> Broken | None:
+    """By the smallest p-value and, where several are 0 in float64, by the largest T."""
+    decided = [(test.environment, test.deviation) for test in tests if test.deviation is not None]
+    if not decided:
+        return None
+    label, worst = min(decided, key=lambda pair: (pair[1].p_value, -pair[1].deviance))
+    return Broken(label if len(tests) > 2 else None, worst.p_value, worst.worst_part)

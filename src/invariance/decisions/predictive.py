@@ -7,11 +7,10 @@ p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = �
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,23 +25,21 @@ from ..inference.enumeration import Enumeration, SubsetBlocks, subset_blocks
 from ..inference.tempering.ladders import CompiledTarget, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
 from ..models.base import BoundModel, Description, Fit, FlipGuess, NDArray32, Null, Prediction, ScreeningWalk
-from ..models.gaussian_shared import deviance_moments, group_weights
-from ..models.invariance_test import Tolerance
+from ..models.gaussian_fits import group_weights
+from ..models.invariance_test import Tolerance, deviance_moments
 from ..posterior.posterior import Judge, Posterior, SubsetSource, SubsetTable, table_order
 from ..priors.base import BoundPrior
 
-# Subsets that weigh less than the best by so many nats are left undecided, unless all can be decided soon.
-WINDOW = 40.0
-# Rows × subsets that are soon decided.
-SOON = 1 << 24
+# Nats below the best compatible subset from which on subsets may be left undecided, after so many rows × subsets.
+WINDOW, SOON = 40.0, 1 << 24
 _FIRST_COLLECTED = 1 << 17
 _DECIDED_AT_ONCE = 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
 class CompatibleWalk:
-    """values: {features that a block fixes: positions in it, their values} of the compatible subsets, NaN otherwise;
-    all_decided: whether no subset was left undecided because it weighs nothing."""
+    """values : {features that a block fixes: positions in it, their values} of the compatible subsets, NaN otherwise
+    all_decided : whether no subset was left undecided because it weighs nothing"""
 
     screen: ScreeningWalk
     values: dict[tuple[int, ...], tuple[Integers, Floats]]
@@ -70,97 +67,61 @@ class CompatibleWalk:
         return filled
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Of k subsets, the heaviest first.
-
-    block, position, weight (k,): where they are, and what they weigh with the prior; draws (k, f): over free features.
-    """
+class Candidates(NamedTuple):
+    """Of k subsets, the heaviest first: block, position (k,) in a walk, weight (k,) with the prior, and draws (k, f)
+    over free features."""
 
     block: Integers
     position: Integers
     weight: Floats
     draws: Mask
 
-    def __len__(self) -> int:
-        return len(self.block)
-
-    def __getitem__(self, rows: slice | Integers) -> Candidates:
-        return Candidates(self.block[rows], self.position[rows], self.weight[rows], self.draws[rows])
+    def rows(self, chosen: slice | Integers) -> Candidates:
+        return Candidates(self.block[chosen], self.position[chosen], self.weight[chosen], self.draws[chosen])
 
     @classmethod
     def heaviest(cls, parts: list[Candidates], most: int) -> Candidates:
         """Of parts whose blocks, and positions in them, ascend where subsets weigh the same."""
-        every = cls(
-            np.concatenate([part.block for part in parts]),
-            np.concatenate([part.position for part in parts]),
-            np.concatenate([part.weight for part in parts]),
-            np.concatenate([part.draws for part in parts]),
-        )
-        return every[np.argsort(-every.weight, kind="stable")[:most]]
-
-    @classmethod
-    def none(cls, n_features: int) -> Candidates:
-        nowhere = np.empty(0, np.int64)
-        return cls(nowhere, nowhere, np.empty(0), np.empty((0, n_features), dtype=bool))
+        every = cls(*map(np.concatenate, zip(*parts, strict=True)))
+        return every.rows(np.argsort(-every.weight, kind="stable")[:most])
 
 
 def compatible_walk(
-    model: BoundModel,
-    screen: ScreeningWalk,
-    blocks: SubsetBlocks,
-    free: Integers,
-    forced: Integers,
-    n_jobs: int | None,
+    model: BoundModel, screen: ScreeningWalk, blocks: SubsetBlocks, free: Integers, forced: Integers, n_jobs: int | None
 ) -> CompatibleWalk:
-    """model: its log Λ is -inf where a subset is not compatible; blocks: all subsets of the `free` features, as the
-    screen sees them."""
-    search = _Search(model, free, forced)
-    all_decided = all(search.decide(piece) for piece in heaviest_first(blocks, n_jobs))
-    return CompatibleWalk(screen, search.by_block(blocks), all_decided)
+    """Decides about candidates, the heaviest first, until what is left weighs nothing.
+
+    model : its log Λ is -inf where a subset is not compatible; blocks : all subsets of the `free` features
+    """
+    best, n_decided, all_decided = -np.inf, 0, True
+    nowhere = np.empty(0, np.int64)
+    found: list[tuple[Integers, Integers, Floats]] = [(nowhere, nowhere, np.empty(0))]
+    for part in _heaviest_first(blocks, n_jobs):
+        if n_decided * model.n_rows >= SOON and part.weight[0] < best - WINDOW:
+            all_decided = False
+            break
+        masks = np.zeros((len(part.block), model.n_features), dtype=bool)
+        masks[:, free], masks[:, forced] = part.draws, True
+        values = model.log_ratio_many(masks)
+        compatible = np.flatnonzero(values > -np.inf)
+        best = max(best, float(part.weight[compatible].max(initial=-np.inf)))
+        n_decided += len(masks)
+        found.append((part.block[compatible], part.position[compatible], values[compatible]))
+    block, position, value = map(np.concatenate, zip(*found, strict=True))
+    order = np.argsort(block, kind="stable")
+    distinct, first = np.unique(block[order], return_index=True)
+    rows = zip(distinct, np.split(order, first[1:]), strict=False)
+    return CompatibleWalk(screen, {blocks.fixed(int(b)): (position[at], value[at]) for b, at in rows}, all_decided)
 
 
-class _Search:
-    """Decides about candidates, given the heaviest first, until what is left weighs nothing."""
-
-    def __init__(self, model: BoundModel, free: Integers, forced: Integers) -> None:
-        self.model, self.free, self.forced = model, free, forced
-        self.best, self.n_decided = -np.inf, 0
-        nowhere = np.empty(0, np.int64)
-        self.found: list[tuple[Integers, Integers, Floats]] = [(nowhere, nowhere, np.empty(0))]
-
-    def decide(self, piece: Candidates) -> bool:
-        """Whether all of the piece were decided."""
-        for start in range(0, len(piece), _DECIDED_AT_ONCE):
-            part = piece[start : start + _DECIDED_AT_ONCE]
-            enough = self.n_decided * self.model.n_rows >= SOON
-            if enough and part.weight[0] < self.best - WINDOW:
-                return False
-            masks = np.zeros((len(part), self.model.n_features), dtype=bool)
-            masks[:, self.free], masks[:, self.forced] = part.draws, True
-            values = self.model.log_ratio_many(masks)
-            compatible = np.flatnonzero(values > -np.inf)
-            self.best = max(self.best, float(part.weight[compatible].max(initial=-np.inf)))
-            self.n_decided += len(part)
-            self.found.append((part.block[compatible], part.position[compatible], values[compatible]))
-        return True
-
-    def by_block(self, blocks: SubsetBlocks) -> dict[tuple[int, ...], tuple[Integers, Floats]]:
-        """As `CompatibleWalk.values`."""
-        block, position, value = map(np.concatenate, zip(*self.found, strict=True))
-        order = np.argsort(block, kind="stable")
-        distinct, first = np.unique(block[order], return_index=True)
-        parts = np.split(order, first[1:])
-        return {blocks.fixed(int(b)): (position[rows], value[rows]) for b, rows in zip(distinct, parts, strict=False)}
-
-
-def heaviest_first(blocks: SubsetBlocks, n_jobs: int | None) -> Iterator[Candidates]:
-    """All subsets that the screen lets pass, in ever larger pieces."""
+def _heaviest_first(blocks: SubsetBlocks, n_jobs: int | None) -> Iterator[Candidates]:
+    """All subsets that the screen lets pass, in small parts of ever larger collections."""
     most, last = _FIRST_COLLECTED, (np.inf, -1, -1)
     while True:
         piece = _collected(blocks, most, last, n_jobs)
-        yield piece
-        if len(piece) < most:
+        n = len(piece.block)
+        yield from (piece.rows(slice(at, at + _DECIDED_AT_ONCE)) for at in range(0, n, _DECIDED_AT_ONCE))
+        if n < most:
             return
         most, last = 8 * most, (float(piece.weight[-1]), int(piece.block[-1]), int(piece.position[-1]))
 
@@ -168,13 +129,15 @@ def heaviest_first(blocks: SubsetBlocks, n_jobs: int | None) -> Iterator[Candida
 def _collected(blocks: SubsetBlocks, most: int, last: tuple[float, int, int], n_jobs: int | None) -> Candidates:
     """The heaviest that come after the `last` one (its weight, block and position)."""
     weight, last_block, last_position = last
-    kept, waiting = Candidates.none(blocks.n_features), list[Candidates]()
+    nowhere = np.empty(0, np.int64)
+    kept = Candidates(nowhere, nowhere, np.empty(0), np.empty((0, blocks.n_features), dtype=bool))
+    waiting: list[Candidates] = []
 
     def of_block(block: int) -> Candidates:
         scored = blocks.scored(block)
         values = scored.log_posterior
         # Later blocks lose ties: only larger values can still enter. How soon a thread knows that changes no result.
-        lightest = kept.weight[-1] if len(kept) == most else -np.inf
+        lightest = kept.weight[-1] if len(kept.block) == most else -np.inf
         after = values < weight
         if block >= last_block:
             ties = np.flatnonzero(values == weight)
@@ -186,7 +149,7 @@ def _collected(blocks: SubsetBlocks, most: int, last: tuple[float, int, int], n_
 
     for part in ordered_map(of_block, range(blocks.n_blocks), n_jobs):
         waiting.append(part)
-        if sum(map(len, waiting)) > most:
+        if sum(len(part.block) for part in waiting) > most:
             kept, waiting = Candidates.heaviest([kept, *waiting], most), []
     return Candidates.heaviest([kept, *waiting], most)
 
@@ -199,8 +162,7 @@ FLOOR = 0.008
 class PredictiveModel(BoundModel):
     """A model whose log Λ is replaced by how well a subset predicts, −inf where it is not compatible with invariance.
 
-    Engines that can compute with the model can compute with this. prior: of the target, where it is known: then a walk
-    need not decide about subsets that weigh nothing, and says so (all_decided).
+    prior : of the target, where it is known: a walk then leaves subsets that weigh nothing undecided (all_decided)
     """
 
     subsets_scored = "compatible subsets"
@@ -314,23 +276,16 @@ def _over_compatible(
     target: Target, model: PredictiveModel, engine: Engine, options: RunOptions, known: Mask | None
 ) -> Posterior | None:
     if not isinstance(engine, Enumeration):
-        pass
-
         return searched_posterior(target, model, options, known)
     try:
-        return _described(engine.run(Target(model, target.prior), options), model)
+        posterior = engine.run(Target(model, target.prior), options)
     except NothingScoredError:
         return None
-
-
-def _described(posterior: Posterior, model: PredictiveModel) -> Posterior:
-    """With log Λ of the model in its table, and with what only this kind of posterior can tell."""
     diagnostics: dict[str, Any] = dict(posterior.diagnostics)
     undecidable = diagnostics.pop("subsets_undecidable", None)
     if undecidable is not None:
         diagnostics["subsets_compatible"] = posterior.n_subsets - undecidable
         diagnostics["compatible_counted"] = model.all_decided
-    source = None if posterior.source is None else PredictiveSource(posterior.source, model.model)
     return replace(
         posterior,
         log_ratios=model.model.log_ratio_many(posterior.masks),
@@ -339,7 +294,7 @@ def _described(posterior: Posterior, model: PredictiveModel) -> Posterior:
         notes=(),
         model_reason=model.model.reason,
         kind="predictive",
-        source=source,
+        source=None if posterior.source is None else PredictiveSource(posterior.source, model.model),
     )
 
 
@@ -370,15 +325,15 @@ class SoftGate:
         return np.where(np.isnan(values), -np.inf, values)
 
 
-class Neighbours(ABC):
+class Neighbours(Protocol):
     """The soft values of subsets one flip away."""
 
-    @abstractmethod
     def flipped(self, mask: Mask) -> Floats:
         """(p,) soft value of the subset (p,) with each feature flipped; -inf outside the support"""
+        ...
 
 
-class CompiledNeighbours(Neighbours):
+class CompiledNeighbours:
     """From one factorisation of the subset in each group."""
 
     def __init__(self, target: CompiledTarget, model: BoundModel, gate: SoftGate) -> None:
@@ -420,7 +375,7 @@ class CompiledNeighbours(Neighbours):
         return self._laws[key]
 
 
-class PlainNeighbours(Neighbours):
+class PlainNeighbours:
     """By asking any model about each of them, once."""
 
     def __init__(self, model: BoundModel, gate: SoftGate) -> None:
@@ -439,28 +394,27 @@ class PlainNeighbours(Neighbours):
         return self._gate.values(gain, masks @ self._model.free_columns, deviance, mean, 4.0 * null.variance)
 
 
-class GuessedNeighbours(Neighbours):
+@dataclass(frozen=True, eq=False)
+class GuessedNeighbours:
     """As the model guesses them from a fit of the subset itself."""
 
-    def __init__(self, model: BoundModel, gate: SoftGate) -> None:
-        self._model, self._gate = model, gate
+    model: BoundModel
+    gate: SoftGate
 
     def flipped(self, mask: Mask) -> Floats:
-        guess = FlipGuess(*(values[0] for values in self._model.guessed_flips(mask)))
-        widths = self._model.free_columns
+        guess = FlipGuess(*(values[0] for values in self.model.guessed_flips(mask)))
+        widths = self.model.free_columns
         columns = int(mask @ widths) + np.where(mask, -widths, widths)
         known = guess.variance > 0.0
         mean = np.where(known, -2.0 * np.where(known, guess.expected, 0.0), 0.0)
-        return self._gate.values(guess.gain, columns, -2.0 * guess.log_ratio, mean, 4.0 * guess.variance)
+        return self.gate.values(guess.gain, columns, -2.0 * guess.log_ratio, mean, 4.0 * guess.variance)
 
 
 def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
     compiled = CompiledTarget.of(target)
-    if compiled is None and target.model.guesses_flips:
-        return GuessedNeighbours(target.model, gate)
-    if compiled is None:
-        return PlainNeighbours(target.model, gate)
-    return CompiledNeighbours(compiled, target.model, gate)
+    if compiled is not None:
+        return CompiledNeighbours(compiled, target.model, gate)
+    return (GuessedNeighbours if target.model.guesses_flips else PlainNeighbours)(target.model, gate)
 
 
 # A gate that costs little lets a search see where it is going, one that costs much keeps it where it may be.
@@ -499,7 +453,7 @@ def searched_posterior(
         bar.advance()
     if examined.best == -np.inf:
         return None
-    return _posterior(target, model, examined, visited, n_visited, complete, started)
+    return _posterior(examined, visited, n_visited, complete, started)
 
 
 def _gate(model: PredictiveModel, width: float, kappa: float) -> SoftGate:
@@ -629,10 +583,8 @@ class Examined:
 
 @dataclass(frozen=True, eq=False)
 class FoundSource:
-    """Answers relative to the compatible subsets that were found.
-
-    masks (m, p): these, most probable first; log_probabilities (m,).
-    """
+    """Answers relative to the compatible subsets that were found: masks (m, p), most probable first;
+    log_probabilities (m,)."""
 
     target: Target
     model: PredictiveModel
@@ -654,15 +606,8 @@ class FoundSource:
         return masks, self.model.model.log_ratio_many(masks), self.log_probabilities[:needed]
 
 
-def _posterior(
-    target: Target,
-    model: PredictiveModel,
-    examined: Examined,
-    visited: list[Mask],
-    n_visited: int,
-    complete: bool,
-    started: float,
-) -> Posterior:
+def _posterior(examined: Examined, visited: list[Mask], n_visited: int, complete: bool, started: float) -> Posterior:
+    target, model = examined.target, examined.model
     compatible = np.flatnonzero(examined.log_joint > -np.inf)
     order = compatible[table_order(examined.masks[compatible], examined.log_joint[compatible])]
     masks, log_joint = examined.masks[order], examined.log_joint[order]
@@ -674,6 +619,13 @@ def _posterior(
     if target.n_features <= _MOST_PAIRED:
         pairwise = (masks * weights[:, None]).T @ masks.astype(float)
     n_found = sum(bool((run == masks[0]).all(axis=1).any()) for run in visited)
+    around = "all that matter around those that passed" if complete else "the best around those that passed"
+    notes = [
+        f"probabilities are over the {len(masks):,} compatible subsets that were found, of {len(examined.masks):,} "
+        f"tested: {n_visited:,} that were visited, and {around}."
+    ]
+    if n_found < 2:
+        notes.append(f"{n_found} of {len(visited)} searches came to the best subset: a better one may be hidden.")
     return Posterior(
         **described(target) | {"judge": Judge(model.model, model.tolerance)},
         inclusion=weights @ masks,
@@ -685,7 +637,7 @@ def _posterior(
         log_evidence=log_evidence,
         entropy=max(0.0, -float(weights @ log_probabilities)),
         engine=f"annealed search ({len(visited)} searches)",
-        notes=_notes(len(examined.masks), n_visited, len(masks), len(visited), n_found, complete),
+        notes=tuple(notes),
         diagnostics={
             "seconds": time.perf_counter() - started,
             "subsets_visited": n_visited,
@@ -697,16 +649,3 @@ def _posterior(
         },
         source=FoundSource(target, model, log_evidence, masks, log_probabilities),
     )
-
-
-def _notes(
-    n_tested: int, n_visited: int, n_compatible: int, n_searches: int, n_found: int, complete: bool
-) -> tuple[str, ...]:
-    around = "all that matter around those that passed" if complete else "the best around those that passed"
-    notes = [
-        f"probabilities are over the {n_compatible:,} compatible subsets that were found, of {n_tested:,} tested: "
-        f"{n_visited:,} that were visited, and {around}."
-    ]
-    if n_found < 2:
-        notes.append(f"{n_found} of {n_searches} searches came to the best subset: a better one may be hidden.")
-    return tuple(notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,20 +11,19 @@ from scipy.stats import norm
 
 from .._tools.arrays import Floats
 from .._tools.parallel import n_workers
-from .._tools.text import format_subset, name_labels
+from .._tools.text import format_subset
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..exceptions import SettingError
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
-from .diagnosis import DiagnosisSection, format_p, section_html, section_lines
 from .search import generator
+from .sections import Section, as_html, as_text, by_environment, format_p
 
 ALARM = 0.05
 # Share of the environments' scatter that the features may leave before the check is said to have seen little.
 _LITTLE_LEFT = 0.1
 _TREES, _FEWEST_IN_LEAF = 100, 5
-_LONGEST_LABEL = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,41 +78,37 @@ class ResidualCheck:
         }
 
     def __str__(self) -> str:
-        return "\n".join(section_lines(self._section()))
+        return as_text([self._section()])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return f"<div>{section_html(self._section())}</div>"
+        return as_html([self._section()])
 
-    def _section(self) -> DiagnosisSection:
-        labels = name_labels([str(label) for label in self.environments], _LONGEST_LABEL)
-        figures = zip(labels, self.rows, self.mean, self.spread, strict=True)
-        table = [(label, f"{rows:,}", format_p(mean), format_p(spread)) for label, rows, mean, spread in figures]
+    def _section(self) -> Section:
+        figures = zip(self.rows, self.mean, self.spread, strict=True)
+        rows = [(f"{rows:,}", format_p(mean), format_p(spread)) for rows, mean, spread in figures]
+        table = by_environment(("rows", "mean", "spread"), self.environments, rows)
         title = f"Residuals of {self.outcome_name} given {format_subset(self.subset)}, by random forests"
-        return DiagnosisSection(title, self._sentences(), (("environment", "rows", "mean", "spread"), *table))
+        return Section(title, tuple(self._sentences()), table=table)
 
-    def _sentences(self) -> tuple[str, ...]:
-        subset = format_subset(self.subset)
-        chance = f"p-value {format_p(self.p_value)}, corrected for {2 * _contrasts(len(self.rows))} tests"
+    def _sentences(self) -> Iterator[str]:
+        subset, outcome = format_subset(self.subset), self.outcome_name
+        found = f"nothing shows that {outcome} differs between environments"
         if self.alarm:
             label, part = self.worst
             what = "its mean is another one" if part == "mean" else "it scatters otherwise"
-            found = (
-                f"Given {subset}, {self.outcome_name} differs between environments: most in {label!r}, where {what} "
-            )
-        else:
-            found = f"Given {subset}, nothing shows that {self.outcome_name} differs between environments "
-        sentences = [f"{found}({chance})."]
+            found = f"{outcome} differs between environments: most in {label!r}, where {what}"
+        tests = 2 * _contrasts(len(self.rows))
+        yield f"Given {subset}, {found} (p-value {format_p(self.p_value)}, corrected for {tests} tests)."
         if self.untold < _LITTLE_LEFT:
-            sentences.append(
+            yield (
                 f"The features nearly always tell which environment a row is from ({self.untold:.0%} of that is left "
                 "open): hardly any rows of several environments are alike, and differences may have been missed."
             )
         if self.of_rows > sum(self.rows):
-            sentences.append(f"Of {self.of_rows:,} rows a sample of {sum(self.rows):,} was looked at.")
-        sentences.append(f"Forests explain {max(self.r2, 0.0):.0%} of {self.outcome_name} in rows they did not see.")
-        return tuple(sentences)
+            yield f"Of {self.of_rows:,} rows a sample of {sum(self.rows):,} was tested."
+        yield f"Forests explain {max(self.r2, 0.0):.0%} of {outcome} in rows they did not see."
 
 
 def residual_check(
@@ -121,12 +116,10 @@ def residual_check(
 ) -> ResidualCheck:
     """Check a subset, given by names or as a mask, for differences between environments of whatever form.
 
-    Random forests predict, from the features, the outcome and which environment a row is from; each row by trees that
-    were not grown on it. Where environments are alike given the features, what is left of the one has nothing to do
-    with what is left of the other: that is tested for each environment (the generalised covariance measure of Shah and
-    Peters, 2020), and again with the squares of what is left of the outcome. Forests are biased where rows are few. In
-    residuals alone, as of Heinze-Deml, Peters and Meinshausen (2018), that bias looks like a difference; here it counts
-    only where the forest of the environments has one too.
+    Random forests predict the outcome and the environment of a row from the features, each row by trees that were not
+    grown on it. Where environments are alike given the features, the residuals of the two are uncorrelated: that is
+    tested for each environment (the generalised covariance measure of Shah and Peters, 2020), and again with squared
+    residuals of the outcome.
 
     The result depends on random_state and not on n_jobs.
     """
@@ -137,11 +130,11 @@ def residual_check(
     require_data(data, "residual_check")
     for role in data.outcome_columns:
         raise SettingError(
-            f"residual_check looks at {data.outcome_name!r} alone, which says little without the {role} "
-            f"{getattr(data, f'{role}_name')!r}: use diagnose of the fitted model, which compares environments with it."
+            f"residual_check knows nothing of the {role} {getattr(data, f'{role}_name')!r} of {data.outcome_name!r}: "
+            "use diagnose of the fitted model."
         )
     if data.n_environments < 2:
-        raise SettingError("there is one environment, and nothing to compare it with: add rows of another one.")
+        raise SettingError("there is one environment: add rows of another one to compare it with.")
     mask = as_mask(subset, data.feature_names)
     derived = frozenset() if data.encoding is None else data.encoding.derived
     kept = np.array([name not in derived for name in data.features.columns], dtype=bool)
@@ -170,10 +163,7 @@ def _sampled(moments: Moments, subset: tuple[str, ...]) -> MultiEnvironmentData:
     """The rows that a second look at all of them kept, with the columns of the subset."""
     data = sampled_data(moments, moments.features.chosen(as_mask(subset, moments.feature_names)).columns)
     if data is None:
-        raise SettingError(
-            "residual_check looks at rows, and moments hold none: pass the data, fit them with fit_data, or let "
-            "fit_moments(moments, rows=...) read the rows again."
-        )
+        raise SettingError("residual_check needs rows, and moments hold none: fit with the rows, too.")
     return data
 
 

@@ -1,4 +1,4 @@
-"""What can be said of each feature, beside a chosen subset."""
+"""Compatible subsets, and the role of each feature given a chosen subset."""
 
 from __future__ import annotations
 
@@ -10,23 +10,30 @@ from typing import Any
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
+from .._tools.json import null, to_json
 from ..data.features import distinct
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..inference.enumeration import Enumeration
 from ..models.base import VARIANCE, BoundModel
-from ..models.gaussian_shared import GaussianModel
+from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
 from ..moments.moments import Moments
 from .environments import Broken, where_it_breaks
 from .predictive import PredictiveModel
 from .rules import Findings
-from .search import tails_unseen
+
+# Residuals that a survey may compute, for the tails' weight.
+_MOST_RESIDUALS = 1_000_000_000
+_MOST_SURVEYED, _FEWEST_SURVEYED = 8192, 200
+# Other features whose breaking environment is looked for, those that predict most first.
+MOST_OTHERS = 20
+_AT_ONCE = 256
 
 
 def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tolerance) -> bool | None:
     """Whether no environment shifts a feature of the subset (p,) given the others in it: with each of its columns as
-    the outcome, those others are compatible with invariance. None where that cannot be told."""
+    the outcome, those others are compatible with invariance. None where that cannot be tested."""
     linear = model.by_least_squares
     if linear is None or linear.moments.n_environments < 2:
         return None
@@ -38,7 +45,7 @@ def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tol
 
 
 def _compatible(model: GaussianModel, rest: Mask, column: int, tolerance: Tolerance) -> bool:
-    """Of a column given the columns `rest` (q,)."""
+    """Of a column as the outcome of the columns `rest` (q,)."""
     try:
         turned = model.of(_turned(model, rest, column))
     except DataError:
@@ -66,17 +73,12 @@ def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentDa
     )
 
 
-# Residuals that a survey may compute, to see how heavy their tails are.
-_MOST_RESIDUALS = 1_000_000_000
-_MOST_SURVEYED, _FEWEST_SURVEYED = 8192, 200
-
-
 @dataclass(frozen=True, eq=False)
 class CompatibleSubsets:
-    """masks (k, p): those that are listed, the best predictor first; n: how many there are, at least; all_scored:
-    whether every subset was tested, so that n is exact; accepted: the tolerance with the level that they reach;
-    exhaustive: whether none was overlooked where none is known; others (m, p): compatible ones that need not be
-    listed."""
+    """masks (k, p) : those that are listed, the best predictor first; n : how many there are, at least
+    all_scored : whether every subset was tested, so that n is exact; exhaustive : whether none was overlooked where n
+    is 0; accepted : the tolerance with the level that they reach; others (m, p) : compatible ones of the posterior
+    """
 
     masks: Mask
     n: int
@@ -91,7 +93,7 @@ class CompatibleSubsets:
         return self.all_scored and len(self.masks) == self.n
 
     def in_all(self) -> Mask:
-        """(p,) features that every compatible subset at hand holds; none where no subset is listed"""
+        """(p,) features that every known compatible subset holds; none where no subset is listed"""
         return np.asarray(self.masks.all(axis=0) & self.others.all(axis=0) & (len(self.masks) > 0))
 
 
@@ -113,7 +115,7 @@ def compatible_subsets(findings: Findings) -> CompatibleSubsets:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """p_invariant (k,) and r2 (k,), NaN where it is not known, of k subsets, masks (k, p), out of n_subsets."""
+    """p_invariant, r2 (k,) of k subsets, masks (k, p), out of n_subsets; r2 is NaN where it is not known."""
 
     masks: Mask
     p_invariant: Floats
@@ -127,7 +129,7 @@ class Survey:
 
     @property
     def closest(self) -> int | None:
-        """The one that is nearest to invariant; None where all are too far for their p-values to tell."""
+        """The subset with the largest p-value; None where all are 0."""
         best = int(np.argmax(self.p_invariant))
         return best if self.p_invariant[best] > 0.0 else None
 
@@ -146,22 +148,17 @@ def survey(findings: Findings, chosen: Mask) -> Survey:
     return Survey(masks, model.invariance_test(masks, findings.tolerance).joint, r2, posterior.n_subsets)
 
 
-# So many features outside are told in which environment they break invariance, those that predict most first.
-MOST_OTHERS = 20
-_AT_ONCE = 256
-
-
 class Role(StrEnum):
-    """In the subset: required, kept, chosen, forced. Outside: all others."""
+    """Of selected features: required, kept, chosen, forced; of others: the rest."""
 
     required = "required"  # no compatible subset lacks it
     kept = "kept for prediction"
     chosen = "chosen"  # by the rule, into a subset that is not compatible
     forced = "forced in"  # by the prior
     breaks = "breaks invariance"  # together with the subset
-    may_break = "may break invariance"  # by unequal variances alone, which tails that nobody looked at could explain
-    adds_nothing = "adds nothing"  # that would be worth its price
-    predicts_more = "would predict more"  # and stay compatible; the rule left it out all the same
+    may_break = "may break invariance"  # by unequal variances alone, which unknown tails could explain
+    adds_nothing = "adds nothing"  # worth its price
+    predicts_more = "would predict more"  # and stay compatible, but the rule left it out
     left_out = "left out"  # of a subset that is not compatible itself
     not_allowed = "not allowed"  # by the prior
     not_judged = "not judged"  # the rows cannot decide
@@ -169,9 +166,9 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class FeatureRole:
-    """r2_change: of R² when this feature alone is left out of the subset, or added to it; p_invariant: of the subset
-    then. never_challenged: whether no environment shifted it, given the others in the subset; None outside, and where
-    that is not known. broken: where it breaks invariance, if it does."""
+    """r2_change : of R² when this feature alone is left out of the subset, or added to it; p_invariant : of the subset
+    then; never_challenged : whether no environment shifted it given the others, None outside the subset or where not
+    tested; broken : where it breaks invariance, if it does"""
 
     name: str
     selected: bool
@@ -184,26 +181,10 @@ class FeatureRole:
     def to_plain(self) -> dict[str, Any]:
         broken = None
         if self.broken is not None:
-            label = self.broken.environment
-            broken = {
-                "environment": None if label is None else str(label),
-                "part": self.broken.part,
-                "p_value": self.broken.p_value,
-            }
-        return {
-            "name": self.name,
-            "selected": self.selected,
-            "role": self.role.value,
-            "r2_change": plain_number(self.r2_change),
-            "p_invariant": plain_number(self.p_invariant),
-            "never_challenged": self.never_challenged,
-            "broken": broken,
-        }
-
-
-def plain_number(value: float) -> float | None:
-    """As JSON can hold it."""
-    return float(value) if np.isfinite(value) else None
+            label, p_value, part = self.broken
+            broken = {"environment": None if label is None else str(label), "part": part, "p_value": p_value}
+        plain: dict[str, Any] = to_json(replace(self, broken=None), null)
+        return plain | {"broken": broken}
 
 
 def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubsets) -> tuple[FeatureRole, ...]:
@@ -211,8 +192,8 @@ def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubset
     neighbours = _Neighbours(findings, chosen, compatible.accepted)
     inside, outside = np.flatnonzero(chosen), np.flatnonzero(~chosen)
     outside = outside[np.argsort(-np.nan_to_num(neighbours.r2_change[outside], nan=-np.inf), kind="stable")]
-    selected = [_selected(findings, neighbours, compatible, int(j)) for j in inside]
-    others = [_other(findings, neighbours, int(j), rank < MOST_OTHERS) for rank, j in enumerate(outside)]
+    selected = [neighbours.selected(int(j), compatible) for j in inside]
+    others = [neighbours.other(int(j), rank < MOST_OTHERS) for rank, j in enumerate(outside)]
     return (*selected, *others)
 
 
@@ -222,15 +203,67 @@ class _Neighbours:
     scored, by the model."""
 
     def __init__(self, findings: Findings, chosen: Mask, accepted: Tolerance) -> None:
+        self.findings, self.model = findings, findings.target.model
         self.chosen, self.accepted = chosen, accepted
-        own = _measured(findings, chosen[None], accepted)
+        own = self._measured(chosen[None])
         # In parts, each of which concerns few features: models may compute what these need on demand.
-        parts = [_measured(findings, masks, accepted) for masks in _flipped(chosen)]
+        parts = [self._measured(masks) for masks in _flipped(chosen)]
         joint, r2, weight, log_prior, log_ratio, mean = (np.concatenate(values) for values in zip(*parts, strict=True))
         self.compatible = bool(own[0][0] >= accepted.level)
         self.p_mean = mean
         self.p_invariant, self.r2_change, self.weight = joint, _change(r2, own[1]), _change(weight, own[2])
         self.allowed, self.scored = log_prior > -np.inf, log_ratio > -np.inf
+
+    def _measured(self, masks: Mask) -> tuple[Floats, ...]:
+        """p_invariant, R², log p(z) − cost(z)/2, log p(z), log Λ, p-value of equal coefficients, each (S,)"""
+        log_prior = self.findings.target.prior.log_prob(masks)
+        r2 = self.model.r2_many(masks)
+        weight = PredictiveModel(self.model, self.accepted).log_weights(masks) + log_prior
+        test = self.model.invariance_test(masks, self.accepted)
+        return test.joint, r2, weight, log_prior, self.model.log_ratio_many(masks), test.mean
+
+    def selected(self, j: int, compatible: CompatibleSubsets) -> FeatureRole:
+        role = Role.kept if self.compatible else Role.chosen
+        if self.findings.target.prior.forced_in[j]:
+            role = Role.forced
+        elif compatible.in_all()[j] and self.p_invariant[j] < compatible.accepted.level:
+            role = Role.required
+        return self._role(j, role, never_challenged=never_challenged(self.model, self.chosen, j, self.accepted))
+
+    def other(self, j: int, explained: bool) -> FeatureRole:
+        """explained : whether to look for the environment where it breaks invariance"""
+        broken = None
+        if not self.scored[j]:
+            role = Role.not_judged
+        elif not self.compatible:
+            role = Role.left_out
+        elif self.p_invariant[j] < self.accepted.level:
+            role, broken = self._breaking(j, explained)
+        elif not self.allowed[j]:
+            role = Role.not_allowed
+        else:
+            role = Role.predicts_more if self.weight[j] > 0.0 else Role.adds_nothing
+        return self._role(j, role, broken=broken)
+
+    def _breaking(self, j: int, explained: bool) -> tuple[Role, Broken | None]:
+        enlarged = self.chosen.copy()
+        enlarged[j] = True
+        unseen = _tails_unseen(self.model, enlarged)
+        # What would be left of the evidence if tails explained all of the variances' differences.
+        if unseen and joint_p_value(self.p_mean[j], np.ones(())) >= self.accepted.level:
+            return Role.may_break, None
+        broken = where_it_breaks(self.model, self.chosen, j) if explained else None
+        return Role.breaks, None if unseen and broken is not None and broken.part == VARIANCE else broken
+
+    def _role(self, j: int, role: Role, **more: Any) -> FeatureRole:
+        return FeatureRole(
+            name=self.findings.posterior.feature_names[j],
+            selected=bool(self.chosen[j]),
+            role=role,
+            r2_change=float(self.r2_change[j]),
+            p_invariant=float(self.p_invariant[j]) if self.scored[j] else np.nan,
+            **more,
+        )
 
 
 def _flipped(chosen: Mask) -> Iterator[Mask]:
@@ -242,63 +275,14 @@ def _flipped(chosen: Mask) -> Iterator[Mask]:
         yield masks
 
 
-def _measured(findings: Findings, masks: Mask, accepted: Tolerance) -> tuple[Floats, ...]:
-    """p_invariant, R², log p(z) − cost(z)/2, log p(z), log Λ, p-value of equal coefficients, each (S,)"""
-    model, log_prior = findings.target.model, findings.target.prior.log_prob(masks)
-    r2 = model.r2_many(masks)
-    weight = PredictiveModel(model, accepted).log_weights(masks) + log_prior
-    test = model.invariance_test(masks, accepted)
-    return test.joint, r2, weight, log_prior, model.log_ratio_many(masks), test.mean
-
-
 def _change(values: Floats, chosen: Floats) -> Floats:
     """From that of the chosen subset (1,); NaN where it is not known"""
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(values), values - chosen, np.nan)
 
 
-def _selected(findings: Findings, neighbours: _Neighbours, compatible: CompatibleSubsets, j: int) -> FeatureRole:
-    role = Role.kept if neighbours.compatible else Role.chosen
-    if findings.target.prior.forced_in[j]:
-        role = Role.forced
-    elif compatible.in_all()[j] and neighbours.p_invariant[j] < compatible.accepted.level:
-        role = Role.required
-    unmoved = never_challenged(findings.target.model, neighbours.chosen, j, neighbours.accepted)
-    return _role(findings, neighbours, j, role, never_challenged=unmoved)
-
-
-def _other(findings: Findings, neighbours: _Neighbours, j: int, explained: bool) -> FeatureRole:
-    broken = None
-    if not neighbours.scored[j]:
-        role = Role.not_judged
-    elif not neighbours.compatible:
-        role = Role.left_out
-    elif neighbours.p_invariant[j] < neighbours.accepted.level:
-        role, broken = _breaking(findings.target.model, neighbours, j, explained)
-    elif not neighbours.allowed[j]:
-        role = Role.not_allowed
-    else:
-        role = Role.predicts_more if neighbours.weight[j] > 0.0 else Role.adds_nothing
-    return _role(findings, neighbours, j, role, broken=broken)
-
-
-def _breaking(model: BoundModel, neighbours: _Neighbours, j: int, explained: bool) -> tuple[Role, Broken | None]:
-    enlarged = neighbours.chosen.copy()
-    enlarged[j] = True
-    unseen = tails_unseen(model, enlarged)
-    # What would be left of the evidence if tails explained all of the variances' differences.
-    if unseen and joint_p_value(neighbours.p_mean[j], np.ones(())) >= neighbours.accepted.level:
-        return Role.may_break, None
-    broken = where_it_breaks(model, neighbours.chosen, j) if explained else None
-    return Role.breaks, None if unseen and broken is not None and broken.part == VARIANCE else broken
-
-
-def _role(findings: Findings, neighbours: _Neighbours, j: int, role: Role, **more: Any) -> FeatureRole:
-    return FeatureRole(
-        name=findings.posterior.feature_names[j],
-        selected=bool(neighbours.chosen[j]),
-        role=role,
-        r2_change=float(neighbours.r2_change[j]),
-        p_invariant=float(neighbours.p_invariant[j]) if neighbours.scored[j] else np.nan,
-        **more,
-    )
+def _tails_unseen(model: BoundModel, mask: Mask) -> bool:
+    """Whether residuals of the subset (p,) count as normal because fourth moments were read of other columns only."""
+    if VARIANCE not in model.compares or not isinstance(model, GaussianModel) or model.fourths is None:
+        return False
+    return model.fourths.places(model.features.chosen(mask).columns) is None

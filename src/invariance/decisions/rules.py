@@ -1,8 +1,8 @@
-"""What a rule that selects features is, and what it may look at."""
+"""Rules that select features from the findings of a fit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Protocol
@@ -11,7 +11,7 @@ import numpy as np
 
 from .._tools.arrays import Floats, Mask
 from .._tools.registry import Member, Registry
-from ..exceptions import SettingError
+from ..exceptions import SettingError, use
 from ..inference.base import Engine, RunOptions, Target
 from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Judge, Posterior
@@ -20,7 +20,7 @@ from .predictive import predictive_posterior
 
 @dataclass(eq=False)
 class Findings:
-    """What is known before anything is decided: the paper's posterior over invariant subsets, and what it came from."""
+    """The paper's posterior over invariant subsets, and what it was computed from."""
 
     target: Target
     posterior: Posterior
@@ -34,7 +34,7 @@ class Findings:
 
     @property
     def allowed(self) -> str:
-        """To be said of "subsets" where it is the prior that rules some out."""
+        """Qualifies "no subset" where the prior rules subsets out."""
         prior, n_features = self.target.prior, len(self.target.prior.feature_names)
         limited = len(prior.free) < n_features or prior.max_size < min(self.target.model.largest_size, n_features)
         return " that the prior allows" if limited else ""
@@ -42,8 +42,7 @@ class Findings:
     @cached_property
     def predictive(self) -> Posterior | None:
         """The posterior over compatible subsets by how well they predict; None where no subset is compatible."""
-        known = self.posterior.masks
-        return predictive_posterior(self.target, self.tolerance, self.engine, self.options, known)
+        return predictive_posterior(self.target, self.tolerance, self.engine, self.options, self.posterior.masks)
 
 
 class Rule(Protocol):
@@ -70,30 +69,30 @@ class Threshold:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.threshold <= 1.0:
-            raise SettingError(f"threshold={self.threshold!r} is not a probability: use a number between 0 and 1.")
+            raise SettingError(f"threshold={self.threshold!r} is not a probability between 0 and 1.")
 
     def select(self, findings: Findings) -> Mask:
         return findings.posterior.inclusion >= self.threshold
 
 
+# Subsets that are all listed; of more, a descent finds the least risky.
 _MOST_LISTED = 4096
 
 
 def least_risky(findings: Findings) -> Mask:
-    """(p,) the subset in the prior's support with the least risk in a new environment by the random-effects rule: of
-    all subsets where these are few, else as adding, dropping and exchanging features finds it. The most probable subset
-    where the model knows no such risk."""
+    """(p,) the subset in the prior's support with the least random-effects risk in a new environment: of all subsets
+    where these are few, else by steepest descent. The most probable subset where the model has no such risk."""
     target = findings.target
-    if target.prior.support_size() <= _MOST_LISTED:
-        masks = _all(target)
-        risks = _risks(target, masks)
-        if risks is None:
-            return findings.posterior.mode_mask
-        return masks[int(np.argmin(risks))]
-    return _climbed(target, findings.posterior.mode_mask)
+    few = target.prior.support_size() <= _MOST_LISTED
+    masks = _all(target) if few else target.start[None]
+    risks = _risks(target, masks)
+    if risks is None:
+        return findings.posterior.mode_mask
+    return masks[int(np.argmin(risks))] if few else _descended(target, float(risks[0]))
 
 
 def _risks(target: Target, masks: Mask) -> Floats | None:
+    """(S,) infinite outside the prior's support"""
     inside = np.flatnonzero(target.prior.log_prob(masks) > -np.inf)
     values = target.model.random_effects_risk_many(masks[inside])
     if values is None:
@@ -113,22 +112,13 @@ def _all(target: Target) -> Mask:
     return target.masks(draws)
 
 
-def _climbed(target: Target, otherwise: Mask) -> Mask:
-    """By steepest descent from the forced features: every single flip, then every exchange."""
-    free = target.free
-    best, risks = target.start, _risks(target, target.start[None])
-    if risks is None:
-        return otherwise
-    least = risks[0]
+def _descended(target: Target, least: float) -> Mask:
+    """From the forced features, whose risk is `least`, by single flips and, where none helps, exchanges."""
+    best, unit = target.start, np.eye(target.n_features, dtype=bool)
     while True:
-        flips = np.zeros((len(free), target.n_features), dtype=bool)
-        flips[np.arange(len(free)), free] = True
-        inside, outside = free[best[free]], free[~best[free]]
-        exchanges = np.zeros((len(inside) * len(outside), target.n_features), dtype=bool)
-        rows = np.arange(len(exchanges))
-        exchanges[rows, np.repeat(inside, len(outside))] = True
-        exchanges[rows, np.tile(outside, len(inside))] = True
-        for moves in (flips, exchanges):
+        inside, outside = target.free[best[target.free]], target.free[~best[target.free]]
+        exchanges = unit[np.repeat(inside, len(outside))] | unit[np.tile(outside, len(inside))]
+        for moves in (unit[target.free], exchanges):
             risks = _risks(target, best ^ moves)
             if risks is not None and len(risks) and risks.min() < least:
                 best, least = best ^ moves[int(np.argmin(risks))], float(risks.min())
@@ -167,22 +157,11 @@ RULES = Registry(
 )
 
 
-def as_rule(select: str | Rule, **settings: float) -> Rule:
-    """The rule that a name stands for, with those of the settings that it has; or the rule that is given.
-
-    All settings are checked, also those of other rules: a wrong one is a mistake, whether it matters or not.
-    """
-    made = {name: _made(name, settings) for name in RULES}
-    if not isinstance(select, str):
-        if isinstance(select, type) or not hasattr(select, "select"):
-            raise SettingError(f"select={select!r} is not a rule: use {' or '.join(map(repr, RULES))}, or a rule.")
-        return select
-    if select not in RULES:
-        raise SettingError(f"select={select!r} is not known: use {' or '.join(map(repr, RULES))}.")
-    return made[select]
-
-
-def _made(name: str, settings: dict[str, float]) -> Rule:
-    known = {field.name for field in fields(RULES[name])}
-    rule: Rule = RULES[name](**{key: value for key, value in settings.items() if key in known})
-    return rule
+def as_rule(select: str | Rule) -> Rule:
+    """The rule of this name, with its defaults, or the given one."""
+    if isinstance(select, str) and select in RULES:
+        rule: Rule = RULES[select]()
+        return rule
+    if isinstance(select, str | type) or not hasattr(select, "select"):
+        raise SettingError(f"select={select!r} is not a rule", *(use(select=name) for name in RULES))
+    return select

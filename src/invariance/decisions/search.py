@@ -1,4 +1,4 @@
-"""Everything that a fit is made with, so that it can be made again with other rows."""
+"""The parts that a fit combines, so that it can be repeated with other rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from .._tools.arrays import Mask
 from .._tools.progress import ProgressMode
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
@@ -17,7 +16,6 @@ from ..exceptions import SettingError
 from ..inference.base import Engine, RunOptions, Target
 from ..inference.registry import choose_engine
 from ..models.base import VARIANCE, BoundModel, Family
-from ..models.gaussian_shared import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.registry import refuse_unused
 from ..moments.moments import Moments
@@ -25,11 +23,9 @@ from ..posterior.posterior import Judge
 from ..priors.base import Prior
 from .rules import Findings, Rule
 
-REMEDY = "fit_moments(moments, rows=...) reads the rows again for that"
-
 
 def moments_notes(moments: Moments, model: BoundModel) -> tuple[str, ...]:
-    """Sentences for who reads the result of a fit to moments."""
+    """What a reader of a fit to moments should know."""
     return tuple(_notes(moments, VARIANCE in model.compares))
 
 
@@ -38,35 +34,25 @@ def _notes(moments: Moments, compares_variances: bool) -> Iterator[str]:
     if second is None or second.fourths is None:
         tails = "p-values of equal variances, which heavy tails make too small, and " if compares_variances else ""
         yield (
-            f"second moments alone are known: {tails}intervals of predictions take errors for normally distributed; "
-            f"{REMEDY}."
+            f"second moments alone are known: {tails}intervals of predictions take errors for normally distributed. "
+            "Fit with the rows, too, to test that."
         )
         return
     times = {1: "once", 2: "twice"}.get(second.n_readings, f"{second.n_readings} times")
     yield f"the rows were read again, {times}, for what second moments do not tell."
-    unseen = [name for name in moments.feature_names if not _seen(moments, name, second.fourths.columns)]
+    known = set(second.fourths.columns)
+    unseen = [name for name in moments.feature_names if not known.issuperset(moments.groups.get(name, (name,)))]
     if unseen and compares_variances:
         yield (
             f"tails were looked at in subsets of {moments.n_features - len(unseen):,} leading features; residuals of "
-            f"subsets with others ({quoted(unseen, 4)}) count as normal, which makes p-values of equal variances too "
-            "small where tails are heavy: a feature that these alone speak against may break invariance, or not."
+            f"subsets with others ({quoted(unseen, 4)}) count as normal, so that p-values of equal variances may be "
+            "too small there."
         )
-
-
-def tails_unseen(model: BoundModel, mask: Mask) -> bool:
-    """Whether residuals of the subset (p,) count as normal though the rows were read again: for other columns."""
-    if VARIANCE not in model.compares or not isinstance(model, GaussianModel) or model.fourths is None:
-        return False
-    return model.fourths.places(model.features.chosen(mask).columns) is None
-
-
-def _seen(moments: Moments, feature: str, columns: tuple[str, ...]) -> bool:
-    return set(moments.groups.get(feature, (feature,))) <= set(columns)
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The members of the families that a fit combines; rng: as it was before the fit, so that it can be repeated."""
+    """rng : as before the fit, so that it can be repeated"""
 
     family: Family
     prior: Prior
@@ -79,7 +65,7 @@ class Search:
     def findings(
         self, data: MultiEnvironmentData | Moments, progress: ProgressMode, rng: np.random.Generator | None = None
     ) -> Findings:
-        """rng: to draw from, if not from the same random numbers as the fit did"""
+        """rng : to draw from, by default the random numbers of the fit"""
         target = self.target(data)
         options = RunOptions(self.n_jobs, copy.deepcopy(self.rng) if rng is None else rng, progress)
         engine = choose_engine(self.engine, target)
@@ -92,7 +78,7 @@ class Search:
         return Findings(target, posterior, engine, later, self.tolerance)
 
     def target(self, data: MultiEnvironmentData | Moments) -> Target:
-        """The conditional and the prior, tied to data."""
+        """The model and the prior, bound to data."""
         refuse_unused(self.family, data)
         model = self.family.bind(data, self.n_jobs)
         original = None if isinstance(data, Moments) else data.original_features
@@ -102,7 +88,7 @@ class Search:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Of a RandomState, which cannot spawn others, one that its next draws seed."""
+    """A RandomState, which cannot spawn others, seeds one by its next draws."""
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(1 << 32, size=4, dtype=np.uint32)
     try:

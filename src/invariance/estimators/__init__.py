@@ -1,8 +1,6 @@
-"""The scikit-learn face: what every selector shares, and Bayesian invariant prediction."""
+"""Bayesian invariant prediction as scikit-learn estimators."""
 
-from .bip import BIP
-from .classifier import BIPClassifier
+from .bip import BIP, BIPClassifier, BIPSurvival
 from .selector import EnvironmentSelector
-from .survival import BIPSurvival
 
 __all__ = ["BIP", "BIPClassifier", "BIPSurvival", "EnvironmentSelector"]

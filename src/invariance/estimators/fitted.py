@@ -62,9 +62,8 @@ class IntervalRegressor(EnvironmentSelector):
         not as many, the largest. The first call repeats the selection E times; later ones do not.
 
         With two environments intervals are wide, and with one they say nothing of others: a PredictionWarning says so.
-        After fit_moments the errors in an environment count as normally distributed; with its rows= they are those of
-        up to 10,000 rows of each. Classes, counts and censored times have no such intervals: `new_environments` tells
-        what their predictions are worth.
+        After a fit to Moments the errors in an environment count as normally distributed; with rows= they are those
+        of up to 10,000 rows of each. Classes, counts and censored times have no intervals: see `new_environments`.
         """
         if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
             raise SettingError(f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example.")

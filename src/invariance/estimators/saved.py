@@ -15,10 +15,12 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.files import write_text
+from .._tools.json import read_object
 from .._tools.text import format_subset
 from .._version import __version__
 from ..data.checks import quoted, warn
 from ..data.encoding import Encoding, encoding_from_plain, encoding_to_plain
+from ..data.settings import Columns
 from ..exceptions import DataError, FileError, NotInvariantWarning, SettingError
 from ..posterior.posterior import Posterior, SubsetEvidence
 from ..prediction.new_environments import NewEnvironments
@@ -63,7 +65,7 @@ def to_plain(model: BIP) -> dict[str, Any]:
     kinds = PREDICT_WITH if model._regressor is None else PREDICT_WITH[:1]
     model._leave_out(kinds)
     findings, posterior = model._findings, model.posterior_
-    evidence = findings.judge.evidence(model._selected[None]).one()
+    evidence = findings.judge.evidence(model.decision_.mask[None]).one()
     # Its average needs the predictive posterior already.
     predictive = findings.predictive
     return {
@@ -71,8 +73,9 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "versions": versions(),
         "fingerprint": fingerprint(model._data),
         "settings": {name: _setting(value) for name, value in model._settings.items()},
-        "environment": model.environment,
-        "handle_unknown": model.handle_unknown,
+        "environment": model._columns.environment,
+        "handle_unknown": model._columns.handle_unknown,
+        "set_aside": list(model._set_aside),
         "predict_with": model.predict_with,
         "kind": _kind(model),
         "outcome": outcome_to_plain(model._outcome),
@@ -127,9 +130,6 @@ def _layout_json(layout: Layout) -> dict[str, Any]:
     }
 
 
-_NO_FIT = "a saved model predicts and cannot be fitted: fit a BIP() instead."
-
-
 class SavedModel(IntervalRegressor):
     """What `BIP.save` wrote, read by `invariance.load`: predict, predict_interval, transform, summary.
 
@@ -139,21 +139,12 @@ class SavedModel(IntervalRegressor):
     outcome_ : as what.
     """
 
-    def __init__(
-        self, environment: str | None = None, handle_unknown: str = "error", predict_with: str = "selected"
-    ) -> None:
-        self.environment = environment
-        self.handle_unknown = handle_unknown
+    def __init__(self, columns: Columns | None = None, predict_with: str = "selected") -> None:
+        self.columns = columns
         self.predict_with = predict_with
 
-    def fit(self, X: Any, y: Any = None, environments: Any = None, *outcome_columns: Any, **more: Any) -> NoReturn:
-        raise SettingError(_NO_FIT)
-
-    def fit_data(self, data: Any) -> NoReturn:
-        raise SettingError(_NO_FIT)
-
-    def _select(self, data: Any) -> NoReturn:
-        raise SettingError(_NO_FIT)
+    def fit(self, X: Any, y: Any = None, environments: Any = None) -> NoReturn:
+        raise SettingError("a saved model predicts and cannot be fitted: fit a BIP() instead.")
 
     def _predictor(self, kind: str) -> Predictor:
         if kind not in self._predictors:
@@ -200,7 +191,10 @@ class SavedModel(IntervalRegressor):
 
     @classmethod
     def _from_plain(cls, content: dict[str, Any], trusted: Sequence[str]) -> SavedModel:
-        model = cls(content["environment"], content["handle_unknown"], content["predict_with"])
+        environment = content["environment"]
+        columns = Columns(environment=environment, handle_unknown=content["handle_unknown"])
+        model = cls(columns, content["predict_with"])
+        model._set_aside = tuple(content.get("set_aside", [] if environment is None else [environment]))
         model.posterior_ = _posterior(content["posterior"])
         model.predictive_ = None if content["predictive"] is None else _posterior(content["predictive"])
         model.environments_ = model.posterior_.environments
@@ -278,7 +272,10 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     trusted : types that a saved regressor may hold besides those that skops knows to be harmless. A file without a
         regressor holds numbers and words only.
     """
-    content = _content(Path(path).expanduser())
+    file = Path(path).expanduser()
+    content = read_object(file, "a saved model")
+    if content.get("format") != FORMAT:
+        raise DataError(f"{path} {_other_format(content)}.")
     try:
         model = _KINDS[content["kind"]]._from_plain(content, trusted)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
@@ -299,38 +296,14 @@ def _posterior(content: Any) -> Posterior:
     return Posterior.from_json(json.dumps(content))
 
 
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except FileNotFoundError:
-        raise FileError(f"there is no file {str(path)!r} to load a model from.") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not a saved model: it is not UTF-8 text.") from None
-    except RecursionError:
-        raise DataError(f"{path} is not a saved model: it is nested too deep.") from None
-    except ValueError as error:
-        raise DataError(f"{path} is not a saved model: {error}, where JSON is needed.") from error
-    found = content.get("format") if isinstance(content, dict) else None
-    if found != FORMAT:
-        raise DataError(f"{path} {_other_format(found, content)}.")
-    return dict(content)
-
-
-def _other_format(found: Any, content: Any) -> str:
-    if isinstance(found, str) and found.startswith("invariance.model/"):
-        written = content.get("versions")
+def _other_format(content: dict[str, Any]) -> str:
+    found, written = str(content.get("format")), content.get("versions")
+    if found.startswith("invariance.model/"):
         by = written.get("invariance", "another version") if isinstance(written, dict) else "another version"
-        mine = versions()["invariance"]
-        return f"has the format {found!r} of invariance {by}, and invariance {mine} reads {FORMAT!r}: install that one"
-    if isinstance(found, str) and found.startswith("invariance.posterior/"):
-        return "is a posterior, from which nothing is predicted: read it with Posterior.from_json(path)"
+        return f"has the format {found!r} of invariance {by}, and invariance {__version__} reads {FORMAT!r}"
+    if found.startswith("invariance.posterior/"):
+        return "is a posterior, which predicts nothing: read it with Posterior.from_json(path)"
     return f"is not a saved model: its format is not {FORMAT!r}, which BIP.save and invariance fit --save write"
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"it holds {name}, which strict JSON has no word for")
 
 
 def _layout_from_json(content: dict[str, Any]) -> Layout:

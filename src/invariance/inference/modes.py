@@ -27,7 +27,7 @@ from ..kernels.search import (
     scan_cliques,
     undecidable_cliques,
 )
-from ..models.gaussian_shared import GaussianModel
+from ..models.gaussian import GaussianModel
 from .base import Target
 from .tempering.ladders import CompiledTarget, Proposals, Replica, Round, block_rules
 from .variational.mean_field import MeanField

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.parallel import n_workers, ordered_map
 from ..data.checks import check_max_size, largest_size
-from ..data.column_settings import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
 from ..data.encoding import Encoding, check_names
 from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, SettingError
+from ..data.terms import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
+from ..exceptions import SettingError, use
 from ..kernels.components import component_overlaps, component_shares
 from ..kernels.plain import settle
-from ..moments.least_squares import DEPENDENT, Fit, independent_columns, least_squares, unit_rows
+from ..moments.least_squares import DEPENDENT, independent_columns, least_squares, unit_rows
+from ..moments.least_squares import Fit as LeastSquares
 from ..moments.moments import Moments
-from .base import PIVOT_TOLERANCE, BoundModel, Description, Null, Prediction
-from .gaussian import GaussianFromMoments
-from .gaussian_fit import LinearFit, StandardErrors, Unsupported, find_causes, reasons_of
-from .gaussian_shared import GaussianModel, deviance_moments, group_weights, inverse_scales
+from .base import (
+    PIVOT_TOLERANCE,
+    BoundModel,
+    Description,
+    EnvironmentData,
+    Fit,
+    Null,
+    Prediction,
+    StandardErrors,
+    Unsupported,
+    check_choice,
+    in_parts,
+    rows_for,
+)
+from .gaussian import GaussianFromMoments, GaussianModel, null_of_ranks
+from .gaussian_fits import group_weights, inverse_scales, outside_support, too_few_in
 from .invariance_test import InvarianceTest, Residuals, Tolerance, invariance_test
 
 _FEWEST_PER_THREAD = 64
@@ -79,8 +90,7 @@ class AdditiveModel(BoundModel):
         return self.data
 
     def describe(self) -> Description:
-        moments = self.moments
-        return Description("additive, compared by shape", moments.outcome_name, moments.environments, moments.counts)
+        return Description.of("additive, compared by shape", self.moments)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._log_ratios(self._fits(as_masks(masks, self.n_features)).rss)
@@ -91,13 +101,9 @@ class AdditiveModel(BoundModel):
     def null_many(self, masks: ArrayLike) -> Null:
         """As of linear Gaussian fits with the degrees of freedom of `residuals`: of −2 log Λ they are (|z| + 2)(E − 1),
         less what the curves can follow of differences between environments."""
-        ranks = self.residuals(as_masks(masks, self.n_features)).ranks
-        mean, variance = deviance_moments(self.moments.group_counts, ranks)
-        known = variance > 0.0
-        degrees = (ranks[:, :-1] + 2.0).sum(axis=1) - (ranks[:, -1] + 2.0)
-        return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
+        return null_of_ranks(self.moments.group_counts, self.residuals(as_masks(masks, self.n_features)).ranks)
 
-    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
         """Local coefficients are the pooled ones, those of each feature times its slope in the environment."""
         mask = as_mask(subset, self.feature_names)
         pooled = self.by_columns.fit(mask, local=False)
@@ -113,7 +119,7 @@ class AdditiveModel(BoundModel):
         intercepts = np.array([fit.intercept for fit in fits]) - coefficients @ X.mean(axis=0)
         constant = [np.ptp(X[rows], axis=0) == 0.0 for rows in groups]
         coefficients[np.array(constant, dtype=bool).reshape(coefficients.shape)] = np.nan
-        return LinearFit(pooled.columns, pooled.coefficients, pooled.intercept, coefficients, intercepts)
+        return Fit(pooled.columns, pooled.coefficients, pooled.intercept, coefficients, intercepts)
 
     # ---------------------------------------------------------------- abilities
 
@@ -192,13 +198,16 @@ class AdditiveModel(BoundModel):
         chosen = as_masks(masks, self.n_features)
         outside = self.log_ratio_many(chosen) == -np.inf
         too_large = outside & (self._fits(chosen).ranks + 2 > self.moments.group_counts).any(axis=1)
-        undecidable = outside & ~too_large
-        causes = find_causes(chosen[undecidable], lambda mask: self.log_ratio_many(mask) > -np.inf, self._places)
-        few = [self._too_few_rows(chosen[too_large])] if too_large.any() else []
-        reasons = few + reasons_of(causes, self.moments, from_rows=True)
-        involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
-        names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
-        return Unsupported(too_large, undecidable, names, tuple(reasons))
+        return outside_support(
+            self.moments,
+            chosen,
+            too_large,
+            outside & ~too_large,
+            lambda mask: self.log_ratio_many(mask) > -np.inf,
+            self._places,
+            [self._too_few_rows(chosen[too_large])] if too_large.any() else [],
+            remedy="",
+        )
 
     # ---------------------------------------------------------------- fits
 
@@ -234,7 +243,7 @@ class AdditiveModel(BoundModel):
             given = self._grams, self.features.starts, self._varies, PIVOT_TOLERANCE
             component_shares(*given, *as_lists(masks[part]), shares[part], ranks[part])
 
-        self._in_parts(len(masks), share)
+        in_parts(len(masks), self.n_jobs, share, _FEWEST_PER_THREAD)
         rss = shares * self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
         by_moments = np.asarray(~np.isnan(rss).any(axis=1))
         for s in np.flatnonzero(~by_moments):
@@ -253,15 +262,8 @@ class AdditiveModel(BoundModel):
             given = self._grams, self.features.starts, self._varies
             component_overlaps(*given, *as_lists(masks[part]), fits.by_moments[part], bending[part])
 
-        self._in_parts(len(masks), overlap)
+        in_parts(len(masks), self.n_jobs, overlap, _FEWEST_PER_THREAD)
         return bending
-
-    def _in_parts(self, n: int, work: Callable[[slice], None]) -> None:
-        """Have threads work on parts of n subsets."""
-        parts = min(n_workers(self.n_jobs), max(1, n // _FEWEST_PER_THREAD))
-        bounds = np.linspace(0, n, parts + 1).astype(int)
-        for _ in ordered_map(work, [slice(*ends) for ends in pairwise(bounds)], parts):
-            pass
 
     def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:
         """(G,) residual sums of squares of one subset (p,), NaN where nothing is left or rows are too few; ranks"""
@@ -273,7 +275,7 @@ class AdditiveModel(BoundModel):
         impossible = (rss < DEPENDENT * scatter) | (self.moments.group_counts < ranks + 2)
         return np.where(impossible, np.nan, rss), ranks
 
-    def _pooled(self, mask: Mask) -> tuple[Fit, Floats]:
+    def _pooled(self, mask: Mask) -> tuple[LeastSquares, Floats]:
         """The fit of a subset (p,) to all rows, and what each of its features contributes to it (N, |z|), centred; to
         the last bit the same in all rows of an environment where the feature is"""
         columns = self._spanning[:, self.features.expand(mask)]
@@ -303,10 +305,7 @@ class AdditiveModel(BoundModel):
         room = max(int(counts[g]) - 2, 0)
         if g == self.moments.n_environments:
             return f"{counts[g]:.0f} rows in all are too few to fit more than {room} columns of features"
-        label = self.moments.environments[g]
-        return (
-            f"environment {label!r} has {counts[g]:.0f} rows, too few to fit more than {room} features that vary there"
-        )
+        return too_few_in(self.moments.environments[g], int(counts[g]), room, "features")
 
     def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """Groups where a subset (p,) leaves nothing of the outcome, and how much that is."""
@@ -364,9 +363,6 @@ def _columns(term: Term, given: Mapping[str, Floats]) -> list[tuple[str, Floats]
     return known
 
 
-_COMPARISONS = ("shape", "all")
-
-
 @dataclass(frozen=True)
 class Additive:
     """Outcome ~ Normal(intercept + a smooth curve of each numeric feature of z, variance), by maximum likelihood.
@@ -382,26 +378,17 @@ class Additive:
     comparison: Literal["shape", "all"] = "shape"
 
     def __post_init__(self) -> None:
-        if isinstance(self.knots, MultiEnvironmentData | Moments):
-            raise SettingError("Additive holds settings only: tie it to data with Additive().bind(data).")
+        check_choice(self, "comparison", ("shape", "all"))
         whole = isinstance(self.knots, int | np.integer) and not isinstance(self.knots, bool)
         if self.knots is not None and (not whole or self.knots < FEWEST_KNOTS):
-            raise SettingError(
-                f"knots={self.knots!r} is not known: use a whole number from {FEWEST_KNOTS} on, or None."
-            )
-        if self.comparison not in _COMPARISONS:
-            options = " or ".join(map(repr, _COMPARISONS))
-            raise SettingError(f"comparison={self.comparison!r} is not known: use {options}.")
+            raise SettingError(f"knots={self.knots!r} is no whole number from {FEWEST_KNOTS} on", use(knots=6))
 
-    def prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Additive, MultiEnvironmentData]:
+    def prepared(self, data: EnvironmentData) -> tuple[Additive, MultiEnvironmentData]:
         """The data with curves in the place of columns, and the specification that takes them as they are."""
-        if isinstance(data, Moments):
-            raise DataError("the additive model needs the rows, and only moments are at hand: pass the data.")
-        if self.knots is None:
-            return self, data
-        return replace(self, knots=None), with_curves(data, int(self.knots))
+        rows = rows_for("additive", data)
+        return (self, rows) if self.knots is None else (replace(self, knots=None), with_curves(rows, int(self.knots)))
 
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundModel:
+    def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel:
         """Tie the model to rows."""
         _, curved = self.prepared(data)
         return AdditiveModel(curved, n_jobs) if self.comparison == "shape" else AllCoefficients(curved, n_jobs)

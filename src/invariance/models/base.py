@@ -1,17 +1,19 @@
-"""What a conditional model is: a specification, bound to data, that engines and decisions can ask.
+"""Outcome models: a family (parameters only) is bound to data and then scores subsets of features.
 
-A member of the family is a frozen dataclass of few parameters with `bind(data)`; what `bind` returns is a
-`BoundModel`. Four methods are required of it. The abilities after them have answers of their own here, slow or
-none; a model that overrides one makes an engine faster and changes no result.
+A bound model must answer six questions (`ScoresSubsets`). Everything else is an optional ability with a generic answer
+in the small classes below; a model overrides those that it can answer better, which makes engines faster and changes
+no result.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,19 +22,23 @@ from scipy.special import gammaincc
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import n_workers, ordered_map
-from ..data.features import Features, Subset, as_lists, as_mask, as_masks
+from ..data.features import Features, Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError
+from ..exceptions import DataError, SettingError, use
 from ..moments.moments import Moments
-from .gaussian_fit import StandardErrors, Unsupported, without_value
 from .invariance_test import InvarianceTest, Tolerance, deviance_test
 
 if TYPE_CHECKING:
     from ..kernels.active_set import Scoring
-    from .gaussian_shared import GaussianModel
+    from .gaussian import GaussianModel
 
 INTERCEPT, SLOPES = IN_MEAN = "intercept", "slopes"
 VARIANCE, DISPERSION, BASELINE = "variance", "dispersion", "baseline"
+# A squared pivot, or an eigenvalue, of columns scaled to unit length: below it second moments have under six digits.
+PIVOT_TOLERANCE = 1e-9
+NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
+# Gain (S,) of pooled fits and their number of parameters (S,), as in `Prediction` → weights (S,).
+Weigh = Callable[[Floats, Integers], Floats]
 
 
 class Predicts(StrEnum):
@@ -50,6 +56,69 @@ def predicts_of(family: Any) -> Predicts:
     return Predicts(getattr(family, "predicts", Predicts.number))
 
 
+class EnvironmentData(Protocol):
+    """What every model can ask of data, be they rows (`MultiEnvironmentData`) or second moments (`Moments`)."""
+
+    @property
+    def environments(self) -> tuple[Hashable, ...]: ...
+
+    @property
+    def counts(self) -> Integers: ...
+
+    @property
+    def features(self) -> Features: ...
+
+    @property
+    def outcome_name(self) -> str: ...
+
+
+def rows_of(data: EnvironmentData) -> MultiEnvironmentData | None:
+    """The rows, where they are at hand."""
+    return data if isinstance(data, MultiEnvironmentData) else None
+
+
+def moments_of(data: EnvironmentData) -> Moments:
+    return data if isinstance(data, Moments) else Moments.from_data(data)  # type: ignore[arg-type]
+
+
+def rows_for(model: str, data: EnvironmentData) -> MultiEnvironmentData:
+    """The rows, which this model cannot do without."""
+    rows = rows_of(data)
+    if rows is None:
+        raise DataError(f"the {model} model needs the rows, and only moments are at hand: pass the data.")
+    return rows
+
+
+def check_choice(family: Any, name: str, known: Sequence[str]) -> None:
+    """Raise where a parameter of a specification has none of the known values."""
+    refuse_data(family)
+    value = getattr(family, name)
+    if value not in known:
+        raise SettingError(f"{name}={value!r} is not known", *(use(**{name: option}) for option in known))
+
+
+def check_number(family: Any, name: str, what: str, positive: bool = False) -> None:
+    """Raise where a parameter of a specification is no finite number from 0 on, or above 0 if `positive`."""
+    refuse_data(family)
+    value = getattr(family, name)
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0.0 <= value < np.inf or (positive and value == 0.0):
+        raise SettingError(f"{name}={value!r} is no {what}: use a number {'above 0' if positive else 'from 0 on'}.")
+
+
+def refuse_data(family: Any) -> None:
+    """Raise where data were passed to a specification, which holds parameters only."""
+    if any(isinstance(value, MultiEnvironmentData | Moments) for value in vars(family).values()):
+        kind = type(family).__name__
+        raise SettingError(f"{kind} holds settings only: tie it to data with {kind}().bind(data).")
+
+
+class Family(Protocol):
+    """A specification: parameters only. It may be cloned, compared and searched over before there are data."""
+
+    def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Description:
     """What a posterior says about the data of a model. environments: E labels; counts (E,): rows of each."""
@@ -59,6 +128,10 @@ class Description:
     environments: tuple[Hashable, ...]
     counts: Integers
 
+    @classmethod
+    def of(cls, model: str, data: EnvironmentData) -> Description:
+        return cls(model, data.outcome_name, data.environments, data.counts)
+
     @property
     def n_rows(self) -> int:
         return int(self.counts.sum())
@@ -66,12 +139,6 @@ class Description:
     @property
     def n_environments(self) -> int:
         return len(self.environments)
-
-
-class Family(Protocol):
-    """A specification: parameters only. It may be cloned, compared and searched over before there are data."""
-
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundModel: ...
 
 
 class Prediction(NamedTuple):
@@ -83,36 +150,39 @@ class Prediction(NamedTuple):
 
 
 class Null(NamedTuple):
-    """The law of log Λ of invariant subsets: its mean and variance (S,), and the degrees of freedom (S,) of −2 log Λ.
+    """Law of log Λ of invariant subsets: mean, variance and degrees of freedom of −2 log Λ, (S,) each.
 
-    Where nothing can be said (one environment, no degree of freedom left in one of several): -inf and 0.
+    Unknown (one environment, no degree of freedom left): -inf and 0.
     """
 
     expected: Floats
     variance: Floats
     degrees: Floats
 
+    @classmethod
+    def of_deviance(cls, mean: Floats, variance: Floats, degrees: Floats) -> Null:
+        """From mean and variance (S,) of −2 log Λ, 0 where unknown."""
+        known = variance > 0.0
+        return cls(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
+
 
 class Tails(NamedTuple):
-    """expected (S,): mean of log Λ if the subset is invariant; probability (S,): that it is then as low or lower.
-
-    Where nothing can be said: -inf and 1.
-    """
+    """expected (S,): mean of log Λ under invariance; probability (S,): of a value as low or lower. Unknown: -inf, 1."""
 
     expected: Floats
     probability: Floats
 
 
 class Remarks(NamedTuple):
-    """Sentences on the rows and on leading subsets: notes to be read, and alarms to be heard."""
+    """Sentences on the rows and on leading subsets: notes, and alarms that become warnings."""
 
     notes: tuple[str, ...] = ()
     alarms: tuple[str, ...] = ()
 
 
 class FlipGuess(NamedTuple):
-    """(S, p) each, of S subsets with each of p features flipped: log Λ, -inf outside the support; the gain of the
-    pooled fit, as in `Prediction`; the mean and the variance of log Λ, as in `Null`."""
+    """(S, p) each, of S subsets with each of p features flipped: log Λ (-inf outside the support), the gain of the
+    pooled fit as in `Prediction`, the mean and the variance of log Λ as in `Null`."""
 
     log_ratio: Floats
     gain: Floats
@@ -120,43 +190,74 @@ class FlipGuess(NamedTuple):
     variance: Floats
 
 
-class Fit(Protocol):
-    """One subset fitted to all rows, and to those of each environment, by maximum likelihood.
+class StandardErrors(NamedTuple):
+    """values (E + 1, k): of the coefficients of k columns in each environment and, last, in the pool; NaN where a
+    column is constant or given by the others. freedom (E + 1,): degrees of freedom that the fits leave."""
 
-    columns: k names, the columns of the subset's features; coefficients (k,) and intercept: of the pooled fit;
-    local_coefficients (E, k), local_intercepts (E,): of each environment's own, E = 0 where they were not asked for.
-    NaN where a column does not vary.
+    values: Floats
+    freedom: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One subset fitted to all rows and to those of each environment.
+
+    columns: k names; coefficients (k,), intercept: of the pooled fit, 0 for a column that adds nothing to those before
+    it; local_coefficients (E, k), local_intercepts (E,): of each environment, NaN where a column is constant there,
+    E = 0 where they were not asked for.
     """
 
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    @property
-    def coefficients(self) -> Floats: ...
-
-    @property
-    def intercept(self) -> float: ...
-
-    @property
-    def local_coefficients(self) -> Floats: ...
-
-    @property
-    def local_intercepts(self) -> Floats: ...
+    columns: tuple[str, ...]
+    coefficients: Floats
+    intercept: float
+    local_coefficients: Floats
+    local_intercepts: Floats
 
     def mean(self, predictor: Floats) -> Floats:
         """(N,) expected outcome at intercept + coefficients · columns (N,)"""
-        ...
+        return predictor
 
     def predict(self, X: Floats) -> Floats:
-        """(N,) expected outcome for rows X (N, k) of these columns, by the pooled fit"""
-        ...
+        """(N,) expected outcome of rows X (N, k) by the pooled fit"""
+        return self.mean(X @ self.coefficients + self.intercept)
+
+
+@dataclass(frozen=True, eq=False)
+class Unsupported:
+    """Subsets with log ratio -inf. too_large (S,): an environment has too few rows; undecidable (S,): any other cause;
+    features: the names involved; reasons: sentences."""
+
+    too_large: Mask
+    undecidable: Mask
+    features: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+    @classmethod
+    def without_value(cls, masks: Mask, outside: Mask, names: Sequence[str]) -> Unsupported:
+        """The subsets where `outside` (S,) holds, for no reason that is known."""
+        smallest = min((mask for mask in masks[outside]), key=np.sum, default=np.zeros(len(names), dtype=bool))
+        involved = chosen_names(names, smallest)
+        reasons = (f"the model has no value for {{{', '.join(involved)}}}",) if outside.any() else ()
+        return cls(np.zeros_like(outside), outside, involved, reasons)
+
+    @property
+    def count(self) -> int:
+        return int((self.too_large | self.undecidable).sum())
+
+    def __str__(self) -> str:
+        subsets = "1 subset" if self.count == 1 else f"{self.count:,} subsets"
+        return f"{subsets} outside the support" + (": " + "; ".join(self.reasons) if self.reasons else "")
+
+
+def chosen_names(names: Sequence[str], mask: Mask) -> tuple[str, ...]:
+    return tuple(name for name, flag in zip(names, mask, strict=True) if flag)
 
 
 class SubsetWalk(Protocol):
     """All subsets of f features in compiled code, each joined by some that are always in.
 
-    n_low: how many features a dense block should range over. sizes (f + 1,): which numbers of features count, so that
-    nobody works on the others. Log Λ is NaN where undecidable.
+    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. Log Λ is NaN
+    where undecidable.
     """
 
     @property
@@ -175,24 +276,39 @@ class SubsetWalk(Protocol):
         ...
 
 
-NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
-# Gain (S,) of pooled fits and their number of parameters (S,), as in `Prediction` → weights (S,).
-Weigh = Callable[[Floats, Integers], Floats]
-
-
 class ScreeningWalk(SubsetWalk, Protocol):
     """A walk whose values are weights of subsets, NaN where `invariance_test` cannot accept them."""
 
-    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> None:
+    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> Any:
         """Only fill `members`, as `listed` does."""
         ...
 
 
-class BoundModel(ABC):
-    """A model of the outcome given a subset of features, tied to data: how invariant the subset is (log Λ, -inf outside
-    the support), and how well it predicts. Masks are over features, which may be several columns.
+def low_subsets(n_low: int, codes: Integers | None = None) -> Integers:
+    """(n, n_low) 0/1: the bits of codes (n,), by default of all subsets of n_low features"""
+    every = np.arange(1 << n_low) if codes is None else codes
+    return every[:, None] >> np.arange(n_low) & 1
 
-    log Λ is a ratio of maximised likelihoods, at most 0, or a Bayes factor, which may be of either sign.
+
+def listed_subsets(members: NDArray32, n_features: int) -> Mask:
+    """(n, f) masks of subsets given by members (n, k), -1 beyond the last"""
+    masks = np.zeros((len(members), n_features + 1), dtype=bool)
+    masks[np.arange(len(members))[:, None], members] = True
+    return masks[:, :-1]
+
+
+def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_features: int) -> Mask:
+    """(S, p) from subsets (S, f) of the `free` features, with the `forced` ones in all of them"""
+    masks = np.zeros((len(draws), n_features), dtype=bool)
+    masks[:, free] = draws
+    masks[:, np.asarray(forced, dtype=np.intp)] = True
+    return masks
+
+
+class ScoresSubsets(ABC):
+    """What every bound model must answer. Masks are over features, which may be several columns.
+
+    log Λ is a ratio of maximised likelihoods, at most 0, or a Bayes factor of either sign; -inf outside the support.
 
     reason : why this model, where the outcome chose it; empty where a person did
     """
@@ -208,21 +324,19 @@ class BoundModel(ABC):
 
     @abstractmethod
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        """(S,) log Λ of the subsets in masks (S, p); -inf outside the support."""
+        """(S,) log Λ of the subsets in masks (S, p)."""
 
     @abstractmethod
     def prediction_many(self, masks: ArrayLike) -> Prediction:
-        """What each of the subsets in masks (S, p) predicts, and with how many parameters."""
+        """How well each of the subsets in masks (S, p) predicts, and with how many parameters."""
 
     @abstractmethod
     def null_many(self, masks: ArrayLike) -> Null:
-        """The law of log Λ that each of the subsets in masks (S, p) would have if it were invariant."""
+        """The law that log Λ of each of the subsets in masks (S, p) has if the subset is invariant."""
 
     @abstractmethod
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        """The model of one subset, given by names or as a mask (p,); with the fits of each environment if `local`."""
-
-    # ---------------------------------------------------------------- what follows from these
+        """One subset, given by names or as a mask (p,); with the fits of each environment if `local`."""
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -232,11 +346,6 @@ class BoundModel(ABC):
     def n_features(self) -> int:
         return self.features.n_features
 
-    @property
-    def free_columns(self) -> Integers:
-        """(p,) how many coefficients each feature adds to the pooled fit."""
-        return self.features.widths
-
     @cached_property
     def n_rows(self) -> int:
         return self.describe().n_rows
@@ -245,9 +354,21 @@ class BoundModel(ABC):
         """log Λ of one subset, given by names or as a mask."""
         return float(self.log_ratio_many(as_mask(subset, self.feature_names)[None])[0])
 
+
+class JudgesInvariance(ScoresSubsets):
+    """Optional: p-values and what they compare. Generic: by the law of log Λ."""
+
+    @property
+    def compares(self) -> tuple[str, ...]:
+        """What must be the same in all environments."""
+        return *IN_MEAN, VARIANCE
+
+    def ceiling_many(self, masks: ArrayLike) -> Floats:
+        """(S,) the largest log Λ that the subsets in masks (S, p) could have with other outcomes."""
+        return np.zeros(len(as_masks(masks, self.n_features)))
+
     def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Tails:
-        """What log Λ (S,) of the subsets in masks (S, p) says against their invariance: by a gamma law for how far it
-        lies below its ceiling, with the mean and the variance of `null_many`."""
+        """By a gamma law for how far log Λ (S,) lies below its ceiling, with the moments of `null_many`."""
         expected, variance, _ = self.null_many(masks)
         known = variance > 0.0
         ceiling = self.ceiling_many(masks)
@@ -256,14 +377,6 @@ class BoundModel(ABC):
         probability = np.ones(len(expected))
         probability[known] = gammaincc(mean**2 / spread, deviance[known] * mean / spread)
         return Tails(np.where(known, expected, -np.inf), probability)
-
-    # ---------------------------------------------------------------- abilities, with what there is without them
-
-    def r2_many(self, masks: ArrayLike) -> Floats:
-        """(S,) share of the outcome's variance that the pooled fits explain, from their gain in log-likelihood; NaN
-        outside the support."""
-        gain = self.prediction_many(masks).gain
-        return -np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.n_rows)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """Whether the subsets in masks (S, p) are invariant up to the tolerance; with one environment all are."""
@@ -277,34 +390,13 @@ class BoundModel(ABC):
         unknown = np.full(len(chosen), np.nan)
         return InvarianceTest(unknown, unknown, joint)
 
-    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        """(S,) share of the outcome's variance explained when each environment is predicted by the fit to the others;
-        NaN where that is not known."""
-        return np.full(len(as_masks(masks, self.n_features)), np.nan)
+    def tolerated(self, tolerance: Tolerance) -> float:
+        """The noncentrality of −2 log Λ that does not count against a subset."""
+        return self.n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
 
-    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
-        """(S,) expected squared error in a new environment if coefficients go on to scatter between environments as
-        they do; None where the model does not know."""
-        return None
-
-    def standard_errors(self, subset: Subset) -> StandardErrors | None:
-        """Of the coefficients of `fit(subset)`; None where the model does not know them."""
-        return None
-
-    def ceiling_many(self, masks: ArrayLike) -> Floats:
-        """(S,) the largest log Λ that the subsets in masks (S, p) could have with other outcomes."""
-        return np.zeros(len(as_masks(masks, self.n_features)))
-
-    @property
-    def untilted(self) -> BoundModel:
-        """The same without a reward for prediction: what engines call log Λ is log Λ here."""
-        return self
-
-    # What engines score by it, in the words of a progress bar.
-    subsets_scored = "subsets"
-
-    # Whether it fits curves of its own making in the place of the data's columns.
-    makes_curves = False
+    def judged_by(self, tolerance: Tolerance) -> str:
+        """The tolerance in words."""
+        return str(tolerance)
 
     @property
     def by_least_squares(self) -> GaussianModel | None:
@@ -312,22 +404,65 @@ class BoundModel(ABC):
         return None
 
     def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask] | None:
-        """The linear Gaussian model by whose fits environments are compared for one subset (p,), and the subset there;
-        None where there is no such model."""
+        """The linear Gaussian model by whose fits environments are compared for one subset (p,), and the subset
+        there."""
         return None if self.by_least_squares is None else (self.by_least_squares, mask)
 
+
+class ExplainsFits(ScoresSubsets):
+    """Optional: what reports say about subsets. Generic: what follows from the likelihood, or nothing."""
+
+    # Whether it fits curves of its own making instead of the data's columns.
+    makes_curves = False
+
     @property
-    def compares(self) -> tuple[str, ...]:
-        """What must be the same in all environments."""
-        return *IN_MEAN, VARIANCE
+    def rows(self) -> MultiEnvironmentData | None:
+        """The rows themselves, where they are at hand."""
+        return None
 
-    def tolerated(self, tolerance: Tolerance) -> float:
-        """The noncentrality of −2 log Λ that is no reason against a subset, where it is judged as a whole."""
-        return self.n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
+    @property
+    def free_columns(self) -> Integers:
+        """(p,) how many coefficients each feature adds to the pooled fit."""
+        return self.features.widths
 
-    def judged_by(self, tolerance: Tolerance) -> str:
-        """The tolerance in words."""
-        return str(tolerance)
+    def r2_many(self, masks: ArrayLike) -> Floats:
+        """(S,) share of the outcome's variance that the pooled fits explain; NaN outside the support."""
+        gain = self.prediction_many(masks).gain
+        return -np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.n_rows)
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        """(S,) R² when each environment is predicted by the fit to the others; NaN where unknown."""
+        return np.full(len(as_masks(masks, self.n_features)), np.nan)
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        """(S,) expected squared error in a new environment whose coefficients vary as those of the environments do."""
+        return None
+
+    def standard_errors(self, subset: Subset) -> StandardErrors | None:
+        """Of the coefficients of `fit(subset)`."""
+        return None
+
+    def remarks(self, masks: ArrayLike) -> Remarks:
+        """Sentences on the rows and on the subsets in masks (S, p), the leading ones."""
+        return Remarks()
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        """Which of the subsets are outside the support, and why."""
+        chosen = as_masks(masks, self.n_features)
+        return Unsupported.without_value(chosen, ~(self.log_ratio_many(chosen) > -np.inf), self.feature_names)
+
+    def require_fit(self, found: bool, mask: Mask) -> None:
+        if not found:
+            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+
+
+class WalksSubsets(ScoresSubsets):
+    """Optional: all subsets in compiled code. Generic: none, and each subset costs as much as any other."""
+
+    # What engines score, in the words of a progress bar.
+    subsets_scored = "subsets"
+    # Largest error of log Λ in a walk; `rescore` then has the digits.
+    walk_error: float = 0.0
 
     @property
     def largest_size(self) -> int:
@@ -338,27 +473,9 @@ class BoundModel(ABC):
         """Raise DataError where some environment has too few rows for subsets of max_size features."""
         return
 
-    def unsupported(self, masks: ArrayLike) -> Unsupported:
-        """Which of the subsets are outside the support, and why."""
-        chosen = as_masks(masks, self.n_features)
-        return without_value(chosen, ~(self.log_ratio_many(chosen) > -np.inf), self.feature_names)
-
-    def nearly_outcome(self) -> Mask:
-        """(p,) features that alone may determine the outcome and so put subsets outside the support."""
-        return np.zeros(self.n_features, dtype=bool)
-
-    def remarks(self, masks: ArrayLike) -> Remarks:
-        """What a reader of results has to know of the rows and of the subsets in masks (S, p), the leading ones."""
-        return Remarks()
-
-    @property
-    def rows(self) -> MultiEnvironmentData | None:
-        """The rows themselves, where they are at hand."""
-        return None
-
     @property
     def steps_per_subset(self) -> int:
-        """What scoring a subset costs, counted in subsets × groups of rows of the linear Gaussian's dense walk."""
+        """Cost of scoring a subset, in subsets × groups of rows of the linear Gaussian's dense walk."""
         return 30_000
 
     @property
@@ -371,7 +488,7 @@ class BoundModel(ABC):
         return np.arange(len(free))
 
     def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk | None:
-        """All subsets of the `free` features, each joined by the `forced` ones, in compiled code."""
+        """All subsets of the `free` features, each joined by the `forced` ones."""
         return None
 
     def screening_walk(
@@ -380,72 +497,72 @@ class BoundModel(ABC):
         """As `subset_walk`, with the weights of those subsets that may be invariant up to the tolerance."""
         return None
 
+    def rescore(self, masks: ArrayLike) -> Floats | None:
+        """(S,) log Λ by another, safer way."""
+        return None
+
+
+class SearchesSubsets(ExplainsFits, WalksSubsets):
+    """Optional: what samplers and searches ask. Generic: each neighbour is scored."""
+
     def scoring(self) -> Scoring | None:
         """What compiled samplers score with, column by column; only where every feature is one column."""
         return None
 
     @property
     def search_penalty(self) -> float:
-        """What compiled samplers do, while searching, with columns that others in a subset nearly give: they leave them
-        out, each at a cost of this share of log Λ. NaN: the subset has no value, as otherwise."""
+        """Share of log Λ that a column costs which others in its subset nearly give, while compiled samplers search.
+        NaN: such a subset has no value."""
         return np.nan
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         """As log_ratio_many, for searching: subsets outside the support may have values that lead out of there."""
         return self.log_ratio_many(masks)
 
-    def flip_neighbours(self, mask: Mask) -> Floats:
-        """(p,) change of log Λ when each single feature is added or removed; -inf where that leaves the support."""
-        neighbours = mask ^ np.eye(self.n_features, dtype=bool)
-        now, *values = self.log_ratio_many(np.vstack([mask, neighbours]))
-        if now == -np.inf:
-            raise DataError(f"the subset to start from is not supported: {self.unsupported(mask)}.")
-        return np.array(values) - now
-
-    @property
-    def guesses_flips(self) -> bool:
-        """Whether `guessed_flips` has an answer."""
-        return False
-
-    def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
-        """Of the subsets in masks (S, p) with each feature added or removed, from a fit of each subset alone: good
-        enough to look for subsets, not to judge them."""
-        raise NotImplementedError
-
-    def flip_steps(self, size: float) -> float:
-        """What `flip_neighbours` costs at a subset of so many features, counted in multiplications."""
-        return float(self.n_features * self.steps_per_subset)
+    def nearly_outcome(self) -> Mask:
+        """(p,) features that alone may determine the outcome and so put subsets outside the support."""
+        return np.zeros(self.n_features, dtype=bool)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         """At most so many features that say most about one of them."""
         return np.empty(0, np.intp)
 
-    def rescore(self, masks: ArrayLike) -> Floats | None:
-        """(S,) log Λ by another, safer way; None where there is none."""
-        return None
+    def flip_neighbours(self, mask: Mask) -> Floats:
+        """(p,) change of log Λ when each single feature is added or removed; -inf where that leaves the support."""
+        chosen = as_masks(mask, self.n_features)
+        now, *values = self.log_ratio_many(np.vstack([chosen, chosen ^ np.eye(self.n_features, dtype=bool)]))
+        self.require_start(now, chosen)
+        return np.array(values) - now
+
+    def require_start(self, log_ratio: float, mask: Mask) -> None:
+        if log_ratio == -np.inf:
+            raise DataError(f"the subset to start from is not supported: {self.unsupported(mask)}.")
+
+    def flip_steps(self, size: float) -> float:
+        """Cost of `flip_neighbours` at a subset of so many features, in multiplications."""
+        return float(self.n_features * self.steps_per_subset)
+
+    # Whether `guessed_flips` has an answer.
+    guesses_flips: bool = False
+
+    def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
+        """Of the subsets in masks (S, p) with each feature flipped, from a fit of each subset alone: good enough to
+        look for subsets, not to judge them."""
+        raise NotImplementedError
+
+
+class BoundModel(JudgesInvariance, SearchesSubsets):
+    """A family tied to data, with every ability."""
 
     @property
-    def walk_error(self) -> float:
-        """By how much log Λ of a walk over all subsets may be off where all is well; `rescore` then has the digits."""
-        return 0.0
+    def untilted(self) -> BoundModel:
+        """The same without a reward for prediction: what engines call log Λ is log Λ here."""
+        return self
 
 
-_FEWEST_PER_THREAD = 256
-
-
-def in_pieces(chosen: Mask, n_jobs: int | None, work: Callable[[slice, Integers, Integers], None]) -> None:
-    """Have threads work on pieces of the subsets (S, q): which of them, and the members of each (see `as_lists`)."""
-    pieces = min(n_workers(n_jobs), max(1, len(chosen) // _FEWEST_PER_THREAD))
-    bounds = np.linspace(0, len(chosen), pieces + 1).astype(int)
-
-    def one(piece: int) -> None:
-        rows = slice(bounds[piece], bounds[piece + 1])
-        work(rows, *as_lists(chosen[rows]))
-
-    for _ in ordered_map(one, range(pieces), pieces):
+def in_parts(n: int, n_jobs: int | None, work: Callable[[slice], None], fewest: int = 256) -> None:
+    """Have threads work on parts of n subsets, so many of them at least."""
+    parts = min(n_workers(n_jobs), max(1, n // fewest))
+    bounds = np.linspace(0, n, parts + 1).astype(int)
+    for _ in ordered_map(work, [slice(*ends) for ends in pairwise(bounds)], parts):
         pass
-
-
-# A squared pivot, or an eigenvalue, of columns scaled to unit length: what is solved with a
-# smaller one from second moments has fewer than six digits.
-PIVOT_TOLERANCE = 1e-9

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +15,22 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..data.checks import largest_size
 from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, SettingError
 from ..kernels.cholesky import subset_volumes
-from ..moments.moments import Moments
-from .base import PIVOT_TOLERANCE, BoundModel, Description, Null, Prediction
+from .base import (
+    PIVOT_TOLERANCE,
+    BoundModel,
+    Description,
+    EnvironmentData,
+    Fit,
+    Null,
+    Prediction,
+    Unsupported,
+    check_number,
+    moments_of,
+    rows_of,
+)
 from .gaussian import GaussianFromMoments
-from .gaussian_fit import LinearFit, Unsupported, find_causes, reasons_of
-from .gaussian_shared import inverse_scales
+from .gaussian_fits import inverse_scales, outside_support
 from .invariance_test import InvarianceTest, Tolerance
 
 
@@ -66,7 +73,6 @@ def _whitened(seconds: Floats) -> Floats:
     return np.asarray(np.linalg.solve(root, np.swapaxes(half, -1, -2)))
 
 
-_REMEDY = "more than second moments can resolve: remove one of these features"
 _AT_ONCE = 1024
 
 
@@ -86,14 +92,9 @@ class BayesianLinearGaussian:
     prior_rows: float = 1.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.prior_rows, MultiEnvironmentData | Moments):
-            raise SettingError(
-                "BayesianLinearGaussian holds settings only: tie it to data with BayesianLinearGaussian().bind(data)."
-            )
-        if not (isinstance(self.prior_rows, Real) and 0.0 < self.prior_rows < inf):
-            raise SettingError(f"prior_rows={self.prior_rows!r} must be a number above 0: use prior_rows=1.0.")
+        check_number(self, "prior_rows", "weight", positive=True)
 
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BayesianGaussian:
+    def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BayesianGaussian:
         """Tie the model to data, or to moments alone, which are all that it needs."""
         return BayesianGaussian(data, self.prior_rows)
 
@@ -113,9 +114,8 @@ class BayesianGaussian(BoundModel):
     pivot at least 1e-9) and leave some of the outcome.
     """
 
-    def __init__(self, data: MultiEnvironmentData | Moments, prior_rows: float = 1.0) -> None:
-        self.data = data if isinstance(data, MultiEnvironmentData) else None
-        self.moments = Moments.from_data(data) if isinstance(data, MultiEnvironmentData) else data
+    def __init__(self, data: EnvironmentData, prior_rows: float = 1.0) -> None:
+        self.data, self.moments = rows_of(data), moments_of(data)
         self.moments.check_outcome()
         self.prior_rows = float(prior_rows)
 
@@ -133,8 +133,7 @@ class BayesianGaussian(BoundModel):
         return self.data
 
     def describe(self) -> Description:
-        moments = self.moments
-        return Description("Bayesian linear Gaussian", moments.outcome_name, moments.environments, moments.counts)
+        return Description.of("Bayesian linear Gaussian", self.moments)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         reduced = self._reduced(masks)
@@ -167,12 +166,11 @@ class BayesianGaussian(BoundModel):
         local = (chosen.astype(np.int64) @ self.moments.varying_widths[:-1].T + 2).sum(axis=1)
         return Null(expected, np.where(known, variance, 0.0), np.where(known, local - reduced.n_columns - 2, 0.0))
 
-    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
         """Posterior means. Those of the pooled fit are least squares, where the prior stands; those of an environment
         lie between its own and the pooled ones."""
         mask = as_mask(subset, self.feature_names)
-        if not self.log_ratio(mask) > -np.inf:
-            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+        self.require_fit(self.log_ratio(mask) > -np.inf, mask)
         moments, groups = self.moments, slice(0 if local else self.moments.n_environments, None)
         columns, y = moments.feature_columns[self.features.expand(mask)], moments.outcome
         slopes = np.array([self._slopes(matrix, columns) for matrix in self._matrices[groups]])
@@ -182,7 +180,7 @@ class BayesianGaussian(BoundModel):
         intercepts = moments.pooled_mean[y] + shift - slopes @ moments.pooled_mean[columns]
         slopes[~moments.varies[groups][:, columns]] = np.nan
         names = self.features.chosen(mask).columns
-        return LinearFit(names, np.nan_to_num(slopes[-1]), float(intercepts[-1]), slopes[:-1], intercepts[:-1])
+        return Fit(names, np.nan_to_num(slopes[-1]), float(intercepts[-1]), slopes[:-1], intercepts[:-1])
 
     # ---------------------------------------------------------------- abilities
 
@@ -216,13 +214,17 @@ class BayesianGaussian(BoundModel):
         chosen = as_masks(masks, self.n_features)
         outside = self.log_ratio_many(chosen) == -np.inf
         too_large = outside & (self._chosen(chosen).sum(axis=1) + 2 > self.moments.n_rows)
-        undecidable = outside & ~too_large
-        causes = find_causes(chosen[undecidable], lambda mask: self.log_ratio_many(mask) > -np.inf, self._places)
         few = f"{self.moments.n_rows} rows in all are too few to fit more than {self.moments.n_rows - 2} columns"
-        reasons = ([few] if too_large.any() else []) + reasons_of(causes, self.moments, False, _REMEDY)
-        involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
-        names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
-        return Unsupported(too_large, undecidable, names, tuple(reasons))
+        return outside_support(
+            self.moments,
+            chosen,
+            too_large,
+            outside & ~too_large,
+            lambda mask: self.log_ratio_many(mask) > -np.inf,
+            self._places,
+            [few] if too_large.any() else [],
+            "remove one of these features",
+        )
 
     def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """The pool, and what an unsupported subset (p,) leaves of the outcome there; NaN if collinear."""

@@ -1,356 +1,225 @@
-"""The linear Gaussian model on second moments: log Λ(z) from them, and from the rows where those cannot decide."""
+"""The linear Gaussian model: log Λ(z) from second moments, and from the rows where those cannot decide."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2, f, ncf, ncx2
 
 from .._tools.arrays import Floats, Integers, Mask
+from .._tools.parallel import free_bytes
+from ..data.checks import check_max_size, largest_size, warn
 from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError
+from ..exceptions import SettingError, use
+from ..kernels import cholesky
 from ..kernels.active_set import Scoring, flip_changes
-from ..kernels.dispatch import (
-    grouped_block_log_ratios,
-    relative_residuals,
-    score_grouped_block,
-    score_grouped_extensions,
-    score_subsets,
-    screen_grouped_block,
-    share_from_rows,
-    sizes,
-    subset_fits,
-)
-from ..kernels.plain import settle, swept
-from ..kernels.row_residuals import GroupRows
-from ..kernels.subset_tree import POSSIBLE, UNDECIDABLE, feature_starts, low_features, walk_order
-from ..moments.least_squares import DEPENDENT, unit_rows
+from ..kernels.dispatch import centred_rows, relative_residuals, score_subsets, share_from_rows, sizes, subset_fits
+from ..kernels.plain import settle
+from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, gram_rows
+from ..kernels.subset_tree import walk_order
+from ..moments.fourth_moments import FourthMoments
+from ..moments.least_squares import two_sum
 from ..moments.moments import Moments
-from .base import PIVOT_TOLERANCE, NDArray32, Prediction, Weigh, in_pieces
-from .gaussian_fit import (
-    LinearFit,
+from .base import (
+    PIVOT_TOLERANCE,
+    BoundModel,
+    Description,
+    EnvironmentData,
+    Fit,
+    Null,
+    Prediction,
+    StandardErrors,
     Unsupported,
+    Weigh,
+    check_choice,
+    check_number,
+    chosen_names,
+    in_parts,
+    moments_of,
+    rows_of,
+)
+from .gaussian_fits import (
+    WITH_ROWS,
     always_decidable,
-    find_causes,
-    fit_from_moments,
-    fit_from_roots,
-    fit_from_rows,
     group_rows,
+    group_weights,
+    inverse_scales,
+    kurtosis_from_fourths,
+    kurtosis_from_rows,
+    left_out_errors,
+    linear_errors,
+    linear_fit,
     no_rows,
-    reasons_of,
+    outside_support,
+    random_effects_risk,
+    roots_in,
     too_few_rows,
     unit_groups,
 )
-from .gaussian_shared import GaussianModel, group_weights, inverse_scales
-from .invariance_test import Residuals, Tolerance, spread_statistics
+from .gaussian_walk import GaussianScreen, GaussianWalk, Limits
+from .invariance_test import InvarianceTest, Residuals, Tolerance, deviance_moments, invariance_test
 
 
-class DecidesByRows(Protocol):
-    def scoring_by_rows(self) -> Scoring: ...
+class GaussianModel(BoundModel):
+    """Base of the models whose log Λ is that of linear Gaussian fits to `moments`; data: the rows, if at hand.
 
-
-@dataclass(frozen=True, eq=False)
-class GaussianWalk:
-    """grams (G, q+1, q+1): scaled second moments of the columns of f features and of the outcome (last) in E
-    environments and the pool, after regression on what is always in; absent (G, q+1): not present in that group.
-
-    forced (k,), free (q,): columns; starts (f+1,): feature j is free[starts[j]:starts[j+1]]; n_low: features of a dense
-    block; scoring: of second moments; by_rows: what has the rows, if they are at hand.
+    prediction: the reward λ. What engines call log Λ is then log Λ + λ · (gain of the pooled fit over the empty one).
     """
-
-    grams: Floats
-    absent: Mask
-    scoring: Scoring
-    forced: Integers
-    free: Integers
-    starts: Integers
-    n_low: int
-    by_rows: DecidesByRows | None
-
-    @classmethod
-    def of(
-        cls, scoring: Scoring, forced: Integers, free: Integers, widths: Integers, by_rows: DecidesByRows | None
-    ) -> GaussianWalk:
-        """widths (f,): how many of the columns `free` each feature has"""
-        columns = np.concatenate([forced, free, [scoring.outcome]]).astype(np.intp)
-        scale = scoring.inverse_scale[:, columns]
-        grams = scoring.scatter[:, columns[:, None], columns] * scale[:, :, None] * scale[:, None, :]
-        absent = scale == 0.0
-        k = len(forced)
-        for j in range(k):
-            grams = swept(grams[..., None], absent[:, j], scoring.tolerance)[..., 0]
-        if k:
-            # The walk may take columns in another order, and must find the same there.
-            upper = np.triu(grams)
-            grams = upper + np.triu(upper, 1).transpose(0, 2, 1)
-        grams, absent = np.ascontiguousarray(grams), np.ascontiguousarray(absent[:, k:])
-        return cls(grams, absent, scoring, forced, free, feature_starts(widths), low_features(widths), by_rows)
-
-    @property
-    def n_features(self) -> int:
-        return len(self.starts) - 1
-
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
-        log_ratio = np.empty(1 << self.n_low)
-        prefix = int(np.sum(1 << (high - self.n_low))) if len(high) else 0
-        score_grouped_block(self.grams, self.absent, *self._terms, self.starts, prefix, self.n_low, log_ratio)
-        if self.by_rows is not None and np.isnan(log_ratio).any():
-            unknown = np.flatnonzero(np.isnan(log_ratio))
-            unknown = unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
-            if len(unknown):
-                decided = np.empty(1 << self.n_low)
-                parts = [self.forced, *(self.free[self.starts[j] : self.starts[j + 1]] for j in high)]
-                low = self.starts[: self.n_low + 1]
-                fixed = np.sort(np.concatenate(parts))
-                grouped_block_log_ratios(self.by_rows.scoring_by_rows(), fixed, low, self.free[: low[-1]], decided)
-                log_ratio[unknown] = decided[unknown]
-        return log_ratio
-
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        log_ratio = np.empty(len(members))
-        score_grouped_extensions(
-            self.grams, self.absent, *self._terms, self.starts, prefix, max_size, members, log_ratio
-        )
-        if self.by_rows is not None:
-            unknown = np.flatnonzero(np.isnan(log_ratio))
-            unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
-            if len(unknown):
-                log_ratio[unknown] = self._decided(self.by_rows.scoring_by_rows(), members[unknown])
-        return log_ratio
-
-    @property
-    def _terms(self) -> tuple[Floats, float, float]:
-        return self.scoring.weights, self.scoring.offset, self.scoring.tolerance
-
-    def _decided(self, scoring: Scoring, members: NDArray32) -> Floats:
-        """(n,) log Λ of subsets given by their members (n, k), -1 beyond the last"""
-        masks = np.zeros((len(members), self.n_features + 1), dtype=bool)
-        masks[np.arange(len(members))[:, None], members] = True
-        always = np.ones((len(masks), len(self.forced)), bool)
-        columns = np.repeat(masks[:, :-1], np.diff(self.starts), axis=1)
-        starts, chosen = as_lists(np.column_stack([always, columns]))
-        log_ratio = np.empty(len(members))
-        score_subsets(scoring, np.nan, starts, np.concatenate([self.forced, self.free])[chosen], log_ratio)
-        return log_ratio
-
-
-# How far a statistic must be above its limit for rounding to be no reason.
-_MARGIN = 1.0 + 1e-6
-_MOST_SUBSETS = 1 << 16
-
-
-class Screened(Protocol):
-    """What a screen asks of a model."""
 
     moments: Moments
+    data: MultiEnvironmentData | None
+    n_jobs: int | None
+    prediction: float = 0.0
+    name = "linear Gaussian"
+
+    @abstractmethod
+    def of(self, data: EnvironmentData) -> GaussianModel:
+        """The same model of other data, without a reward for prediction."""
+
+    @abstractmethod
+    def residuals(self, masks: Mask) -> Residuals:
+        """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
 
     @property
-    def features(self) -> Features: ...
+    def features(self) -> Features:
+        return self.moments.features
 
     @property
-    def has_rows(self) -> bool: ...
-
-    def residuals(self, masks: Mask) -> Residuals: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """mean (r, m): largest F statistic of a compatible subset, by its rank in the pool and by how much less those in
-    the E environments are in sum than E times that; inf where none has such ranks, as in the last column. spread:
-    largest statistic of Bartlett's test."""
-
-    mean: Floats
-    spread: float
-
-    @classmethod
-    def of(cls, moments: Moments, tolerance: Tolerance, data: MultiEnvironmentData | None) -> Limits:
-        # By Fisher's rule the product of both p-values is at least this, and so is each of them.
-        smallest = float(np.exp(-0.5 * chi2.isf(tolerance.level, 4)))
-        heaviest = _heaviest(moments) if data is None else largest_excess_kurtosis(data, moments)
-        mean = _mean_limits(moments, tolerance.delta, smallest)
-        return cls(_MARGIN * mean, _MARGIN * _spread_limit(moments, tolerance.tau, smallest, heaviest))
-
-    def allow(self, residuals: Residuals) -> Mask:
-        """(S,) whether both statistics are within the limits"""
-        rss, ranks = residuals.rss, residuals.ranks
-        left = residuals.freedom[:, :-1].sum(axis=1)
-        between = residuals.freedom[:, -1] - left
-        local = rss[:, :-1].sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = np.where(between > 0.0, (rss[:, -1] - local) / between / (local / left), 0.0)
-        missing = (ranks[:, -1:] - ranks[:, :-1]).sum(axis=1)
-        allowed = statistic <= self.mean[ranks[:, -1], np.minimum(missing, self.mean.shape[1] - 1)]
-        if rss.shape[1] > 2:
-            allowed &= spread_statistics(residuals) <= self.spread
-        return np.asarray(allowed & ~np.isnan(rss).any(axis=1))
-
-
-def _mean_limits(moments: Moments, delta: float, smallest: float) -> Floats:
-    environments, widths = moments.n_environments, moments.varying_widths
-    fewer = (widths[-1] - widths[:-1]).sum(axis=0)
-    reached = np.zeros((widths[-1].sum() + 1, fewer.sum() + 2), dtype=bool)
-    reached[0, 0] = True
-    for width, less in zip(widths[-1], fewer, strict=True):
-        pooled, missing = np.nonzero(reached)
-        reached[pooled + width, missing + less] = True
-    pooled, missing = np.nonzero(reached)
-    left = moments.n_rows - environments * (1.0 + pooled) + missing
-    between = moments.n_rows - 1.0 - pooled - left
-    tested = (between > 0.0) & (left > 0.0)
-    between, left, allowed = between[tested], left[tested], moments.n_rows * delta
-    found = ncf.isf(smallest, between, left, allowed) if delta > 0.0 else f.isf(smallest, between, left)
-    limits = np.full(reached.shape, np.inf)
-    limits[pooled[tested], missing[tested]] = np.where(np.isnan(found), np.inf, found)
-    return limits
-
-
-def _spread_limit(moments: Moments, tau: float, smallest: float, heaviest: float) -> float:
-    """Where the statistic is at least its noncentrality, its p-value grows with the inflation by heavy tails: it is the
-    probability that a normal vector of that variance leaves a ball in which its mean lies."""
-    degrees, inflation = moments.n_environments - 1, 1.0 + heaviest / 2.0
-    if degrees < 1 or not np.isfinite(inflation):
-        return np.inf
-    allowed = moments.n_rows * tau**2 / 2.0
-    found = ncx2.isf(smallest, degrees, allowed / inflation) if tau > 0.0 else chi2.isf(smallest, degrees)
-    return np.inf if np.isnan(found) else max(float(inflation * found), allowed)
-
-
-def largest_excess_kurtosis(data: MultiEnvironmentData, moments: Moments) -> float:
-    """A bound for the residuals of all subsets with own intercepts; inf where columns nearly depend on each other.
-
-    Residuals are r = Zb, with Z'Z = I, of the columns and the outcome; then r_i² ≤ h_i ‖b‖², h_i = ‖z_i‖², and
-    Σ r_i⁴ ≤ ‖b‖² · b'(Σ h_i z_i z_i')b.
-    """
-    found = _whitening(moments, np.append(moments.feature_columns, moments.outcome))
-    if found is None:
-        return np.inf
-    varying, whiten = found
-    weighted = np.zeros((len(varying), len(varying)))
-    for e in range(data.n_environments):
-        rows = data.rows(e)
-        Z = np.column_stack([data.X[rows], data.y[rows]])[:, varying]
-        Z = (Z - Z.mean(axis=0)) @ whiten
-        weighted += (Z * np.einsum("nk,nk->n", Z, Z)[:, None]).T @ Z
-    return max(0.0, data.n_rows * float(np.linalg.eigvalsh(weighted)[-1]) - 3.0)
-
-
-def _heaviest(moments: Moments) -> float:
-    """The same from sums of fourth powers; residuals of subsets with columns of which these are not known count as
-    normal."""
-    fourths = None if moments.second is None else moments.second.fourths
-    if fourths is None:
-        return 0.0
-    known = [j for j, name in enumerate(moments.columns) if name in fourths.columns]
-    found = _whitening(moments, np.array(known, dtype=np.intp))
-    if found is None:
-        return np.inf
-    varying, whiten = found
-    places = fourths.places(tuple(moments.columns[known[j]] for j in varying))
-    transform = np.zeros((len(fourths.columns), whiten.shape[1]))
-    transform[places] = whiten
-    return max(0.0, moments.n_rows * fourths.largest_share(transform) - 3.0)
-
-
-def _whitening(moments: Moments, columns: NDArray[np.intp]) -> tuple[NDArray[np.intp], Floats] | None:
-    """Those of the columns that vary inside environments, and what makes them orthonormal over all rows, less their
-    means there; None where they nearly depend on each other."""
-    within = moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
-    varying = np.flatnonzero(np.diagonal(within) > 0.0)
-    scale = 1.0 / np.sqrt(np.diagonal(within)[varying])
-    values, vectors = np.linalg.eigh(within[np.ix_(varying, varying)] * scale[:, None] * scale)
-    return None if values[0] < PIVOT_TOLERANCE else (varying, scale[:, None] * vectors / np.sqrt(values))
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianScreen:
-    """A walk whose values are what subsets weigh; NaN where they cannot be compatible with invariance.
-
-    free (f,), forced (k,): features; walk: over them, of log Λ; weigh: gain (S,) of the pooled fit and its number of
-    columns (S,) → weights (S,).
-    """
-
-    model: Screened
-    walk: GaussianWalk
-    free: Integers
-    forced: Integers
-    limits: Limits
-    weigh: Weigh
-    low_ranks: Integers
-
-    @classmethod
-    def of(
-        cls, model: Screened, walk: GaussianWalk, free: Integers, forced: Integers, limits: Limits, weigh: Weigh
-    ) -> GaussianScreen:
-        low_ranks = np.zeros((model.moments.n_environments + 1, 1 << walk.n_low), np.int64)
-        for j, widths in enumerate(model.moments.varying_widths[:, free[: walk.n_low]].T):
-            low_ranks[:, 1 << j : 2 << j] = low_ranks[:, : 1 << j] + widths[:, None]
-        return cls(model, walk, free, forced, limits, weigh, low_ranks)
+    def free_columns(self) -> Integers:
+        """Fewer than there are columns where a level that the others are compared with does not occur."""
+        return self.moments.varying_widths[-1]
 
     @property
-    def n_features(self) -> int:
-        return self.walk.n_features
+    def by_least_squares(self) -> GaussianModel:
+        return self
 
     @property
-    def n_low(self) -> int:
-        return self.walk.n_low
+    def rows(self) -> MultiEnvironmentData | None:
+        return self.data
 
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
-        moments, walk = self.model.moments, self.walk
-        always = np.concatenate([self.forced, self.free[high]]).astype(np.intp)
-        high_ranks = moments.varying_widths[:, always].sum(axis=1)
-        prefix = int(np.sum(1 << (high - self.n_low))) if len(high) else 0
-        share, state = np.empty(1 << self.n_low), np.empty(1 << self.n_low, np.uint8)
-        squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
-        screen_grouped_block(
-            *(walk.grams, walk.absent, squares, moments.group_counts, self.limits.mean, self.limits.spread),
-            *(walk.scoring.tolerance, walk.starts, prefix, self.n_low, high_ranks, self.low_ranks, share, state),
-        )
-        weights = np.full(len(share), np.nan)
-        possible = np.flatnonzero(state == POSSIBLE)
-        columns = high_ranks[-1] + self.low_ranks[-1, possible]
-        weights[possible] = self.weigh(-0.5 * moments.n_rows * share[possible], columns)
-        unknown = np.flatnonzero(state == UNDECIDABLE) if self.model.has_rows else possible[:0]
-        unknown = unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
-        if len(unknown):
-            draws = np.zeros((len(unknown), self.n_features), dtype=bool)
-            draws[:, : self.n_low] = unknown[:, None] >> np.arange(self.n_low) & 1
-            draws[:, high] = True
-            weights[unknown] = self._one_by_one(draws)
-        return weights
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows are at hand, or factors of them, which decide what second moments cannot."""
+        return self.data is not None or self.roots is not None
 
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        self.list_members(prefix, max_size, members)
-        weights = np.full(len(members), np.nan)
-        wanted = np.flatnonzero(sizes[(members >= 0).sum(axis=1)])
-        for start in range(0, len(wanted), _MOST_SUBSETS):
-            part = wanted[start : start + _MOST_SUBSETS]
-            draws = np.zeros((len(part), self.n_features + 1), dtype=bool)
-            draws[np.arange(len(part))[:, None], members[part]] = True
-            weights[part] = self._one_by_one(draws[:, :-1])
-        return weights
+    @property
+    def roots(self) -> Floats | None:
+        """(E, m, d) factors of the rows, where a second pass computed them"""
+        return roots_in(self.moments)
 
-    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> None:
-        """Only fill `members`, as `listed` does."""
-        self.walk.listed(prefix, max_size, np.zeros(self.n_features + 1, dtype=bool), members)
+    @property
+    def fourths(self) -> FourthMoments | None:
+        """Sums of fourth powers, where a second pass computed them"""
+        return None if self.moments.second is None else self.moments.second.fourths
 
-    def _one_by_one(self, draws: Mask) -> Floats:
-        """(S,) of draws (S, f) over the free features, from the rows where second moments do not tell"""
-        masks = np.zeros((len(draws), self.model.features.n_features), dtype=bool)
-        masks[:, self.free] = draws
-        masks[:, self.forced] = True
-        residuals = self.model.residuals(masks)
-        moments, allowed = self.model.moments, self.limits.allow(residuals)
-        total = moments.scatter[-1][moments.outcome, moments.outcome]
-        gain = -0.5 * moments.n_rows * np.log(residuals.rss[allowed, -1] / total)
-        weights = np.full(len(draws), np.nan)
-        weights[allowed] = self.weigh(gain, masks[allowed] @ moments.varying_widths[-1])
-        return weights
+    @property
+    def largest_size(self) -> int:
+        return self.moments.largest_size
+
+    def check_max_size(self, max_size: int) -> None:
+        self.moments.check_max_size(max_size)
+
+    def describe(self) -> Description:
+        rewarded = f", prediction rewarded by {self.prediction:g}" if self.prediction > 0.0 else ""
+        return Description.of(f"{self.name}{rewarded}", self.moments)
+
+    @property
+    def untilted(self) -> GaussianModel:
+        # Not cached where it is the model itself: second moments would wait for the garbage collector.
+        return self if self.prediction == 0.0 else self._without_reward
+
+    @cached_property
+    def _without_reward(self) -> GaussianModel:
+        plain = copy(self)
+        plain.prediction = 0.0
+        return plain
+
+    def rewarding(self, scoring: Scoring) -> Scoring:
+        """The scoring of log Λ, with the reward for prediction in the weight of the pool."""
+        if self.prediction == 0.0:
+            return scoring
+        weights = scoring.weights.copy()
+        weights[-1] -= 0.5 * self.prediction * self.moments.n_rows
+        return scoring._replace(weights=weights)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """Under invariance RSS/σ² is chi-square in every environment and in the pool, and −2 log Λ is independent of
+        the pooled RSS: its first two moments have no unknowns."""
+        return null_of_ranks(self.moments.group_counts, self.ranks(as_masks(masks, self.n_features)))
+
+    def excess_kurtosis(self, masks: Mask) -> Floats:
+        """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows, or
+        sums of fourth powers."""
+        if self.data is None and self.fourths is None:
+            return np.zeros(len(masks))
+        chosen = self.features.expand(masks)
+        used = np.flatnonzero(chosen.any(axis=0))
+        columns = np.append(self.moments.feature_columns[used], self.moments.outcome)
+        within = self.moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
+        if self.data is not None:
+            return kurtosis_from_rows(self.data, used, within, chosen[:, used], self.n_jobs)
+        assert self.fourths is not None
+        return kurtosis_from_fourths(self.moments, self.fourths, used, within, chosen[:, used])
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
+        chosen = as_masks(masks, self.n_features)
+        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen))
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        if self.moments.n_environments < 2:
+            return np.full(len(chosen), np.nan)
+        total = self.moments.scatter[-1][self.moments.outcome, self.moments.outcome]
+        return 1.0 - left_out_errors(self.data, self.moments, self.features.expand(chosen)).sum(axis=1) / total
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        chosen = as_masks(masks, self.n_features)
+        fits = self.residuals(chosen)
+        return random_effects_risk(self.moments, self.features.expand(chosen), fits.rss, fits.freedom)
+
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
+        return linear_fit(self.data, self.moments, as_mask(subset, self.feature_names), local)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        columns = self.features.expand(as_mask(subset, self.feature_names))
+        return linear_errors(self.data, self.moments, columns)
+
+    def ranks(self, masks: Mask) -> Integers:
+        """(S, E + 1) ranks of the fits in each environment and in the pool.
+
+        They are the numbers of columns that vary there, as in every subset that second moments can decide. Columns
+        that are constant in every environment differ between E points only, and have rank E − 1 at most.
+        """
+        chosen = self.features.expand(masks)
+        constant = ~self.moments.present[:, self.moments.feature_columns]
+        partly = np.flatnonzero(constant.any(axis=0) & chosen.any(axis=0))
+        settings = constant[:-1].all(axis=0) & ~constant[-1]
+        ranks = chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
+        ranks[:, -1] -= np.maximum(chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
+        return ranks
+
+    def pooled_prediction(self, losses: Floats, masks: Mask) -> Prediction:
+        """From log Λ (S,) of weights that leave the pooled fit alone, its sign turned: kernels expect at most 0."""
+        gain = np.where(np.isnan(losses), -np.inf, -losses)
+        return Prediction(gain, self.ranks(masks)[:, -1].astype(float) + 2.0)
+
+    def pooled_scoring(self, scoring: Scoring) -> Scoring:
+        pooled = np.append(np.zeros(self.moments.n_environments), 0.5 * self.moments.n_rows)
+        return scoring._replace(weights=pooled, offset=0.0)
+
+
+def null_of_ranks(counts: Floats, ranks: Integers | Floats) -> Null:
+    """Law of log Λ, from counts (G,) of rows and ranks (S, G) of the fits in each environment and in the pool."""
+    degrees = (ranks[:, :-1] + 2).sum(axis=1) - (ranks[:, -1] + 2)
+    return Null.of_deviance(*deviance_moments(counts, ranks), degrees)
 
 
 _MOST_EXPLAINED = 50
@@ -363,16 +232,12 @@ class GaussianFromMoments(GaussianModel):
     1e-9) is decided by the rows where these are at hand; with moments alone its log ratio is -inf.
     """
 
-    def __init__(
-        self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None, prediction: float = 0.0
-    ) -> None:
-        self.data = data if isinstance(data, MultiEnvironmentData) else None
-        self.moments = Moments.from_data(data) if isinstance(data, MultiEnvironmentData) else data
+    def __init__(self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
+        self.data, self.moments = rows_of(data), moments_of(data)
         self.moments.check_outcome()
-        self.n_jobs = n_jobs
-        self.prediction = prediction
+        self.n_jobs, self.prediction = n_jobs, prediction
 
-    def of(self, data: MultiEnvironmentData | Moments) -> GaussianFromMoments:
+    def of(self, data: EnvironmentData) -> GaussianFromMoments:
         return GaussianFromMoments(data, self.n_jobs)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
@@ -383,9 +248,7 @@ class GaussianFromMoments(GaussianModel):
         return 0.05
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
-        """As log_ratio_many, but with moments alone a collinear subset counts as its decidable part, at a cost: for
-        searching only.
-        """
+        """With moments alone a collinear subset counts as its decidable part, at a cost."""
         return self._supported(masks, self.search_penalty)
 
     def _supported(self, masks: ArrayLike, penalty: float) -> Floats:
@@ -397,11 +260,7 @@ class GaussianFromMoments(GaussianModel):
 
     def prediction_many(self, masks: ArrayLike) -> Prediction:
         chosen = as_masks(masks, self.n_features)
-        # Log Λ of weights that leave the pooled fit alone, with its sign turned: kernels expect at most 0.
-        pooled = np.append(np.zeros(self.moments.n_environments), 0.5 * self.moments.n_rows)
-        losses = self._score(chosen, np.nan, self._scoring._replace(weights=pooled, offset=0.0))
-        gain = np.where(np.isnan(losses), -np.inf, -losses)
-        return Prediction(gain, self.ranks(chosen)[:, -1].astype(float) + 2.0)
+        return self.pooled_prediction(self._score(chosen, np.nan, self.pooled_scoring(self._scoring)), chosen)
 
     def residuals(self, masks: Mask) -> Residuals:
         shares, ranks = self._fits(masks)
@@ -414,13 +273,7 @@ class GaussianFromMoments(GaussianModel):
         """As of any `GaussianModel`; subsets with other dependences are fitted to the rows where these are at hand."""
         return self._fits(masks)[1] if self._scoring.rows.values.size else super().ranks(masks)
 
-    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
-        mask = as_mask(subset, self.feature_names)
-        if self.data is not None:
-            return fit_from_rows(self.data, mask, local)
-        if self.roots is not None:
-            return fit_from_roots(self.moments, self.roots, mask)
-        return fit_from_moments(self.moments, mask)
+    # ---------------------------------------------------------------- walks and searches
 
     @property
     def steps_per_subset(self) -> int:
@@ -439,7 +292,7 @@ class GaussianFromMoments(GaussianModel):
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> GaussianScreen:
         limits = Limits.of(self.moments, tolerance, self.data)
-        return GaussianScreen.of(self, self.subset_walk(free, forced), free, forced, limits, weigh)
+        return GaussianScreen(self, self.subset_walk(free, forced), free, forced, limits, weigh)
 
     def walk_order(self, free: Integers) -> Integers:
         return walk_order(self.features.widths[free])
@@ -449,15 +302,14 @@ class GaussianFromMoments(GaussianModel):
 
     def flip_neighbours(self, mask: Mask) -> Floats:
         if self.features.grouped:
-            return super().flip_neighbours(as_masks(mask, self.n_features)[0])
+            return super().flip_neighbours(mask)
         chosen = as_masks(mask, self.n_features)
         change = np.empty(len(self.moments.columns))
         members = self._columns(np.flatnonzero(chosen[0]))
         arguments = (self.moments.scatter, self._from_moments.inverse_scale, self.moments.outcome)
         flip_changes(*arguments, self._from_moments.weights, PIVOT_TOLERANCE, members, change)
         now = self.log_ratio_many(chosen)[0]
-        if now == -np.inf:
-            raise DataError(f"the subset to start from is not supported: {self.unsupported(chosen)}.")
+        self.require_start(now, chosen)
         change = change[self.moments.feature_columns]
         unknown = np.flatnonzero(np.isnan(change))
         change[unknown] = self.log_ratio_many(chosen ^ np.eye(self.n_features, dtype=bool)[unknown]) - now
@@ -489,7 +341,7 @@ class GaussianFromMoments(GaussianModel):
         total = np.full(len(chosen), self._from_moments.offset)
         unsupported = np.zeros(len(chosen), dtype=bool)
         residual, rank = np.empty(len(chosen)), np.empty(len(chosen), np.int64)
-        for g, unit in enumerate(self._unit_groups(used)):
+        for g, (unit, _) in enumerate(unit_groups(self.data, self.moments, used)):
             relative_residuals(unit, starts, members, DEPENDENT, residual, rank)
             unfit = (counts[g] < rank + 2) | (residual < DEPENDENT)
             total += self._from_moments.weights[g] * np.log(np.where(unfit, 1.0, residual))
@@ -499,31 +351,22 @@ class GaussianFromMoments(GaussianModel):
         total[np.isnan(total)] = -np.inf
         return total
 
-    def _unit_groups(self, used: Integers) -> Iterator[Floats]:
-        """Columns `used` (k,) of the features and the outcome, centred and of unit length (k + 1, n), in every
-        environment and the pool"""
-        if self.data is None:
-            assert self.roots is not None
-            yield from unit_groups(
-                self.moments, self.roots, np.append(self.moments.feature_columns[used], self.moments.outcome)
-            )
-            return
-        columns = np.column_stack([self.data.X[:, used], self.data.y])
-        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
-        for rows in [*groups, np.arange(self.data.n_rows)]:
-            yield unit_rows(columns[rows])[0]
+    # ---------------------------------------------------------------- outside the support
 
     def unsupported(self, masks: ArrayLike) -> Unsupported:
-        """Which of the subsets are outside the support, and why."""
         chosen = as_masks(masks, self.n_features)
         outside = np.isnan(self._score(chosen))
         too_large = self._too_large(chosen) & outside
-        undecidable = outside & ~too_large
-        causes = find_causes(chosen[undecidable], lambda mask: ~np.isnan(self._score(mask)), self._places)
-        reasons = too_few_rows(self.moments, chosen[too_large]) + reasons_of(causes, self.moments, self.has_rows)
-        involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(self.n_features, bool)
-        names = tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
-        return Unsupported(too_large, undecidable, names, tuple(reasons))
+        return outside_support(
+            self.moments,
+            chosen,
+            too_large,
+            outside & ~too_large,
+            lambda mask: ~np.isnan(self._score(mask)),
+            self._places,
+            too_few_rows(self.moments, chosen[too_large]),
+            "" if self.has_rows else WITH_ROWS,
+        )
 
     def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """Groups where an undecidable subset (p,) is so, and what it leaves of the outcome there; NaN if collinear."""
@@ -555,14 +398,15 @@ class GaussianFromMoments(GaussianModel):
             owners = np.repeat(members, self.features.widths[members])
             for g in range(self.moments.n_environments + 1):
                 involved[owners[_nearly_dependent(self._gram(g, self._columns(members)))]] = True
-        return tuple(name for name, flag in zip(self.feature_names, involved, strict=True) if flag)
+        return chosen_names(self.feature_names, involved)
+
+    # ---------------------------------------------------------------- scores
 
     def _columns(self, members: Integers) -> Integers:
         """Columns of the moments that features `members` (k,) stand for."""
         return self.moments.feature_columns[self.features.columns_of(members)].astype(np.int64)
 
     def scoring_by_moments(self) -> Scoring:
-        """Without the rows."""
         return self._from_moments
 
     def scoring_by_rows(self) -> Scoring:
@@ -592,9 +436,7 @@ class GaussianFromMoments(GaussianModel):
 
     @cached_property
     def _rows(self) -> GroupRows:
-        if not self.has_rows or self.decides_all:
-            return no_rows(self.moments)
-        return group_rows(self.data, self.moments)
+        return group_rows(self.data, self.moments) if self.has_rows and not self.decides_all else no_rows(self.moments)
 
     def _gram(self, g: int, columns: Integers) -> Floats:
         scale = self._from_moments.inverse_scale[g, columns]
@@ -612,7 +454,7 @@ class GaussianFromMoments(GaussianModel):
         def score(rows: slice, starts: Integers, columns: Integers) -> None:
             score_subsets(self._scoring if scoring is None else scoring, penalty, starts, columns, out[rows])
 
-        self._in_pieces(masks, score)
+        self._in_parts(masks, score)
         return out
 
     def _fits(self, masks: Mask) -> tuple[Floats, Integers]:
@@ -623,16 +465,18 @@ class GaussianFromMoments(GaussianModel):
         def fit(rows: slice, starts: Integers, columns: Integers) -> None:
             subset_fits(self._scoring, starts, columns, shares[rows], ranks[rows])
 
-        self._in_pieces(masks, fit)
+        self._in_parts(masks, fit)
         return shares, ranks
 
-    def _in_pieces(self, masks: Mask, work: Callable[[slice, Integers, Integers], None]) -> None:
-        """Have threads work on pieces of the subsets: which of them, and the columns of each."""
+    def _in_parts(self, masks: Mask, work: Callable[[slice, Integers, Integers], None]) -> None:
+        """Have threads work on parts of the subsets: which of them, and the columns of each."""
+        chosen = self.features.expand(masks)
 
-        def of_columns(rows: slice, starts: Integers, members: Integers) -> None:
+        def part(rows: slice) -> None:
+            starts, members = as_lists(chosen[rows])
             work(rows, starts, self.moments.feature_columns[members].astype(np.int64))
 
-        in_pieces(self.features.expand(masks), self.n_jobs, of_columns)
+        in_parts(len(chosen), self.n_jobs, part)
 
 
 def _outcome_share(gram: Floats) -> float:
@@ -661,3 +505,199 @@ def _nearly_dependent(gram: Floats) -> Mask:
         partners = np.linalg.lstsq(gram[np.ix_(kept, kept)], gram[kept, j], rcond=None)[0]
         involved[np.array(kept)[np.abs(partners) > 1e-3]] = True
     return involved
+
+
+_CACHE_BYTES = 2.5e8
+_FEWEST_KEPT = 64
+
+
+def moments_bytes(data: MultiEnvironmentData) -> int:
+    """Memory that the second moments of all pairs of columns take, in every environment and the pool."""
+    return 8 * (data.n_environments + 1) * (data.features.n_columns + 1) ** 2
+
+
+def fits_in_memory(data: MultiEnvironmentData) -> bool:
+    """Whether second moments, and as much again while they are computed, take at most the memory that is free."""
+    free = free_bytes()
+    return free is None or 2 * moments_bytes(data) <= free
+
+
+class GaussianOnDemand(GaussianModel):
+    """As `GaussianFromMoments`, for many features: rows of the second moments are computed from the data when a move
+    asks for them, and the latest are kept. Memory is that of the data twice, plus 0.25 GB for each replica.
+
+    `moments` describes columns and environments; its `scatter` is empty.
+    """
+
+    data: MultiEnvironmentData
+
+    def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
+        self.data = data
+        self.n_jobs, self.prediction = n_jobs, prediction
+        p, n_environments = data.features.n_columns, data.n_environments
+        centre, rest, minimum, maximum = (np.empty((n_environments, p + 1)) for _ in range(4))
+        self._centred = np.empty((p + 1, data.n_rows))
+        self._bounds = np.concatenate([[0], np.cumsum(data.counts)]).astype(np.int64)
+        for e in range(n_environments):
+            part = centred_rows(data.X, data.y, data.rows(e), centre[e], rest[e], minimum[e], maximum[e])
+            self._centred[:, self._bounds[e] : self._bounds[e + 1]] = part.T
+        columns = (*data.features.columns, data.outcome_name)
+        counts = np.asarray(data.counts, dtype=np.int64)
+        nothing = np.empty((n_environments + 1, 0, 0))
+        spread = *two_sum(centre, rest), minimum, maximum, nothing
+        self.moments = Moments(columns, p, data.environments, counts, *spread, groups=data.features.groups)
+        self.moments.check_outcome()
+        self._gaps = np.sqrt(counts)[:, None] * self.moments.gaps
+
+    def of(self, data: EnvironmentData) -> GaussianFromMoments:
+        return GaussianFromMoments(data, self.n_jobs)
+
+    @cached_property
+    def _diagonal(self) -> Floats:
+        """(G, d) sums of squares of each column"""
+        starts = self._bounds[:-1]
+        local = np.add.reduceat(self._centred**2, starts, axis=1).T
+        return np.vstack([local, local.sum(axis=0) + (self._gaps**2).sum(axis=0)])
+
+    def gram(self) -> GramRows:
+        """Second moments on demand, with a cache of its own: threads do not share one."""
+        kept = max(_FEWEST_KEPT, int(_CACHE_BYTES / (8 * len(self._bounds) * len(self._centred))))
+        return gram_rows(self._centred, self._bounds, self._gaps, kept)
+
+    def _scored_with(self) -> Scoring:
+        """With a cache of its own."""
+        y, counts, diagonal = self.moments.outcome, self.moments.group_counts, self._diagonal
+        weights = group_weights(counts)
+        offset = float(weights @ np.log(diagonal[:, y] / counts))
+        starts, stops = np.append(self._bounds[:-1], 0), np.append(self._bounds[1:], self._bounds[-1])
+        rows = GroupRows(self._centred, starts, stops, counts, self._gaps)
+        scale = inverse_scales(diagonal, self.moments.varies)
+        return self.rewarding(Scoring(self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE, rows))
+
+    def scoring(self) -> Scoring | None:
+        return None if self.features.grouped else self._scored_with()
+
+    def _each(self, masks: Mask, scoring: Scoring) -> Floats:
+        values = np.empty(len(masks))
+        cholesky.score_subsets(scoring, np.nan, *as_lists(self.features.expand(masks)), values)
+        return values
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        values = self._each(as_masks(masks, self.n_features), self._scored_with())
+        values[np.isnan(values)] = -np.inf
+        return values
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        chosen = as_masks(masks, self.n_features)
+        return self.pooled_prediction(self._each(chosen, self.pooled_scoring(self._scored_with())), chosen)
+
+    def nearly_outcome(self) -> Mask:
+        """As `GaussianFromMoments.nearly_outcome`."""
+        y, diagonal = self.moments.outcome, self._diagonal
+        starts, stops = self._bounds[:-1], self._bounds[1:]
+        local = [self._centred[:, a:b] @ self._centred[y, a:b] for a, b in zip(starts, stops, strict=True)]
+        products = np.vstack([local, np.sum(local, axis=0) + self._gaps[:, y] @ self._gaps])
+        nearly = products**2 > (1.0 - PIVOT_TOLERANCE) * diagonal * diagonal[:, y, None]
+        columns = np.any((nearly & self.moments.varies)[:, self.moments.feature_columns], axis=0)
+        return np.logical_or.reduceat(columns, self.features.starts[:-1])
+
+    @property
+    def largest_size(self) -> int:
+        return largest_size(self.moments.counts, self._widths)
+
+    def check_max_size(self, max_size: int) -> None:
+        check_max_size(max_size, self.moments.counts, self._widths, self.moments.environments)
+
+    @cached_property
+    def _widths(self) -> Integers:
+        """(E, p) how many columns of each feature are present in each environment"""
+        widths = self.moments.varying_widths[:-1].copy()
+        for j in np.flatnonzero(self.features.widths > 1):
+            alone, _ = self._narrowed(np.eye(self.n_features, dtype=bool)[j : j + 1])
+            widths[:, j] = alone.moments.varying_widths[:-1, 0]
+        return widths
+
+    # What takes second moments of the chosen features alone.
+
+    def _narrowed(self, masks: ArrayLike) -> tuple[GaussianFromMoments, Mask]:
+        """A model of the features that the subsets hold (one, if they hold none), and the subsets there."""
+        chosen = as_masks(masks, self.n_features)
+        kept = np.asarray(chosen.any(axis=0))
+        kept[0] |= not kept.any()
+        return GaussianFromMoments(self.data.narrowed(kept), prediction=self.prediction), chosen[:, kept]
+
+    def residuals(self, masks: Mask) -> Residuals:
+        part, chosen = self._narrowed(masks)
+        return part.residuals(chosen)
+
+    def excess_kurtosis(self, masks: Mask) -> Floats:
+        part, chosen = self._narrowed(masks)
+        return part.excess_kurtosis(chosen)
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        part, chosen = self._narrowed(masks)
+        return part.left_out_r2_many(chosen)
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        part, chosen = self._narrowed(masks)
+        return part.random_effects_risk_many(chosen)
+
+    def ranks(self, masks: Mask) -> Integers:
+        part, chosen = self._narrowed(masks)
+        return part.ranks(chosen)
+
+    def unsupported(self, masks: ArrayLike) -> Unsupported:
+        part, chosen = self._narrowed(masks)
+        return part.unsupported(chosen)
+
+    def rescore(self, masks: ArrayLike) -> Floats | None:
+        part, chosen = self._narrowed(masks)
+        return part.rescore(chosen)
+
+
+@dataclass(frozen=True)
+class LinearGaussian:
+    """Outcome ~ Normal(intercept + coefficients · columns of z, variance), by maximum likelihood.
+
+    invariance : what must be the same in every environment; "distribution": the intercept, the coefficients and the
+        variance; "mean": the intercept and the coefficients, while each environment has a variance of its own, which
+        also makes heavy tails harmless
+    second_moments : "all" pairs of columns at once, "on demand", which takes the memory of the data twice and is
+        slower, or "auto": all where these fit into the memory that is free; "mean" needs all
+    prediction : reward λ for subsets that predict well: the posterior is p(z)·Λ(z)·(σ̂²(∅)/σ̂²(z))^(λN/2), σ̂² the
+        variance that the pooled fit leaves, or of "mean" the geometric mean of those of all rows' environments. 0 is
+        the paper's; 0.1 leads samplers through thousands of features. Log ratios, p-values and verdicts that are
+        reported remain those of Λ
+    """
+
+    invariance: Literal["distribution", "mean"] = "distribution"
+    second_moments: Literal["auto", "all", "on demand"] = "auto"
+    prediction: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_choice(self, "invariance", ("distribution", "mean"))
+        check_choice(self, "second_moments", ("auto", "all", "on demand"))
+        if self.invariance == "mean" and self.second_moments == "on demand":
+            raise SettingError("invariance='mean' needs all second moments", use(second_moments="all"))
+        check_number(self, "prediction", "reward")
+
+    def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> GaussianModel:
+        """Tie the model to data, or to moments alone."""
+        if self.invariance == "mean":
+            from .gaussian_mean import MeanGaussian
+
+            return MeanGaussian(data, n_jobs, self.prediction)
+        rows = rows_of(data)
+        if rows is None or self.second_moments == "all" or (self.second_moments == "auto" and fits_in_memory(rows)):
+            return GaussianFromMoments(data, n_jobs, self.prediction)
+        if self.second_moments == "auto":
+            warn(
+                f"second moments of {rows.n_features:,} features take {moments_bytes(rows) / 1e9:.1f} GB, more than is "
+                "free, and are computed on demand, which is slower"
+            )
+        return GaussianOnDemand(rows, n_jobs, self.prediction)
+
+
+def linear_gaussian_mean() -> LinearGaussian:
+    """What the name "linear_gaussian_mean" stands for."""
+    return LinearGaussian(invariance="mean")

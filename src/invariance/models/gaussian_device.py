@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..exceptions import SettingError
+from ..exceptions import SettingError, use
 from ..kernels.active_set import Scoring
 from ..kernels.subset_sums import listed, sizes
 from ..moments.moments import Moments
@@ -30,15 +30,13 @@ def as_device(name: str) -> torch.device:
     try:
         import torch
     except ImportError:
-        raise SettingError(
-            f"device={name!r} needs PyTorch: install it with pip install 'invariance[gpu]', or leave device= out."
-        ) from None
+        raise SettingError(f"device={name!r} needs PyTorch: install it with pip install 'invariance[gpu]'.") from None
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise SettingError(f"device={name!r} is not known: use 'cuda', 'cuda:1' or 'cpu'.") from None
-    if device.type not in ("cuda", "cpu"):
-        raise SettingError(f"device={name!r} is not known: use 'cuda', 'cuda:1' or 'cpu'.")
+        device = None
+    if device is None or device.type not in ("cuda", "cpu"):
+        raise SettingError(f"device={name!r} is not known", use(device="cuda"), use(device="cuda:1"), use(device="cpu"))
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         found = torch.cuda.device_count()
         raise SettingError(f"device={name!r} is not there: torch {torch.__version__} sees {found} CUDA devices.")
@@ -61,9 +59,9 @@ class OutcomeArrays(NamedTuple):
 
 
 class SharedScatter:
-    """Second moments on a device, for models whose moments are these, with rows removed or not, and any outcome.
+    """Second moments on a device, for models of any outcome whose moments are these, with rows removed or not.
 
-    scoring : held by the thread whose subsets are scored; the others would only wait for the device, and fill it
+    scoring : held by the thread whose subsets are scored
     """
 
     def __init__(self, moments: Moments, device: torch.device) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, polygamma
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..data.features import Subset, as_mask, as_masks
+from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..kernels.generalised_least_squares import (
@@ -25,18 +26,22 @@ from ..kernels.generalised_least_squares import (
 )
 from ..kernels.row_residuals import GroupRows
 from ..kernels.subset_tree import feature_starts
-from ..moments.moments import Moments
-from .base import IN_MEAN, PIVOT_TOLERANCE, NDArray32, Null, Prediction, in_pieces
-from .gaussian import GaussianFromMoments
-from .gaussian_fit import (
-    LinearFit,
+from .base import (
+    IN_MEAN,
+    PIVOT_TOLERANCE,
+    EnvironmentData,
+    Fit,
+    NDArray32,
+    Null,
+    Prediction,
     StandardErrors,
     Unsupported,
-    group_rows,
-    weighted_errors_from_moments,
-    weighted_errors_from_rows,
+    in_parts,
+    listed_subsets,
+    of_all_features,
 )
-from .gaussian_shared import GaussianModel, inverse_scales
+from .gaussian import GaussianFromMoments, GaussianModel
+from .gaussian_fits import BEYOND_MOMENTS, WITH_ROWS, group_rows, inverse_scales, weighted_errors
 from .invariance_test import InvarianceTest, Residuals, Tolerance, deviance_tails
 
 
@@ -97,35 +102,23 @@ class MeanWalk:
     def _extended(self, fixed: Integers, first: int, stop: int, sizes: Mask, members: NDArray32) -> Floats:
         """(n,) of the features `fixed` joined by some of first:stop, up to as many as `members` (n, k) can hold, which
         is filled with these; sizes (k + 1,), or more: which numbers of them count"""
-        always, columns = self.model.columns_of(np.append(self.forced, self.free[fixed])), self._columns
+        always_in = np.append(self.forced, self.free[fixed])
+        always, columns = self.model.columns_of(always_in), self.model.columns_of(self.free)
+        starts = feature_starts(self.model.free_columns[self.free])
         ratios, gains = np.empty((2, len(members)))
-        arguments = always, columns, self._starts, first, stop, members.shape[1], sizes, members, ratios, gains
+        arguments = always, columns, starts, first, stop, members.shape[1], sizes, members, ratios, gains
         walk_extensions(self.model.local_moments, *arguments)
         values = self.model.rewarded(ratios, gains)
         if self.model.has_rows and np.isnan(values).any():
             unknown = np.flatnonzero(np.isnan(values))
             unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
-            chosen = np.zeros((len(unknown), self.n_features + 1), dtype=bool)
-            chosen[np.arange(len(unknown))[:, None], members[unknown]] = True
-            masks = np.zeros((len(unknown), self.model.n_features), dtype=bool)
-            masks[:, self.free] = chosen[:, :-1]
-            masks[:, np.append(self.forced, self.free[fixed])] = True
+            chosen = listed_subsets(members[unknown], self.n_features)
+            masks = of_all_features(chosen, self.free, always_in, self.model.n_features)
             values[unknown] = self.model.values_from_rows(masks)
         return values
 
-    @property
-    def _columns(self) -> Integers:
-        return self.model.columns_of(self.free)
 
-    @property
-    def _starts(self) -> Integers:
-        return feature_starts(self.model.free_columns[self.free])
-
-
-_UNEVEN = (
-    "the noise of some environments is so much smaller than that of others that second moments cannot resolve what all "
-    "have in common: build LinearGaussian from the data, or let fit_moments(moments, rows=...) read the rows again"
-)
+_UNEVEN = f"the noise of some environments is far smaller than that of others, {BEYOND_MOMENTS}: {WITH_ROWS}"
 
 
 class _Scores(NamedTuple):
@@ -154,14 +147,12 @@ class MeanGaussian(GaussianModel):
 
     name = "linear Gaussian, same mean"
 
-    def __init__(
-        self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None, prediction: float = 0.0
-    ) -> None:
+    def __init__(self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
         self.plain = GaussianFromMoments(data, n_jobs)
         self.data, self.moments = self.plain.data, self.plain.moments
         self.n_jobs, self.prediction = n_jobs, prediction
 
-    def of(self, data: MultiEnvironmentData | Moments) -> MeanGaussian:
+    def of(self, data: EnvironmentData) -> MeanGaussian:
         return MeanGaussian(data, self.n_jobs)
 
     @property
@@ -193,8 +184,7 @@ class MeanGaussian(GaussianModel):
     def null_many(self, masks: ArrayLike) -> Null:
         """−2 log Λ is chi-square for many rows; its mean and variance are those of few."""
         _, mean, variance, degrees = self._law(as_masks(masks, self.n_features))
-        known = variance > 0.0
-        return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
+        return Null.of_deviance(mean, variance, degrees)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """Of the coefficients alone, by the law of log Λ: variances may differ by as much as they do."""
@@ -205,7 +195,7 @@ class MeanGaussian(GaussianModel):
         p_values[tested] = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed)
         return InvarianceTest(p_values, np.full(len(p_values), np.nan), p_values)
 
-    def fit(self, subset: Subset, local: bool = True) -> LinearFit:
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)
         beta, _ = self._pooled(mask)
         columns = self.moments.feature_columns[self.features.expand(mask)]
@@ -221,11 +211,7 @@ class MeanGaussian(GaussianModel):
         values, freedom = self.plain.standard_errors(mask)
         _, squares = self._pooled(mask)
         deviations = np.sqrt(squares / self.moments.counts) / self._scale[self.moments.outcome]
-        columns, values = self.features.expand(mask), values.copy()
-        if self.data is None:
-            values[-1] = weighted_errors_from_moments(self.moments, columns, deviations)
-        else:
-            values[-1] = weighted_errors_from_rows(self.data, columns, deviations)
+        values[-1] = weighted_errors(self.data, self.moments, self.features.expand(mask), deviations)
         return StandardErrors(values, freedom)
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
@@ -318,11 +304,7 @@ class MeanGaussian(GaussianModel):
         """From second moments, and from the rows where those cannot decide"""
         scores = _Scores.of(len(masks), self.moments.n_environments)
 
-        def score(rows: slice, starts: Integers, members: Integers) -> None:
-            columns = self.moments.feature_columns[members].astype(np.int64)
-            score_lists(self.local_moments, starts, columns, *(part[rows] for part in scores))
-
-        in_pieces(self._chosen(masks), self.n_jobs, score)
+        self._in_parts(masks, scores, partial(score_lists, self.local_moments))
         unknown = np.flatnonzero(np.isnan(scores.ratios))
         if self.has_rows and len(unknown):
             for part, decided in zip(scores, self._scored_from_rows(masks[unknown]), strict=True):
@@ -330,14 +312,21 @@ class MeanGaussian(GaussianModel):
         return scores
 
     def _scored_from_rows(self, masks: Mask) -> _Scores:
-        scores, group_rows = _Scores.of(len(masks), self.moments.n_environments), self._rows
-
-        def score(rows: slice, starts: Integers, members: Integers) -> None:
-            columns = self.moments.feature_columns[members].astype(np.int64)
-            score_lists_from_rows(group_rows, self.local_moments, starts, columns, *(part[rows] for part in scores))
-
-        in_pieces(self._chosen(masks), self.n_jobs, score)
+        scores = _Scores.of(len(masks), self.moments.n_environments)
+        self._in_parts(masks, scores, partial(score_lists_from_rows, self._rows, self.local_moments))
         return scores
+
+    def _in_parts(self, masks: Mask, scores: _Scores, score: Callable[..., None]) -> None:
+        """Fill the scores of subsets (S, p), in threads. Columns that others of their feature give over all rows are
+        left out."""
+        chosen = self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
+
+        def one(rows: slice) -> None:
+            starts, members = as_lists(chosen[rows])
+            columns = self.moments.feature_columns[members].astype(np.int64)
+            score(starts, columns, *(part[rows] for part in scores))
+
+        in_parts(len(masks), self.n_jobs, one)
 
     def _law(self, masks: Mask) -> tuple[Floats, Floats, Floats, Floats]:
         """(S,) log Λ, and the mean, the variance and the degrees of freedom of −2 log Λ; 0 where nothing is known"""
@@ -358,8 +347,7 @@ class MeanGaussian(GaussianModel):
             beta, squares = fit_from_rows(self._rows, self.local_moments, columns)
         else:
             beta, squares = fit_from_moments(self.local_moments, columns)
-        if np.isnan(beta).any():
-            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+        self.require_fit(not np.isnan(beta).any(), mask)
         return beta, squares
 
     def _missed(self, mask: Mask, e: int) -> float:
@@ -385,7 +373,3 @@ class MeanGaussian(GaussianModel):
         columns = np.isin(data.features.columns, fit.columns)
         rows = data.rows(e)
         return float(np.sum((data.y[rows] - fit.predict(data.X[rows][:, columns])) ** 2))
-
-    def _chosen(self, masks: Mask) -> Mask:
-        """(S, q) columns of masks (S, p), without those that others of their feature give over all rows"""
-        return self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, fdtrc
+from scipy.special import chdtrc, digamma, fdtrc, polygamma
 
 from .._tools.arrays import Floats, Integers
 from ..exceptions import SettingError
@@ -189,6 +189,20 @@ def deviance_tails(deviance: Floats, mean: Floats, variance: Floats, noncentrali
     such units, that so much noncentrality is added to."""
     unit = 2.0 * mean / variance
     return _noncentral_chi_square_tails(deviance * unit, mean * unit, noncentrality * unit)
+
+
+def deviance_moments(counts: Floats, ranks: Integers | Floats) -> tuple[Floats, Floats]:
+    """Mean and variance (S,) of −2 log Λ of invariant subsets of a linear Gaussian model, from counts (G,) of rows and
+    ranks (S, G) of the fits in each environment and, last, in the pool; 0 with one environment, and where some fit has
+    no degree of freedom left."""
+    freedom = counts - 1.0 - ranks
+    estimable = (freedom > 0.0).all(axis=1) & (len(counts) > 2)
+    halves = freedom[estimable] / 2.0
+    signs = np.append(-np.ones(len(counts) - 1), 1.0)
+    mean, variance = np.zeros((2, len(ranks)))
+    mean[estimable] = (digamma(halves) + np.log(2.0 / counts)) @ (signs * counts)
+    variance[estimable] = polygamma(1, halves) @ (-signs * counts**2)
+    return mean, variance
 
 
 def _noncentral_chi_square_tails(statistic: Floats, degrees: Floats | float, noncentrality: Floats) -> Floats:

@@ -1,30 +1,129 @@
-"""Any model with a maximum-likelihood fit as a conditional: write one method, `maximise`, and every engine runs on it.
+"""log Λ by maximum likelihood, and any model with a maximum-likelihood fit as a family: write one method, `maximise`.
 
-log Λ(z) is the largest log-likelihood of the pooled rows less the sum of those of each environment's rows. It takes as
-long as E + 1 fits; a member for which that is too long overrides the abilities of `BoundModel`.
+log Λ(z) is the largest log-likelihood of the pooled rows less the sum of those of each environment's rows. It takes
+E + 1 fits; a model for which that is too slow overrides the abilities of `BoundModel`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from ..data.features import Features, Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..moments.least_squares import independent_columns
-from ..moments.moments import Moments
-from .base import BoundModel, Description, Null, Prediction
+from .base import BoundModel, Description, EnvironmentData, Fit, Null, Prediction, chosen_names, rows_for
+from .gaussian_fits import row_groups
 
+_MOST_REMEMBERED = 500_000
 # A pooled fit that is better than the local ones by less than this share of their size is so by the optimiser's error.
 _ROUNDING = 1e-6
+
+
+class Figures(NamedTuple):
+    """Of S subsets, (S,) each: log Λ, the pooled log-likelihood, the degrees of freedom of −2 log Λ, and the parameters
+    of the pooled fit."""
+
+    log_ratio: Floats
+    pooled: Floats
+    degrees: Floats
+    parameters: Floats
+
+    @classmethod
+    def of(cls, log_ratio: Floats, pooled: Floats, ranks: Integers, profiled: Integers | int) -> Figures:
+        """ranks (S, E + 1): identified parameters of each environment and, last, of the pool; profiled: those of the
+        fits, (E + 1,) or of each, that are not counted there."""
+        parameters = (ranks + profiled).astype(float)
+        degrees = parameters[:, :-1].sum(axis=1) - parameters[:, -1]
+        return cls(log_ratio, pooled, degrees, parameters[:, -1])
+
+    def null(self, n_environments: int) -> Null:
+        """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ."""
+        degrees = self.degrees if n_environments > 1 else np.zeros_like(self.degrees)
+        return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodFit(Fit):
+    """As `Fit`, with the mean of the specification."""
+
+    specification: Any
+
+    def mean(self, predictor: Floats) -> Floats:
+        return self.specification.mean(predictor)
+
+
+class LikelihoodRatioModel(BoundModel):
+    """Base of models whose log Λ is a ratio of maximised likelihoods of the rows; each subset is fitted once."""
+
+    def __init__(self, specification: Any, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
+        self.specification, self.data, self.n_jobs = specification, data, n_jobs
+        self._known: dict[bytes, tuple[float, ...]] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_known": {}}
+
+    @abstractmethod
+    def _computed(self, masks: Mask) -> Figures:
+        """Of the subsets in masks (S, p); log Λ is NaN outside the support."""
+
+    @property
+    def features(self) -> Features:
+        return self.data.features
+
+    @property
+    def rows(self) -> MultiEnvironmentData:
+        return self.data
+
+    def describe(self) -> Description:
+        return Description.of(self.specification.name, self.data)
+
+    def figures(self, masks: ArrayLike) -> Figures:
+        """Of the subsets in masks (S, p), each fitted once; log Λ is -inf outside the support."""
+        chosen = as_masks(masks, self.n_features)
+        keys = [row.tobytes() for row in np.packbits(chosen, axis=1)]
+        known = self._known
+        new = {key: place for place, key in enumerate(keys) if key not in known}
+        if new:
+            if len(known) + len(new) > _MOST_REMEMBERED:
+                known = self._known = {key: known[key] for key in keys if key in known}
+            computed = self._computed(chosen[list(new.values())])
+            known.update(zip(new, zip(*(values.tolist() for values in computed), strict=True), strict=True))
+        figures = Figures(*np.array([known[key] for key in keys]).reshape(len(keys), len(Figures._fields)).T)
+        log_ratio = np.where(np.isnan(figures.log_ratio), -np.inf, figures.log_ratio)
+        return figures._replace(log_ratio=log_ratio)
+
+    @cached_property
+    def empty(self) -> float:
+        """Pooled log-likelihood of the empty subset"""
+        value = float(self.figures(np.zeros(self.n_features, dtype=bool)).pooled[0])
+        if np.isnan(value):
+            raise DataError(
+                f"the {self.specification.name} model cannot be fitted to {self.data.outcome_name!r} alone."
+            )
+        return value
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        return self.figures(masks).log_ratio
+
+    def prediction_many(self, masks: ArrayLike) -> Prediction:
+        figures = self.figures(masks)
+        gain = np.where(figures.log_ratio > -np.inf, figures.pooled - self.empty, -np.inf)
+        return Prediction(gain, figures.parameters)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        return self.null_of(self.figures(masks))
+
+    def null_of(self, figures: Figures) -> Null:
+        return figures.null(self.data.n_environments)
 
 
 class Maximum(NamedTuple):
@@ -49,118 +148,57 @@ class ByLikelihood(ABC):
         """The expected outcome (n,) at intercept + coefficients · columns (n,)."""
         return predictor
 
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> LikelihoodModel:
+    def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> LikelihoodModel:
         """Tie the model to data."""
-        if isinstance(data, Moments):
-            raise DataError(f"the {self.name} model needs the rows, and only moments are at hand: pass the data.")
-        return LikelihoodModel(self, data, n_jobs)
+        return LikelihoodModel(self, rows_for(self.name, data), n_jobs)
 
 
-@dataclass(frozen=True, eq=False)
-class LikelihoodFit:
-    """As `Fit`: the pooled maximum and those of each environment, NaN for columns that are left out there."""
-
-    specification: ByLikelihood
-    columns: tuple[str, ...]
-    coefficients: Floats
-    intercept: float
-    local_coefficients: Floats
-    local_intercepts: Floats
-
-    def mean(self, predictor: Floats) -> Floats:
-        return self.specification.mean(predictor)
-
-    def predict(self, X: Floats) -> Floats:
-        return self.mean(X @ self.coefficients + self.intercept)
-
-
-class LikelihoodModel(BoundModel):
+class LikelihoodModel(LikelihoodRatioModel):
     """A specification tied to rows. Columns that do not vary in an environment, and those that are combinations of
     others there, are left out of the fit."""
-
-    def __init__(self, specification: ByLikelihood, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
-        self.specification = specification
-        self.data = data
-        self.n_jobs = n_jobs
-        self._groups = [*(data.rows(e) for e in range(data.n_environments)), np.arange(data.n_rows)]
-
-    @property
-    def features(self) -> Features:
-        return self.data.features
-
-    @property
-    def rows(self) -> MultiEnvironmentData | None:
-        return self.data
-
-    def describe(self) -> Description:
-        data = self.data
-        return Description(self.specification.name, data.outcome_name, data.environments, data.counts)
-
-    def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        return self._each(masks, lambda fits: _log_ratio([fit.log_likelihood for fit in fits]), -np.inf)
-
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
-        empty = self._fitted(self.data.features.expand(np.zeros(self.n_features, dtype=bool)), self._groups[-1:])
-        if empty is None:
-            raise DataError(
-                f"the {self.specification.name} model cannot be fitted to {self.data.outcome_name!r} alone."
-            )
-        pooled = self._groups[-1:]
-        gain = self._each(masks, lambda fits: fits[0].log_likelihood - empty[0].log_likelihood, -np.inf, pooled)
-        return Prediction(gain, self._each(masks, lambda fits: float(fits[0].n_parameters), np.nan, pooled))
-
-    def null_many(self, masks: ArrayLike) -> Null:
-        """−2 log Λ is chi-square for many rows, with a degree of freedom for each parameter that may differ."""
-        degrees = self._each(masks, lambda fits: sum(f.n_parameters for f in fits[:-1]) - fits[-1].n_parameters, 0.0)
-        return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
 
     def fit(self, subset: Subset, local: bool = True) -> LikelihoodFit:
         mask = as_mask(subset, self.feature_names)
         chosen = self.features.expand(mask)
-        groups = self._groups if local else self._groups[-1:]
-        fits = self._fitted(chosen, groups)
-        if fits is None:
-            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
-        slopes = np.full((len(fits), int(chosen.sum())), np.nan)
-        for row, fit, rows in zip(slopes, fits, groups, strict=True):
-            row[independent_columns(self.data.X[np.ix_(rows, chosen)])] = fit.coefficients
-        intercepts = np.array([fit.intercept for fit in fits])
-        pooled = np.nan_to_num(slopes[-1])
-        columns = self.features.chosen(mask).columns
-        return LikelihoodFit(self.specification, columns, pooled, intercepts[-1], slopes[:-1], intercepts[:-1])
+        fits = self._fitted(chosen, local)
+        self.require_fit(fits is not None, mask)
+        slopes = np.full((len(fits or ()), int(chosen.sum())), np.nan)
+        for row, (fit, used) in zip(slopes, fits or (), strict=True):
+            row[used] = fit.coefficients
+        intercepts = np.array([fit.intercept for fit, _ in fits or ()])
+        names, pooled = chosen_names(self.features.columns, chosen), np.nan_to_num(slopes[-1])
+        return LikelihoodFit(names, pooled, intercepts[-1], slopes[:-1], intercepts[:-1], self.specification)
 
-    def _each(
-        self,
-        masks: ArrayLike,
-        value: Callable[[list[Maximum]], float],
-        otherwise: float,
-        groups: Sequence[NDArray[np.intp]] | None = None,
-    ) -> Floats:
-        """(S,) `value` of the fits of each subset in the groups (default: the environments and the pool)"""
-        chosen = self.features.expand(as_masks(masks, self.n_features))
+    def _computed(self, masks: Mask) -> Figures:
+        each = list(ordered_map(self._figures_of, self.features.expand(masks), self.n_jobs))
+        return Figures(*np.array(each, dtype=float).reshape(len(each), len(Figures._fields)).T)
 
-        def one(columns: Mask) -> float:
-            fits = self._fitted(columns, self._groups if groups is None else groups)
-            return otherwise if fits is None else float(value(fits))
+    def _figures_of(self, chosen: Mask) -> tuple[float, ...]:
+        found = self._fitted(chosen)
+        if found is None:
+            return np.nan, np.nan, 0.0, np.nan
+        *local, pooled = [fit for fit, _ in found]
+        degrees = sum(fit.n_parameters for fit in local) - pooled.n_parameters
+        value = _log_ratio([fit.log_likelihood for fit in local], pooled.log_likelihood)
+        return value, pooled.log_likelihood, degrees, pooled.n_parameters
 
-        return np.array(list(ordered_map(one, chosen, self.n_jobs)), dtype=float)
-
-    def _fitted(self, chosen: Mask, groups: Sequence[NDArray[np.intp]]) -> list[Maximum] | None:
-        """The fits of the chosen columns (q,) to each group of rows; None where one of them has none."""
+    def _fitted(self, chosen: Mask, local: bool = True) -> list[tuple[Maximum, Mask]] | None:
+        """The fits of the chosen columns (q,) to each environment's rows, if `local`, and to all rows, with the columns
+        that each could use; None where one has none."""
         fits = []
-        for rows in groups:
+        for rows in row_groups(self.data)[0 if local else -1 :]:
             X = self.data.X[np.ix_(rows, chosen)]
-            fit = self.specification.maximise(X[:, independent_columns(X)], self.data.y[rows])
+            used = independent_columns(X)
+            fit = self.specification.maximise(X[:, used], self.data.y[rows])
             if fit is None or not np.isfinite(fit.log_likelihood):
                 return None
-            fits.append(fit)
+            fits.append((fit, used))
         return fits
 
 
-def _log_ratio(log_likelihoods: list[float]) -> float:
-    """Of the local fits and, last, the pooled one; -inf where an optimiser stopped too early for it to make sense."""
-    if len(log_likelihoods) == 2:
+def _log_ratio(local: list[float], pooled: float) -> float:
+    """-inf where an optimiser stopped too early for it to make sense"""
+    if len(local) == 1:
         return 0.0
-    local = sum(log_likelihoods[:-1])
-    value = log_likelihoods[-1] - local
-    return value if value <= 0.0 else 0.0 if value <= _ROUNDING * max(1.0, abs(local)) else -np.inf
+    value = pooled - sum(local)
+    return value if value <= 0.0 else 0.0 if value <= _ROUNDING * max(1.0, abs(sum(local))) else -np.inf

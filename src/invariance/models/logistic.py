@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 
 from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError
+from ..exceptions import DataError, use
 from ..kernels.likelihoods import LOGISTIC, Rows
 from .base import Predicts
 from .regression import Regression, environment_starts, sums_by_environment
@@ -36,8 +36,8 @@ class Logistic(Regression):
             shown = ", ".join(f"{value:g}" for value in values[:4])
             raise DataError(
                 f"the logistic model is for outcomes with two values, and {data.outcome_name!r} has {len(values):,} "
-                f"({shown}{', …' if len(values) > 4 else ''}): use family='auto', or compare one value with the "
-                "others."
+                f"({shown}{', …' if len(values) > 4 else ''})",
+                use(family="auto"),
             )
 
     def events(self, data: MultiEnvironmentData) -> Floats:

@@ -12,9 +12,10 @@ from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.likelihoods import NEGATIVE_BINOMIAL, Counts, Rows, dispersion_of
 from .base import DISPERSION, Null, Predicts
-from .gaussian_shared import deviance_moments
+from .invariance_test import deviance_moments
+from .likelihood import Figures
 from .poisson import check_counts, exposure_of
-from .regression import Figures, Regression, RegressionFit, environment_starts, sums_by_environment
+from .regression import Regression, RegressionFit, environment_starts, sums_by_environment
 
 _LARGEST_DISPERSION = 1e6
 _SMALLEST_SCALE = 10.0
@@ -133,8 +134,7 @@ class NegativeBinomial(Regression):
         local = (figures.degrees + figures.parameters) / len(counts)
         parameters = np.column_stack([*[local] * len(counts), figures.parameters])
         mean, variance = deviance_moments(np.append(counts, counts.sum()).astype(float), parameters - 2.0)
-        known = variance > 0.0
-        return Null(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, figures.degrees, 0.0))
+        return Null.of_deviance(mean, variance, figures.degrees)
 
     def finished(self, fit: RegressionFit, rows: Rows) -> NegativeBinomialFit:
         dispersions = dispersion_of(fit.more[:, 0], rows.counts.scale)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError
+from ..exceptions import DataError, Message, use
 from ..kernels.likelihoods import POISSON, Rows, work_for
 from ..kernels.newton import maximise
 from .base import Predicts
 from .regression import REPORTED, Regression, RegressionModel, environment_starts, sums_by_environment
-
-if TYPE_CHECKING:
-    from .regression import RegressionModel
 
 # Mean count · pseudo_rows² over the rows of the smallest environment: here pseudo-data add about 1 to −2 log Λ of what
 # is invariant.
@@ -36,7 +33,8 @@ def check_counts(data: MultiEnvironmentData, model: str) -> None:
         example = data.y[wrong][0]
         raise DataError(
             f"the {model} model is for counts, and {data.outcome_name!r} is no whole number from 0 on in "
-            f"{int(wrong.sum()):,} rows, for example {example:g}: use family='auto'."
+            f"{int(wrong.sum()):,} rows, for example {example:g}",
+            use(family="auto"),
         )
     if not data.y.any():
         raise DataError(f"the {model} model needs events, and {data.outcome_name!r} is 0 in all rows.")
@@ -60,10 +58,8 @@ class Poisson(Regression):
         check_counts(data, self.name)
 
     def remarks(self, model: RegressionModel, masks: Mask) -> tuple[str, ...]:
-        pass
-
         words = overdispersion_words(overdispersion(model, masks[0])) if len(masks) else ""
-        return (*_pull(self, model.data), *((f"{words[:1].upper()}{words[1:]}.",) if words else ()))
+        return (*_pull(self, model.data), *((words,) if words else ()))
 
     def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
         exposure = exposure_of(data)
@@ -86,10 +82,10 @@ def _pull(specification: Poisson, data: MultiEnvironmentData) -> tuple[str, ...]
     mean = float(data.y.mean())
     if mean * specification.pseudo_rows**2 <= _LARGEST_PULL * data.counts.min():
         return ()
-    return (
-        f"The counts are large (mean {mean:,.0f}), and pseudo-data weigh as their events do, which may reject what is "
-        "invariant: use Poisson(pseudo_rows=0).",
+    what = (
+        f"The counts are large (mean {mean:,.0f}), and pseudo-data weigh so much that they may reject invariant subsets"
     )
+    return (Message(what, use(family="poisson(pseudo_rows=0)")),)
 
 
 # Here chi-square laws for Poisson counts reject what is invariant about twice as often as they state.
@@ -126,4 +122,5 @@ def overdispersion_words(ratio: float) -> str:
     """What to do about it; empty where nothing is to be done."""
     if not ratio > LARGEST_HARMLESS:
         return ""
-    return f"the counts scatter {ratio:.1f} times as much as a Poisson law has it: use family='negative_binomial'"
+    what = f"The counts vary {ratio:.1f} times as much as a Poisson law has it"
+    return Message(what, use(family="negative_binomial"))

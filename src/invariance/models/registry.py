@@ -11,7 +11,7 @@ from ..data.outcomes import at_two_values, left_out
 from ..exceptions import SettingError
 from ..moments.moments import Moments
 from .additive import Additive
-from .base import BoundModel, Family, Predicts, predicts_of
+from .base import BoundModel, EnvironmentData, Family, Predicts, predicts_of, rows_of
 from .likelihood import ByLikelihood
 from .regression import Regression
 
@@ -19,9 +19,9 @@ AUTO, GAUSSIAN = "auto", "linear_gaussian"
 MODELS = Registry(
     {
         AUTO: Member("models.registry:ByOutcome", "chooses by the outcome"),
-        GAUSSIAN: Member("models.linear_gaussian:LinearGaussian", "for outcomes that are numbers"),
+        GAUSSIAN: Member("models.gaussian:LinearGaussian", "for outcomes that are numbers"),
         "linear_gaussian_mean": Member(
-            "models.linear_gaussian:linear_gaussian_mean",
+            "models.gaussian:linear_gaussian_mean",
             "for outcomes that are numbers, whose noise may differ between environments",
         ),
         "bayesian_linear_gaussian": Member(
@@ -44,9 +44,8 @@ def as_family(given: str | Family) -> Family:
 
             hint = did_you_mean(given, list(MODELS)) or ":"
             known = ", ".join(map(repr, MODELS))
-            raise SettingError(f"family={given!r} is not known{hint} use {known} or a conditional with settings.")
-        named: Family = MODELS[given]()
-        return named
+            raise SettingError(f"family={given!r} is not known{hint} use {known} or a specification.")
+        return MODELS[given]()
     if isinstance(given, type) or not hasattr(given, "bind"):
         raise SettingError(f"family={given!r} cannot be bound to data: pass a specification, such as LinearGaussian().")
     return given
@@ -113,12 +112,12 @@ class ByOutcome:
     second moments without rows, LinearGaussian().
     """
 
-    def chosen(self, data: MultiEnvironmentData | Moments) -> Chosen:
+    def chosen(self, data: EnvironmentData) -> Chosen:
         """The choice for these data, which is kept when rows are left out of them."""
         choice = family_of(data)
         return Chosen(MODELS[choice.name](), choice.in_words)
 
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundModel:
+    def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel:
         return self.chosen(data).bind(data, n_jobs)
 
 
@@ -137,18 +136,20 @@ class Chosen:
     def predicts(self) -> Predicts:
         return predicts_of(self.family)
 
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> BoundModel:
+    def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel:
         model = self.family.bind(data, n_jobs)
         model.reason = self.reason
         return model
 
 
-def family_of(data: MultiEnvironmentData | Moments) -> Choice:
+def family_of(data: EnvironmentData) -> Choice:
     """What is fitted to these data unless somebody asks for something else."""
     if isinstance(data, Moments):
         return Choice(GAUSSIAN, _why_gaussian(data))
-    kind, reason = data.outcome_kind
-    return Choice(FAMILY_OF_KIND[kind], reason, FAMILY_OF_KIND[kind] != GAUSSIAN and not data.outcome_columns)
+    rows = rows_of(data)
+    assert rows is not None
+    kind, reason = rows.outcome_kind
+    return Choice(FAMILY_OF_KIND[kind], reason, FAMILY_OF_KIND[kind] != GAUSSIAN and not rows.outcome_columns)
 
 
 def _why_gaussian(moments: Moments) -> str:
@@ -163,7 +164,7 @@ def _why_gaussian(moments: Moments) -> str:
     return moments.kind.reason if FAMILY_OF_KIND[moments.kind.kind] == GAUSSIAN else f"{moments.kind.reason}, {alone}"
 
 
-def settled(family: Family, data: MultiEnvironmentData | Moments) -> Family:
+def settled(family: Family, data: EnvironmentData) -> Family:
     """The conditional that is fitted to the data, and to any part of them."""
     return family.chosen(data) if isinstance(family, ByOutcome) else family
 
@@ -178,12 +179,12 @@ def taken_by(family: Any) -> tuple[str, ...]:
     return tuple(getattr(family, "takes", ()))
 
 
-def refuse_unused(family: Family, data: MultiEnvironmentData | Moments) -> None:
+def refuse_unused(family: Family, data: EnvironmentData) -> None:
     """Raise where something comes with the outcome that the conditional does not know of."""
-    unused = (
-        [] if isinstance(data, Moments) else [role for role in data.outcome_columns if role not in taken_by(family)]
-    )
-    for role in unused:
+    rows = rows_of(data)
+    for role in () if rows is None else rows.outcome_columns:
+        if role in taken_by(family):
+            continue
         name = getattr(data, f"{role}_name")
         raise SettingError(
             f"{type(family).__name__} does not know of the {role} {name!r}: use family={AUTO!r}, or "
@@ -203,7 +204,7 @@ def two_valued(moments: Moments, column: int) -> tuple[float, float] | None:
 class Recoding(Family, Protocol):
     """A specification that makes columns of its own from those of the data."""
 
-    def prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Family, MultiEnvironmentData]:
+    def prepared(self, data: EnvironmentData) -> tuple[Family, MultiEnvironmentData]:
         """The specification that takes these columns as they are, and the data with them."""
         ...
 

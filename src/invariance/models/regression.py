@@ -1,4 +1,4 @@
-"""A regression tied to rows: log Λ of any subset, its law, its fits and all that engines ask for."""
+"""Regressions by maximum likelihood in compiled code: what their families share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, combinations
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,37 +16,36 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.text import format_subset
 from ..data.checks import listing
-from ..data.features import Features, Subset, as_mask, as_masks
+from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, use
 from ..kernels.likelihoods import Own, Rows, Work, evaluate, with_columns, work_for
 from ..kernels.newton import guess_flips, invert, score_dense, score_lists
-from ..moments.moments import Moments
-from .base import IN_MEAN, BoundModel, Description, FlipGuess, NDArray32, Null, Prediction, Remarks, Weigh
-from .gaussian_fit import StandardErrors, Unsupported, without_value
+from .base import (
+    IN_MEAN,
+    EnvironmentData,
+    FlipGuess,
+    NDArray32,
+    Null,
+    Remarks,
+    StandardErrors,
+    Unsupported,
+    Weigh,
+    check_number,
+    chosen_names,
+    low_subsets,
+    rows_for,
+)
+from .gaussian_fits import too_few_in
 from .invariance_test import Tolerance, largest_deviance
+from .likelihood import Figures, LikelihoodFit, LikelihoodRatioModel
 
 
 @dataclass(frozen=True, eq=False)
-class RegressionFit:
-    """As `Fit`: the pooled maximum and those of each environment, NaN for columns that are left out there.
+class RegressionFit(LikelihoodFit):
+    """more (E + 1, r): parameters without a column, of each environment and, last, of the pool"""
 
-    more (E + 1, r): parameters without a column, of each environment and, last, of the pool
-    """
-
-    specification: Regression
-    columns: tuple[str, ...]
-    coefficients: Floats
-    intercept: float
-    local_coefficients: Floats
-    local_intercepts: Floats
     more: Floats
-
-    def mean(self, predictor: Floats) -> Floats:
-        return self.specification.mean(predictor)
-
-    def predict(self, X: Floats) -> Floats:
-        return self.mean(X @ self.coefficients + self.intercept)
 
 
 # A fit that explains less of the log-likelihood than this does not come near to separating the rows.
@@ -57,23 +55,19 @@ _R2 = "R² is by the likelihood: 1 − exp(−2·gain/N), of the gain over the f
 
 def remarks_of(model: RegressionModel, masks: Mask) -> Remarks:
     """On the rows, and on the subsets in masks (S, p), those first that matter most."""
-    notes = (_events(model), _R2, *model.specification.remarks(model, masks))
-    return Remarks(
-        notes, tuple(sentence for sentence in (_without_events(model), _separating(model, masks)) if sentence)
-    )
-
-
-def _events(model: RegressionModel) -> str:
-    data = model.data
-    events = np.bincount(data.environment_index, model.specification.events(data), data.n_environments)
-    fewest = np.argsort(events, kind="stable")
-    each = listing(f"{data.environments[e]!r} {events[e]:,.0f} in {data.counts[e]:,}" for e in fewest)
-    return f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest first: {each}."
-
-
-def _without_events(model: RegressionModel) -> str:
     data, specification = model.data, model.specification
-    events = np.bincount(data.environment_index, specification.events(data), data.n_environments)
+    events = np.bincount(data.environment_index, specification.events(data), data.n_environments).astype(float)
+    each = listing(
+        f"{data.environments[e]!r} {events[e]:,.0f} in {data.counts[e]:,}" for e in np.argsort(events, kind="stable")
+    )
+    counted = f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest first: {each}."
+    alarms = (_without_events(model, events), _separating(model, masks))
+    notes = (counted, _R2, *specification.remarks(model, masks))
+    return Remarks(notes, tuple(sentence for sentence in alarms if sentence))
+
+
+def _without_events(model: RegressionModel, events: Floats) -> str:
+    data, specification = model.data, model.specification
     empty = np.flatnonzero(events == 0.0)
     full = np.flatnonzero(events == data.counts) if specification.two_values else empty[:0]
     found = [
@@ -84,24 +78,19 @@ def _without_events(model: RegressionModel) -> str:
     if not found:
         return ""
     rest = "rest on the pseudo-data there" if specification.pseudo_rows else "have no finite maximum there"
-    return (
-        f"{'; '.join(found)}: fits of its own {rest}. Merge it with a similar one, or leave it "
-        "out, if that is not what you want to compare."
-    )
+    return f"{'; '.join(found)}: its own fits {rest}. Merge it with a similar environment, or leave it out."
 
 
 def _separating(model: RegressionModel, masks: Mask) -> str:
-    """That a subset tells the two values apart in all rows: then it looks invariant whatever the environments do."""
-    if not model.specification.two_values:
-        return ""
-    found = [mask for mask in masks if separates(model, mask)]
+    """That a subset separates the two values in all rows: then it looks invariant whatever the environments do."""
+    found = [mask for mask in masks if separates(model, mask)] if model.specification.two_values else []
     if not found:
         return ""
-    names = format_subset([name for name, flag in zip(model.feature_names, found[0], strict=True) if flag])
     more = f" (and {len(found) - 1} more of the {len(masks)} leading subsets)" if len(found) > 1 else ""
     return (
-        f"{names}{more} separates the two values of {model.data.outcome_name!r} in all rows: its log ratio then says "
-        "nothing about invariance. Remove features that are copies or consequences of the outcome, or add rows."
+        f"{format_subset(list(chosen_names(model.feature_names, found[0])))}{more} separates the two values of "
+        f"{model.data.outcome_name!r} in all rows: its log ratio says nothing about invariance. Remove copies or "
+        "consequences of the outcome, or add rows."
     )
 
 
@@ -133,53 +122,6 @@ def _plane_between(X: Floats, event: Mask) -> bool:
     )
 
 
-_MOST_FITS_REMEMBERED = 500_000
-
-
-class Figures(NamedTuple):
-    """Of S subsets, (S,) each: log Λ, the pooled log-likelihood, the degrees of freedom of −2 log Λ, and the parameters
-    of the pooled fit."""
-
-    log_ratio: Floats
-    pooled: Floats
-    degrees: Floats
-    parameters: Floats
-
-    @classmethod
-    def of(cls, log_ratio: Floats, pooled: Floats, ranks: Integers, profiled: Integers | int) -> Figures:
-        """ranks (S, E + 1): parameters that can be told apart, of each environment and, last, of the pool; profiled:
-        those of the fits, (E + 1,) or of each, that are not counted there."""
-        parameters = (ranks + profiled).astype(float)
-        degrees = parameters[:, :-1].sum(axis=1) - parameters[:, -1]
-        return cls(log_ratio, pooled, degrees, parameters[:, -1])
-
-
-class FigureMemory:
-    """The figures that `compute` gives to subsets, masks (S, p), each asked for once.
-
-    At most so many are remembered; with more, all are forgotten, and so they are in a copy by pickle.
-    """
-
-    def __init__(self, compute: Callable[[Mask], Figures], most: int = _MOST_FITS_REMEMBERED) -> None:
-        self._compute, self._most = compute, most
-        self._known: dict[bytes, tuple[float, ...]] = {}
-
-    def figures(self, masks: Mask) -> Figures:
-        keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
-        known = self._known
-        new = {key: place for place, key in enumerate(keys) if key not in known}
-        if new:
-            if len(known) + len(new) > self._most:
-                known = self._known = {key: known[key] for key in keys if key in known}
-            computed = self._compute(masks[list(new.values())])
-            known.update(zip(new, zip(*(values.tolist() for values in computed), strict=True), strict=True))
-        rows = np.array([known[key] for key in keys]).reshape(len(keys), len(Figures._fields))
-        return Figures(*rows.T)
-
-    def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_known": {}}
-
-
 @dataclass(frozen=True)
 class Regression(ABC):
     """Base of specifications: the outcome's law given intercept + coefficients · columns of z, by maximum likelihood.
@@ -196,9 +138,7 @@ class Regression(ABC):
     two_values: ClassVar[bool] = False  # whether features may separate the outcome
 
     def __post_init__(self) -> None:
-        given = self.pseudo_rows
-        if not isinstance(given, Real) or isinstance(given, bool) or not 0.0 <= given < np.inf:
-            raise SettingError(f"pseudo_rows={given!r} is no weight: use a number of rows from 0 on.")
+        check_number(self, "pseudo_rows", "number of rows")
 
     @abstractmethod
     def check(self, data: MultiEnvironmentData) -> None:
@@ -235,10 +175,8 @@ class Regression(ABC):
         return np.zeros(len(rows.starts), np.int64)
 
     def null(self, counts: Integers, figures: Figures) -> Null:
-        """The law of log Λ of invariant subsets, from the rows (E,) of each environment. For many of them −2 log Λ is
-        chi-square, with a degree of freedom for each parameter that may differ."""
-        degrees = figures.degrees if len(counts) > 1 else np.zeros_like(figures.degrees)
-        return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
+        """The law of log Λ of invariant subsets, from the rows (E,) of each environment."""
+        return figures.null(len(counts))
 
     def finished(self, fit: RegressionFit, rows: Rows) -> RegressionFit:
         """The fit with names for what else the model has."""
@@ -248,67 +186,19 @@ class Regression(ABC):
         """(E,) λ_e: by how much more than once each row of an environment counts."""
         return self.pseudo_rows / data.counts
 
-    def bind(self, data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> RegressionModel:
+    def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> RegressionModel:
         """Tie the model to data."""
-        if isinstance(data, Moments):
-            raise DataError(f"the {self.name} model needs the rows, and only moments are at hand: pass the data.")
-        self.check(data)
-        return self.tied(data, n_jobs)
+        rows = rows_for(self.name, data)
+        self.check(rows)
+        return self.tied(rows, n_jobs)
 
     def tied(self, data: MultiEnvironmentData, n_jobs: int | None) -> RegressionModel:
-        pass
-
         return RegressionModel(self, data, n_jobs)
 
 
 # Promised gains below which fits that guesses start from count as done.
 _ROUGHLY = 1e-2
 _MOST_FLIPS_REMEMBERED = 2000
-
-
-class FlipGuesses:
-    """Those of a model, of which some are remembered."""
-
-    def __init__(self, model: RegressionModel) -> None:
-        self._model = model
-        self._known: dict[bytes, FlipGuess] = {}
-
-    def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_known": {}}
-
-    def of(self, mask: Mask) -> FlipGuess:
-        """(p,) each, of a subset (p,)"""
-        key = np.packbits(mask).tobytes()
-        known = self._known.get(key)
-        if known is None:
-            known = self._computed(mask)
-            if len(self._known) >= _MOST_FLIPS_REMEMBERED:
-                self._known = {}
-            self._known[key] = known
-        return known
-
-    def _computed(self, mask: Mask) -> FlipGuess:
-        model, problem = self._model, self._model.problem
-        groups, n_features, widths = len(problem.starts), model.n_features, model.features.widths
-        log_ratio, pooled, ranks = np.empty(1), np.empty(1), np.empty((1, groups), np.int64)
-        gains = np.empty((1, groups, n_features))
-        work = work_for(problem, len(problem.columns) + model.beginning.shape[1])
-        layout = mask[None], model.n_always + model.features.starts, np.arange(model.n_always), model.beginning
-        guess_flips(problem, *layout, _ROUGHLY, work, log_ratio, pooled, ranks, gains)
-        own, change = Figures.of(log_ratio, pooled, ranks, model.profiled), np.where(mask, -widths, widths)
-        log_ratios = np.minimum(log_ratio + gains[0, -1] - gains[0, :-1].sum(axis=0), 0.0)
-        # NaN: the fit of the subset itself comes to no end.
-        known = model.supported(mask ^ np.eye(n_features, dtype=bool)) & ~np.isnan(log_ratios)
-        figures = Figures(
-            np.where(known, log_ratios, -np.inf),
-            pooled + gains[0, -1],
-            own.degrees + (groups - 2.0) * change,
-            own.parameters + change,
-        )
-        null = model.null_of(figures)
-        return FlipGuess(figures.log_ratio, figures.pooled - model.empty, null.expected, null.variance)
-
-
 _LOW_FEATURES = 10
 _MOST_SUBSETS_REMEMBERED = 1 << 21
 
@@ -385,22 +275,11 @@ class RegressionWalk:
 
     def _walked(self, high: Integers) -> Figures:
         n = 1 << self.n_low
-        low = np.arange(n)[:, None] >> np.arange(self.n_low) & 1
+        low = low_subsets(self.n_low)
         fits = self._fits(self.needed[high].sum(axis=0) + low @ self.needed[: self.n_low])
         log_ratio, pooled, ranks = np.empty(n), np.empty(n), np.empty((n, len(self.rows.starts)), np.int64)
-        score_dense(
-            self.rows,
-            high.astype(np.int64),
-            self.n_low,
-            self.starts,
-            np.arange(self.n_always),
-            self.beginning,
-            self.tolerance,
-            self._work,
-            log_ratio,
-            pooled,
-            ranks,
-        )
+        layout = self.starts, np.arange(self.n_always), self.beginning, self.tolerance, self._work
+        score_dense(self.rows, high.astype(np.int64), self.n_low, *layout, log_ratio, pooled, ranks)
         return Figures.of(np.where(fits, log_ratio, np.nan), pooled, ranks, self.profiled)
 
     def _fits(self, needed: Integers) -> Mask:
@@ -410,19 +289,8 @@ class RegressionWalk:
     def _one_by_one(self, masks: Mask, wanted: Mask) -> Figures:
         n, groups, most = int(wanted.sum()), len(self.rows.starts), len(self.rows.columns) + self.beginning.shape[1]
         log_ratio, pooled, ranks = np.empty(n), np.empty(n), np.empty((n, groups), np.int64)
-        score_lists(
-            self.rows,
-            masks[wanted],
-            self.starts,
-            np.arange(self.n_always),
-            self.beginning,
-            self.tolerance,
-            self._work,
-            log_ratio,
-            pooled,
-            ranks,
-            np.empty((n, groups, most)),
-        )
+        layout = self.starts, np.arange(self.n_always), self.beginning, self.tolerance, self._work
+        score_lists(self.rows, masks[wanted], *layout, log_ratio, pooled, ranks, np.empty((n, groups, most)))
         every = np.full((len(Figures._fields), len(masks)), np.nan)
         every[:, wanted] = Figures.of(log_ratio, pooled, ranks, self.profiled)
         return Figures(*every)
@@ -438,20 +306,14 @@ _MARGIN = 1.0 + 1e-6
 
 @dataclass(frozen=True, eq=False)
 class RegressionScreen:
-    """A walk whose values are what subsets weigh; NaN where they cannot be compatible with invariance.
+    """A walk whose values are the weights of subsets; NaN where they cannot be compatible with invariance.
 
-    null: figures → the law of log Λ; error: by how much log Λ of the walk may be off; tolerated: noncentrality
-    of −2 log Λ that is no reason against a subset at this level; empty: pooled log-likelihood
-    without features; n_forced: columns that are always in; weigh: gain (S,) of the pooled fit and its number of columns
-    (S,) → weights (S,).
+    n_forced: columns that are always in; weigh: gain (S,) of the pooled fit and its number of columns (S,) → weights.
     """
 
+    model: RegressionModel
     walk: RegressionWalk
-    null: Callable[[Figures], Null]
-    error: float
-    tolerated: float
-    level: float
-    empty: float
+    tolerance: Tolerance
     n_forced: int
     weigh: Weigh
 
@@ -465,8 +327,8 @@ class RegressionScreen:
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
         widths = np.diff(self.walk.starts)
-        low = np.arange(1 << self.n_low)[:, None] >> np.arange(self.n_low) & 1
-        return self._weights(self.walk.dense_figures(high), widths[high].sum() + low @ widths[: self.n_low])
+        columns = widths[high].sum() + low_subsets(self.n_low) @ widths[: self.n_low]
+        return self._weights(self.walk.dense_figures(high), columns)
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
         figures = self.walk.listed_figures(prefix, max_size, sizes, members)
@@ -478,17 +340,17 @@ class RegressionScreen:
 
     def _weights(self, figures: Figures, columns: Integers) -> Floats:
         """(S,) of subsets with so many free columns (S,)"""
-        possible = ~np.isnan(figures.log_ratio)
-        null = self.null(figures)
+        model, possible = self.model, ~np.isnan(figures.log_ratio)
+        null = model.null_of(figures)
         tested = possible & (null.variance > 0.0)
         degrees = null.degrees[tested]
-        deviance = -2.0 * (figures.log_ratio[tested] + self.error)
+        deviance = -2.0 * (figures.log_ratio[tested] + model.walk_error)
         scaled = deviance * degrees / (-2.0 * null.expected[tested])
         distinct, group = np.unique(degrees, return_inverse=True)
-        possible[tested] = scaled <= _MARGIN * largest_deviance(distinct, self.tolerated, self.level)[group]
-        gain = figures.pooled[possible] - self.empty
+        limits = largest_deviance(distinct, model.tolerated(self.tolerance), self.tolerance.level)
+        possible[tested] = scaled <= _MARGIN * limits[group]
         weights = np.full(len(possible), np.nan)
-        weights[possible] = self.weigh(gain, self.n_forced + columns[possible])
+        weights[possible] = self.weigh(figures.pooled[possible] - model.empty, self.n_forced + columns[possible])
         return weights
 
 
@@ -519,13 +381,16 @@ class Scores(NamedTuple):
     thetas: Floats
 
 
-class RegressionModel(BoundModel):
+class RegressionModel(LikelihoodRatioModel):
     """A regression tied to rows."""
 
+    specification: Regression
+    walk_error = _WALK_ERROR
+    guesses_flips = True
+    dense_advantage = 3
+
     def __init__(self, specification: Regression, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
-        self.specification = specification
-        self.data = data
-        self.n_jobs = n_jobs
+        super().__init__(specification, data, n_jobs)
         self._order = specification.order(data)
         groups = [*(data.X[data.rows(e)] for e in range(data.n_environments)), data.X]
         # (E + 1, q) of each environment and of all rows
@@ -533,9 +398,11 @@ class RegressionModel(BoundModel):
         self._varies = np.array([np.ptp(rows, axis=0) > 0.0 for rows in groups])
         self._scale = np.array([rows.std(axis=0) for rows in groups])
         self._scale[~(self._varies & (self._scale > 0.0))] = 1.0
-        self._memory = FigureMemory(self._computed)
         self._walk: tuple[bytes, RegressionWalk] | None = None
-        self._guesses = FlipGuesses(self)
+        self._guessed: dict[bytes, FlipGuess] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        return super().__getstate__() | {"_guessed": {}}
 
     @cached_property
     def problem(self) -> Rows:
@@ -559,18 +426,6 @@ class RegressionModel(BoundModel):
     def n_always(self) -> int:
         """Columns that are in every fit."""
         return int(self.specification.intercept)
-
-    @property
-    def features(self) -> Features:
-        return self.data.features
-
-    @property
-    def rows(self) -> MultiEnvironmentData | None:
-        return self.data
-
-    def describe(self) -> Description:
-        data = self.data
-        return Description(self.specification.name, data.outcome_name, data.environments, data.counts)
 
     @property
     def compares(self) -> tuple[str, ...]:
@@ -598,7 +453,8 @@ class RegressionModel(BoundModel):
             e = int(np.argmin(self.data.counts))
             raise DataError(
                 f"environment {self.data.environments[e]!r} has {self.data.counts[e]} rows, too few for subsets of "
-                f"{max_size} features: use max_size={self.largest_size} at most, or leave that environment out."
+                f"{max_size} features",
+                use(" at most", max_size=self.largest_size),
             )
 
     # ---------------------------------------------------------------- scores
@@ -627,15 +483,8 @@ class RegressionModel(BoundModel):
 
     def _computed(self, masks: Mask) -> Figures:
         scores = self.scores(masks)
-        return Figures.of(scores.log_ratio, scores.pooled, scores.ranks, self.profiled)
-
-    def figures(self, masks: ArrayLike) -> Figures:
-        """Of the subsets in masks (S, p), each fitted once; log Λ is -inf outside the support, and where a fit comes to
-        no end."""
-        chosen = as_masks(masks, self.n_features)
-        figures = self._memory.figures(chosen)
-        known = self.supported(chosen) & ~np.isnan(figures.log_ratio)
-        return figures._replace(log_ratio=np.where(known, figures.log_ratio, -np.inf))
+        log_ratio = np.where(self.supported(masks), scores.log_ratio, np.nan)
+        return Figures.of(log_ratio, scores.pooled, scores.ranks, self.profiled)
 
     @cached_property
     def profiled(self) -> Integers:
@@ -656,28 +505,8 @@ class RegressionModel(BoundModel):
         """(E,) most columns of a subset that vary in an environment"""
         return np.asarray(self.data.counts - self.beginning.shape[1] - self.profiled[:-1] - 1)
 
-    def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        return self.figures(masks).log_ratio
-
     def rescore(self, masks: ArrayLike) -> Floats:
         return self.log_ratio_many(masks)
-
-    @property
-    def walk_error(self) -> float:
-        return _WALK_ERROR
-
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
-        figures = self.figures(masks)
-        gain = np.where(figures.log_ratio > -np.inf, figures.pooled - self.empty, -np.inf)
-        return Prediction(gain, figures.parameters)
-
-    @cached_property
-    def empty(self) -> float:
-        """Pooled log-likelihood of the empty subset"""
-        return float(self._memory.figures(np.zeros((1, self.n_features), dtype=bool)).pooled[0])
-
-    def null_many(self, masks: ArrayLike) -> Null:
-        return self.null_of(self.figures(masks))
 
     def null_of(self, figures: Figures) -> Null:
         return self.specification.null(self.data.counts, figures)
@@ -686,35 +515,57 @@ class RegressionModel(BoundModel):
         chosen = as_masks(masks, self.n_features)
         outside = self.figures(chosen).log_ratio == -np.inf
         large = ~self.supported(chosen)
-        found = without_value(chosen, outside, self.feature_names)
-        endless = without_value(chosen, outside & ~large, self.feature_names)
+        found = Unsupported.without_value(chosen, outside, self.feature_names)
+        endless = Unsupported.without_value(chosen, outside & ~large, self.feature_names)
         reasons = tuple(f"{reason}: a fit comes to no end" for reason in endless.reasons)
         if large.any():
             e = int(np.argmin(self._room))
-            too_few = (
-                f"environment {self.data.environments[e]!r} has {self.data.counts[e]} rows, too few to fit more than "
-                f"{max(self._room[e], 0)} columns that vary there"
-            )
-            reasons = (too_few, *reasons)
+            label, n_rows = self.data.environments[e], int(self.data.counts[e])
+            reasons = (too_few_in(label, n_rows, int(self._room[e]), "columns"), *reasons)
         return Unsupported(large, endless.undecidable, found.features, reasons)
 
     # ---------------------------------------------------------------- neighbours
 
-    @property
-    def guesses_flips(self) -> bool:
-        return True
-
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
         """To second order around the fits of each subset: by score tests and Wald tests."""
-        parts = list(ordered_map(self._guesses.of, as_masks(masks, self.n_features), self.n_jobs))
+        parts = list(ordered_map(self._guess, as_masks(masks, self.n_features), self.n_jobs))
         return FlipGuess(*(np.array(values) for values in zip(*parts, strict=True)))
+
+    def _guess(self, mask: Mask) -> FlipGuess:
+        """(p,) each, of a subset (p,)"""
+        key = np.packbits(mask).tobytes()
+        if key not in self._guessed:
+            if len(self._guessed) >= _MOST_FLIPS_REMEMBERED:
+                self._guessed = {}
+            self._guessed[key] = self._guessed_of(mask)
+        return self._guessed[key]
+
+    def _guessed_of(self, mask: Mask) -> FlipGuess:
+        problem, n_features, widths = self.problem, self.n_features, self.features.widths
+        groups = len(problem.starts)
+        log_ratio, pooled, ranks = np.empty(1), np.empty(1), np.empty((1, groups), np.int64)
+        gains = np.empty((1, groups, n_features))
+        work = work_for(problem, len(problem.columns) + self.beginning.shape[1])
+        layout = mask[None], self.n_always + self.features.starts, np.arange(self.n_always), self.beginning
+        guess_flips(problem, *layout, _ROUGHLY, work, log_ratio, pooled, ranks, gains)
+        own, change = Figures.of(log_ratio, pooled, ranks, self.profiled), np.where(mask, -widths, widths)
+        log_ratios = np.minimum(log_ratio + gains[0, -1] - gains[0, :-1].sum(axis=0), 0.0)
+        # NaN: the fit of the subset itself comes to no end.
+        known = self.supported(mask ^ np.eye(n_features, dtype=bool)) & ~np.isnan(log_ratios)
+        figures = Figures(
+            np.where(known, log_ratios, -np.inf),
+            pooled + gains[0, -1],
+            own.degrees + (groups - 2.0) * change,
+            own.parameters + change,
+        )
+        null = self.null_of(figures)
+        return FlipGuess(figures.log_ratio, figures.pooled - self.empty, null.expected, null.variance)
 
     def flip_neighbours(self, mask: Mask) -> Floats:
         """As they are guessed: no judgement rests on them."""
         chosen = as_masks(mask, self.n_features)
         now = self.log_ratio_many(chosen)[0]
-        if now == -np.inf:
-            raise DataError(f"the subset to start from is not supported: {self.unsupported(chosen)}.")
+        self.require_start(now, chosen)
         return self.guessed_flips(chosen).log_ratio[0] - now
 
     def flip_steps(self, size: float) -> float:
@@ -724,26 +575,18 @@ class RegressionModel(BoundModel):
 
     def fit(self, subset: Subset, local: bool = True) -> RegressionFit:
         mask = as_mask(subset, self.feature_names)
-        if not self.supported(mask[None])[0]:
-            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+        self.require_fit(self.supported(mask[None])[0], mask)
         chosen = self.features.expand(mask)
         k, first = int(chosen.sum()), self.n_always
         scores = self.scores(mask[None], READ)
-        if np.isnan(scores.log_ratio[0]):
-            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+        self.require_fit(not np.isnan(scores.log_ratio[0]), mask)
         theta = scores.thetas[0]
         slopes = theta[:, first : first + k] / self._scale[:, chosen]
         intercepts = -(slopes * self._centre[:, chosen]).sum(axis=1) + (theta[:, 0] if first else 0.0)
         slopes[:-1][np.isnan(self._errors(chosen, theta)[:-1])] = np.nan
-        fit = RegressionFit(
-            self.specification,
-            self.features.chosen(mask).columns,
-            slopes[-1],
-            float(intercepts[-1]),
-            slopes[:-1] if local else slopes[:0],
-            intercepts[:-1] if local else intercepts[:0],
-            theta[:, first + k :],
-        )
+        columns, n_local = chosen_names(self.features.columns, chosen), len(slopes) - 1 if local else 0
+        pooled, own = (slopes[-1], float(intercepts[-1])), (slopes[:n_local], intercepts[:n_local])
+        fit = RegressionFit(columns, *pooled, *own, self.specification, theta[:, first + k :])
         return self.specification.finished(fit, self.problem)
 
     def _errors(self, chosen: Mask, thetas: Floats) -> Floats:
@@ -793,18 +636,13 @@ class RegressionModel(BoundModel):
         return RegressionWalk(rows, starts, n_always, beginning, tolerance, self._needed[free], room, self.profiled)
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionScreen:
-        walk, n_forced = self.subset_walk(free, forced), int(self.features.widths[forced].sum())
-        law = self.null_of, _WALK_ERROR, self.tolerated(tolerance), tolerance.level
-        return RegressionScreen(walk, *law, self.empty, n_forced, weigh)
+        n_forced = int(self.features.widths[forced].sum())
+        return RegressionScreen(self, self.subset_walk(free, forced), tolerance, n_forced, weigh)
 
     @property
     def steps_per_subset(self) -> int:
         n_groups, n_columns = self.data.n_environments + 1, self.features.n_columns
         return int(_STEPS_PER_ROW * self.data.n_rows + _STEPS_PER_COLUMN * n_groups * n_columns)
-
-    @property
-    def dense_advantage(self) -> int:
-        return 3
 
 
 def environment_starts(data: MultiEnvironmentData) -> Integers:

@@ -13,7 +13,7 @@ from .._tools.arrays import Floats, Integers
 from ..data.checks import quoted, warn
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, DataWarning, SettingError
+from ..exceptions import DataError, DataWarning, SettingError, use
 from ..kernels.likelihoods import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, evaluate, work_for
 from .base import BASELINE, Predicts
 from .regression import READ, Regression, RegressionFit, RegressionModel, environment_starts
@@ -128,17 +128,15 @@ class PiecewiseExponential(Regression):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.intervals != "auto" and not _is_whole(self.intervals):
-            raise SettingError(
-                f"intervals={self.intervals!r} is no number of intervals: use 'auto', or a whole number from 1 on."
-            )
+            raise SettingError(f"intervals={self.intervals!r} is no whole number from 1 on", use(intervals="auto"))
         if not _is_whole(self.steps):
-            raise SettingError(f"steps={self.steps!r} is no number of steps: use a whole number from 1 on.")
+            raise SettingError(f"steps={self.steps!r} is no whole number from 1 on", use(steps=16))
 
     def check(self, data: MultiEnvironmentData) -> None:
         if data.event is None:
             raise DataError(
-                f"the {self.name} model needs to know which times {data.outcome_name!r} ended with the event: give "
-                "event=, 1 where one did and 0 where it is censored."
+                f"the {self.name} model needs to know which times {data.outcome_name!r} ended with the event",
+                use(" (1: event, 0: censored)", event="column"),
             )
         if (data.y <= 0.0).any():
             raise DataError(
@@ -152,14 +150,9 @@ class PiecewiseExponential(Regression):
             return
         if not self.pseudo_rows:
             raise DataError(
-                f"no event occurs in environment {quoted(without)}, where no hazard can be fitted: use pseudo_rows=1, "
-                "or leave out what has no events."
+                f"no event occurs in environment {quoted(without)}, where no hazard can be fitted", use(pseudo_rows=1)
             )
-        warn(
-            f"no event occurs in environment {quoted(without)}, which says how long nothing happened, and hardly which "
-            "features matter.",
-            DataWarning,
-        )
+        warn(f"no event occurs in environment {quoted(without)}: it hardly says which features matter.", DataWarning)
 
     def events(self, data: MultiEnvironmentData) -> Floats:
         assert data.event is not None
@@ -230,8 +223,9 @@ class PiecewiseExponential(Regression):
         if self.intervals != "auto" and not model.supported(np.zeros((1, model.n_features), dtype=bool))[0]:
             e = int(np.argmin(data.counts))
             raise DataError(
-                f"environment {data.environments[e]!r} has {data.counts[e]} rows, too few for intervals="
-                f"{self.intervals}: use intervals='auto', or at most {max(data.counts[e] - 1, 1)}."
+                f"environment {data.environments[e]!r} has {data.counts[e]} rows, too few for so many intervals",
+                use(intervals="auto"),
+                use(" at most", intervals=max(int(data.counts[e]) - 1, 1)),
             )
         return model
 

@@ -3,429 +3,57 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers
 from .._tools.parallel import free_bytes
 from ..data.checks import (
-    DROP_HINT,
     check_missing_argument,
     check_scale,
     check_unique,
     encode_labels,
-    most_first,
     nearest,
-    quoted,
     rows_text,
-    warn,
     with_counts,
 )
-from ..data.column_settings import Choices, Dummies, known_columns, listed_names
-from ..data.column_types import COUNTED_ROWS, Refusal, counts_rows, doubtful, not_listed, refuse
-from ..data.columns import ADVICE, Levels, as_text, beyond_double, in_natural_order, joined, reads_as_number
+from ..data.columns import (
+    ADVICE,
+    COUNTED_ROWS,
+    Choices,
+    Levels,
+    Refusal,
+    as_text,
+    coded,
+    column_kind,
+    counts_rows,
+    doubtful,
+    joined,
+    known_columns,
+    not_listed,
+    refuse,
+)
 from ..data.encoding import Encoding, Learner
-from ..data.environments import ALL_ENVIRONMENTS, EnvironmentChoice
-from ..data.missing import MISSING_WORDS, NO_ROWS, WORTH_A_WARNING, WORTH_SAYING, Gaps, dropped_message
+from ..data.environments import ALL_ENVIRONMENTS, Environments
+from ..data.missing import Tally
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
-from ..exceptions import DataError, WrongTypeError
+from ..data.record_batches import TEXT, kind_of
+from ..data.settings import listed_names
+from ..data.terms import Dummies, SplineBasis
+from ..exceptions import DataError, WrongTypeError, use
 from ..kernels.dispatch import centre_groups, describe_groups, put, sort_groups
 from .moments import Moments, assembled
 from .parts import Part, Running, in_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from .moments import Moments
-
-_COUNTERS = ("rows_missing", "rows_infinite", "dropped", "left_out")
-
-
-class Tally:
-    """n_rows : seen so far; rows_missing, rows_infinite : {label: rows with such values}; None: rows without a label;
-    dropped : {label: rows that lack something}; left_out : {label: rows that do not count}; gaps : of which columns
-    rows lack values together"""
-
-    def __init__(self, n_columns: int) -> None:
-        self.n_rows = 0
-        self._n_columns = n_columns
-        # {label: (2, r) missing and infinite values of each column}
-        self._values: dict[Hashable, Integers] = {}
-        self.rows_missing: Counter[Hashable] = Counter()
-        self.rows_infinite: Counter[Hashable] = Counter()
-        self.dropped: Counter[Hashable] = Counter()
-        self.left_out: Counter[Hashable] = Counter()
-        self.gaps = Gaps()
-        # {label: (2, r) lowest and highest value of each column in rows that do not count}
-        self._ranges: dict[Hashable, Floats] = {}
-
-    @property
-    def missing(self) -> Integers:
-        """(r,) values of each column"""
-        return self._total[0]
-
-    @property
-    def infinite(self) -> Integers:
-        """(r,) values of each column"""
-        return self._total[1]
-
-    @property
-    def _total(self) -> Integers:
-        return sum(self._values.values(), np.zeros((2, self._n_columns), np.int64))
-
-    @property
-    def unlabelled(self) -> int:
-        return self.left_out[None]
-
-    def screen(self, block: Floats, starts: Integers, labels: Sequence[Hashable]) -> Mask:
-        """Count what is missing or infinite in a block (r, n) that is sorted by group, rows without a label last;
-        (n,) the rows that count."""
-        missing, infinite = np.isnan(block), np.isinf(block)
-        lacks, beyond = np.asarray(missing.any(axis=0)), np.asarray(infinite.any(axis=0))
-        unlabelled = np.arange(block.shape[1]) >= starts[len(labels)]
-        kept = ~(lacks | beyond | unlabelled)
-        for g, label in enumerate((*labels, None)):
-            rows = slice(starts[g], starts[g + 1])
-            if kept[rows].all():
-                continue
-            found = np.stack([missing[:, rows].sum(axis=1), infinite[:, rows].sum(axis=1)])
-            self._values[label] = self._values.get(label, 0) + found
-            self._look_at_gaps(block[:, rows][:, ~kept[rows]], label)
-            counted = ((self.rows_missing, lacks), (self.rows_infinite, beyond), (self.dropped, lacks | unlabelled))
-            for counter, wrong in (*counted, (self.left_out, ~kept)):
-                if wrong[rows].any():
-                    counter[label] += int(wrong[rows].sum())
-        return kept
-
-    def _look_at_gaps(self, block: Floats, label: Hashable) -> None:
-        """(r, n) rows of an environment that do not count"""
-        missing = np.isnan(block)
-        lacks = missing.any(axis=0)
-        if label is not None and lacks.any():
-            self.gaps.add(missing[:, lacks].T, label)
-        self._widen(label, np.fmin.reduce(block, axis=1), np.fmax.reduce(block, axis=1))
-
-    def _widen(self, label: Hashable, lowest: Floats, highest: Floats) -> None:
-        low, high = self._ranges.get(label, (lowest, highest))
-        self._ranges[label] = np.stack([np.fmin(low, lowest), np.fmax(high, highest)])
-
-    def vary(self, j: int, ends: Sequence[tuple[float, float]]) -> bool:
-        """Whether column j, of numbers that have these lowest and highest values in the rows that count, has two values
-        in all rows."""
-        low, high = np.array([*ends, *(found[:, j] for found in self._ranges.values())]).T
-        return bool(np.fmin.reduce(low) < np.fmax.reduce(high))
-
-    def merged(self, other: Tally) -> Tally:
-        both = Tally(self._n_columns)
-        both.n_rows = self.n_rows + other.n_rows
-        both._values = dict(self._values)
-        for label, found in other._values.items():
-            both._values[label] = both._values.get(label, 0) + found
-        both.gaps = self.gaps.merged(other.gaps)
-        both._ranges = dict(self._ranges)
-        for label, (lowest, highest) in other._ranges.items():
-            both._widen(label, lowest, highest)
-        for name in _COUNTERS:
-            setattr(both, name, getattr(self, name) + getattr(other, name))
-        return both
-
-    def relabelled(self, new: Mapping[Hashable, Hashable], n_rows: int) -> Tally:
-        """Of the n_rows rows of these environments, under new labels, and of those without a label."""
-        new = {**new, None: None}
-        chosen = Tally(self._n_columns)
-        chosen.n_rows = n_rows
-        for label, found in self._values.items():
-            if label in new:
-                chosen._values[new[label]] = chosen._values.get(new[label], 0) + found
-        chosen.gaps = self.gaps.relabelled(new)
-        for label, (lowest, highest) in self._ranges.items():
-            if label in new:
-                chosen._widen(new[label], lowest, highest)
-        for name in _COUNTERS:
-            for label, count in getattr(self, name).items():
-                if label in new:
-                    getattr(chosen, name)[new[label]] += count
-        return chosen
-
-    def complain(
-        self,
-        columns: Sequence[str],
-        environment: str,
-        missing: str,
-        words: Collection[str],
-        environments: Sequence[Hashable],
-        features: Sequence[str],
-        excluded: Sequence[str],
-    ) -> None:
-        """Raise about what was counted; words: columns of levels that were read from a file; environments: those of
-        which rows are left; features: columns that may be left out; excluded: those that are."""
-        if self.n_rows == 0:
-            raise DataError(NO_ROWS)
-        if self.infinite.any():
-            where = _located(columns, self.infinite, self.rows_infinite)
-            raise DataError(f"infinite values (inf) in {where}. Replace them or remove those rows before fitting.")
-        if missing == "error" and self.unlabelled:
-            raise DataError(
-                f"environment column {environment!r} has no label in {rows_text(self.unlabelled)}. {DROP_HINT}, or "
-                "fill in the labels."
-            )
-        if missing == "error" and self.missing.any():
-            where = _located(columns, self.missing, self.rows_missing)
-            read = [name for name, count in zip(columns, self.missing, strict=True) if count and name in words]
-            told = f" In {quoted(read)}, {MISSING_WORDS}" if read else ""
-            advice = self._advice(columns, features, excluded)
-            raise DataError(f"missing values (NaN) in {where}. {DROP_HINT}, or impute them first.{advice}{told}")
-        if not environments:
-            empty = [name for name, count in zip(columns, self.missing, strict=True) if count == self.n_rows]
-            advice = f"{quoted(empty)} is missing in every row: leave it out" if empty else "impute them instead"
-            few = self._advice(columns, features, excluded)
-            raise DataError(f"no rows are left: all {rows_text(self.n_rows)} have missing values; {advice}.{few}")
-
-    def tell_dropped(
-        self,
-        columns: Sequence[str],
-        environments: Sequence[Hashable],
-        features: Sequence[str],
-        excluded: Sequence[str],
-    ) -> None:
-        """Warn of rows that were left out; as in `complain`."""
-        if self.dropped:
-            advice = self._advice(columns, features, excluded, share=WORTH_A_WARNING)
-            warn(dropped_message(self.dropped, environments, self.n_rows) + (advice and f".{advice}"))
-
-    def _advice(
-        self, columns: Sequence[str], features: Sequence[str], excluded: Sequence[str], share: float = WORTH_SAYING
-    ) -> str:
-        n_lost = sum(self.dropped.values())
-        return self.gaps.advice(columns, features, self.n_rows - n_lost, n_lost, excluded=excluded, share=share)
-
-
-def _located(columns: Sequence[str], counts: Integers, rows: Counter[Hashable]) -> str:
-    where = most_first(columns, counts)
-    labels = [label for label in rows if label is not None]
-    inside = with_counts(labels, [rows[label] for label in labels])
-    return f"{where}; in environment {inside}" if inside else where
-
-
-# Different values that are kept: no count takes more.
-_MOST = 1 << 20
-# Below this, numbers are told apart by their place.
-_SMALL = 1 << 16
-
-
-class WholeNumbers:
-    """values : (k,) sorted, each once; None once a number was not whole or below 0, or there were too many"""
-
-    def __init__(self) -> None:
-        self.values: Floats | None = np.empty(0)
-
-    def add(self, numbers: Floats) -> None:
-        """(n,) from one on"""
-        if self.values is None:
-            return
-        if numbers.min() < 0.0 or (numbers != np.rint(numbers)).any():
-            self.values = None
-            return
-        small = numbers.max() < _SMALL
-        found = np.flatnonzero(np.bincount(numbers.astype(np.intp))) if small else np.unique(numbers)
-        self._join(found.astype(np.float64))
-
-    def absorb(self, other: WholeNumbers) -> None:
-        if other.values is None:
-            self.values = None
-        else:
-            self._join(other.values)
-
-    def _join(self, found: Floats) -> None:
-        if self.values is None:
-            return
-        both = np.union1d(self.values, found)
-        self.values = both if len(both) <= _MOST else None
-
-    @property
-    def n_values(self) -> int | None:
-        return None if self.values is None else len(self.values)
-
-
-NUMBERS, LEVELS, TEXT_AS_NUMBERS, NOTHING = "numbers", "levels", "text as numbers", "nothing"
-
-
-def kind_of(array: pa.Array, name: str, categorical: bool, numeric: bool) -> str | Refusal:
-    """How a column is read, or why it cannot be; NOTHING where all of its values are missing."""
-    from pyarrow import types
-
-    kind = _stored(array).type
-    plain = kind.value_type if types.is_dictionary(kind) else kind
-    if len(array) == array.null_count:
-        return NOTHING
-    if numeric:
-        return TEXT_AS_NUMBERS
-    if categorical and _hashable(plain):
-        return LEVELS
-    if types.is_dictionary(kind) or _is_text(kind):
-        return LEVELS
-    if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind):
-        return NUMBERS
-    example = f"dtype {kind}, for example {_first(array)!r}"
-    if types.is_temporal(kind):
-        return Refusal(f"is not numeric ({example}) but holds dates or times", categorical=True)
-    return Refusal(f"is not numeric ({example})", categorical=_hashable(plain))
-
-
-def as_batches(rows: Any) -> list[pa.RecordBatch]:
-    """A record batch, or whatever gives such: tables of pyarrow, pandas, polars and others."""
-    import pyarrow as pa
-
-    if isinstance(rows, pa.RecordBatch):
-        return [rows]
-    if not isinstance(rows, pa.Table) and not hasattr(rows, "__arrow_c_stream__"):
-        raise WrongTypeError(
-            f"rows come as record batches or tables, not as {type(rows).__name__}: pass a pyarrow.RecordBatch or a "
-            "data frame."
-        )
-    return list((rows if isinstance(rows, pa.Table) else pa.table(rows)).to_batches())
-
-
-def is_plain(array: pa.Array) -> bool:
-    """Whether a column is float64 without a missing value, as most are."""
-    from pyarrow import lib
-
-    return bool(array.type.id == lib.Type_DOUBLE and array.null_count == 0)
-
-
-def as_numbers(array: pa.Array, name: str) -> Floats:
-    """(n,) with NaN where a value is missing; whole numbers that float64 cannot tell apart raise."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    array = _stored(array)
-    if types.is_null(array.type):
-        return np.full(len(array), np.nan)
-    if types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if types.is_boolean(array.type):
-        array = array.cast(pa.uint8())
-    if not types.is_float64(array.type):
-        try:
-            array = array.cast(pa.float64())
-        except pa.ArrowInvalid:
-            raise DataError(beyond_double(name, _largest(array))) from None
-    return np.array(array.to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def as_codes(array: pa.Array) -> tuple[NDArray[np.intp], list[Any]]:
-    """Positions (n,), -1 where missing, in a list of the different values that occur."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    array = _stored(array)
-    if not types.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    used = np.flatnonzero(np.bincount(codes + 1, minlength=len(array.dictionary) + 1)[1:])
-    values = array.dictionary.take(pa.array(used)).to_pylist()
-    present = [value is not None and value == value for value in values]  # NaN is no value
-    lookup = np.full(len(array.dictionary) + 1, -1, np.intp)
-    lookup[used[present]] = np.arange(sum(present))
-    return lookup[codes], [value for value, there in zip(values, present, strict=True) if there]
-
-
-def numbers_of_text(array: pa.Array, name: str) -> Floats:
-    """(n,) of a column that may hold numbers as text."""
-    from pyarrow import types
-
-    if not types.is_dictionary(_stored(array).type) and not _is_text(_stored(array).type):
-        return as_numbers(array, name)
-    codes, values = as_codes(array)
-    wrong = next((value for value in values if not reads_as_number(value)), None)
-    if wrong is not None:
-        refuse({name: Refusal(f"is in numeric=, but {wrong!r} is not a number", claimed=True)}, in_table=True)
-    return np.array([*map(float, values), np.nan])[codes]
-
-
-def levels_of(array: pa.Array, values: list[Any]) -> Levels:
-    """The levels that a piece of a column has; its different values are given."""
-    from pyarrow import types
-
-    texts: dict[str, frozenset[str]] = {}
-    for value in values:
-        text = as_text(value)
-        texts[text] = texts.get(text, frozenset()) | ({value} if isinstance(value, str) else frozenset())
-    array = _stored(array)
-    declared = types.is_dictionary(array.type)
-    written = {text: ways for text, ways in texts.items() if ways}
-    if declared and array.type.ordered:
-        listed = dict.fromkeys(as_text(value) for value in array.dictionary.to_pylist() if value is not None)
-        return Levels(tuple(listed), True, declared, written)
-    return Levels(tuple(in_natural_order(texts)), False, declared, written)
-
-
-def _stored(array: pa.Array) -> pa.Array:
-    """Of a type that a library defines, what it is made of."""
-    return getattr(array, "storage", array)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-
-
-def _hashable(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return not types.is_nested(kind)
-
-
-def _first(array: pa.Array) -> Any:
-    return next(value.as_py() for value in array if value.is_valid)
-
-
-def _largest(array: pa.Array) -> Any:
-    import pyarrow.compute as pc
-
-    ends = pc.min_max(array).as_py()
-    return max(ends.values(), key=abs)
-
-
-# Text with more different values, which nobody calls levels, is a list of names.
-MOST_LEVELS = 1000
-# Values (n,) of each column, and the positions (n,) of the rows' environments
-Piece = tuple[list[Floats], NDArray[np.int64]]
-
-
-def in_blocks(pieces: list[Piece], rows: int) -> Iterator[list[Piece]]:
-    """All of them where they have as many rows, or fewer; else blocks of so many rows, as levels on the way demand."""
-    if sum(len(codes) for _, codes in pieces) <= rows:
-        yield from [pieces] if pieces else []
-        return
-    for values, codes in pieces:
-        for start in range(0, len(codes), rows):
-            chosen = slice(start, start + rows)
-            yield [([column[chosen] for column in values], codes[chosen])]
-
-
-def too_many_levels(levels: Levels) -> Refusal:
-    shown = f"is not numeric but has more than {MOST_LEVELS} different values (for example {levels.texts[0]!r})"
-    return Refusal(shown, categorical=True)
-
-
-def changed_kind(name: str, known: str) -> str:
-    if known == LEVELS:
-        return (
-            f"column {name!r} holds text, or categories, in some rows and numbers in others: store it in one way, or "
-            f"take its values as levels, categorical={[name]!r}."
-        )
-    return (
-        f"column {name!r} holds numbers, or true and false, in the first rows of the file, and other values later on: "
-        f"mend these, or take its values as levels, categorical={[name]!r}."
-    )
-
 
 # What a block of rows takes: large enough for products of matrices at their best, small enough for any machine.
 _BLOCK_BYTES = 1 << 24
@@ -434,13 +62,55 @@ _FEWEST_ROWS = 256
 _ROWS_PER_COLUMN = 6
 # Second moments of which it is worth asking whether they fit into memory
 _MANY_NUMBERS = 1 << 26
+# Text with more different values, which nobody calls levels, is a list of names.
+MOST_LEVELS = 1000
+# Different whole numbers of the outcome that are kept: no count takes more; and those that are counted by their place.
+_MOST_VALUES, _SMALL = 1 << 20, 1 << 16
+# Share by which the scatter of a column that counts rows may be off.
+_ROUNDING = 1e-9
+
+# Values (n,) of each column, and the positions (n,) of the rows' environments
+Piece = tuple[list[Floats], NDArray[np.int64]]
 
 
 class Column(NamedTuple):
-    """A column of the moments: one of the table or, where `level` is given, whether a row has that level of it."""
+    """A column of the moments: one of the table or, where `level` is given, whether a row has that level of it, or
+    `curve` of its spline."""
 
     name: str
     level: str | None = None
+    curve: int = 0
+
+
+@dataclass
+class _Rows:
+    """Those of one environment. whole : (k,) numbers that the outcome takes, sorted, each once; None once one was not
+    whole or below 0, or there were too many; values : {column of a spline without knots: its values}"""
+
+    running: Running
+    whole: Floats | None = field(default_factory=lambda: np.empty(0))
+    values: dict[str, list[Floats]] = field(default_factory=dict)
+
+    def look(self, outcome: Floats) -> None:
+        """(n,) values of the outcome, from one on"""
+        if self.whole is None:
+            return
+        if outcome.min() < 0.0 or (outcome != np.rint(outcome)).any():
+            self.whole = None
+            return
+        small = outcome.max() < _SMALL
+        self._join(np.flatnonzero(np.bincount(outcome.astype(np.intp))) if small else np.unique(outcome))
+
+    def _join(self, found: Any) -> None:
+        both = None if self.whole is None or found is None else np.union1d(self.whole, found)
+        self.whole = both if both is not None and len(both) <= _MOST_VALUES else None
+
+    def absorb(self, other: _Rows, running: Running) -> None:
+        """running : that of the other, with the columns of this one"""
+        self.running.absorb(running)
+        self._join(other.whole)
+        for name, values in other.values.items():
+            self.values[name] = self.values.get(name, []) + values
 
 
 class MomentsAccumulator:
@@ -449,7 +119,8 @@ class MomentsAccumulator:
     columns : names of the features and of the outcome; environment : name of the column of labels
     missing : "error" or "drop", as in `Moments.from_rows`; complaints are made at the end, once, by `moments`
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
-    outcome : the column of which is kept, beside moments, which whole numbers it takes
+    outcome : the column whose whole numbers are kept, besides moments
+    splines : {column: its basis}; None where its knots are not placed, so that its values are kept
 
     Rows are kept until a block of them is full (16 to 48 MB, and the batch that fills it), then only their moments are.
     Accumulators of different rows can be merged, and sent elsewhere with pickle.
@@ -464,6 +135,7 @@ class MomentsAccumulator:
         categorical: Any = "auto",
         numeric: Sequence[str] = (),
         outcome: str | None = None,
+        splines: Mapping[str, SplineBasis | None] = MappingProxyType({}),
     ) -> None:
         self.columns = tuple(listed_names("columns", columns))
         check_unique([*self.columns, environment], "columns and environment")
@@ -472,6 +144,7 @@ class MomentsAccumulator:
         self.environment = environment
         self.missing = missing
         self.outcome = outcome
+        self.splines = dict(splines)
         self.choices = Choices.of(self.columns, categorical, numeric)
         self.tally = Tally(len(self.columns))
         self.refused: dict[str, Refusal] = {}
@@ -479,10 +152,8 @@ class MomentsAccumulator:
         self._kinds: dict[str, str] = {}
         self._wide: dict[Column, int] = {}
         self._environments: dict[Hashable, int] = {}
-        self._running: dict[Hashable, Running] = {}
-        self._whole: dict[Hashable, WholeNumbers] = {}
+        self._rows: dict[Hashable, _Rows] = {}
         self._pending: list[Piece] = []
-        self._n_pending = 0
 
     def __repr__(self) -> str:
         return (
@@ -493,12 +164,12 @@ class MomentsAccumulator:
     def add(self, batch: Any, copy: bool = True) -> MomentsAccumulator:
         """Count the rows of a record batch, or of a table, which has the columns and that of the environments; returns
         the accumulator. Without a copy, nobody may change the batch's memory before the accumulator is asked."""
-        for piece in as_batches(batch):
+        for piece in _batches(batch):
             rows = self._rows_per_block
             most = 2 * rows  # a batch that is not much larger is not cut
             for start in range(0, piece.num_rows, most):
                 self._take(piece if piece.num_rows <= most else piece.slice(start, most), copy)
-                if self._n_pending >= rows:
+                if _n_rows(self._pending) >= rows:
                     self._settle()
         return self
 
@@ -517,46 +188,68 @@ class MomentsAccumulator:
         arrays = batch.columns
         values = [self._values(arrays[place[name]], name) for name in self.columns]
         self._pending.append((list(map(np.array, values)) if copied else values, codes))
-        self._n_pending += batch.num_rows
         self.tally.n_rows += batch.num_rows
 
     def _codes(self, labels: pa.Array) -> NDArray[np.int64]:
         """(n,) positions among the environments, -1 where there is no label"""
-        codes, values = as_codes(labels)
-        recoded, found = encode_labels(values)
+        codes, values = _distinct(labels)
+        recoded, found = encode_labels(values.to_pylist())
         places = [self._environments.setdefault(label, len(self._environments)) for label in found]
         return np.array([*places, -1], np.int64)[np.append(recoded, -1)][codes]
 
     def _values(self, array: pa.Array, name: str) -> Floats:
-        if self._kinds.get(name) == NUMBERS and is_plain(array):
-            return np.asarray(array.to_numpy())
-        kind = kind_of(array, name, name in self.choices.categorical, name in self.choices.numeric)
-        if isinstance(kind, Refusal):
-            self.refused.setdefault(name, kind)
-        if isinstance(kind, Refusal) or name in self.refused:
+        """(n,) numbers, or places of the columns of levels; NaN where missing"""
+        from pyarrow import lib, types
+
+        if name in self.refused:
             return np.zeros(len(array))
-        if kind == NOTHING:
+        chosen = name in self.choices.categorical
+        plain = array.type.id == lib.Type_DOUBLE and array.null_count == 0 and not chosen  # as most are
+        if plain and self._kinds.get(name) == "numbers":
+            return np.asarray(array.to_numpy())
+        if len(array) == array.null_count:
             return np.full(len(array), np.nan)
+        if plain:
+            self._add_numbers(name)
+            return np.asarray(array.to_numpy())
+        array = getattr(array, "storage", array)  # of a type that a library defines
+        is_text = kind_of(array.type) == TEXT or hasattr(array, "dictionary")
+        by_levels = is_text or (chosen and not types.is_nested(array.type))
+        codes, values = _distinct(array) if by_levels else (None, array)
+        if by_levels and name not in self.choices.numeric:
+            return np.append(self._level_places(array, values, name), np.nan)[codes]
+        series = nw.from_native(_chunked(values), series_only=True)
+        read = column_kind(series, name, self.choices)
+        if isinstance(read, Refusal):
+            self.refused[name] = read
+            return np.zeros(len(array))
+        self._add_numbers(name)
+        numbers = read(series, name)
+        return np.append(numbers, np.nan)[codes] if by_levels else np.array(numbers)
+
+    def _add_numbers(self, name: str) -> None:
+        """A column of numbers, and the curves of its spline"""
+        self._check_kind(name, "numbers")
+        self._wide.setdefault(Column(name), len(self._wide))
+        basis = self.splines.get(name)
+        for curve in range(1, len(basis.names) if basis else 0):
+            self._wide.setdefault(Column(name, curve=curve), len(self._wide))
+
+    def _level_places(self, array: pa.Array, values: pa.Array, name: str) -> Floats:
+        """(k,) places of the columns of the different values of a column, NaN where these are missing"""
+        self._check_kind(name, "levels")
+        declared = hasattr(array, "dictionary")
+        ordered = array.dictionary.to_pylist() if declared and array.type.ordered else []
+        found, levels = coded(values.to_pylist(), [as_text(value) for value in ordered if value is not None])
+        self.levels[name] = joined(self.levels.get(name), levels._replace(declared=declared))
+        columns = [None if np.isnan(k) else Column(name, levels.texts[int(k)]) for k in found]
+        self._check_few(name, filter(None, columns))
+        return np.array([np.nan if c is None else self._wide.setdefault(c, len(self._wide)) for c in columns])
+
+    def _check_kind(self, name: str, kind: str) -> None:
         known = self._kinds.setdefault(name, kind)
         if known != kind:
-            raise DataError(changed_kind(name, known))
-        if kind == LEVELS:
-            return self._level_codes(array, name)
-        if kind == NUMBERS:
-            self._wide.setdefault(Column(name), len(self._wide))
-            return as_numbers(array, name)
-        assert kind == TEXT_AS_NUMBERS
-        self._wide.setdefault(Column(name), len(self._wide))
-        return numbers_of_text(array, name)
-
-    def _level_codes(self, array: pa.Array, name: str) -> Floats:
-        """(n,) places of the columns of levels, NaN where missing"""
-        codes, values = as_codes(array)
-        self.levels[name] = joined(self.levels.get(name), levels_of(array, values))
-        columns = [Column(name, as_text(value)) for value in values]
-        self._check_few(name, columns)
-        places = [self._wide.setdefault(column, len(self._wide)) for column in columns]
-        return np.array([*places, np.nan])[codes]
+            raise DataError(f"column {name!r} holds numbers in some rows and text in others", use(categorical=[name]))
 
     def _check_few(self, name: str, found: Iterable[Column]) -> None:
         """Raise where a column is a list of names: products of all of its levels would fill any memory."""
@@ -566,21 +259,28 @@ class MomentsAccumulator:
         if n_levels > MOST_LEVELS:
             levels = self.levels[name]
             more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
-            refuse(
-                {**self.refused, name: doubtful(levels, more_rows, ".astype") or too_many_levels(levels)}, in_table=True
-            )
+            many = f"is not numeric but has more than {MOST_LEVELS} different values (for example {levels.texts[0]!r})"
+            doubt = doubtful(levels, more_rows) or Refusal(many, categorical=True)
+            refuse({**self.refused, name: doubt}, in_table=True)
 
     def settled(self) -> MomentsAccumulator:
         """The accumulator, after it has turned all rows into moments."""
         self._settle()
-        for running in self._running.values():
-            running.settle()
+        for rows in self._rows.values():
+            rows.running.settle()
         return self
 
     def _settle(self) -> None:
-        pending, self._pending, self._n_pending = self._pending, [], 0
-        for pieces in in_blocks(pending, 3 * self._rows_per_block):
-            self._settle_block(pieces)
+        pending, self._pending = self._pending, []
+        most = 3 * self._rows_per_block
+        if _n_rows(pending) <= most:
+            if pending:
+                self._settle_block(pending)
+            return
+        for values, codes in pending:  # levels on the way have made blocks smaller
+            for start in range(0, len(codes), most):
+                rows = slice(start, start + most)
+                self._settle_block([([column[rows] for column in values], codes[rows])])
 
     def _settle_block(self, pieces: list[Piece]) -> None:
         block, starts, places = self._block(pieces)
@@ -593,41 +293,41 @@ class MomentsAccumulator:
             block = np.ascontiguousarray(block[:, kept])
             starts = np.concatenate([[0], np.cumsum(kept)])[starts]
             finite = False
+        unplaced = {name: block[self.columns.index(name)] for name, basis in self.splines.items() if basis is None}
         if tuple(self._wide) != tuple(map(Column, self.columns)):
             block, finite = self._widened(block), False
         if not finite:
             centre, rest, minimum, maximum = np.zeros((4, G + 1, len(block)))
             describe_groups(block, starts, centre, minimum, maximum)
-        self._look_at_outcome(block, starts)
-        at_ends = np.zeros((G + 1, 2, len(block)), np.int64)
-        centre_groups(block, starts, centre, minimum, maximum, rest, at_ends)
         present = np.flatnonzero(starts[:G] < starts[1 : G + 1])
         self._check_memory(len(present))
         labels = tuple(self._environments)
-        if sum(labels[g] not in self._running for g in present) > 1:
+        if sum(labels[g] not in self._rows for g in present) > 1:
             # In the order of their first rows, as the environments of a table are.
             row_at = np.empty_like(places)
             row_at[places] = np.arange(len(places))
             present = present[np.argsort(row_at[kept][starts[present]])]
-        for g in present.tolist():
-            rows = slice(int(starts[g]), int(starts[g + 1]))
-            running = self._of(labels[g])
-            running.add(block, rows, centre[g], rest[g], minimum[g], maximum[g], at_ends[g])
+        spans = [slice(int(starts[g]), int(starts[g + 1])) for g in present]
+        rows = [self._of(labels[g]) for g in present]
+        outcome = None if self.outcome is None else self._wide.get(Column(self.outcome))
+        for own, span in zip(rows, spans, strict=True):
+            if outcome is not None:
+                own.look(block[outcome, span])
+            for name, values in unplaced.items():
+                own.values.setdefault(name, []).append(values[span].copy())
+        at_ends = np.zeros((G + 1, 2, len(block)), np.int64)
+        centre_groups(block, starts, centre, minimum, maximum, rest, at_ends)
+        for g, own, span in zip(present, rows, spans, strict=True):
+            own.running.add(block, span, centre[g], rest[g], minimum[g], maximum[g], at_ends[g])
 
     def _check_memory(self, n_more: int) -> None:
-        n, d = len(self._running) + n_more, len(self._wide)
+        n, d = len(self._rows) + n_more, len(self._wide)
         free = free_bytes() if n * d * d > _MANY_NUMBERS else None
         if free is not None and 8 * n_more * d * d > free:
             raise DataError(
                 f"environment column {self.environment!r} has {n} labels or more, and the second moments of {d} "
                 "columns in each of them do not fit into memory: choose a column with fewer labels, or fewer features."
             )
-
-    def _look_at_outcome(self, block: Floats, starts: NDArray[np.int64]) -> None:
-        place = None if self.outcome is None else self._wide.get(Column(self.outcome))
-        for g, label in enumerate(self._environments if place is not None else ()):
-            if starts[g] < starts[g + 1]:
-                self._whole.setdefault(label, WholeNumbers()).add(block[place, starts[g] : starts[g + 1]])
 
     def _block(self, pieces: list[Piece]) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
         """(r, n) rows sorted by environment, those without a label last; where each begins; (n,) each row's place"""
@@ -644,19 +344,24 @@ class MomentsAccumulator:
         return block, starts, places
 
     def _widened(self, block: Floats) -> Floats:
-        """(d, n) with a row for each level that was met; columns that never had a value are gone with their rows."""
+        """(d, n) with a row for each level that was met and each curve of a spline; columns that never had a value are
+        gone with their rows."""
         rows = dict(zip(self.columns, block, strict=True))
+        curves = {name: basis.encode(rows[name]) for name, basis in self.splines.items() if basis is not None}
         wide = np.empty((len(self._wide), block.shape[1]))
-        for (name, level), place in self._wide.items():
-            wide[place] = rows[name] if level is None else rows[name] == place
+        for (name, level, curve), place in self._wide.items():
+            if curve:
+                wide[place] = curves[name][:, curve]
+            else:
+                wide[place] = rows[name] if level is None else rows[name] == place
         return wide
 
-    def _of(self, label: Hashable) -> Running:
+    def _of(self, label: Hashable) -> _Rows:
         d = len(self._wide)
-        known = self._running.get(label)
-        running = Running(d) if known is None else known.in_columns(np.arange(len(known.centre)), d)
-        self._running[label] = running
-        return running
+        rows = self._rows.setdefault(label, _Rows(Running(0)))
+        known = rows.running
+        rows.running = known.in_columns(np.arange(len(known.centre)), d) if known.n_rows else Running(d)
+        return rows
 
     def merge(self, other: MomentsAccumulator) -> MomentsAccumulator:
         """One of the rows of both; neither is changed, so that a task that runs twice counts its rows once."""
@@ -665,74 +370,65 @@ class MomentsAccumulator:
 
     def absorb(self, other: MomentsAccumulator) -> MomentsAccumulator:
         """As `merge`, in place: for whoever knows that it is done once."""
-        self._check_alike(other)
+        for setting in ("columns", "environment", "missing", "choices", "outcome", "splines"):
+            if getattr(self, setting) != getattr(other, setting):
+                raise DataError(f"cannot merge accumulators that differ in {setting}: make both with the same.")
+        for name, kind in other._kinds.items():
+            self._check_kind(name, kind)
         self._settle()
         other._settle()
-        self.tally = self.tally.merged(other.tally)
-        self.refused, self._kinds = {**other.refused, **self.refused}, {**other._kinds, **self._kinds}
+        self.tally.absorb(other.tally)
+        self.refused = {**other.refused, **self.refused}
         for name, levels in other.levels.items():
             self.levels[name] = joined(self.levels.get(name), levels)
             self._check_few(name, other._wide)
         for label in other._environments:
             self._environments.setdefault(label, len(self._environments))
         places = [self._wide.setdefault(column, len(self._wide)) for column in other._wide]
-        for label, running in other._running.items():
-            own = np.array(places[: len(running.centre)], np.intp)
-            self._of(label).absorb(running.in_columns(own, len(self._wide)))
-        for label, numbers in other._whole.items():
-            self._whole.setdefault(label, WholeNumbers()).absorb(numbers)
+        for label, rows in other._rows.items():
+            own = np.array(places[: len(rows.running.centre)], np.intp)
+            self._of(label).absorb(rows, rows.running.in_columns(own, len(self._wide)))
         return self
 
     def split(self) -> Iterator[tuple[Hashable | None, MomentsAccumulator]]:
         """What is of no environment in particular, under None, then each environment: merged, they are this again."""
         self._settle()
         rest = copy.copy(self)
-        rest._running, rest._whole = {}, {}
+        rest._rows = {}
         yield None, rest
-        for label, running in self._running.items():
-            one = MomentsAccumulator.__new__(MomentsAccumulator)
-            one.__dict__.update(self.__dict__, tally=Tally(len(self.columns)), refused={}, levels={}, _kinds={})
-            one._environments, one._running = {label: 0}, {label: running}
-            one._whole = {key: numbers for key, numbers in self._whole.items() if key == label}
+        for label, rows in self._rows.items():
+            one = copy.copy(self)
+            one.tally, one.refused, one.levels, one._kinds = Tally(len(self.columns)), {}, {}, {}
+            one._environments, one._rows = {label: 0}, {label: rows}
             yield label, one
 
     def relabelled(self, new: Mapping[Hashable, Hashable]) -> MomentsAccumulator:
         """One of the rows of these environments, {label: new label}; those with the same new one become one."""
         self._settle()
         chosen = copy.copy(self)
-        chosen._environments, chosen._running, chosen._whole = {}, {}, {}
+        chosen._environments, chosen._rows = {}, {}
         for label in self._environments:
             if label in new:
                 chosen._environments.setdefault(new[label], len(chosen._environments))
-        for label in self._running:
+        for label in self._rows:
             if label in new:
-                chosen._of(new[label]).absorb(self._of(label))
-        for label, numbers in self._whole.items():
-            if label in new:
-                chosen._whole.setdefault(new[label], WholeNumbers()).absorb(numbers)
+                rows = self._of(label)
+                chosen._of(new[label]).absorb(rows, rows.running)
         counts = dict(zip(self.environments, self.counts, strict=True))
-        n_rows = sum(n for label, n in counts.items() if label in new) + self.tally.unlabelled
+        n_rows = sum(n for label, n in counts.items() if label in new) + self.tally.left_out.get(None, 0)
         chosen.tally = self.tally.relabelled(new, n_rows)
         chosen.levels = {name: chosen._occurring(name, levels) for name, levels in self.levels.items()}
         return chosen
 
     def _occurring(self, name: str, levels: Levels) -> Levels:
         """Those that some row has."""
-        runnings = [self._of(label) for label in self._running]
+        runnings = [self._of(label).running for label in self._rows]
         met = {
             column.level
             for column, place in self._wide.items()
             if column.name == name and any(running.maximum[place] > 0.0 for running in runnings)
         }
         return levels._replace(texts=tuple(text for text in levels.texts if text in met))
-
-    def _check_alike(self, other: MomentsAccumulator) -> None:
-        for setting in ("columns", "environment", "missing", "choices", "outcome"):
-            if getattr(self, setting) != getattr(other, setting):
-                raise DataError(f"cannot merge accumulators that differ in {setting}: make both with the same.")
-        for name, kind in other._kinds.items():
-            if self._kinds.get(name, kind) != kind:
-                raise DataError(changed_kind(name, self._kinds[name]))
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
@@ -747,23 +443,31 @@ class MomentsAccumulator:
     def counts(self) -> Integers:
         """(E,) rows of each, those that do not count among them"""
         self._settle()
-        counted = {label: running.n_rows for label, running in self._running.items()}
-        return np.array([counted.get(label, 0) + self.tally.left_out[label] for label in self._environments], np.int64)
+        counted = {label: rows.running.n_rows for label, rows in self._rows.items()}
+        left_out = self.tally.left_out
+        return np.array([counted.get(label, 0) + left_out.get(label, 0) for label in self._environments], np.int64)
 
     @property
-    def whole_numbers(self) -> WholeNumbers:
-        """Those that the outcome takes."""
+    def n_whole_numbers(self) -> int | None:
+        """How many the outcome takes; None where not all of its values are whole numbers from 0 on"""
         self._settle()
-        total = WholeNumbers()
-        for numbers in self._whole.values():
-            total.absorb(numbers)
-        return total
+        total = _Rows(Running(0))
+        for rows in self._rows.values():
+            total._join(rows.whole)
+        return None if total.whole is None else len(total.whole)
+
+    @property
+    def kept_values(self) -> dict[str, Floats]:
+        """{column of a spline without knots: its values in rows that count}"""
+        self._settle()
+        names = [name for name, basis in self.splines.items() if basis is None]
+        return {name: np.concatenate([v for rows in self._rows.values() for v in rows.values[name]]) for name in names}
 
     @property
     def parts(self) -> dict[Hashable, Part]:
         """{label: moments of its rows}, in the order of their first rows; columns as in `wide_columns`"""
         self._settle()
-        return {label: self._of(label).part() for label in self._running}
+        return {label: self._of(label).running.part() for label in self._rows}
 
     @property
     def wide_columns(self) -> tuple[Column, ...]:
@@ -772,14 +476,42 @@ class MomentsAccumulator:
     def moments(self, outcome: str, groups: Any = None, is_text: bool = False, partial: bool = False) -> Moments:
         """Of all rows that were added, after the complaints that only all rows can justify. `partial` leaves those that
         other rows may settle to `Moments.checked`."""
-        pass
-
         return screened(self, outcome, groups, is_text, partial=partial).moments(partial)
 
 
-# Share by which the scatter of a column that counts rows may be off.
-_ROUNDING = 1e-9
-_CLASSES = 2
+def _n_rows(pieces: Iterable[Piece]) -> int:
+    return sum(len(codes) for _, codes in pieces)
+
+
+def _batches(rows: Any) -> list[pa.RecordBatch]:
+    """A record batch, or whatever gives such: tables of pyarrow, pandas, polars and others."""
+    import pyarrow as pa
+
+    if isinstance(rows, pa.RecordBatch):
+        return [rows]
+    if not isinstance(rows, pa.Table) and not hasattr(rows, "__arrow_c_stream__"):
+        raise WrongTypeError(f"rows are record batches or tables, not {type(rows).__name__}: pass a data frame.")
+    return list((rows if isinstance(rows, pa.Table) else pa.table(rows)).to_batches())
+
+
+def _chunked(array: pa.Array) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    return pa.chunked_array([array])
+
+
+def _distinct(array: pa.Array) -> tuple[NDArray[np.intp], pa.Array]:
+    """Positions (n,), -1 where missing, among the different values that occur; and these values"""
+    import pyarrow as pa
+
+    array = getattr(array, "storage", array)
+    if not hasattr(array, "dictionary"):
+        array = array.dictionary_encode()
+    codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.flatnonzero(np.bincount(codes + 1, minlength=len(array.dictionary) + 1)[1:])
+    lookup = np.full(len(array.dictionary) + 1, -1, np.intp)
+    lookup[used] = np.arange(len(used))
+    return lookup[codes], array.dictionary.take(pa.array(used))
 
 
 @dataclass(frozen=True, eq=False)
@@ -795,7 +527,7 @@ class Screened:
     notes: tuple[str, ...]
     merged: Mapping[Hashable, Hashable]
 
-    @property
+    @cached_property
     def outcome_kind(self) -> OutcomeKind:
         """As `invariance.data.outcomes` tells it of the same rows in memory"""
         levels = self.rows.levels.get(self.outcome)
@@ -809,26 +541,29 @@ class Screened:
         between = sum(part.n_rows * (m - mean) ** 2 for part, m in zip(parts, means, strict=True))
         if at_two_values(n, low, high, mean, sum(part.scatter[j, j] for part in parts) + between):
             return OutcomeKind("classes", f"{self.outcome} has two values: {low:g} and {high:g}")
-        return number_kind(self.outcome, n, low, high, mean, self.rows.whole_numbers.n_values)
+        return number_kind(self.outcome, n, low, high, mean, self.rows.n_whole_numbers)
 
     def moments(self, partial: bool = False) -> Moments:
         """partial : without the complaints of `Moments.checked`"""
-        rows, encoding, features = self.rows, self.encoding, _features(self.rows, self.outcome)
+        rows, encoding = self.rows, self.encoding
         _check_numeric(rows, self.outcome)
         parts = rows.parts
-        names, places, d = _places(rows.wide_columns, features, self.outcome, encoding)
-        laid_out = (_in_places(part, places, d) for part in parts.values())
-        moments = assembled(names, names.index(self.outcome), tuple(parts), laid_out)
-        grouped = {} if encoding is None else dict(encoding.features.groups)
-        moments = replace(moments, groups=grouped, encoding=encoding, dropped_rows=dict(rows.tally.dropped))
-        moments = replace(moments, environment_notes=self.notes, merged=self.merged)
-        if rows.outcome == self.outcome and not partial:
-            moments = replace(moments, kind=self.outcome_kind)
+        features = tuple(name for name in rows.columns if name != self.outcome)
+        names = (*(features if encoding is None else encoding.features.columns), self.outcome)
+        places = _places(rows.wide_columns, names, encoding)
+        moments = assembled(
+            names,
+            names.index(self.outcome),
+            tuple(parts),
+            (_in_places(part, places, len(names)) for part in parts.values()),
+            groups={} if encoding is None else dict(encoding.features.groups),
+            encoding=encoding,
+            dropped_rows=rows.tally.dropped,
+            environment_notes=self.notes,
+            merged=self.merged,
+            kind=self.outcome_kind if rows.outcome == self.outcome and not partial else None,
+        )
         return moments if partial else moments.checked(rows.environment)
-
-
-def _features(rows: MomentsAccumulator, outcome: str) -> tuple[str, ...]:
-    return tuple(name for name in rows.columns if name != outcome)
 
 
 def screened(
@@ -836,7 +571,7 @@ def screened(
     outcome: str,
     groups: Any,
     is_text: bool,
-    choice: EnvironmentChoice = ALL_ENVIRONMENTS,
+    choice: Environments = ALL_ENVIRONMENTS,
     partial: bool = False,
     excluded: Sequence[str] = (),
 ) -> Screened:
@@ -844,76 +579,58 @@ def screened(
     the user left out."""
     if outcome not in rows.columns:
         raise DataError(f"outcome column {outcome!r} is not among the columns; {nearest(outcome, rows.columns)}")
-    features = _features(rows, outcome)
+    features = tuple(name for name in rows.columns if name != outcome)
     choices = replace(rows.choices, groups=Choices.of(features, groups=groups).groups, excluded=tuple(excluded))
-    _refuse_splines(choices)
-    hollow = {} if partial else _one_valued(rows)
-    rows, notes, merged = _regrouped(rows, choice)
+    one_valued = {} if partial else _one_valued(rows)
+    notes: tuple[str, ...] = ()
+    merged: dict[Hashable, Hashable] = {}
+    if choice.regroups:
+        new, notes = choice.renamed(rows.environments, rows.counts)
+        names = set(choice.merge)
+        merged = {label: name for label, name in new.items() if name in names}
+        rows = rows.relabelled(new)
     parts, columns = rows.parts, rows.wide_columns
     learner = Learner(features, choices)
     learner.tell(
         rows.tally.n_rows,
         {name: levels for name, levels in rows.levels.items() if name in features},
-        {name: [level for column, level in columns if column == name and level is not None] for name in rows.levels},
-        _learnt(parts, columns, features),
-        {name: refusal for name, refusal in {**hollow, **rows.refused}.items() if name in features},
+        {name: [column.level for column in columns if column.name == name and column.level] for name in rows.levels},
+        {name: refusal for name, refusal in {**one_valued, **rows.refused}.items() if name in features},
         {name for name, n in zip(rows.columns, rows.tally.missing, strict=True) if n == rows.tally.n_rows > 0},
         _row_numbers(parts, columns),
     )
-    if len(getattr(rows.levels.get(outcome), "texts", ())) != _CLASSES:
+    if len(getattr(rows.levels.get(outcome), "texts", ())) != 2:
         _check_numeric(rows, outcome)
     _check_stated(choices, parts, columns)
     learner.check()
     words = [name for name in rows.levels if is_text]
-    rows.tally.complain(rows.columns, rows.environment, rows.missing, words, tuple(parts), features, excluded)
+    rows.tally.complain(rows.columns, features, rows.environment, rows.missing, words, excluded)
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
-    small, more = choice.too_small(tuple(parts), _counts(parts), rows.tally.dropped)
+    counts = np.array([part.n_rows for part in parts.values()], np.int64)
+    small, more = choice.too_small(tuple(parts), counts, rows.tally.dropped)
     if small:
         rows = rows.relabelled({label: label for label in rows.environments if label not in small})
-        learner.learn_of(_learnt(rows.parts, columns, features))
-    rows.tally.tell_dropped(rows.columns, tuple(rows.parts), features, excluded)
+    learner.learn_of(_learnt(rows.parts, columns, features), {**rows.splines, **rows.kept_values})
+    rows.tally.warn_of_dropped(rows.columns, features, tuple(rows.parts), excluded)
     learner.warn()
     return Screened(rows, outcome, learner.encoding((outcome, rows.environment)), (*notes, *more), merged)
 
 
 def _one_valued(rows: MomentsAccumulator) -> dict[str, Refusal]:
-    """Columns with one value besides missing ones: they say nothing, and the rows that go for them cannot come back."""
-    parts, found = rows.parts.values(), {}
-    at = {name: place for place, (name, level) in enumerate(rows.wide_columns) if level is None}
+    """Columns with missing values and one other value: they say nothing, and rows dropped for them are gone."""
+    parts, found = list(rows.parts.values()), {}
+    at = {column.name: place for place, column in enumerate(rows.wide_columns) if column == Column(column.name)}
     for j in np.flatnonzero(rows.tally.missing).tolist():
         name = rows.columns[j]
         if name in rows.levels:
             varies = len(rows.levels[name].texts) > 1
         else:
             ends = [(part.minimum[at[name]], part.maximum[at[name]]) for part in parts] if name in at else []
-            varies = name not in at or rows.tally.vary(j, ends)
+            varies = not ends or min(low for low, _ in ends) < max(high for _, high in ends)
         if not varies:
             found[name] = Refusal(f"has one value only, which is missing in {rows_text(int(rows.tally.missing[j]))}")
     return found
-
-
-def _regrouped(
-    rows: MomentsAccumulator, choice: EnvironmentChoice
-) -> tuple[MomentsAccumulator, tuple[str, ...], dict[Hashable, Hashable]]:
-    """After environments were left out and merged; sentences about it, and {label: new label} of those merged"""
-    if not choice.regroups:
-        return rows, (), {}
-    new, notes = choice.renamed(rows.environments, rows.counts)
-    names = {name for name, _ in choice.merge}
-    return rows.relabelled(new), notes, {label: name for label, name in new.items() if name in names}
-
-
-def _counts(parts: Mapping[Hashable, Part]) -> Integers:
-    return np.array([part.n_rows for part in parts.values()], np.int64)
-
-
-def _refuse_splines(choices: Choices) -> None:
-    for name in choices.splines:
-        raise DataError(
-            f"spline({name!r}) needs quantiles of all rows, which one look at rows that stay where they are does not "
-            "give: use Moments.from_chunks(read_chunks(file, ...)), which reads the file twice."
-        )
 
 
 def _check_numeric(rows: MomentsAccumulator, outcome: str) -> None:
@@ -928,7 +645,7 @@ def _check_numeric(rows: MomentsAccumulator, outcome: str) -> None:
 def _check_stated(choices: Choices, parts: Mapping[Hashable, Part], columns: tuple[Column, ...]) -> None:
     """Where the user lists the levels of a column, no others may occur."""
     for name, stated in choices.levels.items():
-        places = {level: j for j, (column, level) in enumerate(columns) if column == name and level not in stated}
+        places = {c.level: j for j, c in enumerate(columns) if c.name == name and c.level not in stated}
         counts = [round(sum(p.n_rows * (p.centre[j] + p.rest[j]) for p in parts.values())) for j in places.values()]
         strange = with_counts(list(places), counts)
         if strange:
@@ -940,12 +657,12 @@ def _learnt(
 ) -> dict[str, dict[str, set[Hashable]]]:
     """{column: {level: environments that have it}}"""
     learnt: dict[str, dict[str, set[Hashable]]] = {}
-    for place, (name, level) in enumerate(columns):
+    for place, column in enumerate(columns):
         where = {label for label, part in parts.items() if part.maximum[place] > 0.0}
-        if level is not None and name in features:
-            learnt.setdefault(name, {})
+        if column.level is not None and column.name in features:
+            learnt.setdefault(column.name, {})
             if where:
-                learnt[name][level] = where
+                learnt[column.name][column.level] = where
     return learnt
 
 
@@ -963,28 +680,22 @@ def _row_numbers(parts: Mapping[Hashable, Part], columns: tuple[Column, ...]) ->
             part.scatter[j, j] + part.n_rows * ((part.centre[j] - middle) + part.rest[j]) ** 2
             for part in parts.values()
         )
-        if columns[j].level is None and abs(squares / (n * (n * n - 1.0) / 12.0) - 1.0) < _ROUNDING:
+        is_number = columns[j] == Column(columns[j].name)
+        if is_number and abs(squares / (n * (n * n - 1.0) / 12.0) - 1.0) < _ROUNDING:
             found[columns[j].name] = counts_rows(low[j], high[j])
     return found
 
 
-def _places(
-    columns: tuple[Column, ...], features: tuple[str, ...], outcome: str, encoding: Encoding | None
-) -> tuple[tuple[str, ...], Integers, int]:
-    """Names of the d columns of the moments; where in them each column of the accumulator belongs, or -1; d"""
-    names = (*(features if encoding is None else encoding.features.columns), outcome)
-    wanted = {} if encoding is None else dict(_level_columns(encoding))
-    at = {name: place for place, name in enumerate(names)}
-    found = [at.get(name if level is None else wanted.get((name, level), ""), -1) for name, level in columns]
-    return names, np.array(found, np.intp), len(names)
-
-
-def _level_columns(encoding: Encoding) -> Iterator[tuple[tuple[str, str], str]]:
-    """((column of the table, level), column of the moments)"""
-    for column, term in encoding.of_levels.items():
-        assert isinstance(term, Dummies)
-        compared = term.levels[len(term.levels) - len(term.names) :]
-        yield from (((column, level), name) for level, name in zip(compared, term.names, strict=True))
+def _places(columns: tuple[Column, ...], names: tuple[str, ...], encoding: Encoding | None) -> Integers:
+    """Where in the columns of the moments each column of the accumulator belongs, or -1"""
+    at = {Column(name): place for place, name in enumerate(names)}
+    for term in () if encoding is None else encoding.terms:
+        if isinstance(term, Dummies):
+            compared = term.levels[len(term.levels) - len(term.names) :]
+            at |= {Column(term.column, level): names.index(n) for level, n in zip(compared, term.names, strict=True)}
+        elif isinstance(term, SplineBasis):
+            at |= {Column(term.column, curve=k): names.index(n) for k, n in enumerate(term.names)}
+    return np.array([at.get(column, -1) for column in columns], np.intp)
 
 
 def _in_places(part: Part, places: Integers, d: int) -> Part:
@@ -992,14 +703,5 @@ def _in_places(part: Part, places: Integers, d: int) -> Part:
     if np.array_equal(places, np.arange(d)):
         return part
     kept = np.flatnonzero(places >= 0)
-    chosen = Part(
-        part.n_rows,
-        part.centre[kept],
-        part.rest[kept],
-        part.minimum[kept],
-        part.maximum[kept],
-        part.at_ends[:, kept],
-        part.rounding[kept],
-        part.scatter[np.ix_(kept, kept)],
-    )
-    return in_columns(chosen, places[kept], d)
+    vectors: list[Any] = [values[..., kept] for values in part[1:-1]]
+    return in_columns(Part._make([part.n_rows, *vectors, part.scatter[np.ix_(kept, kept)]]), places[kept], d)

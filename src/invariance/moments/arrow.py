@@ -85,39 +85,32 @@ def from_arrow(table: Any) -> Moments:
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"the table of moments is damaged: {_words(error)}. {_WRITE_AGAIN}") from error
-
-
-def _words(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+        found = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"the table of moments is damaged: {found}. {_WRITE_AGAIN}") from error
 
 
 def _told(table: pa.Table) -> dict[str, Any]:
-    """What was written beside the rows; raise where these are no moments that this version reads."""
+    """The metadata; raise where these are no moments that this version reads."""
     text = (table.schema.metadata or {}).get(_KEY)
     if text is None:
         lacking = [name for name in _FIELDS if name not in table.column_names]
         if lacking:
             raise DataError(
-                f"the table has no moments: it has no column {lacking[0]!r}. Pass a table that Moments.to_arrow gave; "
-                "moments of rows are computed with Moments.from_rows."
+                f"the table has no moments: it has no column {lacking[0]!r}. Moments of rows are computed with "
+                "Moments.from_rows."
             )
-        raise DataError(
-            "the table of moments has lost its metadata, which name the columns; pandas and most databases drop them. "
-            f"{_WRITE_AGAIN}"
-        )
+        raise DataError(f"the table of moments has lost its metadata, which name the columns. {_WRITE_AGAIN}")
     try:
         told = json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
         raise DataError(f"the metadata of the table of moments are damaged: {error}. {_WRITE_AGAIN}") from error
-    found = told.get("format") if isinstance(told, dict) else None
-    if found != FORMAT:
-        by = told.get("version", "another version") if isinstance(told, dict) else "another version"
+    told = told if isinstance(told, dict) else {}
+    if told.get("format") != FORMAT:
         raise DataError(
-            f"the table has the format {found!r} of invariance {by}, and invariance {__version__} reads {FORMAT!r}: "
-            "install that one."
+            f"the table has the format {told.get('format')!r} of invariance {told.get('version')}, and invariance "
+            f"{__version__} reads {FORMAT!r}: install that one."
         )
-    return dict(told)
+    return told
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -160,14 +153,11 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
 def _check_complete(environments: tuple[Hashable, ...], n: int) -> None:
     if len(environments) == len(set(environments)) == n:
         return
-    found = f"{len(environments)} rows for {n} environments"
     twice = [label for label, times in Counter(environments).items() if times > 1]
-    if twice:
-        found = f"several rows of environment {twice[0]!r}"
+    found = f"several rows of environment {twice[0]!r}" if twice else f"{len(environments)} rows for {n} environments"
     raise DataError(
-        f"the table of moments has {found}: such tables are neither cut nor joined. Read each as it was written; "
-        "Moments.from_arrow(first).merge(Moments.from_arrow(second)) joins two, Moments.choosing leaves some "
-        "environments."
+        f"the table of moments has {found}. Read each table as it was written; Moments.merge joins two, "
+        "Moments.choosing leaves some environments."
     )
 
 

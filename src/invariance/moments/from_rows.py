@@ -1,12 +1,13 @@
-"""Moments of rows that stay where they are: read once, in pieces, by any number of workers."""
+"""Moments of rows that stay where they are, read in pieces by threads, by a Dask cluster or by Spark."""
 
 from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import islice
 from types import MappingProxyType
@@ -27,11 +28,12 @@ from .._tools.parallel import (
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
 from ..data.checks import check_missing_argument, check_unique, resolve_columns
-from ..data.column_settings import Choices, excluding
-from ..data.environments import ALL_ENVIRONMENTS, EnvironmentChoice
+from ..data.columns import Choices, excluding
+from ..data.environments import ALL_ENVIRONMENTS, Environments
 from ..data.record_batches import RowSource, RowTask
 from ..data.source_files import FileSource
-from ..data.sources import PandasSource, source_of
+from ..data.sources import TableSource, source_of
+from ..data.terms import SplineBasis
 from ..exceptions import DataError, EngineError, InvarianceError, SettingError
 from .accumulator import MomentsAccumulator, Screened, screened
 
@@ -41,11 +43,20 @@ if TYPE_CHECKING:
 
     from .moments import Moments
 
+# Results that wait for their turn: each has the second moments of all environments.
+_AHEAD = 2
+# Accumulators that are merged at once; last digits depend on it.
+CHILDREN = 8
+DASK_FRAME, SPARK_FRAME = "the Dask data frame", "the Spark data frame"
+
+Node = TypeVar("Node")
+
 
 @dataclass(frozen=True)
 class Wanted:
     """Names and settings, as in `Moments.from_rows`; is_text : whether values were words, as in a csv file;
-    partial : whether there are other rows elsewhere; excluded : columns that the user left out."""
+    partial : whether there are other rows elsewhere; excluded : columns that the user left out;
+    splines : {column: its spline, None before its knots are known}"""
 
     outcome: str
     environment: str
@@ -56,8 +67,9 @@ class Wanted:
     groups: Any = None
     is_text: bool = False
     partial: bool = False
-    choice: EnvironmentChoice = ALL_ENVIRONMENTS
+    choice: Environments = ALL_ENVIRONMENTS
     excluded: tuple[str, ...] = ()
+    splines: Mapping[str, SplineBasis | None] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -79,12 +91,12 @@ class Wanted:
         min_rows: int = 0,
     ) -> Wanted:
         """Checked against the columns that there are; drop, merge, min_rows: which environments to use."""
-        choice = EnvironmentChoice.of(drop, merge, min_rows)
+        choice = Environments.of(drop, merge, min_rows)
         check_missing_argument(missing)
         outcome, environment, names = resolve_columns(available, outcome, environment, features, where)
         names = excluding(exclude, names, [name for name in available if name not in (outcome, environment)])
-        Choices.of(names, categorical, numeric, groups)
-        chosen = tuple(numeric), groups, is_text, partial, choice, tuple(map(str, exclude))
+        splines = dict.fromkeys(Choices.of(names, categorical, numeric, groups).splines)
+        chosen = tuple(numeric), groups, is_text, partial, choice, tuple(map(str, exclude)), splines
         return cls(outcome, environment, names, missing, categorical, *chosen)
 
     @property
@@ -104,6 +116,7 @@ class Wanted:
             categorical=self.categorical,
             numeric=self.numeric,
             outcome=self.outcome,
+            splines=self.splines,
         )
 
     def accumulated(self, batches: Iterable[pa.RecordBatch], copy: bool = False) -> MomentsAccumulator:
@@ -119,11 +132,90 @@ class Wanted:
     def finished(self, rows: MomentsAccumulator) -> Moments:
         return self.screened(rows).moments(self.partial)
 
+    def with_knots(self, rows: MomentsAccumulator) -> Wanted:
+        """After a first pass over the rows, which says where the knots of the splines are."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the second pass warns of the same
+            encoding = self.screened(rows).encoding
+        assert encoding is not None
+        return replace(self, splines={term.column: term for term in encoding.terms if isinstance(term, SplineBasis)})
 
-# Last digits depend on it.
-CHILDREN = 8
 
-Node = TypeVar("Node")
+def from_rows(
+    rows: Any,
+    outcome: str,
+    environment: str,
+    features: Any,
+    missing: str,
+    n_jobs: int | None,
+    dask: Any,
+    progress: ProgressMode,
+    file_options: dict[str, Any],
+    **choices: Any,
+) -> Moments:
+    """See `Moments.from_rows`."""
+    workers = n_workers(n_jobs)
+    if dask is not None and n_jobs is not None:
+        raise SettingError("n_jobs= is for this machine and dask= for a cluster: use one of them.")
+    asked = outcome, environment, features, missing
+    rows = nw.to_native(rows, pass_through=True)
+    read: Callable[[Wanted], MomentsAccumulator]
+    if type(rows).__module__.startswith("pyspark.sql.") and hasattr(rows, "mapInArrow"):
+        _refuse_options(SPARK_FRAME, dask=dask, **file_options)
+        wanted = Wanted.of(rows.columns, SPARK_FRAME, *asked, **choices)
+        read = partial(_of_spark, rows, progress=progress)
+    elif type(rows).__module__.startswith("dask") and type(rows).__name__ == "DataFrame":
+        _refuse_options(DASK_FRAME, **file_options)
+        wanted = Wanted.of(list(map(str, rows.columns)), DASK_FRAME, *asked, **choices)
+        read = partial(_of_dask_frame, rows, n_jobs=n_jobs, dask=dask, progress=progress)
+    else:
+        source, wanted = opened(rows, *asked, file_options, **choices)
+        if wanted.splines and not source.rereadable:
+            raise DataError(f"splines need two passes, and {source.name} can be read once: pass a file or a table.")
+        if dask is None:
+            read = partial(of_source, source, n_jobs=workers, progress=progress)
+        elif isinstance(source, FileSource):
+            read = partial(_of_files, source, dask=dask, progress=progress)
+        else:
+            raise SettingError(f"dask= is for files and Dask data frames, which {source.name} is not: leave it out.")
+    if wanted.splines:
+        wanted = wanted.with_knots(read(wanted))
+    return wanted.finished(read(wanted))
+
+
+def _refuse_options(name: str, **options: Any) -> None:
+    for option, value in options.items():
+        if value is not None and value != ():
+            raise SettingError(f"{option}= is not for {name}: leave it out.")
+
+
+def opened(
+    rows: Any, outcome: str, environment: str, features: Any, missing: str, file_options: dict[str, Any], **choices: Any
+) -> tuple[RowSource, Wanted]:
+    """The rows, which are not read yet, and what is wanted of them."""
+    categorical = choices["categorical"]
+    words = () if isinstance(categorical, str) else tuple(map(str, categorical))
+    source = source_of(rows, words=words, warn_unnamed=features is None, **file_options)
+    wanted = Wanted.of(
+        source.schema.names, source.name, outcome, environment, features, missing, is_text=source.is_text, **choices
+    )
+    return source, wanted
+
+
+def of_source(source: RowSource, wanted: Wanted, n_jobs: int, progress: ProgressMode) -> MomentsAccumulator:
+    """All rows of a source, read on this machine; the same bits for any n_jobs."""
+    tasks = source.tasks(wanted.environment, wanted.columns)
+
+    def one(task: RowTask) -> MomentsAccumulator:
+        return wanted.accumulated(task.batches(wanted.read), source.reuses_memory)
+
+    def read() -> Iterator[MomentsAccumulator]:
+        for rows in ordered_map(one, tasks, min(n_jobs, max(len(tasks), 1)), _AHEAD):
+            yield rows
+            bar.advance()
+
+    with ProgressBar(f"Reading {source.name}", len(tasks), progress) as bar, one_thread():
+        return folded(read(), wanted.accumulator())
 
 
 def eights(nodes: Iterable[Node]) -> list[tuple[Node, ...]]:
@@ -163,17 +255,14 @@ def folded(rows: Iterable[MomentsAccumulator], empty: MomentsAccumulator) -> Mom
     return reduce(lambda last, node: node.absorb(last), left) if left else empty
 
 
-DASK_FRAME = "the Dask data frame"
+# ---------------------------------------------------------------- Dask
+
 # From so many tasks for each thread on, a worker gets eight at once: results that it merges need not travel.
 _MANY = 64
 _AGAIN = "Run it again: nothing was kept."
 
 
-def is_dask_frame(rows: Any) -> bool:
-    return type(rows).__module__.startswith("dask") and type(rows).__name__ == "DataFrame"
-
-
-def of_files(source: RowSource, wanted: Wanted, dask: Any, progress: ProgressMode) -> MomentsAccumulator:
+def _of_files(source: RowSource, wanted: Wanted, dask: Any, progress: ProgressMode) -> MomentsAccumulator:
     """All rows of files, the same bits as on this machine. dask : address of a scheduler, or a Client"""
     from dask import delayed
 
@@ -189,7 +278,9 @@ def of_files(source: RowSource, wanted: Wanted, dask: Any, progress: ProgressMod
         return _computed(client, leaves, source.name, progress)
 
 
-def of_frame(frame: Any, wanted: Wanted, n_jobs: int | None, dask: Any, progress: ProgressMode) -> MomentsAccumulator:
+def _of_dask_frame(
+    frame: Any, wanted: Wanted, n_jobs: int | None, dask: Any, progress: ProgressMode
+) -> MomentsAccumulator:
     """All rows of a Dask data frame, by the workers of the cluster or, where there is none, by n_jobs threads."""
     from dask import delayed
 
@@ -197,25 +288,19 @@ def of_frame(frame: Any, wanted: Wanted, n_jobs: int | None, dask: Any, progress
     partitions = frame[[named[name] for name in wanted.read]].to_delayed()
     shared = delayed(wanted, traverse=False)
     if dask is None:
-        dask = _current_client()
+        with suppress(ImportError, ValueError):
+            from distributed import default_client
+
+            dask = default_client()
     if dask is None:
         leaves = [delayed(_of_frame, pure=False)(shared, each) for each in partitions]
+        root = rooted(leaves, delayed(merged, pure=False))
         with one_thread():
-            return rooted(leaves, delayed(merged, pure=False)).compute(
-                scheduler="threads", num_workers=n_workers(n_jobs)
-            )
+            return root.compute(scheduler="threads", num_workers=n_workers(n_jobs))
     with connected(dask, EngineError, _AGAIN) as client:
         await_workers(client, EngineError)
         leaves = [delayed(_on_worker(_of_frame), pure=False)(shared, each) for each in partitions]
         return _computed(client, leaves, DASK_FRAME, progress)
-
-
-def _current_client() -> Any:
-    with suppress(ImportError, ValueError):
-        from distributed import default_client
-
-        return default_client()
-    return None
 
 
 def _on_worker(function: Callable[[Wanted, Any], MomentsAccumulator]) -> Callable[..., MomentsAccumulator]:
@@ -229,13 +314,13 @@ def _of_tasks(wanted: Wanted, tasks: Sequence[RowTask]) -> MomentsAccumulator:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
         raise DataError(
-            f"a Dask worker does not find a file ({error.__cause__}). Workers read files themselves: put them where "
-            "each worker has them under the same path, or run it without dask=."
+            f"a Dask worker does not find a file ({error.__cause__}): put it where each worker has it under the same "
+            "path, or run it without dask=."
         ) from None
 
 
 def _of_frame(wanted: Wanted, rows: pd.DataFrame) -> MomentsAccumulator:
-    tasks = PandasSource(rows, DASK_FRAME).tasks(wanted.environment, wanted.columns)
+    tasks = TableSource(rows, DASK_FRAME).tasks(wanted.environment, wanted.columns)
     return wanted.accumulated(batch for task in tasks for batch in task.batches(wanted.read))
 
 
@@ -260,7 +345,8 @@ def _computed(client: Any, leaves: Sequence[Any], name: str, progress: ProgressM
         raise
 
 
-SPARK_FRAME = "the Spark data frame"
+# ---------------------------------------------------------------- Spark
+
 # One environment's moments of a piece of the rows, or what was wrong with them. Pieces are in the order of the rows.
 _COLUMNS = "environment string, piece long, moments binary"
 _NO_ENVIRONMENT = ""  # comes first: it has the order of the others
@@ -268,12 +354,10 @@ _NO_ENVIRONMENT = ""  # comes first: it has the order of the others
 _MERGED_AT_ONCE = 16
 
 
-def is_spark_frame(rows: Any) -> bool:
-    return type(rows).__module__.startswith("pyspark.sql.") and hasattr(rows, "mapInArrow")
-
-
-def of_spark(frame: Any, wanted: Wanted, progress: ProgressMode) -> MomentsAccumulator:
+def _of_spark(frame: Any, wanted: Wanted, progress: ProgressMode) -> MomentsAccumulator:
     """All rows of a Spark data frame; the same bits as long as its partitions are the same."""
+    from pyspark.sql import functions
+
     if not hasattr(frame.groupBy(), "applyInArrow"):
         raise EngineError("moments of a Spark data frame need Spark 4 or later: install it, or read the files instead.")
     check_unique(frame.columns, SPARK_FRAME)
@@ -288,21 +372,18 @@ def of_spark(frame: Any, wanted: Wanted, progress: ProgressMode) -> MomentsAccum
         return _of_pieces(wanted, table)
 
     # Numbered: Spark takes a dot in the name of a column for a part of it.
-    numbered = [_column(name).alias(str(place)) for place, name in enumerate(wanted.read)]
+    quoted = ["`" + name.replace("`", "``") + "`" for name in wanted.read]
+    numbered = [functions.col(name).alias(str(place)) for place, name in enumerate(quoted)]
     pieces = frame.select(*numbered).mapInArrow(read, _COLUMNS)
-    for divisor in (_MERGED_AT_ONCE, _MERGED_AT_ONCE, None):
-        pieces = _grouped(pieces, divisor).applyInArrow(merge, _COLUMNS)
+    for divisor in (_MERGED_AT_ONCE, _MERGED_AT_ONCE, None):  # None: all that are left
+        group = functions.lit(0) if divisor is None else functions.floor(pieces["piece"] / divisor)
+        grouped = pieces.select("environment", group.cast("long").alias("group"), "piece", "moments")
+        pieces = grouped.groupBy("environment", "group").applyInArrow(merge, _COLUMNS)
     with ProgressBar(f"Reading {SPARK_FRAME}", 1, progress):
         # One partition of results at a time: all at once may be more than spark.driver.maxResultSize allows.
         with _clear_errors():
             found = {row["environment"]: row["moments"] for row in pieces.toLocalIterator()}
         return _together((found[environment] for environment in sorted(found)), wanted)
-
-
-def _column(name: str) -> Any:
-    from pyspark.sql import functions
-
-    return functions.col("`" + name.replace("`", "``") + "`")
 
 
 @contextmanager
@@ -317,15 +398,6 @@ def _clear_errors() -> Iterator[None]:
             f"the Python workers of Spark have no module {lacking[1]!r}: install invariance {__version__}, and what it "
             "needs, on every machine, in the Python that PYSPARK_PYTHON names."
         ) from error
-
-
-def _grouped(pieces: Any, divisor: int | None) -> Any:
-    """By environment, and by so many pieces in a row; None: all of them."""
-    from pyspark.sql import functions
-
-    group = functions.lit(0) if divisor is None else functions.floor(pieces["piece"] / divisor)
-    named = group.cast("long").alias("group")
-    return pieces.select("environment", named, "piece", "moments").groupBy("environment", "group")
 
 
 def _of_partition(wanted: Wanted, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -361,10 +433,12 @@ def _together(contents: Iterable[bytes], wanted: Wanted) -> MomentsAccumulator:
 def _row(environment: str, piece: int, rows: MomentsAccumulator | InvarianceError) -> pa.RecordBatch:
     import pyarrow as pa
 
-    names = ["environment", "piece", "moments"]
-    values = [[environment], [piece], [pickle.dumps(rows, pickle.HIGHEST_PROTOCOL)]]
-    arrays = [pa.array(each, kind) for each, kind in zip(values, (pa.string(), pa.int64(), pa.binary()), strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=names)
+    arrays = [
+        pa.array([environment], pa.string()),
+        pa.array([piece], pa.int64()),
+        pa.array([pickle.dumps(rows, pickle.HIGHEST_PROTOCOL)], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=["environment", "piece", "moments"])
 
 
 def _opened(content: bytes) -> MomentsAccumulator:
@@ -373,76 +447,3 @@ def _opened(content: bytes) -> MomentsAccumulator:
     if isinstance(rows, InvarianceError):
         raise rows
     return rows
-
-
-# Results that wait for their turn: each has the second moments of all environments.
-_AHEAD = 2
-
-
-def from_rows(
-    rows: Any,
-    outcome: str,
-    environment: str,
-    features: Any,
-    missing: str,
-    n_jobs: int | None,
-    dask: Any,
-    progress: ProgressMode,
-    file_options: dict[str, Any],
-    **choices: Any,
-) -> Moments:
-    """See `Moments.from_rows`."""
-    workers = n_workers(n_jobs)
-    if dask is not None and n_jobs is not None:
-        raise SettingError("n_jobs= is for this machine and dask= for a cluster: use one of them.")
-    asked = outcome, environment, features, missing
-    rows = nw.to_native(rows, pass_through=True)
-    if is_spark_frame(rows):
-        _refuse_options(SPARK_FRAME, dask=dask, **file_options)
-        wanted = Wanted.of(rows.columns, SPARK_FRAME, *asked, **choices)
-        return wanted.finished(of_spark(rows, wanted, progress))
-    if is_dask_frame(rows):
-        _refuse_options(DASK_FRAME, **file_options)
-        wanted = Wanted.of(list(map(str, rows.columns)), DASK_FRAME, *asked, **choices)
-        return wanted.finished(of_frame(rows, wanted, n_jobs, dask, progress))
-    source, wanted = opened(rows, *asked, file_options, **choices)
-    if dask is None:
-        return wanted.finished(of_source(source, wanted, workers, progress))
-    if not isinstance(source, FileSource):
-        raise SettingError(f"dask= is for files and Dask data frames, which {source.name} is not: leave it out.")
-    return wanted.finished(of_files(source, wanted, dask, progress))
-
-
-def _refuse_options(name: str, **options: Any) -> None:
-    for option, value in options.items():
-        if value is not None and value != ():
-            raise SettingError(f"{option}= is not for {name}: leave it out.")
-
-
-def opened(
-    rows: Any, outcome: str, environment: str, features: Any, missing: str, file_options: dict[str, Any], **choices: Any
-) -> tuple[RowSource, Wanted]:
-    """The rows, which are not read yet, and what is wanted of them."""
-    categorical = choices["categorical"]
-    words = () if isinstance(categorical, str) else tuple(map(str, categorical))
-    source = source_of(rows, words=words, warn_unnamed=features is None, **file_options)
-    wanted = Wanted.of(
-        source.schema.names, source.name, outcome, environment, features, missing, is_text=source.is_text, **choices
-    )
-    return source, wanted
-
-
-def of_source(source: RowSource, wanted: Wanted, n_jobs: int, progress: ProgressMode) -> MomentsAccumulator:
-    """All rows of a source, read on this machine; the same bits for any n_jobs."""
-    tasks = source.tasks(wanted.environment, wanted.columns)
-
-    def one(task: RowTask) -> MomentsAccumulator:
-        return wanted.accumulated(task.batches(wanted.read), source.reuses_memory)
-
-    def read() -> Iterator[MomentsAccumulator]:
-        for rows in ordered_map(one, tasks, min(n_jobs, max(len(tasks), 1)), _AHEAD):
-            yield rows
-            bar.advance()
-
-    with ProgressBar(f"Reading {source.name}", len(tasks), progress) as bar, one_thread():
-        return folded(read(), wanted.accumulator())

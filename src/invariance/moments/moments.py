@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -27,296 +27,24 @@ from ..data.checks import (
 )
 from ..data.columns import free_name
 from ..data.encoding import Encoding
-from ..data.environments import places_of, refuse_single
+from ..data.environments import Environments, places_of, refuse_single
 from ..data.features import Features
 from ..data.missing import announce_constant, losses
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import OutcomeKind
-from ..exceptions import DataError
+from ..data.settings import Columns
+from ..exceptions import DataError, use
 from ..kernels.dispatch import fill_without_row
-from .arrow import from_arrow, to_arrow
 from .least_squares import gaps_between
-from .parts import Left, Part, fill_pool, filled_pool, merged, of_rows, without
-from .second_pass import SecondLook
+from .parts import Part, fill_pool, filled_pool, merged, of_rows, without
+from .second_pass import SecondPassResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-def joined_encoding(first: Moments, second: Moments) -> Encoding | None:
-    """That of both; raise where their columns were made differently."""
-    one, other = first.encoding, second.encoding
-    both = None if one is None or other is None else one.joined(other)
-    if both is None and (one is not other or dict(first.groups) != dict(second.groups)):
-        if one is not None and other is not None and one.levels_differ(other):
-            raise DataError(
-                "cannot merge moments whose levels, or the order of them, differ: read the data of both with "
-                f"categorical={one.all_levels(other)!r}."
-            )
-        raise DataError("cannot merge moments whose columns were made or grouped differently.")
-    return both
-
-
-def joined_columns(first: Moments, second: Moments) -> tuple[tuple[str, ...], dict[str, float]]:
-    """The columns that vary in one of them or between them, in the order of the first; and what is constant in both."""
-    given = [{*moments.columns, *moments.constants} for moments in (first, second)]
-    if given[0] != given[1] or first.outcome_name != second.outcome_name:
-        difference = sorted(given[0] ^ given[1]) or [first.outcome_name, second.outcome_name]
-        raise DataError(f"cannot merge moments of different columns; they differ in {difference}.")
-    constants = {name: value for name, value in first.constants.items() if second.constants.get(name) == value}
-    back = [name for name in first.constants if name not in constants]
-    if not back:
-        return first.columns, constants
-    if first.encoding is None:
-        return (*first.columns, *back), constants
-    order = (*first.encoding.features.columns, first.outcome_name)
-    return tuple(name for name in order if name not in constants), constants
-
-
-def restored(moments: Moments, columns: tuple[str, ...]) -> Moments:
-    """With those of the columns that were left out because they are constant, at the end."""
-    back = [name for name in columns if name not in moments.columns]
-    if not back:
-        return moments
-    values = np.array([moments.constants[name] for name in back])
-    everywhere = np.tile(values, (moments.n_environments, 1))
-    nothing, k = np.zeros_like(everywhere), len(back)
-    count = np.broadcast_to(moments.counts[:, None, None], (moments.n_environments, 2, k))
-    return replace(
-        moments,
-        columns=(*moments.columns, *back),
-        groups=moments.groups if moments.encoding is None else moments.encoding.features.groups,
-        centre=np.hstack([moments.centre, everywhere]),
-        rest=np.hstack([moments.rest, nothing]),
-        minimum=np.hstack([moments.minimum, everywhere]),
-        maximum=np.hstack([moments.maximum, everywhere]),
-        scatter=np.pad(moments.scatter, ((0, 0), (0, k), (0, k))),
-        at_ends=None if moments.at_ends is None else np.concatenate([moments.at_ends, count], axis=2),
-        rounding=None if moments.rounding is None else np.hstack([moments.rounding, nothing]),
-        second=None,
-    )
-
-
-def choosing(moments: Moments, labels: Sequence[Hashable]) -> Moments:
-    """Those of the environments with these labels, in the order of the moments.
-
-    Features that are constant there are among `constants`, as they are of data that never had the other environments.
-    """
-    left = _of_environments(moments, np.unique(places_of(labels, moments.environments)))
-    constant = ~left.varies[-1]
-    constant[left.outcome] = False
-    if constant[left.feature_columns].all():
-        raise DataError(f"every feature is constant in {quoted(left.environments)}. Choose more environments.")
-    narrowed = left.without_constant(constant)
-    if narrowed.encoding is None:
-        return narrowed
-    means = {**narrowed.constants, **dict(zip(narrowed.columns, narrowed.pooled_mean.tolist(), strict=True))}
-    return replace(narrowed, encoding=narrowed.encoding.occurring_in(means, narrowed.n_rows))
-
-
-def _of_environments(moments: Moments, kept: Integers) -> Moments:
-    environments = tuple(moments.environments[e] for e in kept)
-    counts, centre, rest = moments.counts[kept], moments.centre[kept], moments.rest[kept]
-    return replace(
-        moments,
-        environments=environments,
-        counts=counts,
-        centre=centre,
-        rest=rest,
-        minimum=moments.minimum[kept],
-        maximum=moments.maximum[kept],
-        scatter=filled_pool(counts, centre, rest, moments.scatter[kept]),
-        at_ends=None if moments.at_ends is None else moments.at_ends[kept],
-        rounding=None if moments.rounding is None else moments.rounding[kept],
-        dropped_rows={k: n for k, n in moments.dropped_rows.items() if k is None or k in environments},
-        second=None if moments.second is None else moments.second.choosing(kept),
-        kind=None,
-    )
-
-
-def own_mean_names(apart: Mask, taken: Sequence[str]) -> list[str]:
-    """For the columns of `with_own_means`, beside those that are taken."""
-    return [free_name(f"own mean {e}", taken) for e in np.flatnonzero(apart)]
-
-
-def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
-    """Of the environments `kept` (E,), with a column for each of the environments `apart` (E,) that is 1 there and 0
-    elsewhere. Every column is a feature, constant or not."""
-    own = np.eye(moments.n_environments)[apart][:, kept].T
-    counts, wider = moments.counts[kept], [(0, 0), (0, own.shape[1]), (0, own.shape[1])]
-    centre, rest = np.hstack([moments.centre[kept], own]), np.hstack([moments.rest[kept], np.zeros_like(own)])
-    return replace(
-        moments,
-        columns=(*moments.columns, *own_mean_names(apart, moments.columns)),
-        environments=tuple(label for label, flag in zip(moments.environments, kept, strict=True) if flag),
-        counts=counts,
-        centre=centre,
-        rest=rest,
-        minimum=np.hstack([moments.minimum[kept], own]),
-        maximum=np.hstack([moments.maximum[kept], own]),
-        scatter=filled_pool(counts, centre, rest, np.pad(moments.scatter[:-1][kept], wider)),
-        at_ends=None,
-        rounding=None,
-        dropped_rows={},
-        second=None if moments.second is None else moments.second.choosing(np.flatnonzero(kept)).wider(own.shape[1]),
-    )
-
-
-def against_the_rest(moments: Moments, e: int) -> Moments:
-    """Two environments: the one at place e, and the rows of all others together."""
-    others: Part | None = None
-    for other in range(moments.n_environments):
-        if other != e:
-            others = merged(others, moments.part(other))
-    assert others is not None
-    own = moments.part(e)
-    counts, centre = np.array([own.n_rows, others.n_rows]), np.stack([own.centre, others.centre])
-    rest = np.stack([own.rest, others.rest])
-    return replace(
-        moments,
-        environments=(moments.environments[e], None),
-        counts=counts,
-        centre=centre,
-        rest=rest,
-        minimum=np.stack([own.minimum, others.minimum]),
-        maximum=np.stack([own.maximum, others.maximum]),
-        scatter=filled_pool(counts, centre, rest, np.stack([own.scatter, others.scatter])),
-        at_ends=None,
-        rounding=None,
-        dropped_rows={},
-        second=None,
-    )
-
-
-def without_row(moments: Moments, environment: Hashable, row: ArrayLike) -> Moments:
-    """Those of the rows that are left; see `Moments.without_row`."""
-    if environment not in moments.environments:
-        raise DataError(f"there is no environment {environment!r}; the environments are {list(moments.environments)}.")
-    e = moments.environments.index(environment)
-    values = _checked(moments, e, row)
-    left = without(moments.part(e), values)
-    if left.unresolved.any():
-        raise DataError(
-            f"without this row too little is left of the scatter of {quoted(moments.names_of(left.unresolved))} in "
-            f"environment {environment!r} to be known to ten digits: the row is far from the others there. "
-            "Compute the moments of the remaining rows instead, with Moments.from_data or Moments.from_chunks."
-        )
-    remaining = _with_left(moments, e, left)
-    return of_fewer_rows(remaining, moments.varies[-1] & ~remaining.varies[-1])
-
-
-def of_fewer_rows(moments: Moments, became_constant: Mask) -> Moments:
-    """Without the features (of d columns) that the rows left over do not vary, and the levels that these lack."""
-    became_constant[moments.outcome] = False
-    left = moments.dropping(became_constant)
-    if left.encoding is None:
-        return left
-    means = {**left.constants, **dict(zip(left.columns, left.pooled_mean.tolist(), strict=True))}
-    return replace(left, encoding=left.encoding.occurring_in(means, left.n_rows))
-
-
-def _checked(moments: Moments, e: int, row: ArrayLike) -> Floats:
-    """The row (d,); raise where it cannot be one of environment e."""
-    columns, environment = moments.columns, moments.environments[e]
-    try:
-        values = np.asarray(row, dtype=float)
-    except (TypeError, ValueError):
-        raise DataError(f"a row has {len(columns)} numbers ({columns[0]!r}, …), not {row!r}.") from None
-    if values.shape != (len(columns),):
-        raise DataError(f"a row has {len(columns)} values ({columns[0]!r}, …), not {values.shape}.")
-    missing = np.isnan(values)
-    if missing.any():
-        raise DataError(
-            f"this row has missing values (NaN) in {quoted(moments.names_of(missing))}, as no row of these moments "
-            "has: pass its values as they were when the moments were computed."
-        )
-    if moments.rounding is None:
-        raise DataError("these moments were not computed from rows, so that none can be removed.")
-    part = moments.part(e)
-    if part.n_rows < 2:
-        raise DataError(f"environment {environment!r} has {part.n_rows} row; the last row cannot be removed.")
-    beyond = np.stack([values <= part.minimum, values >= part.maximum]) & (part.at_ends == 0)
-    outside = (values < part.minimum) | (values > part.maximum) | beyond.any(axis=0)
-    if outside.any():
-        name = columns[int(np.argmax(outside))]
-        raise DataError(f"this row is not in environment {environment!r}: its {name!r} is outside the range there.")
-    return values
-
-
-def _with_left(moments: Moments, e: int, left: Left) -> Moments:
-    named = {
-        "counts": left.n_rows,
-        "centre": left.centre,
-        "rest": left.rest,
-        "minimum": left.minimum,
-        "maximum": left.maximum,
-    }
-    arrays = {}
-    for name, values in {**named, "at_ends": left.at_ends, "rounding": left.rounding}.items():
-        arrays[name] = getattr(moments, name).copy()
-        arrays[name][e] = values
-    counts, scatter = arrays["counts"], np.empty_like(moments.scatter)
-    gaps = gaps_between(counts, arrays["centre"], arrays["rest"])
-    fill_without_row(moments.scatter, e, left.loss, left.deviation, left.constant, counts, gaps, scatter)
-    return replace(moments, scatter=scatter, second=None, kind=None, **arrays)
-
-
-def with_outcome(moments: Moments, name: str) -> Moments:
-    """See `Moments.with_outcome`."""
-    owners = {column: feature for feature, members in moments.groups.items() for column in members}
-    if name not in moments.columns or name in {**owners, **moments.groups}:
-        wrong = f"column {name!r} is not in the data"
-        if name in moments.groups:
-            wrong = f"the feature {name!r} is made of several columns and cannot be the outcome"
-        elif name in owners:
-            wrong = f"column {name!r} is part of the feature {owners[name]!r} and cannot be the outcome"
-        possible = [column for column in moments.columns if column not in owners]
-        raise DataError(f"{wrong}; {nearest(name, possible)}")
-    encoding = moments.encoding
-    if encoding is not None and name != moments.outcome_name:
-        encoding = encoding.with_outcome(name, moments.outcome_name)
-    kind = moments.kind if name == moments.outcome_name else None
-    turned = replace(moments, outcome=moments.columns.index(name), encoding=encoding, kind=kind)
-    turned.check_outcome()
-    return turned
-
-
+_OF_COLUMNS = ("centre", "rest", "minimum", "maximum", "rounding")
 # Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
 _DEPENDENT = 1e-12
-
-
-def present(moments: Moments) -> Mask:
-    """(E + 1, d) see `Moments.present`"""
-    if not moments.features.grouped or not moments.scatter.size:
-        return moments.varies
-    present = moments.varies.copy()
-    starts = moments.features.starts
-    for j in np.flatnonzero(moments.features.widths > 1):
-        columns = moments.feature_columns[starts[j] : starts[j + 1]]
-        if not _zero_or_one(moments, columns):
-            continue
-        for g in range(moments.n_environments + 1):
-            present[g, columns] &= _adding(moments.scatter[g][np.ix_(columns, columns)], present[g, columns])
-    return present
-
-
-def _zero_or_one(moments: Moments, columns: NDArray[np.intp]) -> bool:
-    """Whether the columns hold 0 and 1 only: then, and between 0 and 1 only then, they vary as much as such do."""
-    means, squares = moments.means[:, columns], np.einsum("gjj->gj", moments.scatter[:-1])[:, columns]
-    inside = (moments.minimum[:, columns] >= 0.0) & (moments.maximum[:, columns] <= 1.0)
-    most = moments.counts[:, None] * means * (1.0 - means)
-    return bool(inside.all() and np.allclose(squares, most, rtol=1e-9, atol=1e-9))
-
-
-def _adding(scatter: Floats, varying: Mask) -> Mask:
-    """(m,) the varying columns that are no combination of those before them"""
-    adding = np.zeros(len(scatter), dtype=bool)
-    left = scatter.copy()
-    for c in np.flatnonzero(varying):
-        if left[c, c] > _DEPENDENT * scatter[c, c]:
-            adding[c] = True
-            left -= np.outer(left[:, c], left[c]) / left[c, c]
-    return adding
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,7 +58,7 @@ class Moments:
         need attain once rows were removed
     scatter : (E + 1, d, d) centred sums of products; the last one is over the pooled rows
     at_ends : (E, 2, d) how many rows attain the minimum and the maximum
-    rounding : (E, d) error to expect in the diagonal of the scatter
+    rounding : (E, d) error to expect in the diagonal of the scatter; both None where rows were never seen
 
     groups : {feature: its columns} of the features that are not one column of the same name
     encoding : how the columns were made from those of a table, where they are not the same
@@ -338,9 +66,8 @@ class Moments:
     dropped_rows : {label: rows that were left out for missing values}; None: rows without a label
     environment_notes : sentences about environments that were left out or merged
     merged : {label of the rows: label here} of those that were merged while rows were read
-    second : what another look at the rows told; see `BIP.fit_moments`
+    second : what a second pass over the rows found; see `BIP.fit_moments`
     kind : of the outcome, where its values were looked at one by one
-    at_ends and rounding are what `without_row` decides by. Moments that were not computed from rows have none.
     """
 
     columns: tuple[str, ...]
@@ -360,7 +87,7 @@ class Moments:
     dropped_rows: Mapping[Hashable, int] = field(default_factory=dict)
     environment_notes: tuple[str, ...] = ()
     merged: Mapping[Hashable, Hashable] = field(default_factory=dict)
-    second: SecondLook | None = None
+    second: SecondPassResult | None = None
     kind: OutcomeKind | None = None
 
     def __repr__(self) -> str:
@@ -447,7 +174,24 @@ class Moments:
         The dummies of a category add up to a constant where the level that they are compared with does not occur. Of 0
         and 1 second moments can tell; of other columns only the rows can, which decide for whole subsets.
         """
-        return present(self)
+        if not self.features.grouped or not self.scatter.size:
+            return self.varies
+        present = self.varies.copy()
+        starts = self.features.starts
+        for j in np.flatnonzero(self.features.widths > 1):
+            columns = self.feature_columns[starts[j] : starts[j + 1]]
+            if not self._zero_or_one(columns):
+                continue
+            for g in range(self.n_environments + 1):
+                present[g, columns] &= _adding(self.scatter[g][np.ix_(columns, columns)], present[g, columns])
+        return present
+
+    def _zero_or_one(self, columns: NDArray[np.intp]) -> bool:
+        """Whether the columns hold 0 and 1 only: then, and between 0 and 1 only then, they vary as much as such do."""
+        means, squares = self.means[:, columns], np.einsum("gjj->gj", self.scatter[:-1])[:, columns]
+        inside = (self.minimum[:, columns] >= 0.0) & (self.maximum[:, columns] <= 1.0)
+        most = self.counts[:, None] * means * (1.0 - means)
+        return bool(inside.all() and np.allclose(squares, most, rtol=1e-9, atol=1e-9))
 
     @cached_property
     def largest_size(self) -> int:
@@ -470,26 +214,17 @@ class Moments:
         """Moments of one data set that is in memory."""
         parts = (of_rows(data, data.rows(e)) for e in range(data.n_environments))
         columns = (*data.features.columns, data.outcome_name)
-        moments = assembled(columns, data.features.n_columns, data.environments, parts)
-        return replace(
-            moments,
+        return assembled(
+            columns,
+            data.features.n_columns,
+            data.environments,
+            parts,
             groups=data.features.groups,
             encoding=data.encoding,
             constants=data.constants,
             dropped_rows=data.dropped_rows,
             environment_notes=data.environment_notes,
         )
-
-    @classmethod
-    def from_chunks(cls, chunks: Iterable[MultiEnvironmentData]) -> Moments:
-        """Moments of a data set that arrives in pieces, for example from `invariance.data.read_chunks`."""
-        total: Moments | None = None
-        for chunk in chunks:
-            part = cls.from_data(chunk)
-            total = part if total is None else total.merge(part)
-        if total is None:
-            raise DataError("there are no rows: the source gave no chunk. Pass a table with data.")
-        return total.checked()
 
     @classmethod
     def from_rows(
@@ -508,6 +243,8 @@ class Moments:
         drop_environments: Sequence[Hashable] = (),
         merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
         min_rows: int = 0,
+        columns: Columns | None = None,
+        select: Environments | None = None,
         dask: Any = None,
         partial: bool = False,
         progress: ProgressMode = "auto",
@@ -518,27 +255,38 @@ class Moments:
         ``rows`` is a path, a pattern such as ``"data/*.parquet"``, a folder (labels in its path, ``site=A``, are
         columns) or a list of files; a pandas, polars or pyarrow table, a polars LazyFrame, a DuckDB relation, an ibis
         table, a reader of record batches; any iterable of batches or tables; a Dask or Spark data frame. Files are read
-        as by ``read_table``, with its ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands``.
+        as by ``read_table``, with its ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands``, or
+        ``form=FileFormat(...)``. ``columns`` and ``select`` are as in ``MultiEnvironmentData.from_table``.
 
-        Names and values are checked as in ``MultiEnvironmentData.from_table``, and complained about once, when all
-        rows were read. Levels are found on the way, in natural order; ``categorical={"region": ["north", "south"]}``
-        lists them in another one. Environments are chosen and merged once all rows were read. Threads (``n_jobs``) or
-        workers of a Dask cluster (``dask="tcp://10.0.0.1:8786"`` or a ``Client``) give the same digits. ``partial``: of
-        a part of all rows; what only all rows can tell is left to ``checked``, after a ``merge`` of the parts.
+        Names and values are checked as in ``MultiEnvironmentData.from_table``, once all rows were read. Levels are
+        found on the way, in natural order; ``categorical={"region": ["north", "south"]}`` lists them in another one.
+        ``groups=[spline("age", knots=4)]`` reads the rows twice: the first pass keeps the values of that column, of
+        which the knots are quantiles. Threads (``n_jobs``) or workers of a Dask cluster (``dask="tcp://10.0.0.1:8786"``
+        or a ``Client``) give the same digits. ``partial``: of a part of all rows; what only all rows can tell is left
+        to ``checked``, after a ``merge`` of the parts.
         """
         from .from_rows import from_rows
 
+        if columns is not None:
+            features, exclude, groups = columns.features, columns.exclude, columns.groups
+            categorical, numeric = columns.categorical, columns.numeric
+        if select is not None:
+            drop_environments, merge_environments, min_rows = select.drop, select.merge, select.min_rows
         chosen = {"exclude": exclude, "categorical": categorical, "numeric": numeric, "groups": groups}
         chosen |= {"drop": drop_environments, "merge": merge_environments, "min_rows": min_rows, "partial": partial}
         return from_rows(rows, outcome, environment, features, missing, n_jobs, dask, progress, file_options, **chosen)
 
     def to_arrow(self) -> pa.Table:
         """One row per environment, to store or send as Parquet or Arrow IPC; `from_arrow` reads the same digits."""
+        from .arrow import to_arrow
+
         return to_arrow(self)
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Moments:
         """The moments of which `to_arrow` made the table; those of several tables are put together by `merge`."""
+        from .arrow import from_arrow
+
         return from_arrow(table)
 
     def checked(self, environment_name: str | None = None) -> Moments:
@@ -554,47 +302,58 @@ class Moments:
             outcome_name=self.outcome_name,
             environment_name=environment_name,
         )
-        return self.dropping(lowest == highest)
+        return self._dropping(lowest == highest)
 
-    def dropping(self, constant: Mask) -> Moments:
-        """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
-        if not constant.any():
-            return self
-        left = self.without_constant(constant)
-        kept = set(left.feature_names)
-        gone = [name for name in self.feature_names if name not in kept]
-        columns = [name for name in self.names_of(constant) if self._owner(name) not in gone]
-        announce_constant(gone, self.n_features, columns)
-        return left
-
-    def without_constant(self, constant: Mask) -> Moments:
-        """With columns (d,) that are the same in all rows among `constants`."""
-        if not constant.any():
-            return self
-        values = dict(zip(self.names_of(constant), self.centre[0][constant].tolist(), strict=True))
-        return replace(self.of_columns(tuple(self.names_of(~constant))), constants={**self.constants, **values})
-
-    def _owner(self, column: str) -> str:
-        """The feature that a column belongs to, or did before it was left out."""
-        groups = self.groups if self.encoding is None else self.encoding.features.groups
-        return next((name for name, members in groups.items() if column in members), column)
+    def check_outcome(self) -> None:
+        """Raise when the outcome is constant inside an environment, where no model can be fitted."""
+        low, high = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
+        check_outcome(self.environments, self.counts, low, high, self.outcome_name)
 
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983).
 
         Columns that one of them left out because they are constant there come back.
         """
-        encoding = joined_encoding(self, other)
-        columns, constants = joined_columns(self, other)
-        first = restored(self, columns).of_columns(columns)
-        second = restored(other, columns).of_columns(columns)
+        encoding = _joined_encoding(self, other)
+        columns, constants = _joined_columns(self, other)
+        first = self._with_constants(columns).of_columns(columns)
+        second = other._with_constants(columns).of_columns(columns)
         environments = tuple(dict.fromkeys(first.environments + second.environments))
         parts = (merged(first._part_of(label), second._part_of(label)) for label in environments)
-        both = assembled(columns, first.outcome, environments, parts)
-        dropped = dict(Counter(self.dropped_rows) + Counter(other.dropped_rows))
-        notes = tuple(dict.fromkeys(self.environment_notes + other.environment_notes))
-        both = replace(both, groups=first.groups, encoding=encoding, constants=constants, dropped_rows=dropped)
-        return replace(both, environment_notes=notes, merged={**other.merged, **self.merged})
+        return assembled(
+            columns,
+            first.outcome,
+            environments,
+            parts,
+            groups=first.groups,
+            encoding=encoding,
+            constants=constants,
+            dropped_rows=dict(Counter(self.dropped_rows) + Counter(other.dropped_rows)),
+            environment_notes=tuple(dict.fromkeys(self.environment_notes + other.environment_notes)),
+            merged={**other.merged, **self.merged},
+        )
+
+    def choosing(self, environments: Sequence[Hashable]) -> Moments:
+        """Moments of the rows of these environments alone, in their order here; features that are constant there are
+        among `constants`."""
+        kept = np.unique(places_of(environments, self.environments))
+        labels = tuple(self.environments[e] for e in kept)
+        scatter = filled_pool(self.counts[kept], self.centre[kept], self.rest[kept], self.scatter[kept])
+        left = replace(
+            self,
+            environments=labels,
+            counts=self.counts[kept],
+            scatter=scatter,
+            dropped_rows={k: n for k, n in self.dropped_rows.items() if k is None or k in labels},
+            second=None if self.second is None else self.second.choosing(kept),
+            kind=None,
+            **self._mapped(lambda values: values[kept], *_OF_COLUMNS, "at_ends"),
+        )
+        constant = ~left.varies[-1]
+        constant[left.outcome] = False
+        if constant[left.feature_columns].all():
+            raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
+        return left._without_constant(constant)._of_occurring_levels()
 
     def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
         """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.
@@ -602,23 +361,72 @@ class Moments:
         Right to ten digits, or refused: a row that made up nearly all of a column's scatter leaves too few digits of
         the other rows behind. A feature that is constant over all rows that are left is dropped, with a warning.
         """
-        return without_row(self, environment, row)
+        if environment not in self.environments:
+            raise DataError(f"there is no environment {environment!r}; the environments are {list(self.environments)}.")
+        e = self.environments.index(environment)
+        left = without(self.part(e), self._checked_row(e, row))
+        if left.unresolved.any():
+            raise DataError(
+                f"without this row the scatter of {quoted(self._names_of(left.unresolved))} in environment "
+                f"{environment!r} is not known to ten digits: the row is far from the others. Compute the moments of "
+                "the remaining rows."
+            )
+        arrays = {}
+        for name in ("centre", "rest", "minimum", "maximum", "at_ends", "rounding"):
+            arrays[name] = getattr(self, name).copy()
+            arrays[name][e] = getattr(left, name)
+        counts, scatter = self.counts.copy(), np.empty_like(self.scatter)
+        counts[e] = left.n_rows
+        gaps = gaps_between(counts, arrays["centre"], arrays["rest"])
+        fill_without_row(self.scatter, e, left.loss, left.deviation, left.constant, counts, gaps, scatter)
+        remaining = replace(self, counts=counts, scatter=scatter, second=None, kind=None, **arrays)
+        return of_fewer_rows(remaining, self.varies[-1] & ~remaining.varies[-1])
 
-    def choosing(self, environments: Sequence[Hashable]) -> Moments:
-        """Moments of the rows of these environments alone; features that are constant there are left out."""
-        return choosing(self, environments)
+    def _checked_row(self, e: int, row: ArrayLike) -> Floats:
+        """The row (d,); raise where it cannot be one of environment e."""
+        columns, environment = self.columns, self.environments[e]
+        try:
+            values = np.asarray(row, dtype=float)
+        except (TypeError, ValueError):
+            raise DataError(f"a row has {len(columns)} numbers ({columns[0]!r}, …), not {row!r}.") from None
+        if values.shape != (len(columns),):
+            raise DataError(f"a row has {len(columns)} values ({columns[0]!r}, …), not {values.shape}.")
+        missing = np.isnan(values)
+        if missing.any():
+            raise DataError(
+                f"this row has missing values (NaN) in {quoted(self._names_of(missing))}, as no row of these moments "
+                "has: pass its values as they were when the moments were computed."
+            )
+        if self.rounding is None:
+            raise DataError("these moments were not computed from rows, so that none can be removed.")
+        part = self.part(e)
+        if part.n_rows < 2:
+            raise DataError(f"environment {environment!r} has {part.n_rows} row; the last row cannot be removed.")
+        beyond = np.stack([values <= part.minimum, values >= part.maximum]) & (part.at_ends == 0)
+        outside = (values < part.minimum) | (values > part.maximum) | beyond.any(axis=0)
+        if outside.any():
+            name = columns[int(np.argmax(outside))]
+            raise DataError(f"this row is not in environment {environment!r}: its {name!r} is outside the range there.")
+        return values
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
-        return with_outcome(self, name)
-
-    def check_outcome(self) -> None:
-        """Raise when the outcome is constant inside an environment, where no model can be fitted."""
-        low, high = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
-        check_outcome(self.environments, self.counts, low, high, self.outcome_name)
-
-    def names_of(self, chosen: Mask) -> list[str]:
-        return [self.columns[j] for j in np.flatnonzero(chosen)]
+        owners = {column: feature for feature, members in self.groups.items() for column in members}
+        if name not in self.columns or name in {**owners, **self.groups}:
+            wrong = f"column {name!r} is not in the data"
+            if name in self.groups:
+                wrong = f"the feature {name!r} is made of several columns and cannot be the outcome"
+            elif name in owners:
+                wrong = f"column {name!r} is part of the feature {owners[name]!r} and cannot be the outcome"
+            possible = [column for column in self.columns if column not in owners]
+            raise DataError(f"{wrong}; {nearest(name, possible)}")
+        encoding = self.encoding
+        if encoding is not None and name != self.outcome_name:
+            encoding = encoding.with_outcome(name, self.outcome_name)
+        kind = self.kind if name == self.outcome_name else None
+        turned = replace(self, outcome=self.columns.index(name), encoding=encoding, kind=kind)
+        turned.check_outcome()
+        return turned
 
     def of_columns(self, columns: tuple[str, ...]) -> Moments:
         """Those columns, the outcome among them, in that order."""
@@ -631,18 +439,10 @@ class Moments:
             columns=columns,
             groups={name: members for name, members in left.items() if members},
             outcome=columns.index(self.outcome_name),
-            centre=self.centre[:, order],
-            rest=self.rest[:, order],
-            minimum=self.minimum[:, order],
-            maximum=self.maximum[:, order],
             scatter=self.scatter[np.ix_(range(len(self.scatter)), order, order)],
-            at_ends=None if self.at_ends is None else self.at_ends[:, :, order],
-            rounding=None if self.rounding is None else self.rounding[:, order],
             second=None if self.second is None else self.second.of_columns(order),
+            **self._mapped(lambda values: values[..., order], *_OF_COLUMNS, "at_ends"),
         )
-
-    def _part_of(self, environment: Hashable) -> Part | None:
-        return self.part(self.environments.index(environment)) if environment in self.environments else None
 
     def part(self, e: int) -> Part:
         """The environment at place e."""
@@ -652,13 +452,71 @@ class Moments:
         ends = self.minimum[e], self.maximum[e], at_ends
         return Part(int(self.counts[e]), self.centre[e], self.rest[e], *ends, rounding, self.scatter[e])
 
+    def _part_of(self, environment: Hashable) -> Part | None:
+        return self.part(self.environments.index(environment)) if environment in self.environments else None
+
+    def _mapped(self, function: Callable[[Any], Any], *names: str) -> dict[str, Any]:
+        """{name: function of that array}; None stays None"""
+        arrays = {name: getattr(self, name) for name in names}
+        return {name: None if values is None else function(values) for name, values in arrays.items()}
+
+    def _names_of(self, chosen: Mask) -> list[str]:
+        return [self.columns[j] for j in np.flatnonzero(chosen)]
+
+    def _owner(self, column: str) -> str:
+        """The feature that a column belongs to, or did before it was left out."""
+        groups = self.groups if self.encoding is None else self.encoding.features.groups
+        return next((name for name, members in groups.items() if column in members), column)
+
+    def _dropping(self, constant: Mask) -> Moments:
+        """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
+        if not constant.any():
+            return self
+        left = self._without_constant(constant)
+        kept = set(left.feature_names)
+        gone = [name for name in self.feature_names if name not in kept]
+        columns = [name for name in self._names_of(constant) if self._owner(name) not in gone]
+        announce_constant(gone, self.n_features, columns)
+        return left
+
+    def _without_constant(self, constant: Mask) -> Moments:
+        """With columns (d,) that are the same in all rows among `constants`."""
+        if not constant.any():
+            return self
+        values = dict(zip(self._names_of(constant), self.centre[0][constant].tolist(), strict=True))
+        return replace(self.of_columns(tuple(self._names_of(~constant))), constants={**self.constants, **values})
+
+    def _with_constants(self, columns: tuple[str, ...]) -> Moments:
+        """With those of the columns that were left out because they are constant, at the end."""
+        back = [name for name in columns if name not in self.columns]
+        if not back:
+            return self
+        everywhere = np.tile([self.constants[name] for name in back], (self.n_environments, 1))
+        k = len(back)
+        count = np.broadcast_to(self.counts[:, None, None], (self.n_environments, 2, k))
+        return replace(
+            self,
+            columns=(*self.columns, *back),
+            groups=self.groups if self.encoding is None else self.encoding.features.groups,
+            scatter=np.pad(self.scatter, ((0, 0), (0, k), (0, k))),
+            second=None,
+            **self._mapped(lambda values: np.hstack([values, everywhere]), "centre", "minimum", "maximum"),
+            **self._mapped(lambda values: np.hstack([values, np.zeros_like(everywhere)]), "rest", "rounding"),
+            **self._mapped(lambda values: np.concatenate([values, count], axis=2), "at_ends"),
+        )
+
+    def _of_occurring_levels(self) -> Moments:
+        """With the levels that no row has marked as absent."""
+        if self.encoding is None:
+            return self
+        means = {**self.constants, **dict(zip(self.columns, self.pooled_mean.tolist(), strict=True))}
+        return replace(self, encoding=self.encoding.occurring_in(means, self.n_rows))
+
 
 def assembled(
-    columns: tuple[str, ...],
-    outcome: int,
-    environments: tuple[Hashable, ...],
-    parts: Iterator[Part],
+    columns: tuple[str, ...], outcome: int, environments: tuple[Hashable, ...], parts: Iterable[Part], **described: Any
 ) -> Moments:
+    """Moments of the parts of the environments; described: further fields"""
     d, n_environments = len(columns), len(environments)
     counts = np.empty(n_environments, np.int64)
     centre, rest, minimum, maximum, rounding = (np.empty((n_environments, d)) for _ in range(5))
@@ -668,4 +526,89 @@ def assembled(
         counts[e], centre[e], rest[e], minimum[e], maximum[e], at_ends[e], rounding[e], scatter[e] = part
     fill_pool(counts, centre, rest, scatter)
     spread = minimum, maximum, scatter, at_ends, rounding
-    return Moments(columns, outcome, environments, counts, centre, rest, *spread)
+    return Moments(columns, outcome, environments, counts, centre, rest, *spread, **described)
+
+
+def of_fewer_rows(moments: Moments, became_constant: Mask) -> Moments:
+    """Without the features (of d columns) that the rows left over do not vary, and the levels that these lack."""
+    became_constant[moments.outcome] = False
+    return moments._dropping(became_constant)._of_occurring_levels()
+
+
+def own_mean_names(apart: Mask, taken: Sequence[str]) -> list[str]:
+    """Names of the columns of `with_own_means` that are not taken."""
+    return [free_name(f"own mean {e}", taken) for e in np.flatnonzero(apart)]
+
+
+def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
+    """Of the environments `kept` (E,), with a column for each of the environments `apart` (E,) that is 1 there and 0
+    elsewhere. Every column is a feature, constant or not."""
+    own = np.eye(moments.n_environments)[apart][:, kept].T
+    counts, wider = moments.counts[kept], [(0, 0), (0, own.shape[1]), (0, own.shape[1])]
+    centre, rest = np.hstack([moments.centre[kept], own]), np.hstack([moments.rest[kept], np.zeros_like(own)])
+    return replace(
+        moments,
+        columns=(*moments.columns, *own_mean_names(apart, moments.columns)),
+        environments=tuple(label for label, flag in zip(moments.environments, kept, strict=True) if flag),
+        counts=counts,
+        centre=centre,
+        rest=rest,
+        minimum=np.hstack([moments.minimum[kept], own]),
+        maximum=np.hstack([moments.maximum[kept], own]),
+        scatter=filled_pool(counts, centre, rest, np.pad(moments.scatter[:-1][kept], wider)),
+        at_ends=None,
+        rounding=None,
+        dropped_rows={},
+        second=None if moments.second is None else moments.second.choosing(np.flatnonzero(kept)).wider(own.shape[1]),
+    )
+
+
+def against_the_rest(moments: Moments, e: int) -> Moments:
+    """Two environments: the one at place e, and the rows of all others together."""
+    others: Part | None = None
+    for other in range(moments.n_environments):
+        if other != e:
+            others = merged(others, moments.part(other))
+    assert others is not None
+    labels, parts = (moments.environments[e], None), (moments.part(e), others)
+    described = {"groups": moments.groups, "encoding": moments.encoding, "constants": moments.constants}
+    return assembled(moments.columns, moments.outcome, labels, parts, **described)
+
+
+def _joined_encoding(first: Moments, second: Moments) -> Encoding | None:
+    """That of both; raise where their columns were made differently."""
+    one, other = first.encoding, second.encoding
+    both = None if one is None or other is None else one.joined(other)
+    if both is None and (one is not other or dict(first.groups) != dict(second.groups)):
+        if one is not None and other is not None and one.levels_differ(other):
+            remedy = use(" for the data of both", categorical=one.all_levels(other))
+            raise DataError("cannot merge moments whose levels, or the order of them, differ", remedy)
+        raise DataError("cannot merge moments whose columns were made or grouped differently.")
+    return both
+
+
+def _joined_columns(first: Moments, second: Moments) -> tuple[tuple[str, ...], dict[str, float]]:
+    """The columns that vary in one of them or between them, in the order of the first; and what is constant in both."""
+    given = [{*moments.columns, *moments.constants} for moments in (first, second)]
+    if given[0] != given[1] or first.outcome_name != second.outcome_name:
+        difference = sorted(given[0] ^ given[1]) or [first.outcome_name, second.outcome_name]
+        raise DataError(f"cannot merge moments of different columns; they differ in {difference}.")
+    constants = {name: value for name, value in first.constants.items() if second.constants.get(name) == value}
+    back = [name for name in first.constants if name not in constants]
+    if not back:
+        return first.columns, constants
+    if first.encoding is None:
+        return (*first.columns, *back), constants
+    order = (*first.encoding.features.columns, first.outcome_name)
+    return tuple(name for name in order if name not in constants), constants
+
+
+def _adding(scatter: Floats, varying: Mask) -> Mask:
+    """(m,) the varying columns that are no combination of those before them"""
+    adding = np.zeros(len(scatter), dtype=bool)
+    left = scatter.copy()
+    for c in np.flatnonzero(varying):
+        if left[c, c] > _DEPENDENT * scatter[c, c]:
+            adding[c] = True
+            left -= np.outer(left[:, c], left[c]) / left[c, c]
+    return adding

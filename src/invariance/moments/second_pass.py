@@ -1,4 +1,4 @@
-"""What second moments cannot tell, from one or two more readings of the rows that they were computed from."""
+"""A second pass over the rows of moments: factors of the columns, fourth powers, and a sample of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import one_thread, ordered_map
 from ..data.checks import nearest, quoted
-from ..data.column_types import RawTable, text_as_numbers
+from ..data.columns import RawTable, text_as_numbers
 from ..data.encoding import Encoding
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
@@ -28,188 +28,10 @@ if TYPE_CHECKING:
 
     from .moments import Moments
 
-SAME_ROWS = (
-    "Pass the same rows, files with the same na=, decimal= and other options of their reading, or compute the moments "
-    "again."
-)
-# Rows that are looked at together.
-_MOST_ROWS = 8192
-
-
-class Collector(Protocol):
-    """What is made of rows. Those of several tasks are merged in the order of the tasks."""
-
-    def add(self, e: int, values: Floats, deviations: Floats) -> None:
-        """Rows (n, k) of the environment at place e, as they are and less their means there."""
-
-    def merge(self, other: Any) -> None:
-        """Take in what another one has of later rows."""
-
-
-@dataclass(frozen=True, eq=False)
-class Rereading:
-    """The rows that moments were computed from; environment: the column of their labels; columns: those to look at."""
-
-    moments: Moments
-    source: RowSource
-    environment: str
-    columns: tuple[str, ...]
-
-    def collect(self, start: Callable[[int], Sequence[Collector]], n_jobs: int | None) -> Sequence[Collector]:
-        """What the collectors make of all rows; start: makes those of the task of a number.
-
-        Tasks are fixed, and merged in their order: the result does not depend on n_jobs.
-        """
-        tasks = list(enumerate(self.source.tasks(self.environment, self._read)))
-        total, counts = start(len(tasks)), np.zeros(self.moments.n_environments, np.int64)
-
-        def look(numbered: tuple[int, RowTask]) -> tuple[Sequence[Collector], NDArray[np.int64]]:
-            number, task = numbered
-            return self._look(task, start(number))
-
-        with one_thread():
-            for collectors, found in ordered_map(look, tasks, n_jobs):
-                counts += found
-                for whole, part in zip(total, collectors, strict=True):
-                    whole.merge(part)
-        self._check(counts)
-        return total
-
-    def check_columns(self) -> None:
-        """Raise where the rows lack a column that is read."""
-        available = self.source.schema.names
-        if self.environment not in available:
-            raise DataError(
-                f"BIP(environment={self.environment!r}) names the column of the labels, which {self.source.name} "
-                f"lacks; {nearest(self.environment, available)}"
-            )
-        for name in self._read:
-            if name not in available:
-                raise DataError(
-                    f"{self.source.name} is not what the moments were computed from: it lacks the column {name!r}; "
-                    f"{nearest(name, available)}"
-                )
-
-    def _look(self, task: RowTask, collectors: Sequence[Collector]) -> tuple[Sequence[Collector], NDArray[np.int64]]:
-        counts = np.zeros(self.moments.n_environments, np.int64)
-        for places, values in self._blocks(task):
-            counts += np.bincount(places, minlength=len(counts))
-            order = np.argsort(places, kind="stable")
-            ends = np.searchsorted(places[order], np.arange(len(counts) + 1))
-            for e in np.unique(places).tolist():
-                rows = values[order[ends[e] : ends[e + 1]]]
-                deviations = (rows - self._centre[e]) - self._rest[e]
-                deviations[:, self._constant[e]] = 0.0
-                for collector in collectors:
-                    collector.add(e, rows, deviations)
-        return collectors, counts
-
-    def _blocks(self, task: RowTask) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-        """Environments (n,) and values (n, k) of complete rows of environments that are known"""
-        import pyarrow as pa
-
-        for batch in task.batches([self.environment, *self._read]):
-            for first in range(0, batch.num_rows, _MOST_ROWS):
-                table = pa.Table.from_batches([batch.slice(first, _MOST_ROWS)])
-                places = self._places(table.column(self.environment))
-                # Rows of other environments may hold levels that the encoding does not know.
-                known = places >= 0
-                if known.any():
-                    whole, values = self._complete(table if known.all() else table.filter(pa.array(known)))
-                    yield places[known][whole], values
-
-    def _places(self, labels: pa.ChunkedArray) -> NDArray[np.intp]:
-        """(n,) -1 for rows without a label, and for other environments"""
-        coded = labels.combine_chunks().dictionary_encode()
-        known = np.array([self._place_of(label) for label in coded.dictionary.to_pylist()] + [-1], dtype=np.intp)
-        return known[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)]
-
-    def _place_of(self, label: Hashable) -> int:
-        exact, written = self._known
-        return exact.get(label, written.get(str(label), -1))
-
-    @cached_property
-    def _known(self) -> tuple[dict[Hashable, int], dict[str, int]]:
-        """{label of the rows: place}, and the same of labels as text; rows that have the label of a merged environment
-        belong to it only where they were merged into it."""
-        places: dict[Hashable, int] = {label: e for e, label in enumerate(self.moments.environments)}
-        merged = self.moments.merged
-        made = set(merged.values())
-        known = {label: e for label, e in places.items() if label not in made}
-        known |= {label: places[new] for label, new in merged.items() if new in places}
-        return known, {str(label): e for label, e in known.items()}
-
-    def _complete(self, table: pa.Table) -> tuple[Mask, Floats]:
-        """(n,) which rows have values in all columns `_looked_at`; their values (m, k) in `columns`"""
-        import narwhals as nw
-
-        frame, encoding = nw.from_native(table, eager_only=True), self._encoding
-        plain = np.column_stack([text_as_numbers(frame[name], name) for name in self._plain])
-        raw = RawTable((), np.empty((len(plain), 0))) if encoding is None else encoding.read(frame)
-        whole = np.asarray(~np.isnan(np.column_stack([plain, raw.values])).any(axis=1))
-        columns = dict(zip(self._plain, plain[whole].T, strict=True))
-        if encoding is not None:
-            encoded = encoding.encode(replace(raw, values=raw.values[whole]))
-            columns |= zip(encoding.features.columns, encoded.T, strict=True)
-        return whole, np.column_stack([columns[name] for name in self.columns])
-
-    @cached_property
-    def _looked_at(self) -> tuple[str, ...]:
-        """All columns where rows were left out for missing values: which of them, any column may tell."""
-        return (*self.moments.columns, *self.moments.constants) if self.moments.dropped_rows else self.columns
-
-    @cached_property
-    def _encoding(self) -> Encoding | None:
-        """That of the features of which columns are looked at; None where all columns are those of the table"""
-        whole, looked_at = self.moments.encoding, set(self._looked_at)
-        if whole is None:
-            return None
-        members = [
-            (feature, terms)
-            for feature, terms in whole.members
-            if looked_at & {n for term in terms for n in term.names}
-        ]
-        used = {term.column for _, terms in members for term in terms}
-        return replace(whole, columns=tuple(name for name in whole.columns if name in used), members=tuple(members))
-
-    @cached_property
-    def _plain(self) -> list[str]:
-        """Columns that are those of the table, the outcome among them"""
-        made = () if self._encoding is None else set(self._encoding.features.columns)
-        return [name for name in self._looked_at if name not in made]
-
-    @cached_property
-    def _read(self) -> list[str]:
-        """Columns of the table"""
-        return [*(() if self._encoding is None else self._encoding.columns), *self._plain]
-
-    @cached_property
-    def _at(self) -> list[int]:
-        return [self.moments.columns.index(name) for name in self.columns]
-
-    @cached_property
-    def _centre(self) -> Floats:
-        return self.moments.centre[:, self._at]
-
-    @cached_property
-    def _rest(self) -> Floats:
-        return self.moments.rest[:, self._at]
-
-    @cached_property
-    def _constant(self) -> NDArray[np.bool_]:
-        return ~self.moments.varies[:-1, self._at]
-
-    def _check(self, counts: NDArray[np.int64]) -> None:
-        wrong = np.flatnonzero(counts != self.moments.counts)
-        if len(wrong):
-            e = int(wrong[0])
-            raise DataError(
-                f"{self.source.name} is not what the moments were computed from: environment "
-                f"{quoted([self.moments.environments[e]])} has {counts[e]:,} complete rows there, and "
-                f"{self.moments.counts[e]:,} in the moments. {SAME_ROWS}"
-            )
-
-
+_SAME_ROWS = "Pass the same rows, files with the same options, or compute the moments again."
+_BLOCK_ROWS = 8192
+# Products over the same rows differ by rounding, which is less.
+_SAME = 1e-6
 _SEED = 20_261_116
 # Of so many rows quantiles are known well enough for a picture; so many numbers are kept in all.
 _MOST_ROWS, _MOST_NUMBERS, _FEWEST_ROWS = 10_000, 4_000_000, 100
@@ -229,6 +51,38 @@ class SampledRows:
         new[kept] = np.arange(len(kept))
         left = new[self.places]
         return SampledRows(self.columns, left[left >= 0], self.values[left >= 0])
+
+
+@dataclass(frozen=True, eq=False)
+class SecondPassResult:
+    """What rows tell besides their second moments.
+
+    roots : (E, m, d) factors of the centred products of all columns, None where the rows were not read for them;
+        fourths, sample : of the columns that were read for them, None where they were not yet
+    n_readings : how often the rows were read for it
+    """
+
+    roots: Floats | None
+    fourths: FourthMoments | None = None
+    sample: SampledRows | None = None
+    n_readings: int = 0
+
+    def of_columns(self, order: Sequence[int]) -> SecondPassResult:
+        """Of the columns of the moments at these places."""
+        return replace(self, roots=None if self.roots is None else self.roots[:, :, order])
+
+    def choosing(self, kept: Integers) -> SecondPassResult:
+        """Of the environments at these places."""
+        return replace(
+            self,
+            roots=None if self.roots is None else self.roots[kept],
+            fourths=None if self.fourths is None else self.fourths.choosing(kept),
+            sample=None if self.sample is None else self.sample.choosing(kept),
+        )
+
+    def wider(self, k: int) -> SecondPassResult:
+        """With k more columns that are constant in every environment."""
+        return replace(self, roots=None if self.roots is None else np.pad(self.roots, ((0, 0), (0, 0), (0, k))))
 
 
 def sampled_data(moments: Moments, columns: Collection[str]) -> MultiEnvironmentData | None:
@@ -252,8 +106,18 @@ def sampled_data(moments: Moments, columns: Collection[str]) -> MultiEnvironment
 
 
 def rows_to_keep(n_environments: int, k: int) -> int:
-    """Of each environment"""
+    """Rows of each environment in a sample of k columns"""
     return min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_NUMBERS // (n_environments * k)))
+
+
+class Collector(Protocol):
+    """What is made of rows. Those of several tasks are merged in the order of the tasks."""
+
+    def add(self, e: int, values: Floats, deviations: Floats) -> None:
+        """Rows (n, k) of the environment at place e, as they are and less their means there."""
+
+    def merge(self, other: Any) -> None:
+        """Take in what another one has of later rows."""
 
 
 class SampleSum:
@@ -300,49 +164,11 @@ class SampleSum:
         self._chances, self._places, self._values = chances[kept], places[kept], values[kept]
 
 
-# Products over the same rows differ by rounding, which is less.
-_SAME = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class SecondLook:
-    """What rows tell beside their second moments.
-
-    roots : (E, m, d) factors of the centred products of all columns, None where the rows were not read for them;
-        fourths, sample : of the columns whose residuals were looked at, None where they were not yet
-    n_readings : how often the rows were read for it
-    """
-
-    roots: Floats | None
-    fourths: FourthMoments | None = None
-    sample: SampledRows | None = None
-    n_readings: int = 0
-
-    def of_columns(self, order: Sequence[int]) -> SecondLook:
-        """Of the columns of the moments at these places."""
-        return replace(self, roots=None if self.roots is None else self.roots[:, :, order])
-
-    def choosing(self, kept: Integers) -> SecondLook:
-        """Of the environments at these places."""
-        return replace(
-            self,
-            roots=None if self.roots is None else self.roots[kept],
-            fourths=None if self.fourths is None else self.fourths.choosing(kept),
-            sample=None if self.sample is None else self.sample.choosing(kept),
-        )
-
-    def wider(self, k: int) -> SecondLook:
-        """With k more columns that are constant in every environment."""
-        return replace(self, roots=None if self.roots is None else np.pad(self.roots, ((0, 0), (0, 0), (0, k))))
-
-
-class Rows:
-    """Rows that moments were computed from, to be looked at again.
+class SecondPass:
+    """Reads the rows that moments were computed from once more, or twice where second moments cannot decide every
+    subset: for the factors of the columns, and then for fourth powers in the coordinates that these give.
 
     environment : the column of their labels; file_options : how files are written, as `source_of` takes it
-
-    They are read once where second moments can decide every subset, else twice: for the factors of the columns, and
-    then for fourth powers in the coordinates that these give.
     """
 
     def __init__(
@@ -352,7 +178,7 @@ class Rows:
         self._moments = moments
         self._source = source_of(rows, **file_options, words=words, warn_unnamed=False)
         self._environment, self._n_jobs = environment, n_jobs
-        Rereading(moments, self._source, environment, moments.columns).check_columns()
+        self._reading(moments, moments.columns).check_columns()
 
     @property
     def all_columns_fit(self) -> bool:
@@ -364,18 +190,19 @@ class Rows:
         """Columns of features of which such sums can be kept"""
         return most_columns(self._moments.n_environments) - 1
 
-    def resolving(self) -> Moments:
+    def with_factors(self) -> Moments:
         """The moments, with what decides subsets of nearly dependent columns."""
-        self._refuse_a_second_time()
-        columns = self._moments.columns
-        reading = Rereading(self._moments, self._source, self._environment, columns)
-        (found,) = reading.collect(lambda task: [self._root_sum()], self._n_jobs)
-        assert isinstance(found, RootSum)
-        return replace(self._moments, second=SecondLook(found.roots, n_readings=1))
+        if not self._source.rereadable:
+            raise DataError(
+                f"columns nearly depend on each other, so that the rows are read twice, and {self._source.name} can be "
+                "read once: pass rows= a file, a folder or a table."
+            )
+        (found,) = self._reading(self._moments, self._moments.columns).collect(lambda _: [self._root_sum()])
+        return replace(self._moments, second=SecondPassResult(found.roots, n_readings=1))
 
-    def looking_at(self, moments: Moments, columns: Collection[str]) -> Moments:
+    def with_fourth_moments(self, moments: Moments, columns: Collection[str]) -> Moments:
         """The moments, with fourth powers and a sample of these columns and of the outcome."""
-        known = moments.second or SecondLook(None)
+        known = moments.second or SecondPassResult(None)
         names = tuple(name for name in moments.columns if name in columns or name == moments.outcome_name)
         at = np.array([moments.columns.index(name) for name in names])
         coordinates, whitening = orthonormal(moments, at, known.roots)
@@ -383,31 +210,20 @@ class Rows:
         factors = known.roots is None and names == moments.columns
 
         def start(task: int) -> list[Collector]:
-            each: list[Collector] = [FourthSum(moments.counts, whitening)]
-            each.append(SampleSum(task, n_environments, len(names), kept))
-            return [*each, self._root_sum()] if factors else each
+            sample = SampleSum(task, n_environments, len(names), kept)
+            return [FourthSum(moments.counts, whitening), sample, *([self._root_sum()] if factors else [])]
 
-        reading = Rereading(moments, self._source, self._environment, names)
-        fourth, sample, *roots = reading.collect(start, self._n_jobs)
-        assert isinstance(fourth, FourthSum)
-        assert isinstance(sample, SampleSum)
+        fourth, sample, *roots = self._reading(moments, names).collect(start)
         fourths = FourthMoments(names, moments.counts, coordinates, fourth.products)
         self._check(fourths, moments)
         second = replace(known, fourths=fourths, sample=sample.sample(names), n_readings=known.n_readings + 1)
-        if roots:
-            assert isinstance(roots[0], RootSum)
-            second = replace(second, roots=roots[0].roots)
-        return replace(moments, second=second)
+        return replace(moments, second=replace(second, roots=roots[0].roots) if roots else second)
+
+    def _reading(self, moments: Moments, columns: tuple[str, ...]) -> _Reading:
+        return _Reading(moments, self._source, self._environment, columns, self._n_jobs)
 
     def _root_sum(self) -> RootSum:
         return RootSum(self._moments.n_environments, len(self._moments.columns))
-
-    def _refuse_a_second_time(self) -> None:
-        if not self._source.rereadable:
-            raise DataError(
-                "columns nearly depend on each other, so that the rows have to be read twice, and "
-                f"{self._source.name} can be read once: pass rows= a file, a folder or a table."
-            )
 
     def _check(self, fourths: FourthMoments, moments: Moments) -> None:
         """Raise where means or second moments are not those that are known."""
@@ -425,5 +241,151 @@ class Rows:
                 names = [name for name, flag in zip(fourths.columns, wrong, strict=True) if flag]
                 raise DataError(
                     f"{self._source.name} is not what the moments were computed from: in environment "
-                    f"{quoted([label])} other values are in {quoted(names)}. {SAME_ROWS}"
+                    f"{quoted([label])} other values are in {quoted(names)}. {_SAME_ROWS}"
                 )
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """One reading of some columns of the moments."""
+
+    moments: Moments
+    source: RowSource
+    environment: str
+    columns: tuple[str, ...]
+    n_jobs: int | None
+
+    def collect(self, start: Callable[[int], Sequence[Collector]]) -> Sequence[Any]:
+        """What the collectors make of all rows; start: makes those of the task of a number.
+
+        Tasks are fixed, and merged in their order: the result does not depend on n_jobs.
+        """
+        tasks = list(enumerate(self.source.tasks(self.environment, self._read)))
+        total, counts = start(len(tasks)), np.zeros(self.moments.n_environments, np.int64)
+
+        def read(numbered: tuple[int, RowTask]) -> tuple[Sequence[Collector], NDArray[np.int64]]:
+            number, task = numbered
+            return self._read_task(task, start(number))
+
+        with one_thread():
+            for collectors, found in ordered_map(read, tasks, self.n_jobs):
+                counts += found
+                for whole, part in zip(total, collectors, strict=True):
+                    whole.merge(part)
+        wrong = np.flatnonzero(counts != self.moments.counts)
+        if len(wrong):
+            e = int(wrong[0])
+            raise DataError(
+                f"{self.source.name} is not what the moments were computed from: environment "
+                f"{quoted([self.moments.environments[e]])} has {counts[e]:,} complete rows there, and "
+                f"{self.moments.counts[e]:,} in the moments. {_SAME_ROWS}"
+            )
+        return total
+
+    def check_columns(self) -> None:
+        """Raise where the rows lack a column that is read."""
+        available = self.source.schema.names
+        if self.environment not in available:
+            raise DataError(
+                f"BIP(environment={self.environment!r}) names the column of the labels, which {self.source.name} "
+                f"lacks; {nearest(self.environment, available)}"
+            )
+        for name in self._read:
+            if name not in available:
+                raise DataError(
+                    f"{self.source.name} is not what the moments were computed from: it lacks the column {name!r}; "
+                    f"{nearest(name, available)}"
+                )
+
+    def _read_task(
+        self, task: RowTask, collectors: Sequence[Collector]
+    ) -> tuple[Sequence[Collector], NDArray[np.int64]]:
+        at = [self.moments.columns.index(name) for name in self.columns]
+        centre, rest = self.moments.centre[:, at], self.moments.rest[:, at]
+        constant = ~self.moments.varies[:-1, at]
+        counts = np.zeros(self.moments.n_environments, np.int64)
+        for places, values in self._blocks(task):
+            counts += np.bincount(places, minlength=len(counts))
+            order = np.argsort(places, kind="stable")
+            ends = np.searchsorted(places[order], np.arange(len(counts) + 1))
+            for e in np.unique(places).tolist():
+                rows = values[order[ends[e] : ends[e + 1]]]
+                deviations = (rows - centre[e]) - rest[e]
+                deviations[:, constant[e]] = 0.0
+                for collector in collectors:
+                    collector.add(e, rows, deviations)
+        return collectors, counts
+
+    def _blocks(self, task: RowTask) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+        """Environments (n,) and values (n, k) of complete rows of environments that are known"""
+        import pyarrow as pa
+
+        for batch in task.batches([self.environment, *self._read]):
+            for first in range(0, batch.num_rows, _BLOCK_ROWS):
+                table = pa.Table.from_batches([batch.slice(first, _BLOCK_ROWS)])
+                places = self._places(table.column(self.environment))
+                # Rows of other environments may hold levels that the encoding does not know.
+                known = places >= 0
+                if known.any():
+                    whole, values = self._complete(table if known.all() else table.filter(pa.array(known)))
+                    yield places[known][whole], values
+
+    def _places(self, labels: pa.ChunkedArray) -> NDArray[np.intp]:
+        """(n,) -1 for rows without a label, and for other environments"""
+        exact, written = self._known
+        coded = labels.combine_chunks().dictionary_encode()
+        found = [exact.get(label, written.get(str(label), -1)) for label in coded.dictionary.to_pylist()]
+        return np.array([*found, -1], dtype=np.intp)[coded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)]
+
+    @cached_property
+    def _known(self) -> tuple[dict[Hashable, int], dict[str, int]]:
+        """{label of the rows: place}, and the same of labels as text; rows that have the label of a merged environment
+        belong to it only where they were merged into it."""
+        places: dict[Hashable, int] = {label: e for e, label in enumerate(self.moments.environments)}
+        merged = self.moments.merged
+        made = set(merged.values())
+        known = {label: e for label, e in places.items() if label not in made}
+        known |= {label: places[new] for label, new in merged.items() if new in places}
+        return known, {str(label): e for label, e in known.items()}
+
+    def _complete(self, table: pa.Table) -> tuple[Mask, Floats]:
+        """(n,) which rows have values in all columns `_needed`; their values (m, k) in `columns`"""
+        import narwhals as nw
+
+        frame, encoding = nw.from_native(table, eager_only=True), self._encoding
+        plain = np.column_stack([text_as_numbers(frame[name], name) for name in self._plain])
+        raw = RawTable((), np.empty((len(plain), 0))) if encoding is None else encoding.read(frame)
+        whole = np.asarray(~np.isnan(np.column_stack([plain, raw.values])).any(axis=1))
+        columns = dict(zip(self._plain, plain[whole].T, strict=True))
+        if encoding is not None:
+            encoded = encoding.encode(replace(raw, values=raw.values[whole]))
+            columns |= zip(encoding.features.columns, encoded.T, strict=True)
+        return whole, np.column_stack([columns[name] for name in self.columns])
+
+    @cached_property
+    def _needed(self) -> tuple[str, ...]:
+        """All columns where rows were left out for missing values: which of them, any column may tell."""
+        return (*self.moments.columns, *self.moments.constants) if self.moments.dropped_rows else self.columns
+
+    @cached_property
+    def _encoding(self) -> Encoding | None:
+        """That of the features of which columns are needed; None where all columns are those of the table"""
+        whole, needed = self.moments.encoding, set(self._needed)
+        if whole is None:
+            return None
+        members = tuple(
+            (feature, terms) for feature, terms in whole.members if needed & {n for term in terms for n in term.names}
+        )
+        used = {term.column for _, terms in members for term in terms}
+        return replace(whole, columns=tuple(name for name in whole.columns if name in used), members=members)
+
+    @cached_property
+    def _plain(self) -> list[str]:
+        """Columns that are those of the table, the outcome among them"""
+        made = () if self._encoding is None else set(self._encoding.features.columns)
+        return [name for name in self._needed if name not in made]
+
+    @property
+    def _read(self) -> list[str]:
+        """Columns of the table"""
+        return [*(() if self._encoding is None else self._encoding.columns), *self._plain]

@@ -16,7 +16,6 @@ from .._tools.plotting import (
     TRUE,
     Size,
     axes_for,
-    lettered,
     plain_ticks,
     save_drawing,
     tidy,
@@ -56,7 +55,6 @@ def inclusion_size(posterior: Posterior, top: int = _MOST_BARS) -> Size:
     return 7.0, 1.5 + 0.26 * min(top, posterior.n_features)
 
 
-@lettered
 def plot_inclusion(
     posterior: Posterior,
     ax: Axes | None = None,

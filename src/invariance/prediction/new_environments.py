@@ -1,4 +1,4 @@
-"""How far predictions are off in an environment that was not there: found out by leaving out each one in turn."""
+"""Errors of predictions in new environments, estimated by leaving out each environment in turn."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from scipy.special import expit, logit, xlogy
 from scipy.stats import norm, rankdata
 
 from .._tools.arrays import Floats, Mask
+from .._tools.json import null, to_json
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.text import COLUMNS, display_width, name_labels, printable
+from .._tools.text import printable
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
-from ..decisions.diagnosis import DiagnosisSection, html_of, text_of
 from ..decisions.rules import Findings
 from ..decisions.search import Search
+from ..decisions.sections import Section, as_html, as_text, by_environment
 from ..exceptions import DataError, EngineError
 from ..models.base import Predicts, predicts_of
 from ..moments.moments import Moments
@@ -43,8 +44,7 @@ _ENOUGH = 1e-12
 
 
 class _Law(NamedTuple):
-    """Of outcomes at linear predictors (n,): what a log-likelihood subtracts from outcome · predictor, and its first
-    and second derivative, mean and variance."""
+    """Cumulant function of outcomes at linear predictors (n,), and its derivatives, mean and variance."""
 
     cumulant: Callable[[Floats], Floats]
     mean: Callable[[Floats], Floats]
@@ -63,29 +63,22 @@ def figures_of(
     exposure: Floats | None = None,
     event: Floats | None = None,
 ) -> dict[str, float]:
-    """Of outcomes (n,), where classes are 0 and 1, and predictions (n,), which are per unit of exposure (n,); event
-    (n,): which times ended with it.
+    """Of outcomes (n,), classes as 0 and 1, and predictions (n,) per unit of exposure (n,); event (n,) of times.
 
     observed, predicted : means, or totals over the total exposure
-    intercept : what is to be added to all log odds, or logarithms of rates, for these two to be equal
-    slope : by which these are to be multiplied, beside an intercept, to fit best; below 1 predictions are too extreme
-    rmse, brier, log_loss : means over rows; auc : share of pairs of the two classes in the right order
-    r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain, by squares
-        or by Poisson deviances
-    concordance : share of pairs of times in the right order
+    intercept, slope : calibration of log odds or logarithms of rates; 0 and 1 where predictions are right
+    rmse, brier, log_loss : means over rows; auc, concordance : share of pairs in the right order
+    r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain
     NaN where something is not defined, as with one class only.
     """
-    values: tuple[Any, ...] = ()
-    match predicts:
-        case Predicts.probability:
-            values = _of_probabilities(observed, predicted)
-        case Predicts.rate:
-            values = _of_rates(observed, predicted, np.ones(len(observed)) if exposure is None else exposure)
-        case Predicts.time:
-            assert event is not None
-            values = (concordance(observed, event, predicted),)
-        case Predicts.number:
-            values = _of_numbers(observed, predicted)
+    values: tuple[Any, ...] = _of_numbers(observed, predicted) if predicts is Predicts.number else ()
+    if predicts is Predicts.probability:
+        values = _of_probabilities(observed, predicted)
+    elif predicts is Predicts.rate:
+        values = _of_rates(observed, predicted, np.ones(len(observed)) if exposure is None else exposure)
+    elif predicts is Predicts.time:
+        assert event is not None
+        values = (concordance(observed, event, predicted),)
     return dict(zip(FIGURES[predicts], map(float, values), strict=True))
 
 
@@ -203,13 +196,12 @@ Builder = Callable[[Findings, Mask, Data], Predictor]
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """What was missed in one environment by all that was selected and fitted without it.
+    """Errors in one environment of what was selected and fitted without it.
 
-    features : those that were selected; rmse : root of the mean squared error
-    unseen : columns that are constant without this environment, so that the fit knows nothing of them
-    absolute : (m,) sorted absolute errors, or quantiles of them, equally spaced from the least to the largest, of a
-        sample where rows are not in memory; None where only second moments are known, or the outcome has no intervals
-    rows : of the environment; figures : by name, as `FIGURES` has them for what is predicted
+    features : that were selected; unseen : columns that are constant without this environment
+    absolute : (m,) sorted absolute errors, or equally spaced quantiles of them; None where only second moments are
+        known, or the outcome has no intervals
+    rows : of the environment; figures : those of `FIGURES`
     """
 
     environment: Hashable
@@ -229,7 +221,7 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class NewEnvironments:
-    """Of each environment that could be left out, none where there is one only; impossible: those that could not."""
+    """left_out : none where there is one environment; impossible : those without which nothing could be fitted"""
 
     left_out: tuple[LeftOut, ...]
     impossible: tuple[Hashable, ...] = ()
@@ -243,18 +235,17 @@ class NewEnvironments:
         return quantiles[min(max(rank, 1), len(quantiles)) - 1]
 
     def caution(self, used: Collection[str] = ()) -> str:
-        """What is to be said about intervals where environments are too few, or one alone moves a column that is used
-        to predict; empty where nothing is."""
+        """What limits intervals by predictions from the columns `used`; empty where nothing does."""
         return "".join(self.limits(used))
 
     def limits(self, used: Collection[str] = ()) -> tuple[str, str]:
-        """As `caution`, in two parts: what is so, and what follows from it for intervals."""
+        """As `caution`, in two parts: the limit, and its consequence for intervals."""
         n = len(self.left_out) + len(self.impossible)
         if self.impossible:
             return (
                 f"{len(self.impossible)} of {n} environments ({quoted(self.impossible, 4)}) could not be left out, "
                 "because the others alone cannot be fitted as asked",
-                ": intervals do not know how different these are.",
+                ": intervals do not cover how these differ.",
             )
         if n == 0:
             return (
@@ -263,26 +254,25 @@ class NewEnvironments:
             )
         if n == 2:
             return (
-                "with two environments features are selected in one of them and tried in the other: one environment "
-                "cannot tell which features are invariant",
+                "with two environments features are selected in one and tried in the other: one environment cannot "
+                "tell which features are invariant",
                 ", and intervals may be many times wider than with three.",
             )
         alone = {left.environment: [name for name in left.unseen if name in used] for left in self.left_out}
         told = [f"{quoted(names, 4)} without {label!r}" for label, names in alone.items() if names]
         if told:
             return (
-                f"columns are constant without one environment ({'; '.join(told[:4])}): the fit to the others cannot "
-                "know what they do",
-                ", and what it misses there may make all intervals wider.",
+                f"columns are constant without one environment ({'; '.join(told[:4])}), so that the fit to the others "
+                "lacks them",
+                ": that may make all intervals wider.",
             )
         return "", ""
 
 
-def leaving_out(
+def leave_one_out(
     search: Search, data: Data, builders: Sequence[Builder], progress: ProgressMode
 ) -> tuple[NewEnvironments, ...]:
-    """For each builder. Repeats the whole selection without each environment in turn, once for all of them, with the
-    random numbers of the first one."""
+    """For each builder. Repeats the selection without each environment, with the random numbers of the fit."""
     if data.n_environments == 1:
         return (NewEnvironments(()),) * len(builders)
     found: list[tuple[LeftOut, ...]] = []
@@ -299,9 +289,9 @@ def leaving_out(
 
 def _without(label: Hashable, search: Search, data: Data, builders: Sequence[Builder]) -> tuple[LeftOut, ...]:
     with warnings.catch_warnings():
-        # What is wrong with the data is said of all of them, once.
+        # The fit to all environments has warned already.
         warnings.simplefilter("ignore")
-        others = _others(data, label)
+        others = data.choosing([other for other in data.environments if other != label])
         findings = search.findings(others, False)
         selected = search.rule.select(findings)
         predictors = [build(findings, selected, others) for build in builders]
@@ -356,10 +346,6 @@ def _sampled_errors(moments: Moments, place: int, predictor: Predictor) -> Float
     return _kept(np.abs(data.y[rows] - predictor.mean(columns_of(data, predictor.design.columns)[rows])))
 
 
-def _others(data: Data, label: Hashable) -> Data:
-    return data.choosing([other for other in data.environments if other != label])
-
-
 def _kept(errors: Floats) -> Floats:
     if len(errors) <= _MOST_KEPT:
         return np.sort(errors)
@@ -369,17 +355,12 @@ def _kept(errors: Floats) -> Floats:
 _HEADS = {"r2": "R²", "brier": "Brier", "log_loss": "log loss", "auc": "AUC", "deviance_explained": "explained"}
 # What the text has no room for.
 _NOT_TOLD = frozenset({"log_loss"})
-_LONGEST_LABEL = 20
 _SCALES = {Predicts.probability: "log odds", Predicts.rate: "logarithms of rates"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LeftOutReport:
-    """How predictions did in environments that were left out, each in turn, from the selection and from the fit.
-
-    `str()` tells it within 80 columns, notebooks show it as HTML; `to_frame()` and `to_plain()` hold the figures, which
-    `invariance.prediction.new_environments.figures_of` explains.
-    """
+    """How predictions did in environments that were left out, each in turn; `figures_of` explains the figures."""
 
     outcome: PredictedOutcome
     found: NewEnvironments
@@ -402,49 +383,45 @@ class LeftOutReport:
     def to_plain(self) -> dict[str, Any]:
         """As values that JSON can hold; numbers that are not known are None."""
         classes = self.outcome.classes
+        environments = [
+            {
+                "environment": str(left.environment),
+                "rows": left.rows,
+                "features": list(left.features),
+                **to_json(left.figures, null),
+            }
+            for left in self.left_out
+        ]
         return {
             "outcome": self.outcome.name,
             "predicts": self.outcome.predicts.value,
             "classes": None if classes is None else [str(label) for label in classes],
             "exposure": self.outcome.exposure,
-            "environments": [
-                {
-                    "environment": str(left.environment),
-                    "rows": left.rows,
-                    "features": list(left.features),
-                    **{name: None if np.isnan(value) else value for name, value in left.figures.items()},
-                }
-                for left in self.left_out
-            ],
+            "environments": environments,
             "not_left_out": [str(label) for label in self.found.impossible],
         }
 
     def __str__(self) -> str:
-        return text_of([self._section()])
+        return as_text([self._section()])
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_of([self._section()])
+        return as_html([self._section()])
 
-    def _section(self) -> DiagnosisSection:
+    def _section(self) -> Section:
         title = f"New environments: {printable(self.outcome.in_words)}"
-        told = bool(self.left_out and FIGURES[self.outcome.predicts])
-        return DiagnosisSection(title, tuple(self._sentences()), self._table() if told else ())
-
-    def _table(self) -> tuple[tuple[str, ...], ...]:
+        if not self.left_out:
+            return Section(title, tuple(self._sentences()))
         names = [name for name in FIGURES[self.outcome.predicts] if name not in _NOT_TOLD]
-        head = ("rows", *(_HEADS.get(name, name) for name in names))
         digits = dict.fromkeys(names, ".4g" if self.outcome.predicts is Predicts.number else ".3f")
         digits |= {"intercept": "+.3f"}
-        cells = [
+        rows = [
             (f"{left.rows:,}", *(_cell(left.figures[name], digits[name]) for name in names)) for left in self.left_out
         ]
-        taken = sum(2 + max(map(display_width, column)) for column in zip(head, *cells, strict=True))
-        width = max(min(_LONGEST_LABEL, COLUMNS - 2 - taken), len("environment"))
-        labels = name_labels([str(left.environment) for left in self.left_out], width)
-        return (("environment", *head), *((label, *row) for label, row in zip(labels, cells, strict=True)))
+        head = ("rows", *(_HEADS.get(name, name) for name in names))
+        table = by_environment(head, [left.environment for left in self.left_out], rows)
+        return Section(title, tuple(self._sentences()), table=table)
 
     def _sentences(self) -> Iterator[str]:
         limit, _ = self.found.limits()
@@ -452,26 +429,18 @@ class LeftOutReport:
             yield f"{limit[:1].upper()}{limit[1:]}."
         if not self.left_out:
             return
-        if not FIGURES[self.outcome.predicts]:
-            yield "Predictions are not compared with times that may be censored."
-            return
         yield "Each environment is predicted by what was selected and fitted without it."
-        yield from self._farthest()
+        known = [left for left in self.left_out if not np.isnan(left.figures.get("predicted", np.nan))]
+        if known:
+            worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
+            told = f"{worst.figures['observed']:.3g} observed, {worst.figures['predicted']:.3g} predicted"
+            yield f"The mean is farthest off in {worst.environment!r}: {told}."
         scale = _SCALES.get(self.outcome.predicts)
         if scale is not None:
             yield (
                 f"Intercept: what is missing in all {scale} (0 where predictions are right on average). Slope: by what "
                 f"{scale} are to be multiplied (1 where they are right, less where predictions are too extreme)."
             )
-
-    def _farthest(self) -> Iterator[str]:
-        """Where the mean is farthest from what is predicted."""
-        known = [left for left in self.left_out if not np.isnan(left.figures.get("predicted", np.nan))]
-        if known:
-            worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
-            observed, predicted = worst.figures["observed"], worst.figures["predicted"]
-            told = f"{observed:.3g} observed, {predicted:.3g} predicted"
-            yield f"The mean is farthest off in {worst.environment!r}: {told}."
 
 
 def _cell(value: float, digits: str) -> str:

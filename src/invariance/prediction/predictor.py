@@ -1,4 +1,4 @@
-"""What predicts: a linear fit, an average of several, or a regressor of the user's; each with its uncertainty."""
+"""Predictors: a linear fit, an average of several, or a regressor of the user's, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import Classes
 from ..data.outcomes import in_words as class_in_words
 from ..decisions.rules import Findings
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, SettingError, use
 from ..models.base import Family, Fit, Predicts, predicts_of
 from ..models.survival import PiecewiseExponentialFit, PiecewiseHazard
 from ..moments.moments import Moments
@@ -32,10 +32,7 @@ _NO_INTERVAL = {
 
 @dataclass(frozen=True)
 class PredictedOutcome:
-    """name : of the outcome; classes : what 0 and 1 stand for, where probabilities are predicted
-        or the outcome was given as classes
-    exposure : name of that which rates are per unit of, None where there is none
-    """
+    """classes : what 0 and 1 stand for, if anything; exposure : name of the unit of rates, if any"""
 
     name: str
     predicts: Predicts = Predicts.number
@@ -44,7 +41,7 @@ class PredictedOutcome:
 
     @classmethod
     def of(cls, data: MultiEnvironmentData | Moments, family: Family | None) -> PredictedOutcome:
-        """conditional : as it was fitted to the data; None: least squares"""
+        """family : None is least squares"""
         predicts = predicts_of(family)
         if isinstance(data, Moments):
             return cls(data.outcome_name, predicts)
@@ -73,9 +70,8 @@ class PredictedOutcome:
         """Raise where intervals of a normal distribution would be nonsense."""
         if self.predicts in _NO_INTERVAL:
             raise SettingError(
-                f"{self.name!r} {_NO_INTERVAL[self.predicts]}, so that there are no intervals for it. What is "
-                f"predicted is {self.in_words}: new_environments() tells how far that is off in environments that "
-                "were left out."
+                f"{self.name!r} {_NO_INTERVAL[self.predicts]} and has no intervals: new_environments() tells how far "
+                f"{self.in_words} is off."
             )
 
 
@@ -86,7 +82,7 @@ def as_observed(mean: Floats, data: MultiEnvironmentData) -> Floats:
 
 # Share of a direction's scatter, after scaling, below which the columns depend on each other.
 _DEPENDENT = 1e-11
-# So many times the largest leverage of the fitted rows, and a row is far outside of them.
+# Leverage relative to the largest training leverage, beyond which a row is far outside.
 FAR = 2.0
 
 
@@ -107,8 +103,7 @@ class Design:
 
     @classmethod
     def of(cls, data: MultiEnvironmentData | Moments, columns: tuple[str, ...]) -> Design:
-        """Of second moments the largest leverage is not known: a bound is taken for it that no fitted row exceeds, so
-        that fewer rows may be called far than by the rows themselves."""
+        """Of second moments `farthest` is an upper bound."""
         if isinstance(data, Moments):
             return cls._of_moments(data, columns)
         X = columns_of(data, columns)
@@ -133,20 +128,18 @@ class Design:
         return self.whitening.shape[1]
 
     def leverage(self, X: Floats) -> Floats:
-        """(n,) of rows X (n, k): what uncertain coefficients add to the variance, in units of the noise's"""
+        """(n,) of rows X (n, k)"""
         return 1.0 / self.n_rows + _squares((X - self.centre) @ self.whitening)
 
     def far(self, X: Floats) -> Floats:
-        """(n,) how many times the largest leverage of a fitted row that of each row of X (n, k) is, where that is more
-        than `FAR`; else 0"""
+        """(n,) leverage of rows X (n, k) relative to the largest training leverage, where that exceeds `FAR`, else 0"""
         if not self.rank:
             return np.zeros(len(X))
         times = _squares((X - self.centre) @ self.whitening) / self.farthest
         return np.where(times > FAR, times, 0.0)
 
     def outside(self, X: Floats, derived: Collection[str] = ()) -> str:
-        """What is most unusual about those of the rows X (n, k) that are far from the fitted ones; empty if none is.
-        Columns that are derived from others of a table are not named."""
+        """Describes rows X (n, k) far from the training rows; empty if none is. Derived columns are not named."""
         times = self.far(X)
         n_far = int((times > 0.0).sum())
         if not n_far:
@@ -254,11 +247,7 @@ class LinearPredictor:
 
 
 class RefittedPredictor:
-    """A regressor that was fitted to the chosen columns of all rows.
-
-    Its noise is what it misses in rows that it was not fitted to, by cross-validation over all rows: residuals of the
-    rows that it was fitted to would be too small.
-    """
+    """A regressor fitted to the chosen columns of all rows; its noise is by cross-validation."""
 
     def __init__(
         self,
@@ -380,28 +369,26 @@ PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 
 def check_predict_with(kind: Any, regressor: Any) -> None:
     if kind not in PREDICT_WITH:
-        raise SettingError(f"predict_with={kind!r} is not known: use {' or '.join(map(repr, PREDICT_WITH))}.")
+        raise SettingError(f"predict_with={kind!r} is not known", *(use(predict_with=known) for known in PREDICT_WITH))
     if kind == "average" and regressor is not None:
         raise SettingError(
-            "predict_with='average' averages linear fits of several subsets, and a regressor is fitted to the selected "
-            "one: use predict_with='selected', or regressor=None."
+            "an average is one of linear fits, and a regressor is fitted to the selected features",
+            use(predict_with="selected"),
+            use(regressor=None),
         )
 
 
 def refuse_moments(regressor: Any) -> None:
     if regressor is not None:
-        raise SettingError(
-            f"regressor={type(regressor).__name__}(...) is fitted to rows, and moments hold none: set "
-            "regressor=None, or use fit or fit_data."
-        )
+        raise SettingError(f"a {type(regressor).__name__} needs rows, and moments hold none", use(regressor=None))
 
 
 def refuse_outcome_columns(regressor: Any, data: MultiEnvironmentData | Moments) -> None:
     """Raise where a regressor would not know what comes with the outcome."""
     for role in () if regressor is None or isinstance(data, Moments) else data.outcome_columns:
         raise SettingError(
-            f"regressor={type(regressor).__name__}(...) is fitted to {data.outcome_name!r} alone and knows nothing of "
-            f"the {role} {getattr(data, f'{role}_name')!r}: use regressor=None."
+            f"a {type(regressor).__name__} knows nothing of the {role} {getattr(data, f'{role}_name')!r}",
+            use(regressor=None),
         )
 
 
@@ -412,7 +399,9 @@ def build(
     average is the selected one."""
     if kind == "selected" or findings.predictive is None:
         if regressor is not None and selected.any():
-            return _refitted(data, selected, regressor)
+            assert isinstance(data, MultiEnvironmentData)
+            columns = data.features.chosen(selected).columns
+            return RefittedPredictor.fitted(Design.of(data, columns), regressor, columns_of(data, columns), data.y)
         masks, weights = selected[None], np.ones(1)
     else:
         masks, weights = _leading(np.exp(findings.predictive.log_probabilities), findings.predictive.masks)
@@ -429,12 +418,6 @@ def _leading(probabilities: Floats, masks: Mask) -> tuple[Mask, Floats]:
     share = np.cumsum(probabilities) / probabilities.sum()
     n = int(np.searchsorted(share, AVERAGED_MASS)) + 1
     return masks[:n], probabilities[:n] / probabilities[:n].sum()
-
-
-def _refitted(data: MultiEnvironmentData | Moments, selected: Mask, regressor: Any) -> RefittedPredictor:
-    assert isinstance(data, MultiEnvironmentData)
-    columns = data.features.chosen(selected).columns
-    return RefittedPredictor.fitted(Design.of(data, columns), regressor, columns_of(data, columns), data.y)
 
 
 def _member(fit: Fit, weight: float, data: MultiEnvironmentData | Moments, used: tuple[str, ...]) -> Member:

@@ -1,4 +1,4 @@
-"""Predictors and what they miss elsewhere as strict JSON, without loss: numbers read back as the same float64."""
+"""Predictors and what they miss in new environments as strict JSON, without loss."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import fields
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers
+from .._tools.json import from_json, to_json
+from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, EngineError, SettingError
+from ..exceptions import DataError, EngineError, SettingError, use
 from ..models.base import Predicts
 from ..models.survival import PiecewiseHazard
 from ..moments.moments import Moments
@@ -35,20 +36,11 @@ from .predictor import (
 
 _LARGEST = sys.float_info.max
 _NO_SKOPS = "needs skops: pip install 'invariance[skops]'"
-
-
-def number(value: float) -> float | str:
-    """Not finite ones as text, for which strict JSON has no words."""
-    return float(value) if math.isfinite(value) else str(float(value))
-
-
-def numbers(values: Floats) -> list[Any]:
-    """Of an array of any shape, nested lists."""
-    return [numbers(row) for row in values] if values.ndim > 1 else [number(value) for value in values.tolist()]
+number = numbers = to_json
 
 
 def as_floats(values: Any, shape: tuple[int, ...]) -> Floats:
-    """What `numbers` wrote of finite numbers; -1 in the shape is any length. ValueError where it is something else."""
+    """Finite numbers; -1 in the shape is any length. ValueError where they are something else."""
     array = np.array(values, dtype=np.float64)
     if shape[0] == 0 and array.shape == (0,):
         # Lists do not tell how wide no rows are.
@@ -75,13 +67,7 @@ def _as_places(values: Any, n: int) -> Integers:
     return places
 
 
-def design_to_plain(design: Design) -> dict[str, Any]:
-    content = {field.name: getattr(design, field.name) for field in fields(design)}
-    arrays = {name: numbers(value) for name, value in content.items() if isinstance(value, np.ndarray)}
-    return content | arrays | {"columns": list(design.columns), "farthest": number(design.farthest)}
-
-
-def design_from_plain(content: dict[str, Any]) -> Design:
+def _design(content: dict[str, Any]) -> Design:
     k = len(content["columns"])
     return Design(
         tuple(content["columns"]),
@@ -94,84 +80,8 @@ def design_from_plain(content: dict[str, Any]) -> Design:
     )
 
 
-def outcome_to_plain(outcome: PredictedOutcome) -> dict[str, Any]:
-    classes = outcome.classes
-    if classes is not None and not all(isinstance(label, str | bool | int | float) for label in classes):
-        raise SettingError(f"the classes {classes!r} are no text or numbers, which JSON holds: use pickle.")
-    return {
-        "name": outcome.name,
-        "predicts": outcome.predicts.value,
-        "classes": None if classes is None else list(classes),
-        "exposure": outcome.exposure,
-    }
-
-
-def outcome_from_plain(content: dict[str, Any]) -> PredictedOutcome:
-    predicts, given = Predicts(content["predicts"]), content["classes"]
-    if (given is None and predicts is Predicts.probability) or (given is not None and len(given) != 2):
-        raise ValueError(f"classes are {given}")
-    return PredictedOutcome(
-        str(content["name"]), predicts, None if given is None else (given[0], given[1]), content["exposure"]
-    )
-
-
-def predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, Any]:
-    if isinstance(predictor, RefittedPredictor):
-        content = {"regressor": _dumped(predictor.regressor), "noise": number(predictor.noise)}
-        return {"design": design_to_plain(predictor.design)} | content
-    assert isinstance(predictor, LinearPredictor)
-    if predictor.link is not None and predicts is not Predicts.time and not _same_mean(predictor.link, predicts):
-        raise SettingError("a model whose mean is not linear in its columns cannot be saved as JSON: use pickle.")
-    members = [
-        {
-            "at": member.at.tolist(),
-            "coefficients": numbers(member.coefficients),
-            "intercept": number(member.intercept),
-            "weight": number(member.weight),
-            "noise": number(member.noise),
-            "freedom": number(member.freedom),
-            "design": design_to_plain(member.design),
-        }
-        for member in predictor.members
-    ]
-    baselines = [
-        {"cuts": numbers(baseline.cuts), "hazards": numbers(baseline.hazards)}
-        for baseline in (predictor.baselines if isinstance(predictor, SurvivalPredictor) else ())
-    ]
-    return {"design": design_to_plain(predictor.design), "members": members, "baselines": baselines}
-
-
-def _same_mean(link: Callable[[Floats], Floats], predicts: Predicts) -> bool:
-    """Whether a saved model would predict by this function."""
-    return predicts in MEANS and np.array_equal(link(PROBE), MEANS[predicts](PROBE))
-
-
-def predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: Sequence[str] = ()) -> Predictor:
-    design = design_from_plain(content["design"])
-    if "regressor" in content:
-        return RefittedPredictor(design, _loaded(content["regressor"], trusted), as_number(content, "noise", 0.0))
-    members = tuple(_member_from_plain(member, design) for member in content["members"])
-    total = sum(member.weight for member in members)
-    if not math.isclose(total, 1.0, rel_tol=1e-9):
-        raise ValueError(f"weights sum to {total:g}")
-    if predicts is not Predicts.time:
-        return LinearPredictor(design, members, MEANS.get(predicts))
-    baselines = tuple(map(_hazard_from_plain, content["baselines"]))
-    if len(baselines) != len(members):
-        raise ValueError(f"{len(baselines)} baselines, where there should be {len(members)}")
-    return SurvivalPredictor(design, members, None, baselines)
-
-
-def _hazard_from_plain(content: dict[str, Any]) -> PiecewiseHazard:
-    cuts = as_floats(content["cuts"], (-1,))
-    hazards = as_floats(content["hazards"], (len(cuts) + 1,))
-    if (np.diff(cuts, prepend=0.0) <= 0.0).any() or (hazards < 0.0).any():
-        raise ValueError("a baseline that is no hazard")
-    return PiecewiseHazard(cuts, hazards)
-
-
-def _member_from_plain(content: dict[str, Any], whole: Design) -> Member:
-    at, design = _as_places(content["at"], len(whole.columns)), design_from_plain(content["design"])
+def _member(content: dict[str, Any], whole: Design) -> Member:
+    at, design = _as_places(content["at"], len(whole.columns)), _design(content["design"])
     if design.columns != tuple(whole.columns[place] for place in at):
         raise ValueError(f"a member of other columns than {design.columns}")
     return Member(
@@ -185,19 +95,72 @@ def _member_from_plain(content: dict[str, Any], whole: Design) -> Member:
     )
 
 
+def _hazard(content: dict[str, Any]) -> PiecewiseHazard:
+    cuts = as_floats(content["cuts"], (-1,))
+    hazards = as_floats(content["hazards"], (len(cuts) + 1,))
+    if (np.diff(cuts, prepend=0.0) <= 0.0).any() or (hazards < 0.0).any():
+        raise ValueError("a baseline that is no hazard")
+    return PiecewiseHazard(cuts, hazards)
+
+
+def outcome_to_plain(outcome: PredictedOutcome) -> dict[str, Any]:
+    classes = outcome.classes
+    if classes is not None and not all(isinstance(label, str | bool | int | float) for label in classes):
+        raise SettingError(f"the classes {classes!r} are no text or numbers, which JSON holds: use pickle.")
+    plain: dict[str, Any] = to_json(outcome)
+    return plain
+
+
+def outcome_from_plain(content: dict[str, Any]) -> PredictedOutcome:
+    outcome = from_json(PredictedOutcome, content)
+    if outcome.classes is None and outcome.predicts is Predicts.probability:
+        raise ValueError("classes are missing")
+    return outcome
+
+
+def predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, Any]:
+    design = {"design": to_json(predictor.design)}
+    if isinstance(predictor, RefittedPredictor):
+        return design | {"regressor": _dumped(predictor.regressor), "noise": to_json(predictor.noise)}
+    assert isinstance(predictor, LinearPredictor)
+    link, mean = predictor.link, MEANS.get(predicts)
+    # A saved model predicts by the mean of its kind.
+    same = link is None or (mean is not None and np.array_equal(link(PROBE), mean(PROBE)))
+    if predicts is not Predicts.time and not same:
+        raise SettingError("a model whose mean is not linear in its columns cannot be saved as JSON: use pickle.")
+    baselines = predictor.baselines if isinstance(predictor, SurvivalPredictor) else ()
+    return design | {"members": to_json(predictor.members), "baselines": to_json(baselines)}
+
+
+def predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: Sequence[str] = ()) -> Predictor:
+    design = _design(content["design"])
+    if "regressor" in content:
+        return RefittedPredictor(design, _loaded(content["regressor"], trusted), as_number(content, "noise", 0.0))
+    members = tuple(_member(member, design) for member in content["members"])
+    total = sum(member.weight for member in members)
+    if not math.isclose(total, 1.0, rel_tol=1e-9):
+        raise ValueError(f"weights sum to {total:g}")
+    if predicts is not Predicts.time:
+        return LinearPredictor(design, members, MEANS.get(predicts))
+    baselines = tuple(map(_hazard, content["baselines"]))
+    if len(baselines) != len(members):
+        raise ValueError(f"{len(baselines)} baselines, where there should be {len(members)}")
+    return SurvivalPredictor(design, members, None, baselines)
+
+
 def elsewhere_to_plain(elsewhere: NewEnvironments, environments: tuple[Hashable, ...]) -> dict[str, Any]:
     """Environments by their position."""
     left_out = [
         {
-            "environment": environments.index(errors.environment),
-            "features": list(errors.features),
-            "rmse": number(errors.rmse),
-            "absolute_errors": None if errors.absolute is None else numbers(errors.absolute),
-            "unseen": list(errors.unseen),
-            "rows": errors.rows,
-            "figures": {name: number(value) for name, value in errors.figures.items()},
+            "environment": environments.index(left.environment),
+            "features": list(left.features),
+            "rmse": to_json(left.rmse),
+            "absolute_errors": to_json(left.absolute),
+            "unseen": list(left.unseen),
+            "rows": left.rows,
+            "figures": to_json(left.figures),
         }
-        for errors in elsewhere.left_out
+        for left in elsewhere.left_out
     ]
     return {"left_out": left_out, "impossible": [environments.index(label) for label in elsewhere.impossible]}
 
@@ -206,23 +169,21 @@ def elsewhere_from_plain(
     content: dict[str, Any], environments: tuple[Hashable, ...], predicts: Predicts
 ) -> NewEnvironments:
     left_out = content["left_out"]
-    found = _as_places([errors["environment"] for errors in left_out], len(environments))
+    found = _as_places([left["environment"] for left in left_out], len(environments))
     impossible = _as_places(content["impossible"], len(environments))
-    return NewEnvironments(
-        tuple(
-            LeftOut(
-                environments[place],
-                tuple(errors["features"]),
-                as_number(errors, "rmse", 0.0, math.inf),
-                None if errors["absolute_errors"] is None else as_floats(errors["absolute_errors"], (-1,)),
-                tuple(errors["unseen"]),
-                int(as_number(errors, "rows", 1)),
-                {name: float(errors["figures"][name]) for name in FIGURES[predicts]},
-            )
-            for place, errors in zip(found, left_out, strict=True)
-        ),
-        tuple(environments[place] for place in impossible),
+    read = (
+        LeftOut(
+            environments[place],
+            tuple(left["features"]),
+            as_number(left, "rmse", 0.0, math.inf),
+            None if left["absolute_errors"] is None else as_floats(left["absolute_errors"], (-1,)),
+            tuple(left["unseen"]),
+            int(as_number(left, "rows", 1)),
+            {name: float(left["figures"][name]) for name in FIGURES[predicts]},
+        )
+        for place, left in zip(found, left_out, strict=True)
     )
+    return NewEnvironments(tuple(read), tuple(environments[place] for place in impossible))
 
 
 def _dumped(regressor: Any) -> str:
@@ -242,19 +203,14 @@ def _loaded(text: str, trusted: Sequence[str]) -> Any:
     content = base64.b64decode(text)
     strange = [name for name in get_untrusted_types(data=content) if name not in trusted]
     if strange:
-        raise DataError(
-            f"the saved regressor holds types that are not known to be harmless: {', '.join(strange)}. If you trust "
-            f"who made the file, load(path, trusted={strange!r})."
-        )
+        trust = use(" if you trust who made the file", trusted=strange)
+        raise DataError(f"the saved regressor holds unknown types, which may run code: {quoted(strange, 4)}", trust)
     return loads(content, trusted=list(trusted))
 
 
 def fingerprint(data: MultiEnvironmentData | Moments) -> str:
-    """ "sha256:…" over, in this order: what kind of data it is, their shape, the names of the columns, of the outcome
-    and of the environments as JSON; then the numbers as little-endian 64-bit values, row by row: X, y and the
-    environment of each row, and events or exposures where there are such; or counts, means in two parts and scatter of
-    moments.
-    """
+    """ "sha256:…" over the kind of data, shapes and names as JSON; then little-endian 64-bit values, row by row: X, y,
+    environments, and events or exposures; or counts, means in two parts and scatter of moments."""
     arrays: tuple[NDArray, ...]
     if isinstance(data, Moments):
         arrays, columns = (data.counts, data.centre, data.rest, data.scatter), data.columns

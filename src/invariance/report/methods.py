@@ -148,11 +148,12 @@ def _reading(given: Mapping[str, Any], reader: Any) -> dict[str, Any]:
 
 def _fitting(subject: Subject) -> str:
     if isinstance(subject.data, Moments):
-        return ".fit_moments(moments)" if subject.data.second is None else ".fit_moments(moments, rows=rows)"
+        return ".fit(moments)" if subject.data.second is None else ".fit(moments, rows=rows)"
     if subject.by_name:
-        return ".fit_data(data)"
+        return ".fit(data)"
     outcome_columns = [f"{role}={role}" for role in subject.data.outcome_columns]
-    by_column = subject.settings.get("environment") is not None
+    columns = subject.settings.get("columns")
+    by_column = columns is not None and columns.environment is not None
     labels = [] if by_column or subject.data.n_environments == 1 else ["environments=environments"]
     return f".fit({', '.join(['X', 'y', *labels, *outcome_columns])})"
 

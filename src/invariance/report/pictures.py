@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +18,6 @@ from .._tools.plotting import (
     INK,
     PLAIN,
     Size,
-    fonts_brought_by_readers,
     missing_glyphs_allowed,
     new_figure,
     plain_ticks,
@@ -49,58 +47,30 @@ _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"')
 _LEFT_OUT = re.compile(r'<style type="text/css">.*?</style>|<!--.*?-->', re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
-_ID = re.compile(r' id="([^"]*)"')
-_NOTHING = ("<g/>", "<defs/>")
-_INVISIBLE = re.compile(r'<path d="[^"]*" style="fill:none"/>')
-_STYLE = re.compile(r' style="([^"]*)"')
-_REFERENCE = re.compile(r'(?:url\(|href=")#([^)"]*)')
+_ID = re.compile(r'\bid="|url\(#|href="#')
 
 
 def inline_svg(figure: Figure, prefix: str, alt: str) -> str:
-    """An <svg> element without a background. prefix: one letter, which tells its ids and
-    classes from those of other pictures of the page."""
-    text = _drawn(figure)
+    """An <svg> element without a background; its ids begin with the prefix."""
+    text = _drawn(figure, prefix)
     text = text[text.index("<svg") :]
     size = _SIZE.match(text)
     assert size is not None
     width, height = (round(float(points) * 96 / 72) for points in size.groups())
     body = _LEFT_OUT.sub("", text[text.index(">") + 1 : text.rindex("</svg>")])
-    body = _without_bare_groups(_TAG.sub(lambda tag: _shorter(tag[0]), _own_ids(body, prefix)))
-    body = _styled_once(body, prefix)
+    body = re.sub(r">\s+<", "><", _TAG.sub(lambda tag: _shorter(_ID.sub(rf"\g<0>{prefix}-", tag[0])), body))
     head = f'<svg role="img" aria-label="{escape(alt)}" viewBox="0 0 {size[1]} {size[2]}"'
     return f'{head} width="{width}" height="{height}">{body}</svg>'
 
 
-def _drawn(figure: Figure) -> str:
+def _drawn(figure: Figure, salt: str) -> str:
     import matplotlib as mpl
 
     written = BytesIO()
-    with mpl.rc_context({"svg.fonttype": "none", "font.sans-serif": [_FONT]}), missing_glyphs_allowed():
+    own = mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "font.sans-serif": [_FONT]})
+    with own, missing_glyphs_allowed():
         figure.savefig(written, format="svg", metadata=_NO_METADATA, transparent=True)
     return written.getvalue().decode("utf-8")
-
-
-def _own_ids(body: str, prefix: str) -> str:
-    """Ids that something refers to, which are others every time, become the prefix and a number; all others go."""
-    used = {name: f"{prefix}{n}" for n, name in enumerate(dict.fromkeys(_found(_REFERENCE, body)))}
-    body = _in_tags(_ID, lambda match: f' id="{used[match[1]]}"' if match[1] in used else "", body)
-    return _in_tags(_REFERENCE, lambda match: match[0].removesuffix(match[1]) + used[match[1]], body)
-
-
-def _styled_once(body: str, prefix: str) -> str:
-    """Styles that occur more than once as classes."""
-    often = [style for style, n in Counter(_found(_STYLE, body)).items() if n > 1]
-    names = {style: f"{prefix}-{n}" for n, style in enumerate(often)}
-    body = _in_tags(_STYLE, lambda match: f' class="{names[match[1]]}"' if match[1] in names else match[0], body)
-    return f"<style>{''.join(f'.{name}{{{style}}}' for style, name in names.items())}</style>{body}"
-
-
-def _found(pattern: re.Pattern[str], body: str) -> list[str]:
-    return [found for tag in _TAG.findall(body) for found in pattern.findall(tag)]
-
-
-def _in_tags(pattern: re.Pattern[str], change: Callable[[re.Match[str]], str], body: str) -> str:
-    return _TAG.sub(lambda tag: pattern.sub(change, tag[0]), body)
 
 
 def _shorter(tag: str) -> str:
@@ -112,21 +82,6 @@ def _shorter(tag: str) -> str:
     return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), tag)
 
 
-def _without_bare_groups(body: str) -> str:
-    """Without groups that have no attribute, without what cannot be seen and without the lines between tags."""
-    kept, opened = [], []
-    for piece in re.split(r"(<[^>]*>)", body):
-        if piece in _NOTHING or _INVISIBLE.fullmatch(piece):
-            continue
-        if piece.startswith("<g"):
-            opened.append(piece != "<g>")
-            piece = piece if opened[-1] else ""
-        elif piece == "</g>":
-            piece = piece if opened.pop() else ""
-        kept.append("" if piece.isspace() else piece)
-    return "".join(kept).replace("<defs></defs>", "")
-
-
 _MOST_NAMED = 5
 
 
@@ -135,7 +90,7 @@ def picture(draw: Callable[[Axes], object], size: Size, prefix: str, alt: str, c
     from matplotlib import style
 
     alt = printable(alt)
-    with style.context("default"), fonts_brought_by_readers():
+    with style.context("default"):
         figure = new_figure(*size)
         draw(figure.add_subplot())
         return Picture(inline_svg(figure, prefix, alt), alt, caption)
@@ -161,7 +116,7 @@ def inclusion_picture(decision: Decision) -> Picture:
 
 
 def subsets_picture(decision: Decision) -> Picture:
-    first = decision._names(decision.compatible.masks[0])
+    first = decision.names(decision.compatible.masks[0])
     several = decision.findings.posterior.n_environments > 1
     which = "Subsets that are compatible with invariance" if several else "Subsets by how well they predict"
     return _of_decision(
@@ -215,9 +170,7 @@ def environments_picture(diagnosis: Diagnosis) -> Picture:
     )
 
 
-_WITHOUT_ROWS = (
-    "Second moments alone are known: residuals need the rows, which fit_moments(moments, rows=...) reads again."
-)
+_WITHOUT_ROWS = "Second moments alone are known, and residuals need the rows: fit with the rows, too."
 _QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 _MOST_ENVIRONMENTS = 40
 _LONGEST_LABEL = 24

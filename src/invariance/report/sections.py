@@ -16,8 +16,9 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
-from ..decisions.decision import UNCHALLENGED, Decision, header, said
-from ..decisions.diagnosis import NOT_REFITTED, T_BY_ENVIRONMENT, Diagnosis, DiagnosisSection, sections
+from ..decisions.decision import UNCHALLENGED, Decision, counted, described
+from ..decisions.diagnosis import T_BY_ENVIRONMENT, Diagnosis, sections
+from ..decisions.sections import Section as Told
 from ..exceptions import SettingError
 from ..models.additive import AdditiveModel
 from ..models.base import VARIANCE, Predicts, predicts_of
@@ -57,7 +58,7 @@ from .pictures import (
     residual_parts,
     subsets_picture,
 )
-from .subject import ComparedMethod, Subject
+from .subject import Subject
 
 _LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "mode": "Most probable subset", "rule": "Rule"}
 _CAVEATS = ("caution", "noise", "limit")
@@ -71,7 +72,7 @@ def answer_parts(subject: Subject) -> Iterator[Part]:
     decision, worded = subject.decision, subject.source.worded
     tone, label = state(decision)
     yield Callout(tone, label, worded(decision.verdict))
-    said = [(name, worded(text)) for name, text in header(decision)]
+    said = [(name, worded(text)) for name, text in decision.sections[0].facts]
     yield Facts(tuple((_LABELS[name], text) for name, text in said if name in _LABELS))
     yield Heading("How sure this is")
     yield from prose(_readings(subject))
@@ -137,9 +138,8 @@ def _sentence(text: str) -> str:
 
 _SD = Column("SD", hint="standard deviation")
 _WITHOUT_ROWS = (
-    "Second moments alone were fitted. The rows would add the residuals of the selected features, checks of their "
-    "noise's shape, fits that moments cannot decide, and models for classes, counts, times and curves: "
-    "fit_moments(moments, rows=...) reads them again for all but the last."
+    "Second moments alone were fitted. The rows would add residuals, checks of the noise's shape, fits that moments "
+    "cannot decide, and models for classes, counts, times and curves."
 )
 
 
@@ -280,7 +280,7 @@ def feature_parts(subject: Subject) -> Iterator[Part]:
         (
             name(feature.name),
             Cell("● yes", 0, "strong") if feature.selected else Cell("no", 1),
-            Cell(subject.source.worded(said(decision, feature))),
+            Cell(subject.source.worded(described(decision, feature))),
             probability(compatible[place[feature.name]]),
             probability(posterior.inclusion[place[feature.name]]),
             change(feature.r2_change),
@@ -389,7 +389,7 @@ def subset_parts(subject: Subject) -> Iterator[Part]:
     else:
         yield subsets_picture(decision)
         which = "Compatible subsets" if several else "Subsets"
-        yield _subset_table(f"{which}, the best predictor first", predictive, subject, _counted(decision))
+        yield _subset_table(f"{which}, the best predictor first", predictive, subject, counted(decision))
     if several:
         yield frontier_picture(decision)
     yield Heading("By invariance alone")
@@ -428,20 +428,9 @@ def _shown(n: int, counted: str) -> str:
     return f"Shown {'is' if n == 1 else 'are'} {n:,} of {counted}."
 
 
-def _counted(decision: Decision) -> str:
-    n = format_count(decision.compatible.n)
-    return n if decision.compatible.all_scored else f"at least {n}"
-
-
 def _members(subject: Subject, posterior: Posterior, mask: Mask) -> Cell:
     held = [printable(posterior.feature_names[j]) for j in np.flatnonzero(mask)]
     return Cell("{" + ", ".join(held) + "}", mark="strong" if (mask == subject.decision.mask).all() else "")
-
-
-_LEAVE_OUT = (
-    "Nothing was selected anew without each environment: model.diagnose(leave_out=True) does that in Python, and "
-    "`invariance explain` with the option --leave-out in a shell."
-)
 
 
 _T_OF_LIKELIHOODS = "T is −2 times the logarithm of a ratio of maximised likelihoods, not of the Bayes factor Λ."
@@ -462,19 +451,19 @@ def _diagnosed(subject: Subject, diagnosis: Diagnosis) -> Iterator[Part]:
     yield environments_picture(diagnosis)
     for section in told[1:]:
         yield Heading(section.title)
-        yield from prose(_LEAVE_OUT if said == NOT_REFITTED else worded(said) for said in section.sentences)
+        yield from prose(_sentence(worded(said)) for said in section.sentences)
         if section.table:
             yield _environment_table(section)
 
 
-def _as_weighed(subject: Subject, section: DiagnosisSection) -> DiagnosisSection:
+def _as_weighed(subject: Subject, section: Told) -> Told:
     """Where Λ is a Bayes factor by the methods of the page, T is none of it."""
     if section.title != T_BY_ENVIRONMENT or not isinstance(subject.settled, BayesianLinearGaussian):
         return section
     return replace(section, title="T by environment", sentences=(_T_OF_LIKELIHOODS, *section.sentences))
 
 
-def _environment_table(section: DiagnosisSection) -> Table:
+def _environment_table(section: Told) -> Table:
     head, *rows = section.table
     columns = [Column(title, j not in section.text_columns) for j, title in enumerate(head)]
     cells = (
@@ -529,14 +518,23 @@ def comparison_parts(subject: Subject) -> Iterator[Part]:
         "What each method selected",
         [*(Column(title, number=False) for title in words), Column("Features")],
         (
-            [name(m.name), Cell(_answer(m)), Cell(_asks(m)), Cell(_comparison_remarks(m, outcome)), _count(m)]
+            [
+                name(m.name),
+                Cell(_OUTCOMES.get(m.outcome, "selected")),
+                Cell("prediction on all rows together" if m.pooled else "invariance"),
+                Cell(_comparison_remarks(m, outcome)),
+                _count(m),
+            ]
             for m in methods
         ),
     )
     fitted = [m for m in methods if m.outcome != "failed"]
     if not fitted:
         return
-    columns = [Column(printable(m.name), number=False, hint=_hint(m)) for m in fitted]
+    columns = [
+        Column(printable(m.name), number=False, hint="" if m.evidence is None else f"with its {m.evidence[0]}")
+        for m in fitted
+    ]
     yield table(
         "Features by method",
         [Column("Feature", number=False), Column("This fit", number=False), *columns],
@@ -551,32 +549,20 @@ def comparison_parts(subject: Subject) -> Iterator[Part]:
     )
 
 
-def _answer(method: ComparedMethod) -> str:
-    return _OUTCOMES.get(method.outcome, "selected")
-
-
-def _count(method: ComparedMethod) -> Cell:
+def _count(method: Any) -> Cell:
     if method.outcome in ("failed", "rejected"):
         return Cell("–")
     n = int(np.sum(method.selected))
     return Cell(f"{n:,}", n)
 
 
-def _asks(method: ComparedMethod) -> str:
-    return "prediction on all rows together" if method.pooled else "invariance"
-
-
-def _comparison_remarks(method: ComparedMethod, outcome: str) -> str:
+def _comparison_remarks(method: Any, outcome: str) -> str:
     verdict = () if method.verdict is None else (method.verdict,)
     as_number = (f"Fits {outcome} as a number, by least squares.",) if method.as_number else ()
     return " ".join(printable(text) for text in (*verdict, *as_number, *method.notes))
 
 
-def _hint(method: ComparedMethod) -> str:
-    return "" if method.evidence is None else f"with its {method.evidence[0]}"
-
-
-def _comparison_cell(method: ComparedMethod, j: int) -> Cell:
+def _comparison_cell(method: Any, j: int) -> Cell:
     status = str(method.status[j])
     value = np.nan if method.evidence is None else float(method.evidence[1][j])
     number = "" if np.isnan(value) else f" ({format_probability(value)})"

@@ -110,7 +110,7 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Entry:
     most = _most_features(sweep, outcome)
     if most is not None:
         notes = (*notes, f"Subsets of at most {most} features, which is what the rows that are left allow.")
-    decision = model.fit_moments(moments).decision_
+    decision = model.fit(moments).decision_
     of_all = sweep.source.moments
     common = {*of_all.losses, *of_all.notes, *moments_notes(moments, decision.findings.target.model)}
     said = [note for note in decision.findings.posterior.notes if note not in common]

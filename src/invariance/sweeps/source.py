@@ -24,15 +24,15 @@ from ..data.checks import (
     rows_text,
     warn,
 )
-from ..data.column_settings import listed_names
 from ..data.columns import as_frame, free_name, label_list
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import ROLES
 from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.reading import TableFile, column_names, read_columns
 from ..data.record_batches import RowSource, kind_of
+from ..data.settings import listed_names
 from ..exceptions import DataError, SettingError, WrongTypeError
-from ..models.linear_gaussian import moments_bytes
+from ..models.gaussian import moments_bytes
 from ..moments.accumulator import MomentsAccumulator
 from ..moments.from_rows import Wanted, of_source
 from ..moments.moments import Moments, of_fewer_rows

@@ -22,20 +22,20 @@ from .._tools.parallel import finished, n_workers
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
 from ..data.checks import nearest, quoted, warn
-from ..data.column_settings import listed_names
+from ..data.settings import Columns, listed_names
 from ..decisions.rules import as_rule
 from ..decisions.search import generator
 from ..estimators.bip import BIP
-from ..estimators.selector import READING, stated
+from ..estimators.selector import stated
 from ..exceptions import DataError, EngineError, SettingError, WrongTypeError
 from ..inference.base import Engine, RunOptions, Target
 from ..inference.registry import as_engine
 from ..inference.variational.device import Job, each_posterior
 from ..inference.variational.engine import Variational
 from ..models.base import Family
+from ..models.gaussian import LinearGaussian
 from ..models.gaussian_device import SharedScatter, as_device
 from ..models.likelihood import ByLikelihood
-from ..models.linear_gaussian import LinearGaussian
 from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
 from ..prediction.predictor import refuse_moments
@@ -48,8 +48,7 @@ from .store import InMemory, Store
 if TYPE_CHECKING:
     import pandas as pd
 
-_IRRELEVANT = {"n_jobs", "progress", "random_state", "environment", "categorical", "numeric", "groups"}
-_IRRELEVANT |= {"handle_unknown", "predict_with", "regressor"}
+_IRRELEVANT = {"n_jobs", "progress", "random_state", "columns", "predict_with", "regressor"}
 _VAGUE = (" at 0x", "...", "array(")
 
 
@@ -114,8 +113,8 @@ def sweep(
     table: Any,
     model: BIP | None = None,
     *,
-    environment: str | None = None,
     environments: Any = None,
+    columns: Columns | None = None,
     outcomes: Sequence[str] | None = None,
     perturbed: Any = None,
     out: str | Path | None = None,
@@ -134,7 +133,8 @@ def sweep(
     table : data frame, path of a .csv, .tsv or .parquet file, MultiEnvironmentData, or Moments
     model : a BIP with the settings of every fit; None is BIP(prior=BetaBinomialPrior(max_size=20)), or fewer where an
         environment has too few rows: exact while that is quick, tempering for many features
-    environment : name of the column of labels; environments : the labels, one per row
+    environments : the labels, one per row, or the name of their column; columns : how the table is read, by default
+        as the model says
     outcomes : names; None is every column of numbers that is a feature on its own. Categories, splines and groups are
         features only.
     perturbed : name of a column, or one entry per row: the column that was intervened on in that row, None for none.
@@ -178,9 +178,10 @@ def sweep(
     """
     refuse_both(device, dask)
     settings = checked_model(model)
-    said = {} if model is None else stated(model)
-    column = environment if model is None or environment is not None else model.environment
-    reading = read_source(table, column, environments, perturbed, **(said | how_to_read))
+    chosen = columns or (None if model is None else model.columns) or Columns()
+    labels = chosen.environment if environments is None else environments
+    column, labels = (labels, None) if isinstance(labels, str) else (None, labels)
+    reading = read_source(table, column, labels, perturbed, **(stated(chosen) | how_to_read))
     announce = _on_standard_error if _watched(progress) else lambda sentence: None
     folder = None if out is None else Path(out).expanduser()
     run = run_sweep(reading, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device)
@@ -211,8 +212,6 @@ def run_sweep(
     if isinstance(as_family(task.model.family), ByOutcome):
         _warn_of_classes(source, wanted)
     if device is not None:
-        pass
-
         check_device(task, device)
     workers_here = 1 if dask is not None else min(n_workers(jobs), len(wanted))
     check_processes(source, workers_here)
@@ -246,8 +245,6 @@ def _workers(
 ) -> tuple[str, Generator[Entry, None, None]]:
     """Who does the work, in words, and what is kept of each outcome."""
     if device is not None:
-        pass
-
         return on_device(task, outcomes, device, jobs)
     kept = "Finished outcomes are kept"
     return finished(fit_outcome, outcomes, shared=task, jobs=processes, dask=dask, error=EngineError, kept=kept)
@@ -270,12 +267,12 @@ def checked_model(model: Any) -> BIP | None:
     if not isinstance(model, BIP):
         raise WrongTypeError(f"a sweep fits a BIP, not {type(model).__name__}: pass one with the settings, or None.")
     refuse_moments(model.regressor)
-    as_rule(model.select, threshold=model.threshold)
+    as_rule(model.select)
     _refuse_rows(as_family(model.family))
     _refuse_positions(as_prior(model.prior))
     if not isinstance(model.engine, str) or model.engine != "auto":
         as_engine(model.engine)
-    without: BIP = clone(model).set_params(environment=None, **READING)
+    without: BIP = clone(model).set_params(columns=None)
     return without
 
 
@@ -295,7 +292,7 @@ def _warn_of_classes(source: Source, outcomes: Sequence[str]) -> None:
         have = "has two values" if len(found) == 1 else "have two values each"
         warn(
             f"{quoted(found)} {have}, and a sweep, which keeps second moments only, fits the linear Gaussian model. "
-            f"Fit such an outcome by itself, BIP().fit_data(MultiEnvironmentData.from_table(table, {found[0]!r}, "
+            f"Fit such an outcome by itself, BIP().fit(MultiEnvironmentData.from_table(table, {found[0]!r}, "
             f"environment)), or say that it is meant, BIP(family={GAUSSIAN!r})."
         )
 

@@ -19,7 +19,7 @@ from invariance.inference.tempering.ladders import CompiledTarget
 from invariance.inference.tempering.posterior import TemperingPosterior
 from invariance.kernels.search import FORWARD, MATCHING, inverse_scale_of, pursuit
 from invariance.models.base import BoundModel
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
 from invariance.simulation import p450
 from twins import simulated
 
@@ -175,14 +175,14 @@ def test_a_needle_that_is_missed_is_announced() -> None:
 MEMORY_SCRIPT = """
 import resource, sys, warnings
 sys.path[:0] = {folders!r}
-import invariance.models.linear_gaussian as gaussian_rows
+import invariance.models.gaussian as gaussian_rows
 from invariance import BIP, BetaBinomialPrior
 from test_searching import independent
 
 warnings.simplefilter("ignore")
 gaussian_rows.free_bytes = lambda: {free}
 data = independent({p}, n_environments={n_environments}, n={n})
-model = BIP(engine="tempering", prior=BetaBinomialPrior(max_size=20), random_state=0, n_jobs=2).fit_data(data)
+model = BIP(engine="tempering", prior=BetaBinomialPrior(max_size=20), random_state=0, n_jobs=2).fit(data)
 print(model.posterior_.mode, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
 """
 

@@ -20,7 +20,7 @@ from invariance.inference.base import RunOptions, Target
 from invariance.inference.tempering.engine import Tempering, differences, retuned
 from invariance.inference.tempering.ladders import CompiledTarget, Proposals, Replica, block_rules
 from invariance.inference.tempering.posterior import TemperingPosterior, agreement_of
-from invariance.models.linear_gaussian import GaussianOnDemand, fits_in_memory, moments_bytes
+from invariance.models.gaussian import GaussianOnDemand, fits_in_memory, moments_bytes
 from invariance.posterior import Posterior
 from invariance.simulation import example_1, example_2, example_3, p10, p450
 from twins import simulated
@@ -260,8 +260,8 @@ def test_second_moments_on_demand_give_the_same_numbers() -> None:
 @pytest.mark.parametrize("kept", [64, 9])
 def test_sampling_without_a_matrix_of_second_moments(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
     """Also when the cache is so small that it is emptied again and again."""
-    monkeypatch.setattr("invariance.models.linear_gaussian._CACHE_BYTES", 0.0)
-    monkeypatch.setattr("invariance.models.linear_gaussian._FEWEST_KEPT", kept)
+    monkeypatch.setattr("invariance.models.gaussian._CACHE_BYTES", 0.0)
+    monkeypatch.setattr("invariance.models.gaussian._FEWEST_KEPT", kept)
     data = with_knockout(20)
     engine, prior = Tempering(chains=2, steps=200, searches=1), UniformPrior(max_size=5)
     with warnings.catch_warnings():

@@ -19,7 +19,7 @@ from invariance.inference.tempering.ladders import CompiledTarget
 from invariance.inference.tempering.posterior import TemperingPosterior
 from invariance.kernels.active_set import active_set
 from invariance.kernels.search import FORWARD, best_in_block, cliques, free_block, scan_cliques, synergy
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
 from invariance.simulation import HIDDEN_SUMS, hidden_sums
 from twins import simulated
 

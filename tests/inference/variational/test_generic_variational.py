@@ -17,7 +17,7 @@ from invariance.inference.base import RunOptions, Target
 from invariance.inference.variational.ascent import Ascent, Cyclical, FreeSpace, ScoredDraws, climb, measured
 from invariance.kernels.mean_field import CompiledScorer, Objective, make_step
 from invariance.models.base import BoundModel, Description, Fit, Null, Prediction
-from invariance.models.linear_gaussian import GaussianOnDemand
+from invariance.models.gaussian import GaussianOnDemand
 from twins import all_masks, simulated, u2g_estimates
 from variational_fit import fit
 

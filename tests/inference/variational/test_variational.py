@@ -180,10 +180,10 @@ def test_hard_inclusions_and_exclusions() -> None:
 
 def test_posterior_of_a_run() -> None:
     data = p10(10, np.random.default_rng(3)).sample(200, np.random.default_rng(4))
-    model = BIP(engine="vi", random_state=0).fit_data(data)
+    model = BIP(engine="vi", random_state=0).fit(data)
     posterior = model.posterior_
     assert isinstance(posterior, VariationalPosterior)
-    exact = BIP().fit_data(data).posterior_
+    exact = BIP().fit(data).posterior_
     assert posterior.mode == exact.mode
     np.testing.assert_allclose(posterior.reweighted.inclusion, exact.inclusion, atol=1e-3)
     assert posterior.reweighted.log_evidence == pytest.approx(exact.log_evidence, abs=0.2)
@@ -295,7 +295,7 @@ def test_collinear_features_do_not_stop_the_search() -> None:
     data = simulated(6, (40, 50), seed=49)
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
-    posterior = BIP(engine="vi", random_state=0).fit_data(data).posterior_
+    posterior = BIP(engine="vi", random_state=0).fit(data).posterior_
     assert np.isfinite(posterior.elbo)
     assert np.isfinite(posterior.log_ratios[0])
 
@@ -304,7 +304,7 @@ def test_collinear_features_do_not_stop_the_search() -> None:
 def test_reference_modes(name: str) -> None:
     """The mode that another implementation of the algorithm found; its ELBO is a noisy maximum, above the evidence."""
     reference = load_reference(name)
-    posterior = BIP(engine=Variational.simulation(), random_state=0).fit_data(reference.data).posterior_
+    posterior = BIP(engine=Variational.simulation(), random_state=0).fit(reference.data).posterior_
     assert np.flatnonzero(posterior.mode_mask).tolist() == reference.results["bip_vi"]["mode"]
     assert posterior.elbo <= reference.results["bip_exact"]["log_evidence"] + 1e-6
 
@@ -317,6 +317,6 @@ def test_agrees_with_the_exact_mode() -> None:
         rng = np.random.default_rng([10, replicate])
         n_environments = (5, 10, 20)[replicate % 3]
         data = p10(n_environments, rng).sample(200, rng)
-        exact, vi = (BIP(engine=name, random_state=0).fit_data(data).posterior_.mode for name in ("exact", "vi"))
+        exact, vi = (BIP(engine=name, random_state=0).fit(data).posterior_.mode for name in ("exact", "vi"))
         agreed += exact == vi
     assert agreed >= 97

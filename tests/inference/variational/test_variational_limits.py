@@ -93,7 +93,7 @@ def test_tied_weights_leave_a_number_and_a_correction() -> None:
         posterior = fit(model, UniformPrior(), Variational(iterations=300), seed=seed)
         assert not np.isnan(posterior.diagnostics["pareto_k"])
         assert "nan" not in posterior.notes[0]
-        exact = BIP().fit_data(model.data).posterior_
+        exact = BIP().fit(model.data).posterior_
         np.testing.assert_allclose(posterior.reweighted.inclusion, exact.inclusion, atol=0.05)
 
 

@@ -1,0 +1,158 @@
+"""Dataclasses to and from plain values that JSON holds, without loss."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from ..exceptions import DataError, FileError
+
+T = TypeVar("T")
+_NOT_FINITE = ("-inf", "inf", "nan")
+_WORDS = {dict: "an object", list: "a list", str: "text", int: "an integer", bool: "true or false"}
+
+
+def to_json(value: Any, not_finite: Callable[[float], Any] = str) -> Any:
+    """Plain values of dataclasses, mappings, sequences, enums, paths, NumPy arrays and scalars.
+
+    not_finite : what stands for NaN and infinities, by default "nan", "inf" and "-inf"
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    match value:
+        case Enum():
+            return to_json(value.value, not_finite)
+        case None | bool() | int():
+            return value
+        case str() | Path():
+            return str(value)
+        case float():
+            return value if math.isfinite(value) else not_finite(value)
+        case Mapping():
+            return {str(key): to_json(item, not_finite) for key, item in value.items()}
+        case list() | tuple():
+            return [to_json(item, not_finite) for item in value]
+    if not is_dataclass(value):
+        raise TypeError(f"JSON cannot hold a {type(value).__name__}")
+    return {field.name: to_json(getattr(value, field.name), not_finite) for field in fields(value)}
+
+
+def null(value: float) -> None:
+    """`to_json(…, null)`: numbers that are not finite are null."""
+
+
+def from_json(kind: type[T], data: Any) -> T:
+    """What `to_json` wrote of a dataclass, by its annotations; ValueError names the place that does not fit.
+
+    Annotations must resolve at run time: import their names outside of `if TYPE_CHECKING`.
+    """
+    result: T = _read(kind, data, kind.__name__)
+    return result
+
+
+def _read(kind: Any, data: Any, place: str) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind in (Any, Hashable):
+        return data
+    if kind is float:
+        return _number(data, place)
+    if origin is Literal or (isinstance(kind, type) and issubclass(kind, Enum)):
+        known = arguments or [member.value for member in kind]
+        if data not in known:
+            _refuse(data, f"one of {', '.join(map(repr, known))}", place)
+        return data if origin is Literal else kind(data)
+    if origin in (Union, UnionType):
+        others = [option for option in arguments if option is not NoneType]
+        if data is None and len(others) < len(arguments):
+            return None
+        return _first_that_fits(others, data, place)
+    if origin is np.ndarray:
+        return _array(np.dtype(get_args(arguments[1])[0]), data, place)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {key: _read(arguments[1], item, f"{place}[{key!r}]") for key, item in _a(dict, data, place).items()}
+    if isinstance(origin, type):  # tuple, list, Sequence
+        items = _a(list, data, place)
+        kinds = arguments if origin is tuple and arguments[-1] is not Ellipsis else arguments[:1] * len(items)
+        if len(kinds) != len(items):
+            _refuse(data, f"a list of {len(kinds)}", place)
+        read = [_read(each, item, f"{place}[{i}]") for i, (each, item) in enumerate(zip(kinds, items, strict=True))]
+        return read if origin is list else tuple(read)
+    return _dataclass(kind, data, place) if is_dataclass(kind) else _a(kind, data, place)
+
+
+def _first_that_fits(kinds: list[Any], data: Any, place: str) -> Any:
+    for kind in kinds[:-1]:
+        try:
+            return _read(kind, data, place)
+        except ValueError:
+            continue
+    return _read(kinds[-1], data, place)
+
+
+def _dataclass(kind: Any, data: Any, place: str) -> Any:
+    content, hints, given = _a(dict, data, place), _hints(kind), {}
+    for field in fields(kind):
+        if field.name in content:
+            given[field.name] = _read(hints[field.name], content[field.name], f"{place}.{field.name}")
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"{place} has no {field.name!r}")
+    return kind(**given)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _array(dtype: np.dtype[Any], data: Any, place: str) -> Any:
+    def plain(items: Any) -> Any:
+        if isinstance(items, list):
+            return [plain(item) for item in items]
+        return _number(items, place) if dtype.kind == "f" else _a(bool if dtype.kind == "b" else int, items, place)
+
+    return np.array(plain(_a(list, data, place)), dtype=dtype)
+
+
+def _number(data: Any, place: str) -> float:
+    if isinstance(data, bool) or not (isinstance(data, int | float) or data in _NOT_FINITE):
+        _refuse(data, "a number", place)
+    return float(data)
+
+
+def _a(kind: type[T], data: Any, place: str) -> T:
+    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
+        _refuse(data, _WORDS.get(kind, kind.__name__), place)
+    return data
+
+
+def _refuse(data: Any, wanted: str, place: str) -> NoReturn:
+    raise ValueError(f"{place} is {data!r:.60}, not {wanted}")
+
+
+def parse(text: str) -> Any:
+    """The value of strict JSON; ValueError for NaN and Infinity too."""
+    return json.loads(text, parse_constant=lambda name: _refuse(name, "strict JSON", "a number"))
+
+
+def read_object(path: Path, what: str) -> dict[str, Any]:
+    """The object in a file; FileError or DataError where there is none. what : "a saved model"."""
+    try:
+        content = parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileError(f"there is no file {str(path)!r} to read {what} from") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not {what}: it is not valid JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} is not {what}: it holds no JSON object")
+    return content

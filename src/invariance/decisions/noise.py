@@ -1,0 +1,185 @@
+"""Checks of the residuals of each environment's own fit of a subset: tails, and spreads that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from .._tools.arrays import Floats, Mask
+from .._tools.text import format_subset, printable
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import Message, use
+from ..models.base import BoundModel, Fit
+from ..models.gaussian import GaussianModel
+from ..models.invariance_test import Tolerance
+from ..moments.fourth_moments import FourthMoments
+
+# Tails that matter: so much excess kurtosis, and so many standard errors above 0.
+_HEAVY, _ERRORS = 1.0, 4.0
+# A spread that depends on features: so surely, and by such a share of how squared residuals vary.
+_SURE, _SHARE = 1e-3, 0.02
+# Share of a sum of squares that is no more than rounding.
+_ROUNDING = 1e-13
+
+
+class Shape(NamedTuple):
+    """excess_kurtosis of the residuals, 0 of normal noise; share_explained: what the columns of the subset and their
+    squares explain of the squared residuals; p_even: the p-value that this is chance (Koenker's test)."""
+
+    excess_kurtosis: float
+    share_explained: float
+    p_even: float
+
+
+@dataclass(frozen=True)
+class NoiseChecks:
+    """selected : names; shape : of the residuals in units of their environment, None without the rows
+    deviations : {environment: standard deviation}; p_spread, p_mean : p-values for approximate invariance of the
+        noise's scale, NaN where that is not compared, and of the coefficients; level : they must reach
+    """
+
+    selected: tuple[str, ...]
+    n_rows: int
+    shape: Shape | None
+    deviations: Mapping[Hashable, float]
+    p_spread: float
+    p_mean: float
+    level: float
+
+    @property
+    def compares_spread(self) -> bool:
+        return not np.isnan(self.p_spread)
+
+    @property
+    def heavy_tails(self) -> bool:
+        return self.shape is not None and self.shape.excess_kurtosis > max(_HEAVY, _ERRORS * (24 / self.n_rows) ** 0.5)
+
+    @property
+    def depends_on_features(self) -> bool:
+        return self.shape is not None and self.shape.p_even < _SURE and self.shape.share_explained > _SHARE
+
+    @property
+    def differs_alone(self) -> bool:
+        """Whether it is the noise's scale that speaks against the subset, and not its coefficients."""
+        return self.p_spread < self.level <= self.p_mean
+
+    @property
+    def sentence(self) -> str | None:
+        """What was found, and what to choose; None where it does not matter."""
+        found = list(self._found())
+        if not found:
+            return None
+        told = f"the residuals {', '.join(found[:-1])}{' and ' if len(found) > 1 else ''}{found[-1]}"
+        if self.compares_spread:
+            return Message(told, use(family="linear_gaussian_mean"))
+        return f"{told}: p-values may be too small."
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "excess_kurtosis": None if self.shape is None else self.shape.excess_kurtosis,
+            "p_even": None if self.shape is None else self.shape.p_even,
+            "standard_deviations": {str(label): value for label, value in self.deviations.items()},
+            "sentence": self.sentence,
+        }
+
+    def _found(self) -> Iterator[str]:
+        if self.heavy_tails and self.compares_spread and self.shape is not None:
+            yield f"have heavy tails (excess kurtosis {self.shape.excess_kurtosis:.1f})"
+        if self.depends_on_features:
+            yield f"spread unequally over the values of {format_subset(self.selected, 60)}"
+        if self.differs_alone:
+            quiet, loud = (pick(self.deviations, key=lambda e: self.deviations[e]) for pick in (min, max))
+            yield (
+                f"spread unequally between environments (standard deviation {self.deviations[quiet]:.3g} in "
+                f"{printable(str(quiet))}, {self.deviations[loud]:.3g} in {printable(str(loud))})"
+            )
+
+
+def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:
+    """Of a subset (p,) under a linear model by least squares; None for others, with one environment, and where the
+    subset cannot be fitted. Curves have none: no model of the mean alone is at hand that would keep them."""
+    linear = None if model.makes_curves else model.by_least_squares
+    if linear is None or linear.moments.n_environments < 2 or not linear.log_ratio_many(mask[None])[0] > -np.inf:
+        return None
+    fits, test = linear.residuals(mask[None]), linear.invariance_test(mask[None], tolerance)
+    deviations = np.sqrt(fits.rss[0, :-1] / fits.freedom[0, :-1])
+    return NoiseChecks(
+        selected=tuple(name for name, flag in zip(linear.feature_names, mask, strict=True) if flag),
+        n_rows=linear.n_rows,
+        shape=_shape_of(linear, mask),
+        deviations=dict(zip(linear.moments.environments, deviations.tolist(), strict=True)),
+        p_spread=float(test.spread[0]),
+        p_mean=float(test.mean[0]),
+        level=tolerance.lowest_level,
+    )
+
+
+def _shape_of(model: GaussianModel, mask: Mask) -> Shape | None:
+    """None without the rows, or what a second look at them told of the columns of the subset."""
+    if model.rows is not None:
+        return _shape(model.rows, mask, model.fit(mask))
+    columns = (*model.features.chosen(mask).columns, model.moments.outcome_name)
+    places = None if model.fourths is None else model.fourths.places(columns)
+    if model.fourths is None or places is None:
+        return None
+    return _shape_from_fourths(model.fourths, places, np.nan_to_num(model.fit(mask).local_coefficients))
+
+
+def _shape_from_fourths(fourths: FourthMoments, places: NDArray[np.intp], slopes: Floats) -> Shape:
+    """places (k + 1,): of the columns and the outcome; slopes (E, k): of each environment's own fit"""
+    units, k = np.eye(len(fourths.columns)), len(places) - 1
+    sums = np.zeros((2 * k + 2, 2 * k + 2))
+    for e, own in enumerate(slopes):
+        functions = fourths.functions(e)
+        squared = functions.square(np.append(-own, 1.0) @ units[places])
+        squared /= functions.sums([functions.one, squared])[0, 1] / fourths.counts[e]
+        columns = units[places[:-1]]
+        each = [functions.one, *map(functions.linear, columns), *map(functions.square, columns), squared]
+        sums += functions.sums(each)
+    n_rows = sums[0, 0]
+    centred = sums - np.outer(sums[0], sums[0]) / n_rows
+    share, degrees = _explained_by_products(centred[1:, 1:], np.diagonal(sums)[1:])
+    return Shape(float(sums[-1, -1] / n_rows) - 3.0, share, float(chi2.sf(n_rows * share, degrees)))
+
+
+def _explained_by_products(products: Floats, squares: Floats) -> tuple[float, int]:
+    """As `_explained`, of the last column, from centred products; squares: before they were centred."""
+    spread = np.sqrt(np.maximum(np.diagonal(products), 0.0))
+    varying = np.flatnonzero(spread[:-1] > _ROUNDING * np.sqrt(squares[:-1]))
+    if not len(varying):
+        return 0.0, 1
+    gram = products[np.ix_(varying, varying)] / np.outer(spread[varying], spread[varying])
+    cross = products[varying, -1] / spread[varying]
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > _ROUNDING * values[-1]
+    along = vectors[:, kept].T @ cross
+    return float(along**2 @ (1.0 / values[kept]) / products[-1, -1]), int(kept.sum())
+
+
+def _shape(data: MultiEnvironmentData, mask: Mask, fit: Fit) -> Shape:
+    residuals, columns = np.empty(data.n_rows), data.X[:, data.features.expand(mask)].copy()
+    for e in range(data.n_environments):
+        rows = data.rows(e)
+        missed = data.y[rows] - fit.local_intercepts[e] - columns[rows] @ np.nan_to_num(fit.local_coefficients[e])
+        residuals[rows] = missed / np.sqrt(np.mean(missed**2))
+        columns[rows] -= columns[rows].mean(axis=0)
+    squares = residuals**2
+    share, degrees = _explained(np.column_stack([columns, columns**2]), squares)
+    return Shape(float(np.mean(squares**2)) - 3.0, share, float(chi2.sf(data.n_rows * share, degrees)))
+
+
+def _explained(X: Floats, y: Floats) -> tuple[float, int]:
+    """Share of the variance of y that the columns of X (N, k) explain, and their rank."""
+    spread = X.std(axis=0)
+    X = (X - X.mean(axis=0))[:, spread > 0.0] / spread[spread > 0.0]
+    if not X.shape[1]:
+        return 0.0, 1
+    deviations = y - y.mean()
+    slopes, _, rank, _ = np.linalg.lstsq(X, deviations, rcond=1e-10)
+    missed = deviations - X @ slopes
+    return float(1.0 - missed @ missed / (deviations @ deviations)), int(rank)

@@ -1,0 +1,375 @@
+"""The command `fit`: refusals, results, files, notes and the report."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+from bad_tables import BAD_TABLES, table
+from cli_runner import PLAIN, fails, run
+from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior
+from invariance.cli.main import app
+from invariance.cli.options import FileOptions
+from invariance.cli.remedies import said_by
+from invariance.datasets import make_example
+from invariance.exceptions import DataError, EngineError, InvarianceError, SettingError
+from invariance.posterior.summary import display_width
+from posteriors import JSON_ARRAYS
+from report_reader import Page
+
+COLUMNS = ["--outcome", "y", "--environment", "site"]
+EXAMPLE = ["--outcome", "blood_pressure", "--environment", "hospital"]
+
+
+def fit_example(*arguments: object, **env: str) -> Result:
+    result = run("fit", "example.csv", *EXAMPLE, *arguments, **env)
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
+def piped(content: bytes, *arguments: object) -> tuple[int, str, str]:
+    given = [str(argument) for argument in arguments]
+    result = CliRunner(env=PLAIN).invoke(app, given, input=content, prog_name="invariance")
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("command", ["fit", "compare"])
+@pytest.mark.parametrize(("text", "arguments"), [pytest.param(*c[1:3], id=c[0]) for c in BAD_TABLES])
+def test_bad_tables_are_refused_as_in_python(workdir: Path, text: str, arguments: dict[str, Any], command: str) -> None:
+    (workdir / "table.csv").write_text(text)
+    columns = ["--outcome", arguments["outcome"], "--environment", arguments["environment"]]
+    if arguments["features"] is not None:
+        columns += ["--features", ",".join(arguments["features"])]
+    with pytest.raises(InvarianceError) as caught:
+        BIP().fit(MultiEnvironmentData.from_table("table.csv", **arguments))
+    result = run(command, "table.csv", *columns)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines()[-1] == f"error: {' '.join(said_by(caught.value).split())}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["nothing.csv"], "nothing.csv"),
+        (["good.csv", "--features", " , "], "features"),
+        (["good.csv", "--prior", "flat"], "flat"),
+        (["good.csv", "--prior", "inclusion(2)"], "between 0 and 1"),
+        (["good.csv", "--prior", "beta-binomial(0,1)"], "positive"),
+        (["good.csv", "--prior", "inclusion(1)", "--max-size", "1"], "inclusion probability 1"),
+        (["good.csv", "--max-size", "2"], "north"),
+        (["good.csv", "--max-size", "-1"], "'--max-size'"),
+        (["good.csv", "--top", "0"], "'--top'"),
+        (["good.csv", "--jobs", "0"], "'--jobs'"),
+        (["good.csv", "--seed", "-3"], "'--seed'"),
+        (["good.csv", "--engine", "guess"], "guess"),
+        (["good.csv", "--family", "poison"], "poisson"),
+        (["good.csv", "--select", "best"], "best"),
+        (["good.csv", "--threshold", "2"], "'--threshold'"),
+        (["good.csv", "--delta", "-1"], "delta"),
+        (["good.csv", "--level", "1"], "level"),
+        (["good.csv", "--plot-kind", "subsets"], "--plot subsets.png"),
+        (["good.csv", "--plot-kind", "pie"], "pie"),
+        (["good.csv", "--missing", "skip"], "skip"),
+        (["good.csv", "--colour"], "--colour"),
+        (["good.csv", "--sheet", "first"], "first"),
+        (["good.csv", "--json", "."], "it is a folder"),
+        (["good.csv", "--json", "good.csv/a"], "is a file, not a folder"),
+        (["good.csv", "--json", "good.csv"], "named twice"),
+        (["good.csv", "--json", "a.png", "--plot", "a"], "named twice"),
+        (["good.csv", "--json", "x" * 300], "File name too long"),
+        (["good.csv", "--plot", "a.doc"], ".doc"),
+        (["good.csv", "--report", "a.pdf"], "a.pdf"),
+        (["good.csv", "--compare", "ICP"], "--report"),
+        (["good.csv", "--report", "a.html", "--compare", "Laso"], "Lasso"),
+    ],
+)
+def test_bad_request(workdir: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], named: str) -> None:
+    assert named in fails("fit", *arguments, *COLUMNS)
+    assert [file.name for file in workdir.iterdir()] == ["good.csv"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (EngineError("too many subsets"), 2),
+        (SettingError("too many subsets"), 2),
+        (KeyboardInterrupt(), 130),
+        (RuntimeError("a bug"), 1),
+        (np.linalg.LinAlgError("a bug"), 1),
+    ],
+)
+def test_errors_of_the_fit(workdir: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int) -> None:
+    def raising(self: BIP, *data: Any, **more: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(BIP, "fit", raising)
+    result = run("fit", "good.csv", *COLUMNS, "--json", "out.json")
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr == {2: "error: too many subsets\n", 130: "interrupted\n", 1: ""}[code]
+    assert result.exception is error if code == 1 else isinstance(result.exception, SystemExit)
+    assert not Path("out.json").exists()
+    assert "it is a folder" in fails("fit", "good.csv", *COLUMNS, "--json", ".")
+
+
+def test_failed_save_still_shows_the_result(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Posterior, "to_json", full)
+    result = run("fit", "good.csv", *COLUMNS, "--json", "out.json")
+    assert result.exit_code == 2
+    assert "Most probable subsets" in result.stdout
+    assert result.stderr == "error: cannot write 'out.json': No space left on device\n"
+
+
+def test_warnings_are_single_lines(workdir: Path) -> None:
+    rows = table(a=[0.5, 1.5, "", -1, 2, 0.25], k=[1] * 6).splitlines()
+    (workdir / "gaps.csv").write_text("\n".join([*rows, "0.1,2,6,north,1", "0.3,1,2,south,1"]) + "\n")
+    result = run("fit", "gaps.csv", *COLUMNS, "--missing", "drop")
+    assert result.exit_code == 0
+    assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["warning", "warning"]
+    assert "1 of 8 rows" in result.stderr
+    assert "'k'" in result.stderr
+
+
+def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
+    names = ["age", "smoking", "salt", "exercise"]
+    options = ["--features", "age, smoking,salt,exercise", "--max-size", "3", "--prior", "beta-binomial(1,3)"]
+    result = fit_example(*options, "--top", "3", "--engine", "exact", "--jobs", "1", "--json", "new/p.json")
+    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", names)
+    model = BIP(prior=BetaBinomialPrior(1, 3, max_size=3)).fit(data)
+    assert result.stderr == ""
+    assert result.stdout == f"{model.summary(3)}\n\nSaved the posterior and the decision to new/p.json\n"
+    assert max(map(display_width, result.stdout.splitlines())) <= 80
+    assert [file.name for file in Path("new").iterdir()] == ["p.json"]
+
+    saved = Posterior.from_json(Path("new/p.json"))
+    for name in JSON_ARRAYS:
+        np.testing.assert_array_equal(getattr(saved, name), getattr(model.posterior_, name), err_msg=name)
+    content = json.loads(Path("new/p.json").read_text(), parse_constant=pytest.fail)
+    assert content["decision"] == json.loads(json.dumps(model.decision_.to_plain()))
+    predictive = Posterior.from_json(json.dumps(content["predictive"]))
+    assert model.predictive_ is not None
+    np.testing.assert_array_equal(predictive.log_probabilities, model.predictive_.log_probabilities)
+    assert (saved.kind, predictive.kind) == ("invariant", "predictive")
+
+
+def test_json_where_nothing_is_compatible(example: Path) -> None:
+    fit_example("--strict", "--level", "0.999999", "--json", "p.json")
+    content = json.loads(Path("p.json").read_text())
+    assert content["predictive"] is None
+    assert content["decision"]["invariant"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "written"),
+    [("a", "inclusion", "a.png"), ("b.1.PNG", "subsets", "b.1.PNG"), ("c.png", "frontier", "c.png")],
+)
+def test_plots(example: Path, name: str, kind: str, written: str) -> None:
+    result = fit_example("--plot", name, "--plot-kind", kind)
+    assert f"Saved the picture to {written}\n" in result.stdout
+    fit_example("--plot", "usual.png")
+    drawn = Path(written).read_bytes()
+    assert drawn.startswith(b"\x89PNG\r\n\x1a\n")
+    assert (drawn == Path("usual.png").read_bytes()) == (kind == "inclusion")
+
+
+def test_colour_changes_nothing_but_colour(example: Path) -> None:
+    plain, coloured = fit_example(), fit_example(FORCE_COLOR="1", TERM="xterm-256color")
+    assert "\x1b" not in plain.stdout
+    assert "\x1b[36m█" in coloured.stdout
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured.stdout) == plain.stdout
+
+
+def test_demo_finds_the_truth_and_its_commands_work(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run("demo", "--json", "p.json", "--plot", "p.png", "--csv", "my rows.csv", "--new-csv", "new.csv")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "The true subset {age, exercise, smoking}\nis the most probable" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    data, again = make_example(), MultiEnvironmentData.from_table("my rows.csv", "blood_pressure", "hospital")
+    np.testing.assert_array_equal(again.X, data.X)
+    np.testing.assert_array_equal(again.y, data.y)
+    np.testing.assert_array_equal(again.environment_index, data.environment_index)
+    fit, predict = result.stdout.split("Now try\n")[1].replace("\\\n", " ").splitlines()
+    assert run(*shlex.split(fit)[1:]).exit_code == 0
+    assert "150 rows" in run(*shlex.split(predict)[1:]).stdout
+    assert "named twice" in fails("demo", "--csv", "a.csv", "--new-csv", "a.csv")
+    assert "a.txt" in fails("demo", "--csv", "a.txt")
+    few = make_example(rows_per_environment=12, seed=1)
+    monkeypatch.setattr("invariance.datasets.make_example", lambda: few)
+    assert "is not the most probable" in run("demo").stdout
+
+
+# ---------------------------------------------------------------- files
+
+RNG = np.random.default_rng(4)
+A, SHIFT = RNG.normal(size=90), np.repeat([0.0, 4.0, -4.0], 30)
+TABLE = pd.DataFrame({"a": A + SHIFT, "y": 2 * (A + SHIFT) + RNG.normal(size=90) / 2}).round(3)
+TABLE = TABLE.assign(site=np.repeat(["north", "south", "west"], 30), late=(TABLE["y"] + SHIFT + A).round(3))
+
+
+def test_standard_input_and_european_files(tmp_path: Path) -> None:
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    expected = run("fit", tmp_path / "t.csv", *COLUMNS).stdout
+    parquet = io.BytesIO()
+    TABLE.to_parquet(parquet)
+    european = TABLE.to_csv(index=False, sep=";", decimal=",").encode("utf-8-sig")
+    assert piped(TABLE.to_csv(index=False).encode(), "fit", "-", *COLUMNS) == (0, expected, "")
+    assert piped(parquet.getvalue(), "fit", "-", *COLUMNS) == (0, expected, "")
+    assert piped(european, "fit", "-", *COLUMNS, "--decimal", ",") == (0, expected, "")
+    assert piped(european, "fit", "-", *COLUMNS)[:2] == (0, expected)
+    for command in (["compare", "--methods", "BIP"], ["explain"]):
+        assert piped(TABLE.to_csv(index=False, sep="\t").encode(), *command, "-", *COLUMNS)[0] == 0
+    model, out = tmp_path / "model.json", tmp_path / "out.csv"
+    assert piped(european, "fit", "-", *COLUMNS, "--save", model)[0] == 0
+    assert "90 rows of standard input" in piped(european, "predict", model, "-", "--out", out)[1]
+    swept = ("sweep", "-", "--environment", "site", "--out", tmp_path / "sweep", "--jobs", "1")
+    assert piped(european, *swept)[0] == 0
+
+
+@pytest.mark.parametrize("stdin", [None, type("Terminal", (), {"isatty": lambda self: True})()])
+def test_nothing_on_standard_input(monkeypatch: pytest.MonkeyPatch, stdin: Any) -> None:
+    assert piped(b"", "fit", "-", *COLUMNS)[0] == 2
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with pytest.raises(DataError, match="standard input"):
+        FileOptions().open(Path("-"))
+
+
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [
+        (lambda t: t.rename(columns={"a": "größe"}).to_csv(index=False).encode("latin-1"), "--encoding latin-1"),
+        (
+            lambda t: t.assign(y=t["y"].map("{:,.2f}".format), a=1e4 * t["a"]).to_csv(index=False).encode(),
+            "--thousands ,",
+        ),
+    ],
+    ids=["encoding", "thousands"],
+)
+def test_file_options_work_as_typed(tmp_path: Path, change: Any, remedy: str) -> None:
+    (tmp_path / "t.csv").write_bytes(change(TABLE.assign(y=1000 * TABLE["y"])))
+    assert ("encoding" if "encoding" in remedy else "'y'") in fails("fit", tmp_path / "t.csv", *COLUMNS)
+    assert run("fit", tmp_path / "t.csv", *COLUMNS, *shlex.split(remedy)).exit_code == 0
+
+
+def test_predictions_are_written_with_points(tmp_path: Path) -> None:
+    german, model, out = tmp_path / "t.csv", tmp_path / "m.json", tmp_path / "out.csv"
+    rows = TABLE.assign(a=TABLE["a"] * 1e4, code="01", note="1.5 l")
+    text = rows.assign(a=rows["a"].map("{:,.3f}".format).str.translate(str.maketrans(",.", ".,")))
+    text.assign(y=rows["y"].map(lambda y: str(y).replace(".", ","))).to_csv(german, index=False, sep=";")
+    asked = ["--thousands", ".", "--quiet"]
+    assert run("fit", german, *COLUMNS, *asked, "--features", "a", "--save", model).exit_code == 0
+    assert run("predict", model, german, "--out", out, *asked).exit_code == 0
+    written = pd.read_csv(out, dtype={"code": str})
+    np.testing.assert_allclose(written["a"], rows["a"].round(3), rtol=1e-15)
+    np.testing.assert_array_equal(written["y"], rows["y"])
+    assert (set(written["code"]), set(written["note"])) == ({"01"}, {"1.5 l"})
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [([], True), (["--prior", "beta-binomial"], False), (["--max-size", "2"], False), (["--quiet"], False)],
+)
+def test_a_note_on_the_prior(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], told: bool) -> None:
+    monkeypatch.setattr("invariance.cli.inputs.MANY_FEATURES", 1)
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    result = run("fit", tmp_path / "t.csv", *COLUMNS, *options)
+    assert result.exit_code == 0
+    assert ("note: the uniform prior" in result.stderr) == told
+
+
+# ---------------------------------------------------------------- outcome models
+
+
+def patients(path: Path) -> Path:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(150, 2)) + 0.5 * np.repeat(rng.normal(size=(3, 2)), 50, axis=0)
+    died, years = rng.random(150) < 1.0 / (1.0 + np.exp(-2.0 * X[:, 0])), rng.uniform(0.5, 2.0, size=150)
+    frame = pd.DataFrame(X, columns=["u", "v"]).assign(died=np.where(died, "yes", "no"), event=died.astype(int))
+    frame = frame.assign(
+        years=years, visits=rng.poisson(years * np.exp(0.5 * X[:, 0])), site=np.repeat(list("abc"), 50)
+    )
+    frame.assign(stage=np.resize(["i", "ii", "iii"], 150)).to_csv(path / "patients.csv", index=False)
+    return path / "patients.csv"
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "noted"),
+    [
+        (["--outcome", "died"], "logistic", True),
+        (["--outcome", "died", "--family", "gaussian"], "linear Gaussian", False),
+        (["--outcome", "event", "--family", "logistic(pseudo_rows=0)"], "logistic", False),
+        (["--outcome", "years"], "linear Gaussian", False),
+        (["--outcome", "visits", "--exposure", "years", "--family", "poisson"], "Poisson", False),
+        (["--outcome", "years", "--event", "event"], "piecewise exponential", True),
+    ],
+)
+def test_the_outcome_model(tmp_path: Path, options: list[str], model: str, noted: bool) -> None:
+    asked = ["fit", patients(tmp_path), "--environment", "site", "--features", "u,v", *options]
+    result = run(*asked, "--json", tmp_path / "out.json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads((tmp_path / "out.json").read_text())["model"].lower() == model.lower()
+    assert result.stderr.startswith("note: outcome model: ") == noted
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--outcome", "years", "--event", "died"], "died"),
+        (["--outcome", "stage"], "stage"),
+        (["--outcome", "years", "--event", "dead"], "'died'"),
+        (["--outcome", "visits", "--exposure", "u"], "'u'"),
+        (["--outcome", "u", "--exposure", "years"], "'u'"),
+        (["--outcome", "years", "--event", "event", "--exposure", "visits"], "both"),
+        (["--outcome", "visits", "--family", "logistic"], "visits"),
+        (["--outcome", "years", "--family", "piecewise_exponential"], "event"),
+        (["--outcome", "visits", "--exposure", "years", "--family", "gaussian"], "years"),
+    ],
+)
+def test_outcomes_that_the_model_refuses(tmp_path: Path, options: list[str], named: str) -> None:
+    assert named in fails("fit", patients(tmp_path), "--environment", "site", *options)
+
+
+# ---------------------------------------------------------------- report
+
+
+def code(page: Path) -> list[str]:
+    found = re.findall(r"<pre[^>]*><code>(.*?)</code>", page.read_text(encoding="utf-8"), re.DOTALL)
+    return [html.unescape(text) for text in found]
+
+
+def test_the_report_says_how_to_make_it_again(example: Path) -> None:
+    pytest.importorskip("jinja2")
+    page = Path("new folder", "report.html")
+    options = ["--exclude", "salt,pulse", "--report", str(page), "--compare", "Lasso"]
+    assert fit_example(*options).stdout.endswith(f"Saved the report to {page}\n")
+    shell, python = code(page)
+    assert shell == shlex.join(["invariance", "fit", "example.csv", *EXAMPLE, *options])
+    known: dict[str, BIP] = {}
+    exec(python, known)
+    read = Page(page.read_text(encoding="utf-8"))
+    assert set(known["model"].posterior_.feature_names) == {row[0][0] for row in read.tables["Every feature"][1:]}
+    assert [row[0][0] for row in read.tables["What each method selected"][1:]] == ["Lasso"]
+
+
+def test_a_report_on_standard_input(example: Path) -> None:
+    pytest.importorskip("jinja2")
+    text = example.read_bytes().replace(b",", b";")
+    asked = ["--features", "age,exercise,smoking", "--sep", ";", "--report", "report.html"]
+    assert piped(text, "fit", "-", *EXAMPLE, *asked)[0] == 0
+    Path("table.csv").write_bytes(text)
+    known: dict[str, BIP] = {}
+    exec(code(Path("report.html"))[-1], known)
+    assert known["model"].posterior_.feature_names == ("age", "exercise", "smoking")

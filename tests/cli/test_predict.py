@@ -1,0 +1,256 @@
+"""The command `predict`: numbers, classes, counts and times; rows that lack something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import brier_score_loss, roc_auc_score
+
+import invariance
+from cli_runner import fails, run
+from invariance.data.settings import Columns
+from invariance.exceptions import NotInvariantWarning
+from shifted_sites import DATA, NEW, as_table
+from two_classes import LABELS, SITE, X, Y
+from two_classes import table as patients
+
+REGION = np.where(DATA.X[:, 3] > 0, "hill", "dale")
+TABLE = as_table(DATA.X).assign(region=REGION, y=DATA.y, site=DATA.environment_index)
+YEARS = np.random.default_rng(3).uniform(0.5, 5.0, len(X))
+VISITS = np.random.default_rng(4).poisson(YEARS * np.exp(0.6 * X[:, 0] - 0.5 * X[:, 1]))
+
+
+def fit(folder: Path, frame: pd.DataFrame, outcome: str = "y", *more: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    frame.to_csv(folder / "table.csv", index=False)
+    arguments = ("fit", folder / "table.csv", "--outcome", outcome, "--environment", "site", *more)
+    result = run(*arguments, "--save", folder / "model.json")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith(f"Saved the model to {folder / 'model.json'}\n")
+    assert max(map(len, result.stdout.split("Saved")[0].splitlines())) <= 80
+    return folder / "model.json"
+
+
+def predicted(model: Path, frame: pd.DataFrame, *more: Any) -> tuple[pd.DataFrame, str, str]:
+    """The rows that are written, and what is said on both streams."""
+    new, out = model.parent / "new.csv", model.parent / "out.csv"
+    frame.to_csv(new, index=False)
+    result = run("predict", model, new, "--out", out, *more)
+    assert result.exit_code == 0, result.output
+    return pd.read_csv(out, dtype={"code": str}), " ".join(result.stdout.split()), result.stderr
+
+
+def refused(model: Path, frame: pd.DataFrame, *more: Any) -> str:
+    frame.to_csv(model.parent / "new.csv", index=False)
+    said = fails("predict", model, model.parent / "new.csv", "--out", model.parent / "refused.csv", *more)
+    assert not (model.parent / "refused.csv").exists()
+    return said
+
+
+@pytest.fixture(scope="module", params=["with levels", "of numbers"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    table = TABLE if request.param == "with levels" else TABLE.drop(columns="region")
+    return fit(tmp_path_factory.mktemp("models"), table)
+
+
+def test_predictions_are_those_of_the_model(model: Path) -> None:
+    rows = as_table(NEW).assign(region="dale", code="007", y=1.0)
+    written, said, _ = predicted(model, rows, "--coverage", "0.8")
+    saved = invariance.load(model)
+    ends = saved.predict_interval(rows, 0.8)
+    np.testing.assert_array_equal(written["prediction"], saved.predict(rows))
+    np.testing.assert_array_equal(written[["lower", "upper"]], ends)
+    assert list(written) == [*rows, "prediction", "lower", "upper"]
+    assert written["code"].tolist() == ["007"] * 7
+    rmse = np.sqrt(np.mean((1.0 - written["prediction"]) ** 2))
+    inside = np.mean((ends[:, 0] <= 1.0) & (ends[:, 1] >= 1.0))
+    assert "y for 7 rows of new.csv by {x0, x1}, with 0.8 intervals." in said
+    assert "No row far outside" in said
+    assert f"known in 7 of them: root mean squared error {rmse:.4g}, {inside:.3g} inside" in said
+
+
+def test_averages(model: Path) -> None:
+    saved = invariance.load(model).set_params(predict_with="average")
+    rows = as_table(NEW).assign(region="dale")
+    assert set(saved.columns_to_predict) > {"x0", "x1"}
+    assert "lacks columns" in refused(model, rows[["x0", "x1"]], "--average")
+    written, said, _ = predicted(model, rows[list(saved.columns_to_predict)], "--average")
+    np.testing.assert_array_equal(written["prediction"], saved.predict(rows))
+    assert "by an average of compatible subsets" in said
+
+
+def test_columns_that_do_not_predict_are_not_read(model: Path) -> None:
+    expected = invariance.load(model).predict(as_table(NEW).assign(region="dale"))
+    selected = as_table(NEW)[["x1", "x0"]]
+    for rows in (selected, selected.assign(x2="word", x3=None, region="coast"), as_table(NEW).assign(region=None)):
+        written, _, _ = predicted(model, rows)
+        np.testing.assert_array_equal(written["prediction"], expected)
+        assert list(written) == [*rows, "prediction", "lower", "upper"]
+
+
+def test_rows_with_missing_values(model: Path) -> None:
+    gaps = as_table(NEW).assign(region="dale", x2=None, y=1.0)
+    gaps.loc[[1, 4], "x1"] = np.nan
+    gaps.loc[4, "x0"] = np.nan
+    message = refused(model, gaps)
+    assert "'x1' (2 rows), 'x0' (1 row), rows 2, 5 below the header" in message
+    assert "--missing empty" in message
+    written, said, _ = predicted(model, gaps, "--missing", "empty")
+    assert "y for 5 rows of new.csv" in said
+    assert "rows 2, 5 below the header" in said
+    assert "known in 5 of them" in said
+    whole = [0, 2, 3, 5, 6]
+    expected = invariance.load(model).predict(as_table(NEW).assign(region="dale").iloc[whole])
+    np.testing.assert_array_equal(written["prediction"].iloc[whole], expected)
+    assert written.loc[[1, 4], ["prediction", "lower", "upper"]].isna().all(axis=None)
+    assert "no row can be predicted" in refused(model, gaps.assign(x0=None), "--missing", "empty")
+
+
+def test_rows_of_parquet_are_found_by_their_position(model: Path) -> None:
+    gaps = as_table(NEW).set_axis([9] * 7)
+    gaps.iloc[2, 0] = np.nan
+    gaps.to_parquet(model.parent / "new.parquet")
+    run("predict", model, model.parent / "new.parquet", "--out", model.parent / "out.csv", "--missing", "empty")
+    assert np.flatnonzero(pd.read_csv(model.parent / "out.csv")["prediction"].isna()).tolist() == [2]
+
+
+def test_rows_far_away_and_names_that_are_taken(model: Path) -> None:
+    rows = as_table(NEW).assign(region="hill", lower=5)
+    rows.loc[3, "x0"] = 1e4
+    written, said, warned = predicted(model, rows)
+    assert "1 row far outside" in said
+    assert "x0 = 1e+04" in warned
+    assert "known in" not in said
+    assert list(written)[-4:] == ["lower", "prediction", "lower_", "upper"]
+
+
+def test_what_cannot_be_predicted(model: Path, tmp_path: Path) -> None:
+    rows = as_table(NEW).assign(region="dale")
+    assert "'x1'; it has 'x0', 'x2'" in refused(model, rows[["x0", "x2"]])
+    assert "no rows" in refused(model, rows[:0])
+    assert "coverage" in refused(model, rows, "--coverage", 90)
+    assert "'x1'" in refused(model, rows.astype(object).assign(x1=["a"] * 7))
+    new, out = model.parent / "new.csv", tmp_path / "d.csv"
+    rows.to_csv(new, index=False)
+    assert "is not a saved model" in fails("predict", new, new, "--out", out)
+    assert "named twice" in fails("predict", model, new, "--out", new)
+    assert "one file" in fails("predict", model, model.parent, "--out", out)
+    assert "one file" in fails("predict", model, model.parent / "*.csv", "--out", out)
+
+
+def test_levels_that_are_new(tmp_path: Path) -> None:
+    model = fit(tmp_path, TABLE, "y", "--select", "threshold", "--threshold", "0")
+    strange = as_table(NEW).assign(region="coast")
+    assert "'coast'" in refused(model, strange)
+    assert len(predicted(model, strange, "--unknown", "ignore")[0]) == 7
+
+
+def test_a_model_that_is_not_invariant(tmp_path: Path) -> None:
+    torn = TABLE.assign(y=TABLE["y"] + 9.0 * TABLE["site"].astype("category").cat.codes)
+    model = fit(tmp_path, torn)
+    with pytest.warns(NotInvariantWarning):
+        assert invariance.load(model).predictive_ is None
+    _, said, warned = predicted(model, as_table(NEW).assign(region="dale"), "--average")
+    assert warned.startswith("warning: ")
+    assert "nothing to average" in said
+    assert "nothing to average" not in predicted(model, as_table(NEW).assign(region="dale"))[1]
+
+
+# ---------------------------------------------------------------- classes, counts, times
+
+
+@pytest.mark.parametrize(("outcome", "named"), [(LABELS, "yes"), (Y, "1"), (Y == 1, "True")])
+def test_probabilities(outcome: np.ndarray, named: str, tmp_path: Path) -> None:
+    frame = patients().assign(died=outcome)
+    model = fit(tmp_path, frame, "died")
+    written, said, _ = predicted(model, frame)
+    expected = invariance.load(model).predict(frame[list("abcd")])
+    assert list(written)[-2:] == ["prediction", f"probability_{named}"]
+    np.testing.assert_array_equal(written[f"probability_{named}"], expected)
+    np.testing.assert_array_equal(written["prediction"], np.where(expected > 0.5, *np.unique(outcome)[::-1]))
+    assert f"known in 400 of them: on average {Y.mean():.3g} where {expected.mean():.3g}" in said
+    assert "calibration slope" in said
+    assert f"Brier score {brier_score_loss(Y, expected):.3g}, AUC {roc_auc_score(Y, expected):.3g}." in said
+
+    frame["died"] = frame["died"].astype(object)
+    frame.loc[:1, "died"] = "maybe"
+    _, said, warned = predicted(model, frame)
+    assert "'maybe' in 2 rows" in warned
+    assert "known in 398 of them" in said
+    assert f"AUC {roc_auc_score(Y[2:], expected[2:]):.3g}." in said
+    _, said, _ = predicted(model, frame.assign(died=outcome[Y == 1][0]))
+    assert "Brier score" in said
+    assert "AUC" not in said
+    assert "nan" not in said
+    assert "known in" not in predicted(model, patients())[1]
+    assert "known in 100" in predicted(model, frame.assign(died=np.where(SITE == 0, outcome, None)))[1]
+    assert "--coverage" in refused(model, frame, "--coverage", 0.8)
+
+
+def test_classes_without_a_prediction(tmp_path: Path) -> None:
+    frame = patients().assign(died=LABELS)
+    model = fit(tmp_path, frame, "died")
+    whole = predicted(model, frame)[0]["prediction"]
+    frame.loc[2, "a"] = np.nan
+    written = predicted(model, frame, "--missing", "empty")[0]["prediction"]
+    assert written.drop(2).tolist() == whole.drop(2).tolist()
+    assert (tmp_path / "out.csv").read_text().splitlines()[3].endswith(",,")
+
+
+def test_a_classifier_that_was_saved_in_python(tmp_path: Path) -> None:
+    model = invariance.BIPClassifier(columns=Columns(environment="site")).fit(patients(), LABELS)
+    model.save(tmp_path / "model.json")
+    written, _, _ = predicted(tmp_path / "model.json", patients())
+    np.testing.assert_array_equal(written["probability_yes"], model.predict_proba(patients())[:, 1])
+    np.testing.assert_array_equal(written["prediction"], model.predict(patients()))
+
+
+@pytest.mark.parametrize("wrong", [0.0, -2.0, np.inf])
+def test_rates_and_counts(tmp_path: Path, wrong: float) -> None:
+    frame = patients().assign(visits=VISITS, years=YEARS)
+    model = fit(tmp_path, frame, "visits", "--exposure", "years", "--family", "poisson")
+    rate = invariance.load(model).predict(frame[list("abcd")])
+    written, said, _ = predicted(model, frame)
+    np.testing.assert_array_equal(written["rate"], rate)
+    np.testing.assert_allclose(written["prediction"], rate * YEARS, rtol=1e-15)
+    assert f"on average {VISITS.sum() / YEARS.sum():.3g} where" in said
+    assert "deviance explained" in said
+    written, said, _ = predicted(model, frame.drop(columns="years"))
+    assert list(written)[-1] == "rate"
+    assert "known in" not in said
+    assert "nan" not in predicted(model, frame.assign(visits=0))[1]
+    assert "'years' of new.csv must be above 0, and is not in 2 rows" in refused(
+        model, frame.assign(years=np.r_[wrong, wrong, YEARS[2:]])
+    )
+    frame.loc[:299, "years"] = np.nan
+    assert "known in 100 of them" in predicted(model, frame)[1]
+
+
+@pytest.mark.parametrize("family", ["poisson", "gaussian"])
+def test_classes_and_counts_by_other_models(tmp_path: Path, family: str) -> None:
+    frame = patients().assign(visits=VISITS)
+    model = fit(tmp_path, frame, "visits", "--family", family)
+    written, said, _ = predicted(model, frame)
+    np.testing.assert_array_equal(written["prediction"], invariance.load(model).predict(frame[list("abcd")]))
+    rmse = np.sqrt(np.mean((VISITS - written["prediction"]) ** 2))
+    assert (f"root mean squared error {rmse:.4g}" if family == "gaussian" else "deviance explained") in said
+    model = fit(tmp_path, patients().assign(died=LABELS), "died", "--family", family)
+    written, said, _ = predicted(model, patients().assign(died=LABELS))
+    rmse = np.sqrt(np.mean((Y - written["prediction"]) ** 2))
+    assert (f"root mean squared error {rmse:.4g}" if family == "gaussian" else f"average {Y.mean():.3g}") in said
+
+
+def test_times(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    frame = patients().assign(weeks=rng.exponential(np.exp(0.8 * X[:, 0] - 0.8 * X[:, 1])) + 1e-3, ended=Y)
+    model = fit(tmp_path, frame, "weeks", "--event", "ended")
+    written, said, _ = predicted(model, frame)
+    data = invariance.MultiEnvironmentData.from_table(frame, "weeks", "site", event="ended")
+    np.testing.assert_allclose(written["prediction"], invariance.BIP().fit(data).predict(frame), rtol=1e-12)
+    assert "the expected time." in said
+    invariance.BIPSurvival().fit(data).save(model)
+    assert "the median time." in predicted(model, frame)[1]

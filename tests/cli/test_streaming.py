@@ -1,0 +1,263 @@
+"""Tables in several files or too large for memory: the same answers as of one file in memory."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from cli_runner import PLAIN, fails, parts_of, run
+from invariance import read_sweep
+from invariance.cli import inputs
+from invariance.cli.inputs import Named, too_large
+from invariance.cli.main import app
+from invariance.cli.options import FileOptions
+from invariance.data.sources import row_size, source_of
+
+RNG = np.random.default_rng(4)
+N = 60
+SHIFT = np.repeat([0.0, 4.0, -4.0], N)
+A = RNG.normal(size=3 * N) + SHIFT
+TABLE = pd.DataFrame({"a": A, "y": 2 * A + RNG.normal(size=3 * N) / 2}).round(3)
+TABLE = TABLE.assign(site=np.repeat(["north", "south", "west"], N), late=(TABLE["y"] + SHIFT + A).round(3))
+TABLE["ward"] = RNG.choice(["p", "q", "r"], size=3 * N)
+TABLE["died"] = (RNG.random(3 * N) < 0.4).astype(int)
+TABLE["lived"] = np.where(TABLE["died"] == 1, "no", "yes")
+TABLE["falls"] = RNG.poisson(1.0, 3 * N)
+WHERE = ["--environment", "site"]
+ASKED = ["--outcome", "y", *WHERE, "--features", "a,late,ward"]
+
+
+def csv_file(folder: Path) -> list[object]:
+    TABLE.to_csv(folder / "t.csv", index=False)
+    return [folder / "t.csv", "--stream"]
+
+
+def parquet_file(folder: Path) -> list[object]:
+    TABLE.to_parquet(folder / "t.parquet", row_group_size=50)
+    return [folder / "t.parquet", "--stream"]
+
+
+def csv_folder(folder: Path) -> list[object]:
+    return [parts_of(TABLE, N, folder / "parts")]
+
+
+def pattern(folder: Path) -> list[object]:
+    (parts := parts_of(TABLE, N, folder / "parts")).joinpath("notes.txt").write_text("no table")
+    return [parts / "part-*.csv"]
+
+
+def list_of_files(folder: Path) -> list[object]:
+    return sorted(parts_of(TABLE, N, folder / "parts").glob("*.csv"))
+
+
+def hive_labels(folder: Path) -> list[object]:
+    for label, rows in TABLE.groupby("site"):
+        (folder / "hive" / f"site={label}").mkdir(parents=True)
+        rows.drop(columns="site").to_parquet(folder / "hive" / f"site={label}" / "rows.parquet", index=False)
+    return [folder / "hive"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return parts_of(TABLE, N, tmp_path / "rows")
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    TABLE.to_csv(tmp_path / "whole.csv", index=False)
+    return tmp_path / "whole.csv"
+
+
+def same(streamed: Any, read: Any, path: str = "") -> None:
+    """Numbers to rounding, all else exactly, but for notes on reading."""
+    assert type(streamed) is type(read), path
+    if isinstance(read, dict):
+        assert streamed.keys() == read.keys(), path
+        for key in read.keys() - {"notes", "model_reason", "seconds"}:
+            same(streamed[key], read[key], f"{path}.{key}")
+    elif isinstance(read, list):
+        assert len(streamed) == len(read), path
+        for one, other in zip(streamed, read, strict=True):
+            same(one, other, path)
+    else:
+        assert streamed == (pytest.approx(read, rel=1e-7, abs=1e-9) if isinstance(read, float) else read), path
+
+
+@pytest.mark.parametrize("way", [csv_file, parquet_file, csv_folder, pattern, list_of_files, hive_labels])
+def test_same_answer_as_in_memory(way: Callable[[Path], list[object]], tmp_path: Path, whole: Path) -> None:
+    answers = []
+    for files in ([whole], way(tmp_path)):
+        result = run("fit", *files, *ASKED, "--json", tmp_path / "answer.json")
+        assert result.exit_code == 0, result.stderr
+        answers.append(json.loads((tmp_path / "answer.json").read_text()))
+    same(answers[1], answers[0])
+    assert f"read {len(TABLE)} rows of" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--exclude", "ward"],
+        ["--categorical", "falls"],
+        ["--drop-environment", "west", "--min-rows", "5"],
+        ["--merge", "north+west=rest"],
+        ["--min-rows", "61", "--merge", "north+south=both", "--drop-environment", "west"],
+        ["--max-size", "1", "--strict", "--select", "mode"],
+        ["--family", "mean"],
+    ],
+)
+def test_options_mean_the_same(options: list[str], whole: Path) -> None:
+    asked = ["--outcome", "y", *WHERE, "--features", "a,late,ward,falls"]
+    runs = [run("fit", whole, *asked, *options, *way) for way in ([], ["--stream"])]
+    assert runs[0].exit_code == runs[1].exit_code
+    assert runs[0].exit_code == 0 or runs[1].stderr == runs[0].stderr
+    decided = [result.stdout.split("Posterior over")[0] for result in runs]
+    assert decided[1] == decided[0]
+
+
+def test_missing_values_are_counted_once(folder: Path) -> None:
+    gaps = TABLE[:N].copy()
+    gaps.loc[:2, "a"] = np.nan
+    gaps.to_csv(folder / "part-0.csv", index=False)
+    assert "'a' (3 rows)" in fails("fit", folder, *ASKED)
+    left = run("fit", folder, *ASKED, "--missing", "drop")
+    assert left.exit_code == 0
+    assert left.stderr.count("3 of 180 rows") == 1
+    assert run("fit", folder, *ASKED, "--drop-environment", "north").exit_code == 0
+
+
+def test_large_files_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch, whole: Path) -> None:
+    for name, value in (("invariance.data.sources.free_bytes", 4000), ("invariance._tools.parallel.free_bytes", 4000)):
+        monkeypatch.setattr(name, lambda value=value: value)
+    assert "in pieces" in run("fit", whole, *ASKED).stderr
+    monkeypatch.undo()
+    assert run("fit", whole, *ASKED).stderr == ""
+    monkeypatch.setattr(inputs, "LARGE", 100)
+    assert "in pieces" in run("fit", whole, *ASKED).stderr
+    assert run("fit", whole, *ASKED, "--no-stream").stderr == ""
+
+
+def test_explain_compare_and_sweep(folder: Path, whole: Path, tmp_path: Path) -> None:
+    explained = [run("explain", files, *ASKED, "--subset", "a").stdout for files in (whole, folder)]
+    assert explained[0].split("\n\n")[:2] == explained[1].split("\n\n")[:2]
+    compared = [run("compare", files, *ASKED, "--methods", "BIP,Lasso") for files in (whole, folder)]
+    assert compared[0].stdout.splitlines()[:6] == compared[1].stdout.splitlines()[:6]
+    assert "comparing methods needs them" in compared[1].stderr
+    found = []
+    for n, files in enumerate((whole, folder)):
+        swept = ("sweep", files, *WHERE, "--exclude", "lived", "--out", tmp_path / f"sweep-{n}", "--jobs", "1")
+        assert run(*swept).exit_code == 0
+        table = read_sweep(tmp_path / f"sweep-{n}").drop(columns="seconds")
+        found.append(table.sort_values(["outcome", "feature"], ignore_index=True))
+    pd.testing.assert_frame_equal(found[1], found[0], rtol=1e-7)
+    assert "--perturbed" in fails("sweep", folder, *WHERE, "--perturbed", "lived", "--out", tmp_path / "out")
+
+
+def test_saved_models_predict(folder: Path, whole: Path, tmp_path: Path) -> None:
+    model, out, written = tmp_path / "model.json", tmp_path / "out.csv", []
+    for files in (whole, folder):
+        assert run("fit", files, *ASKED, "--save", model).exit_code == 0
+        assert run("predict", model, whole, "--out", out).exit_code == 0
+        written.append(pd.read_csv(out))
+    np.testing.assert_allclose(written[1]["prediction"], written[0]["prediction"], rtol=1e-9)
+    np.testing.assert_allclose(written[1]["lower"], written[0]["lower"], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("outcome", "in_memory"), [("y", False), ("died", True)])
+def test_the_code_of_a_report_makes_it_again(
+    outcome: str, in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jinja2")
+    monkeypatch.chdir(tmp_path)
+    Path("rows").mkdir()
+    for k in range(3):
+        TABLE[k * N : (k + 1) * N].to_csv(f"rows/part-{k}.csv", index=False, sep="|")
+    options = ["--features", "a,late", "--merge", "north+west=rest", "--sep", "|", "--quiet"]
+    result = run("fit", "rows", "--outcome", outcome, *WHERE, *options, "--report", "page.html")
+    assert result.exit_code == 0, result.stderr
+    blocks = re.findall(r"<code>(.*?)</code>", Path("page.html").read_text(), re.DOTALL)
+    reader = "from_table(" if in_memory else "Moments.from_rows("
+    (lines,) = (html.unescape(block) for block in blocks if reader in block)
+    TABLE.to_csv("table.csv", index=False)
+    known: dict[str, Any] = {}
+    exec(lines, known)
+    assert str(known["model"].decision_).split("Posterior")[0].strip() in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("outcome", "model", "gaussian"),
+    [("died", "logistic", True), ("lived", "logistic", False), ("falls", "negative binomial", True)],
+)
+def test_outcomes_that_need_rows(
+    outcome: str, model: str, gaussian: bool, folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["--outcome", outcome, *WHERE, "--features", "a,late"]
+    gathered = run("fit", folder, *asked)
+    assert f"the {model} model" in gathered.stderr
+    assert gathered.stdout == run("fit", whole, *asked).stdout
+    monkeypatch.setattr("invariance.data.sources.free_bytes", lambda: 2_000)
+    assert f"the {model} model" in fails("fit", folder, *asked)
+    assert (run("fit", folder, *asked, "--family", "gaussian").exit_code == 0) == gaussian
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--outcome", "y", "--event", "died"], "--event"),
+        (["--outcome", "y", "--family", "additive"], "Additive"),
+        (["--outcome", "y", "--report", "page.html", "--compare", "Lasso"], "comparing methods"),
+        (["--outcome", "y", "--no-stream"], "--no-stream"),
+    ],
+)
+def test_rows_that_do_not_fit_into_memory(
+    options: list[str], named: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("invariance.data.sources.free_bytes", lambda: 2_000)
+    assert named in fails("fit", folder, *WHERE, "--features", "a,late", *options)
+
+
+def test_levels_count_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, names = tmp_path / "t.parquet", ["a", "ward", "site", "y"]
+    TABLE.assign(ward=[f"ward {k % 12}" for k in range(3 * N)])[names].to_parquet(place)
+    sizes = [row_size(source_of(place), "site", names, with_levels).n_bytes for with_levels in (False, True)]
+    for module in ("data.sources", "_tools.parallel"):
+        monkeypatch.setattr(f"invariance.{module}.free_bytes", lambda: int(len(TABLE) * sum(sizes) / 2))
+    assert too_large(place, FileOptions()) is None
+    assert too_large(place, FileOptions(), with_levels=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda folder: TABLE.to_parquet(folder / "more.parquet"), "several kinds"),
+        (lambda folder: TABLE.drop(columns="a").to_csv(folder / "part-1.csv", index=False), "part-1.csv"),
+        (lambda folder: [file.unlink() for file in folder.iterdir()], "rows"),
+    ],
+)
+def test_folders_that_are_refused(change: Callable[[Path], object], named: str, folder: Path) -> None:
+    change(folder)
+    assert named in fails("fit", folder, *ASKED)
+
+
+def test_patterns_outcomes_and_standard_input(folder: Path, tmp_path: Path) -> None:
+    assert "*.parquet" in fails("fit", folder / "*.parquet", *ASKED)
+    assert "'q'" in fails("fit", folder, "--outcome", "q", *WHERE)
+    assert f"invariance sweep {folder}" in fails("compare", folder, "--outcome", "y,falls", *WHERE)
+    assert "standard input" in fails("fit", "-", "other.csv", *ASKED)
+    piped = CliRunner(env=PLAIN).invoke(app, ["fit", "-", *ASKED, "--stream"], input=TABLE.to_csv(index=False))
+    assert "standard input" in piped.stderr
+    odd = tmp_path / "a[1].csv"
+    odd.write_text("a\n")
+    assert Named.of([odd]).file == odd
+    assert Named.of([tmp_path]).file is None
+    assert Named.of([tmp_path / "*.csv"]).file is None
+    assert Named.of([Path("one.csv"), Path("two.csv")]).rows == ["one.csv", "two.csv"]

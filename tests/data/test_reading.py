@@ -1,0 +1,524 @@
+"""Files: the format is recognised where it shows, refused where cells can be read in two ways, and read as stated."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from cli_runner import run
+from invariance import Moments
+from invariance.data import DataWarning, FileFormat, MultiEnvironmentData, read_table
+from invariance.data import reading as files
+from invariance.data.reading import MISSING, NumberForm, TableFile, iter_columns, number_formats
+from invariance.exceptions import DataError, Message, SettingError
+
+RNG = np.random.default_rng(8)
+TABLE = pd.DataFrame(
+    {"a": RNG.normal(size=24).round(6), "b b": RNG.normal(size=24), "y": RNG.normal(size=24), "site": ["n", "s"] * 12}
+)
+N = 24
+SITES = ["n"] * 12 + ["s"] * 12
+Y = [f"{k * 7 % 11 + 0.5}" for k in range(N)]
+COMMAS = [v.replace(".", ",") for v in Y]
+WHOLE = [str(k % 7) for k in range(N)]
+from_table = MultiEnvironmentData.from_table
+
+
+def written(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def table(path: Path, cells: list[str], sep: str = ";", y: list[str] = Y) -> Path:
+    """Of the columns x, y and site."""
+    body = [sep.join((f'"{x}"', f'"{v}"', site)) for x, v, site in zip(cells * N, y, SITES, strict=False)]
+    return written(path, "\n".join([sep.join(("x", "y", "site")), *body]) + "\n")
+
+
+def remedies(refused: pytest.ExceptionInfo[Exception]) -> list[dict[str, Any]]:
+    message = refused.value.args[0]
+    assert isinstance(message, Message)
+    return [dict(remedy.settings) for remedy in message.remedies]
+
+
+# ---------------------------------------------------------------- what separates cells, and encodings
+
+
+@pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_separators_are_recognised(tmp_path: Path, name: str, sep: str) -> None:
+    TABLE.to_csv(tmp_path / name, sep=sep, index=False)
+    pd.testing.assert_frame_equal(read_table(tmp_path / name), TABLE)
+
+
+def test_two_separators_that_fit_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "size, cm;weight, kg\n1,5;2,5\n1,7;2,8\n")
+    with pytest.raises(DataError, match="commas or semicolons") as refused:
+        read_table(path)
+    assert remedies(refused) == [{"sep": ","}, {"sep": ";"}]
+    assert read_table(path, sep=";", decimal=",")["weight, kg"].tolist() == [2.5, 2.8]
+    assert read_table(written(path, 'a;"b;c"\n1;"x;\ny"\n2;z\n')).columns.tolist() == ["a", "b;c"]
+
+
+def test_a_header_cut_at_another_sign(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="'x;y'") as refused:
+        read_table(written(tmp_path / "t.csv", "x;y\n1;2\n3;4;5\n"), sep=",")
+    assert remedies(refused) == [{"sep": ";"}]
+
+
+@pytest.mark.parametrize("sep", ["tab", r"\t", "\t"])
+def test_tabs_have_names(tmp_path: Path, sep: str) -> None:
+    TABLE.to_csv(tmp_path / "t.txt", sep="\t", index=False)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.txt", sep=sep), TABLE)
+
+
+@pytest.mark.parametrize("line", ["sep=;\n", '"sep=;"\r\n', "SEP=;\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_first_line_that_names_the_separator(tmp_path: Path, line: str, encoding: str) -> None:
+    path = written(tmp_path / "t.csv", f"{line}a, cm;b\n1,5;2\n2,5;3\n", encoding)
+    assert read_table(path, decimal=",").to_dict("list") == {"a, cm": [1.5, 2.5], "b": [2, 3]}
+
+
+def test_encodings(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "größe,y\n1,2\n", "latin-1")
+    with pytest.raises(DataError, match="not UTF-8") as refused:
+        read_table(path)
+    assert remedies(refused) == [{"encoding": "latin-1"}]
+    assert read_table(path, encoding="latin-1").columns.tolist() == ["größe", "y"]
+    with pytest.raises(DataError, match="'ascii'"):
+        read_table(path, encoding="ascii")
+    late = written(tmp_path / "late.csv", "a,b\n" + "1,x\n" * 100_000 + "1,é\n", "latin-1")
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_table(late)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_text_without_a_mark(tmp_path: Path, encoding: str) -> None:
+    path = written(tmp_path / "t.csv", "a,b\n1.5,2\n", encoding)
+    with pytest.raises(DataError, match="NUL"):
+        read_table(path)
+    with pytest.raises(DataError, match="'utf-16'"):
+        read_table(path, encoding="utf-16")
+    assert read_table(path, encoding=encoding)["a"].tolist() == [1.5]
+
+
+def test_marked_packed_and_wide_text(tmp_path: Path) -> None:
+    for encoding in ("utf-32", "utf-8-sig"):
+        assert read_table(written(tmp_path / "t.csv", "a,b\n1.5,2\n", encoding))["a"].tolist() == [1.5]
+    (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,b\n1.5,2\n"))
+    assert read_table(tmp_path / "t.csv")["a"].tolist() == [1.5]
+    names = [f"column {j}" for j in range(40_000)]
+    wide = written(tmp_path / "wide.csv", ";".join(names) + "\n" + ";".join(["1"] * 40_000) + "\n")
+    assert read_table(wide).columns.tolist() == names
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sep": ";;"},
+        {"decimal": "'"},
+        {"sep": ",", "decimal": ","},
+        {"sheet": "a"},
+        {"thousands": "x"},
+        {"thousands": ".", "decimal": "."},
+        {"sep": ",", "thousands": "."},
+        {"encoding": "hex"},
+        {"encoding": "klingon"},
+        {"na": "NA"},
+    ],
+)
+def test_bad_options(tmp_path: Path, options: dict[str, str]) -> None:
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(SettingError, match=next(iter(options))):
+        read_table(tmp_path / "t.csv", **options)
+
+
+# ---------------------------------------------------------------- decimals and thousands
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("sep", [";", "\t"])
+def test_decimal_commas_are_recognised_and_told(tmp_path: Path, sep: str, encoding: str) -> None:
+    path = tmp_path / "t.csv"
+    TABLE.to_csv(path, sep=sep, decimal=",", index=False, encoding=encoding)
+    with pytest.warns(DataWarning, match="decimal commas") as told:
+        read = read_table(path)
+    assert len(told) == 1
+    pd.testing.assert_frame_equal(read, TABLE)
+    pd.testing.assert_frame_equal(read_table(path, decimal=","), TABLE)
+
+
+@pytest.mark.parametrize("cell", ["1,234", "-12,345"])
+def test_thousands_or_decimals_are_not_guessed(tmp_path: Path, cell: str) -> None:
+    path = written(tmp_path / "t.csv", f"a;y;site\n2;1;n\n{cell};2;s\n")
+    with pytest.raises(DataError, match=f"column 'a' of t.csv has '{cell}' in line 3") as refused:
+        read_table(path)
+    assert remedies(refused) == [{"decimal": ","}, {"thousands": ","}]
+    assert read_table(path, decimal=",")["a"][1] == float(cell.replace(",", "."))
+    assert read_table(path, thousands=",")["a"][1] == float(cell.replace(",", ""))
+
+
+@pytest.mark.parametrize("cell", ["0,234", "1,2345", "1,2", "1234,567", ",5", "1,5e3"])
+def test_decimals_that_cannot_be_thousands(tmp_path: Path, cell: str) -> None:
+    path = written(tmp_path / "t.csv", f"a;y;site\n1,234;1;n\n{cell};2;s\n")
+    with pytest.warns(DataWarning, match=f"'{cell}' in 'a'"):
+        assert read_table(path)["a"].tolist() == [1.234, float(cell.replace(",", "."))]
+
+
+@pytest.mark.parametrize(
+    ("cells", "sep", "y", "refused"),
+    [
+        (["1.234", "950"], ";", WHOLE, True),
+        (["1.234", "950"], ",", WHOLE, True),
+        (["1.234", "95"], ";", WHOLE, True),
+        (["1.234", "95"], ",", WHOLE, False),
+        (["1.234", "0.950"], ";", WHOLE, False),
+        (["1.234", "950"], ";", Y, False),
+    ],
+)
+def test_points_in_groups_of_three(tmp_path: Path, cells: list[str], sep: str, y: list[str], refused: bool) -> None:
+    path = table(tmp_path / "t.csv", cells, sep, y)
+    if refused:
+        with pytest.raises(DataError, match="'x'") as raised:
+            read_table(path)
+        assert remedies(raised) == [{"decimal": "."}, {"thousands": "."}]
+    found = read_table(path, decimal="." if refused else None)
+    assert found["x"][:2].tolist() == [float(cell) for cell in cells]
+
+
+def test_commas_and_points_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "a;b;site\n1,5;2.5;n\n2,5;3.5;s\n")
+    with pytest.raises(DataError, match=r"'1,5' in column 'a' and '2\.5' in column 'b'"):
+        read_table(path)
+    assert read_table(path, decimal=",")["a"].tolist() == [1.5, 2.5]
+    assert read_table(path, decimal=".")["b"].tolist() == [2.5, 3.5]
+    assert read_table(written(path, "codes;b;site\n1,5;2.5;n\nnone,5;3.5;s\n"))["codes"].tolist() == ["1,5", "none,5"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "y", "sign", "values"),
+    [
+        (["1.469", "950"], COMMAS, ".", [1469.0, 950.0]),
+        (["1.234,56", "12,5"], COMMAS, ".", [1234.56, 12.5]),
+        (["1.234", "2.500", "950"], WHOLE, ".", [1234.0, 2500.0, 950.0]),
+        (["1.234,56", "7"], WHOLE, ".", [1234.56, 7.0]),
+        (["1.234.567", "2.500"], WHOLE, ".", [1234567.0, 2500.0]),
+        (["1,234.56", "7.5"], Y, ",", [1234.56, 7.5]),
+        (["1,234", "7"], Y, ",", [1234.0, 7.0]),
+        (["1,234,567", "2,345"], WHOLE, ",", [1234567.0, 2345.0]),
+        (["1'234.5", "7.5"], Y, "'", [1234.5, 7.5]),
+        (["1 234,5", "7,5"], COMMAS, " ", [1234.5, 7.5]),
+        (["1\u00a0234", "7"], WHOLE, " ", [1234.0, 7.0]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*decimal commas")
+def test_thousands_are_refused_and_read_where_they_are_stated(
+    tmp_path: Path, cells: list[str], y: list[str], sign: str, values: list[float]
+) -> None:
+    path = table(tmp_path / "t.csv", cells, y=y)
+    with pytest.raises(DataError, match="'x'") as refused:
+        from_table(path, "y", "site")
+    assert {"thousands": sign} in remedies(refused)
+    with pytest.raises(DataError, match="'x'"):
+        from_table(path, "y", "site", numeric=["x"])
+    frame = read_table(path, thousands=sign)
+    assert frame["x"][: len(values)].tolist() == values
+    assert frame["y"].tolist() == [float(v.replace(",", ".")) for v in y]
+    pieces = iter_columns(TableFile.of(path, thousands=sign), ["x"], 7)
+    assert pd.concat(pieces)["x"][: len(values)].tolist() == values
+
+
+@pytest.mark.parametrize("kind", ["frame", "parquet", "xlsx"])
+@pytest.mark.parametrize(
+    ("cells", "advised", "option", "values"),
+    [
+        (["1,234", "7"], [{"decimal": ","}, {"thousands": ","}], {"thousands": ","}, [1234.0, 7.0]),
+        (["1,5", "2"], [{"decimal": ","}], {"decimal": ","}, [1.5, 2.0]),
+        (["1.469", "950"], [{"thousands": "."}], {"thousands": "."}, [1469.0, 950.0]),
+    ],
+)
+def test_text_that_is_numbers_in_other_sources(
+    tmp_path: Path, kind: str, cells: list[str], advised: list[dict], option: dict[str, str], values: list[float]
+) -> None:
+    frame = pd.DataFrame({"x": cells * 12, "y": np.arange(N) % 5.0, "site": SITES})
+    path = tmp_path / f"t.{kind}"
+    if kind != "frame":
+        frame.to_parquet(path) if kind == "parquet" else frame.to_excel(path, index=False)
+        assert read_table(path, **option)["x"].tolist() == values * 12
+    with pytest.raises(DataError, match="'x'") as refused:
+        from_table(frame if kind == "frame" else path, "y", "site")
+    assert [remedy for remedy in remedies(refused) if "decimal" in remedy or "thousands" in remedy] == advised
+
+
+@pytest.mark.parametrize("stated", [{"decimal": ","}, {"thousands": "."}])
+@pytest.mark.parametrize("cells", [["2.5", "1.469"], ["1,5", "1.46"], ["1.469", "1.46"]])
+@pytest.mark.parametrize("numeric", [(), ("x",)])
+def test_points_between_decimal_commas_are_no_numbers(
+    tmp_path: Path, stated: dict[str, str], cells: list[str], numeric: tuple[str, ...]
+) -> None:
+    path = TableFile.of(table(tmp_path / "t.csv", cells, y=COMMAS), **stated)
+    with pytest.raises(DataError, match="'x'"):
+        from_table(path, "y", "site", numeric=numeric)
+    with pytest.raises(DataError, match="'x'"):
+        Moments.from_rows(path, "y", "site", numeric=numeric)
+
+
+def test_groups_of_other_lengths_are_no_thousands() -> None:
+    form = NumberForm(",", ".")
+    texts = ("1.234,5", "-12.345", "12,5 ", "1234")
+    assert [form.plain(text) for text in texts] == ["1234.5", "-12345", "12.5", "1234"]
+    assert [form.plain(text) for text in ("1.46", "0.234", "1234.567", "1.2345", "x")] == [None] * 5
+    assert [dict(found.settings) for found in number_formats(["1,5", "2"])] == [{"decimal": ","}]
+    assert number_formats(["1,234", "x"]) == number_formats(["1st", "2nd"]) == number_formats(["5%", "7%"]) == []
+
+
+def in_memory(path: Path, **form: Any) -> float:
+    return float(from_table(TableFile.of(path, **form), "y", "site", ["x"]).X.sum())
+
+
+def streamed(path: Path, **form: Any) -> float:
+    moments = Moments.from_rows(path, "y", "site", ["x"], **form)
+    return float(moments.counts @ moments.means[:, moments.columns.index("x")])
+
+
+WAYS = pytest.mark.parametrize("total", [in_memory, streamed])
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("first", "sep", "late"), [("950", ",", "1.149"), ("9", ";", "1.149"), ("9", "\t", "1,149"), ("9", ";", "1,149")]
+)
+def test_a_late_number_that_may_be_a_thousand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: Callable[..., float], first: str, sep: str, late: str
+) -> None:
+    """After the lines that are looked at first."""
+    monkeypatch.setattr(files, "_SAMPLE", 400)
+    rows = [sep.join((x, str(k % 5), "ns"[k % 2])) for k, x in enumerate([first] * 100 + [late] * 4)]
+    path = written(tmp_path / "t.csv", "\n".join([sep.join(("x", "y", "site")), *rows]) + "\n")
+    with pytest.raises(DataError, match="'x'"):
+        total(path)
+    sign = late[1]
+    assert total(path, decimal=sign) == pytest.approx(100 * float(first) + 4 * 1.149)
+    assert total(path, thousands=sign) == pytest.approx(100 * float(first) + 4 * 1149)
+
+
+@WAYS
+def test_a_late_decimal_tells_what_the_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: Callable[..., float]
+) -> None:
+    monkeypatch.setattr(files, "_SAMPLE", 400)
+    rows = [f"{x},{k % 5},{'ns'[k % 2]}" for k, x in enumerate([*["950"] * 100, "1.149", "2.5751"])]
+    path = written(tmp_path / "t.csv", "\n".join(["x,y,site", *rows]) + "\n")
+    assert total(path) == pytest.approx(95_000 + 1.149 + 2.5751)
+
+
+# ---------------------------------------------------------------- missing values, names, large numbers
+
+
+def example(word: Any, gap_in: str) -> pd.DataFrame:
+    """With `word` in every fifth row of one column"""
+    cells: dict[str, list[Any]] = {
+        "number": [k * 3 % 7 + 0.25 for k in range(30)],
+        "whole": [k * 5 % 11 for k in range(30)],
+        "truth": [k % 4 < 2 for k in range(30)],
+        "text": [["low", "high"][k // 2 % 2] for k in range(30)],
+        "y": [k * 7 % 13 + 0.5 for k in range(30)],
+        "site": [["n", "s", "m"][k // 4 % 3] for k in range(30)],
+    }
+    cells[gap_in] = [word if k % 5 == 0 else value for k, value in enumerate(cells[gap_in])]
+    return pd.DataFrame(cells)
+
+
+def saved(frame: pd.DataFrame, path: Path) -> Path:
+    save: Any = {".csv": frame.to_csv, ".parquet": frame.to_parquet, ".xlsx": frame.to_excel}[path.suffix]
+    save(path, index=False)
+    return path
+
+
+def moments_of(path: Path, na: list[str], stream: bool) -> Moments:
+    if stream:
+        return Moments.from_rows(path, "y", "site", missing="drop", na=na)
+    return Moments.from_data(from_table(TableFile.of(path, na=na), "y", "site", missing="drop"))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.filterwarnings("ignore:dropped")
+@pytest.mark.parametrize("gap_in", ["number", "whole", "truth", "text", "y", "site"])
+@pytest.mark.parametrize(
+    ("word", "na", "suffix"),
+    [("NA ", [], ".csv"), ("   ", [], ".csv"), ("\u00a0? ", ["?"], ".csv"), (" n/a", [], ".xlsx")],
+)
+def test_blanks_around_a_word_change_nothing(
+    tmp_path: Path, stream: bool, gap_in: str, word: str, na: list[str], suffix: str
+) -> None:
+    found = moments_of(saved(example(word, gap_in), tmp_path / f"t{suffix}"), na, stream)
+    wanted = moments_of(saved(example("NA", gap_in), tmp_path / f"plain{suffix}"), na, stream)
+    assert found.columns == wanted.columns
+    assert found.environments == wanted.environments
+    assert found.n_rows == 24
+    assert np.array_equal(found.scatter, wanted.scatter)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
+def test_words_and_numbers_for_missing_values(tmp_path: Path, suffix: str) -> None:
+    frame = pd.DataFrame({"x": [-999.0, 1.5] * 12, "k": [-999, 3] * 12, "w": ["unknown ", "a"] * 12, "site": SITES})
+    path = saved(frame.assign(flag=[True, False] * 12), tmp_path / f"t{suffix}")
+    gaps = read_table(path, na=["-999", " unknown", "1"]).isna().sum().to_dict()
+    assert gaps == {"x": 12, "k": 12, "w": 12, "site": 0, "flag": 0}
+
+
+def test_which_words_stand_for_missing_values(tmp_path: Path) -> None:
+    from pandas._libs.parsers import STR_NA_VALUES
+
+    assert MISSING == STR_NA_VALUES
+    assert "NA north" in read_table(saved(example("NA north", "text"), tmp_path / "t.csv"))["text"].tolist()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+@pytest.mark.parametrize("name", ["dose\n(mg)", " dose \r\n  (mg) ", "dose\t(mg)"])
+def test_a_name_of_two_lines_is_one_that_can_be_typed(tmp_path: Path, suffix: str, name: str) -> None:
+    frame = example("NA", "number").rename(columns={"number": name}).assign(**{name: np.arange(30) % 7 + 0.5})
+    path = saved(frame, tmp_path / f"t{suffix}")
+    with pytest.warns(match=r"line breaks and tabs .*'dose \(mg\)'"):
+        assert read_table(path)["dose (mg)"][3] == 3.5
+    result = run("fit", path, "--outcome", "y", "--environment", "site", "--features", "dose (mg),whole")
+    assert result.exit_code == 0, result.output
+    saved(frame.assign(**{"dose (mg)": 1.0}), path)
+    with pytest.raises(DataError, match=r"duplicate .*'dose \(mg\)'"), pytest.warns():
+        read_table(path)
+
+
+def test_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    TABLE.to_csv(path)
+    with pytest.warns(DataWarning, match="column 1 has no name"):
+        pd.testing.assert_frame_equal(read_table(path), TABLE)
+
+
+@pytest.mark.parametrize("body", ["1,2,3\n4,5\n", "1,2\n3,4\n5,6,7\n", "1,2,,9\n"])
+def test_rows_that_are_too_long_are_refused(tmp_path: Path, body: str) -> None:
+    line = next(n for n, row in enumerate(body.splitlines(), 2) if len(row.split(",")) > 2)
+    for filler in (0, 60_000):  # also after the lines that are looked at first
+        path = written(tmp_path / "t.csv", "a,b\n" + "1,2\n" * filler + body)
+        with pytest.raises(DataError, match=rf"t\.csv cannot be parsed.* line {line + filler}\b"):
+            read_table(path)
+    assert read_table(written(path, "a,b\n1,2,\n3,4,\n")).to_dict("list") == {"a": [1, 3], "b": [2, 4]}
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "csv"])
+@pytest.mark.parametrize("outcome", ["y", "whole"])
+def test_whole_numbers_that_double_precision_cannot_tell_apart(tmp_path: Path, kind: str, outcome: str) -> None:
+    rows: Any = example("low", "text").assign(whole=[2**53 + k % 7 for k in range(30)])
+    if kind == "pyarrow":
+        rows = pa.Table.from_pandas(rows)
+    elif kind == "polars":
+        rows = pytest.importorskip("polars").from_pandas(rows)
+    elif kind == "csv":
+        rows = saved(rows, tmp_path / "t.csv")
+    for read in (from_table, Moments.from_rows):
+        with pytest.raises(DataError, match=r"'whole' .*9007199254740998"):
+            read(rows, outcome, "site")
+    if outcome == "y":
+        assert from_table(rows, "y", "site", exclude=["whole"]).n_rows == 30
+
+
+# ---------------------------------------------------------------- Excel, standard input, damaged files
+
+
+@pytest.mark.parametrize("kind", ["csv", "gz", "parquet", "xlsx"])
+def test_bytes_without_a_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"t.{kind}"
+    if kind == "gz":
+        path.write_bytes(gzip.compress(TABLE.to_csv(index=False).encode()))
+    else:
+        saved(TABLE, path)
+    file = TableFile.of("-", content=path.read_bytes())
+    data = from_table(file, "y", "site")
+    # Excel stores 16 digits.
+    np.testing.assert_allclose(data.X, TABLE[["a", "b b"]].to_numpy(), rtol=1e-15 if kind == "xlsx" else 0.0)
+    assert file.name == "standard input"
+
+
+def test_excel(tmp_path: Path) -> None:
+    full = TABLE.assign(code=[1, 1, 2] * 8, day=pd.date_range("2020-01-01", periods=24), gap=[None, 1.5] * 12)
+    path = saved(full.assign(site=[1, 2] * 12), tmp_path / "t.xlsx")
+    with pytest.raises(DataError, match="'day'"):
+        from_table(path, "y", "site")
+    data = from_table(path, "y", "site", exclude=["day", "gap"], categorical=["code"])
+    assert data.environments == (1, 2)
+    assert data.features.columns == ("a", "b b", "code=2")
+    assert [len(piece) for piece in iter_columns(path, ["a"], 10)] == [10, 10, 4]
+
+
+def test_sheets_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    with pd.ExcelWriter(path) as book:
+        TABLE.to_excel(book, sheet_name="first", index=False)
+        TABLE[:3].to_excel(book, sheet_name="the rest", index=False)
+    for sheet in (None, "third"):
+        with pytest.raises(DataError, match="sheet") as refused:
+            read_table(path, sheet=sheet)
+        assert remedies(refused) == [{"sheet": "first"}, {"sheet": "the rest"}]
+    assert len(read_table(path, sheet="the rest")) == 3
+    with pytest.raises(SettingError, match="sep"):
+        read_table(path, sep=";")
+
+
+@pytest.mark.parametrize("stream", [(), ("--stream",)])
+def test_a_sheet_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: tuple[str, ...]) -> None:
+    parsed = []
+    parse = pd.read_excel
+    monkeypatch.setattr(pd, "read_excel", lambda *book, **options: parsed.append(book) or parse(*book, **options))
+    path = saved(example("low", "text"), tmp_path / "t.xlsx")
+    assert run("fit", path, "--outcome", "y", "--environment", "site", *stream).exit_code == 0
+    assert len(parsed) == 1
+    file = TableFile.of(path)
+    assert file.sheet is file.sheet
+    assert "sheet" not in pickle.loads(pickle.dumps(file)).__dict__
+    saved(example("other", "text"), path)
+    assert "other" in read_table(path)["text"].tolist()
+
+
+@pytest.mark.parametrize(("suffix", "module"), [(".xlsx", "openpyxl"), (".parquet", "pyarrow.parquet")])
+def test_the_extra_that_is_needed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, module: str
+) -> None:
+    path = saved(TABLE, tmp_path / f"t{suffix}")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(DataError, match=r"pip install 'invariance\[(excel|parquet)\]'"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "phrase"),
+    [
+        ("t.csv.gz", b"not gzip", "cannot be read"),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 500, mtime=0)[:40], "cannot be read"),
+        ("t.parquet", b"not parquet", "cannot be read"),
+        ("t.xlsx", b"not a book", "cannot be read"),
+        ("t.csv", b"PK\x03\x04", r"\.xlsx"),
+        ("t.csv", b"", "empty"),
+        ("t.csv", b"\n\n", "empty"),
+        ("t.unknown", b"a,b\n", r"\.csv"),
+    ],
+)
+def test_damaged_files(tmp_path: Path, name: str, content: bytes, phrase: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=phrase):
+        read_table(tmp_path / name)
+
+
+def test_a_format_is_a_value() -> None:
+    form = FileFormat(sep="tab", thousands=".", na=[" ? "])
+    assert (form.sep, form.decimal, form.na) == ("\t", ",", ("?",))
+    assert form == FileFormat(sep="\t", thousands=".", na=["?"])
+    assert hash(form) == hash(pickle.loads(pickle.dumps(form)))

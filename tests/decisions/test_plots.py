@@ -1,0 +1,359 @@
+"""Pictures of a decision: the numbers that they show, on any axes, for every kind of fit."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from decision_cases import broken, decided, made
+from invariance import BIP, BIPClassifier, BIPSurvival, Posterior, UniformPrior
+from invariance._tools.plotting import CHOSEN, EMPTY, INK, WARN
+from invariance.data import Columns
+from invariance.decisions.decision import Decision
+from invariance.decisions.environments import (
+    ComparedEnvironments,
+    Deviation,
+    EnvironmentTest,
+    Part,
+    compared_environments,
+)
+from invariance.decisions.plots import picture_size, plot_environments, save_picture
+from invariance.decisions.rules import Threshold
+from invariance.exceptions import SettingError, WrongTypeError
+from invariance.posterior.plots import PLOT_KINDS
+from posteriors import run_without_package_init
+
+NAMES = ("$\\frac{$", "a_b^c", "höhe\tμ−", "x" * 200)
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def model() -> BIP:
+    return BIP().fit(made())
+
+
+@pytest.fixture(scope="module")
+def plain(model: BIP) -> Decision:
+    return model.decision_
+
+
+def ticks(ax: Any, axis: str) -> list[str]:
+    return [tick.get_text() for tick in getattr(ax, f"get_{axis}ticklabels")()]
+
+
+def axes_of(drawn: Any) -> list[Axes]:
+    return list(np.atleast_1d(drawn))
+
+
+def words(drawn: Any) -> str:
+    figure = axes_of(drawn)[0].figure
+    figure.draw_without_rendering()
+    return " ".join(" | ".join(text.get_text() for text in figure.findobj(Text)).split())
+
+
+# ---------------------------------------------------------------- coefficients
+
+
+def test_coefficients_have_a_panel_each_with_the_pooled_band(plain: Decision) -> None:
+    panels = plain.plot("coefficients")
+    assert [ax.get_title() for ax in panels] == ["a", "b"]
+    assert ticks(panels[0], "y") == ["site 0", "site 1", "site 2", "site 3"]
+    table = plain.coefficients().set_index(["column", "environment"])
+    for ax in panels:
+        own, band = table.loc[ax.get_title()], ax.patches[0]
+        assert [band.get_x(), band.get_x() + band.get_width()] == pytest.approx(
+            [own.loc["pooled", "lower"], own.loc["pooled", "upper"]]
+        )
+        np.testing.assert_allclose(ax.containers[0].lines[0].get_xdata(), own["estimate"].to_numpy()[1:])
+        (bars,) = ax.containers[0].lines[2]
+        ends = np.array([segment[:, 0] for segment in bars.get_segments()])
+        np.testing.assert_allclose(ends, own[["lower", "upper"]].to_numpy()[1:])
+
+
+def dependent(**settings: Any) -> Decision:
+    """b is 2a at site 1; the last feature is constant at site 2."""
+    data = made()
+    X = data.X.copy()
+    there = data.environment_index == 1
+    X[there, 1] = 2.0 * X[there, 0]
+    X[data.environment_index == 2, 3] = 1.0
+    return replace(decided(replace(data, X=X), **settings), mask=np.array([True, True, False, True]))
+
+
+def test_coefficients_that_are_not_identified() -> None:
+    decision = dependent()
+    notes = decision.coefficients().set_index(["environment", "column"])["note"]
+    assert notes[notes != ""].to_dict() == {
+        ("site 1", "a"): "stands for b too",
+        ("site 1", "b"): "not identified",
+        ("site 2", "noise0"): "constant",
+    }
+    a, b, noise = decision.plot("coefficients")
+    assert [(text.get_text(), text.get_position()[1]) for text in b.texts] == [("not identified", 1)]
+    assert [(text.get_text(), text.get_position()[1]) for text in noise.texts] == [("constant", 2)]
+    for panel, hollow in ((a, [1]), (b, []), (noise, [])):
+        assert panel.containers[1].lines[0].get_ydata().tolist() == hollow
+
+
+def test_no_interval_is_promised_where_there_is_none() -> None:
+    panels = dependent(family="bayesian_linear_gaussian").plot("coefficients")
+    assert "interval" not in panels[0].figure.get_supxlabel()
+    assert not panels[0].patches
+
+
+def test_many_columns_and_environments_are_cut() -> None:
+    many = decided(made(n_environments=45, n=30, n_noise=12), select=Threshold(0.0))
+    panels = many.plot("coefficients")
+    assert len(panels) == len(panels[0].figure.axes) == 12
+    assert "12 of 15 columns" in words(panels)
+    assert "40 of 45 environments" in words(panels)
+    assert [ax.get_title() for ax in many.plot("coefficients", top=5)] == list(many.columns[:5])
+    table = many.coefficients().set_index("column")["estimate"]
+    for panel in panels:
+        expected = table.loc[panel.get_title()].to_numpy()[1:41]
+        np.testing.assert_allclose(panel.containers[0].lines[0].get_xdata(), expected)
+    compared = compared_environments(many.findings.target.model, many.mask)
+    ax = plot_environments(compared)
+    worst = min(compared.tests, key=lambda test: test.deviation.p_value)
+    assert worst.environment in ticks(ax, "y")
+    assert len(ticks(ax, "y")) == 40
+    assert ticks(ax, "y") == sorted(ticks(ax, "y"), key=lambda label: int(label.split()[1]))
+
+
+# ---------------------------------------------------------------- subsets and frontier
+
+
+def test_subsets_are_rows_of_dots_in_the_order_of_prediction(plain: Decision) -> None:
+    predictive = plain.findings.predictive
+    assert predictive is not None
+    dots, probability, r2, p_invariant = plain.plot("subsets")
+    held = [predictive.feature_names.index(name) for name in ticks(dots, "x")]
+    assert (np.diff(predictive.inclusion[held]) <= 0).all()
+    colours = np.array([to_hex(c) for c in dots.collections[0].get_facecolors()]).reshape(len(predictive.masks), -1)
+    np.testing.assert_array_equal(colours != EMPTY, predictive.masks[:, held])
+    assert (colours[0] == CHOSEN).sum() == 2
+    assert not (colours[1:] == CHOSEN).any()
+    evidence = predictive.leading_evidence(len(predictive.masks))
+    drawn = (probability, np.exp(predictive.log_probabilities)), (r2, evidence.r2), (p_invariant, evidence.p_invariant)
+    for ax, values in drawn:
+        np.testing.assert_allclose([bar.get_width() for bar in ax.patches], values)
+    assert len(plain.plot("subsets", top=2)[1].patches) == 2
+    weak = replace(plain)
+    weak.__dict__["compatible"] = replace(plain.compatible, accepted=replace(plain.accepted, level=0.07))
+    for decision, level in ((plain, 0.2), (weak, 0.07)):
+        assert [line.get_xdata()[0] for line in decision.plot("subsets")[-1].get_lines()] == [level]
+
+
+def test_frontier_is_the_best_r2_at_each_p_value(plain: Decision) -> None:
+    survey = plain.survey
+    assert len(survey.masks) == survey.n_subsets == 16
+    ax = plain.plot("frontier")
+    x, y = ax.collections[0].get_offsets().T
+    np.testing.assert_allclose(x, np.maximum(survey.p_invariant, 1e-4))
+    np.testing.assert_allclose(y, survey.r2)
+    step, level, mode, chosen = ax.get_lines()
+    assert step.get_drawstyle() == "steps-post"
+    assert (np.diff(step.get_xdata()) <= 0).all()
+    assert sorted(step.get_xdata()) == sorted(x)
+    for p_value, best in zip(*step.get_data(), strict=True):
+        assert best == pytest.approx(max(survey.r2[np.maximum(survey.p_invariant, 1e-4) >= p_value]), abs=1e-9)
+    assert level.get_xdata()[0] == 0.2
+    assert mode.get_xdata()[0] == pytest.approx(plain.mode_evidence.p_invariant)
+    assert chosen.get_ydata()[0] == pytest.approx(plain.evidence.r2)
+    far = replace(plain)
+    far.__dict__["mode_evidence"] = replace(plain.mode_evidence, p_invariant=1e-30)
+    assert far.plot("frontier").get_lines()[2].get_xdata()[0] == 1e-4
+
+
+# ---------------------------------------------------------------- environments
+
+
+def environment(label: str, p_value: float | None, *parts: float) -> EnvironmentTest:
+    if p_value is None:
+        return EnvironmentTest(label, 9, None)
+    found = {name: Part(1.0, p) for name, p in zip(("intercept", "slopes"), parts, strict=True)}
+    return EnvironmentTest(label, 9, Deviation(1.0, 1.0, 1.0, p_value, p_value, found))
+
+
+def test_the_alarm_is_that_of_the_environment_and_not_of_a_part() -> None:
+    tests = (
+        environment("part only", 0.03, 0.001, 0.9),
+        environment("alarm", 0.001, 0.02, 0.02),
+        environment("unknown", None),
+        environment("quiet", 0.5, 0.5, 0.5),
+    )
+    ax = plot_environments(ComparedEnvironments(("a",), "y", tests, ("intercept", "slopes")))
+    quiet, alarms, line = ax.get_lines()
+    assert line.get_xdata()[0] == pytest.approx(-np.log10(0.05 / 4))
+    np.testing.assert_allclose(quiet.get_xdata(), -np.log10([0.03, np.nan, 0.5]))
+    np.testing.assert_allclose(alarms.get_xdata(), [3.0])
+    assert alarms.get_ydata().tolist() == [1]
+    assert (to_hex(alarms.get_color()), to_hex(quiet.get_color())) == (WARN, INK)
+    assert [label.get_color() == WARN for label in ax.get_yticklabels()] == [False, True, False, False]
+    assert [text.get_position()[1] for text in ax.texts] == [2]
+    first = [bar.get_width() for bar in ax.patches[:4]]
+    np.testing.assert_allclose(first, -np.log10([0.001, 0.02, 1.0, 0.5]))
+
+
+def test_environments_that_cannot_be_judged_go_first_where_there_are_too_many() -> None:
+    tests = tuple(environment(f"e{n}", None if n < 5 else 0.5, 0.5, 0.5) for n in range(45))
+    ax = plot_environments(ComparedEnvironments(("a",), "y", tests, ("intercept", "slopes")))
+    assert ticks(ax, "y") == [f"e{n}" for n in range(5, 45)]
+
+
+# ---------------------------------------------------------------- where they are drawn
+
+
+@pytest.mark.parametrize("kind", PLOT_KINDS)
+def test_each_kind_opens_one_figure_and_returns_its_axes(model: BIP, kind: str) -> None:
+    for drawn_by in (model.posterior_, model.decision_, model, model.predictive_):
+        before = plt.get_fignums()
+        axes = axes_of(drawn_by.plot(kind))
+        (number,) = set(plt.get_fignums()) - set(before)
+        assert {ax.figure for ax in axes} == {plt.figure(number)}
+
+
+@pytest.mark.parametrize("kind", PLOT_KINDS)
+def test_given_axes_are_drawn_on_without_pyplot(model: BIP, kind: str) -> None:
+    figure = Figure(figsize=(12, 6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    axes = axes_of(model.plot(kind, right))
+    figure.draw_without_rendering()
+    assert not plt.get_fignums()
+    assert not left.has_data()
+    assert set(figure.axes) == {left, *axes}
+    assert all(ax.get_window_extent().x0 / figure.bbox.width > 0.49 for ax in axes)
+    for wrong in (Figure(), np.array([Figure().add_subplot()]), "a.png"):
+        with pytest.raises(WrongTypeError, match=type(wrong).__name__):
+            model.plot(kind, wrong)
+
+
+def test_on_plain_axes_legends_and_numbers_have_room(model: BIP) -> None:
+    figure, ax = plt.subplots()
+    legend = model.plot("frontier", ax).get_legend()
+    figure.draw_without_rendering()
+    assert ax.get_window_extent().containsy(legend.get_window_extent().y0)
+    figure, ax = plt.subplots()
+    panels = model.plot("subsets", ax)
+    figure.draw_without_rendering()
+    for panel, following in pairwise(panels[1:]):
+        assert all(text.get_window_extent().x1 <= following.get_window_extent().x0 for text in panel.texts)
+
+
+def test_posteriors_draw_their_own_inclusion(model: BIP) -> None:
+    predictive = model.predictive_
+    assert predictive is not None
+    for posterior in (predictive, model.posterior_):
+        drawn = sorted((bar.get_width() for bar in posterior.plot().patches), reverse=True)
+        np.testing.assert_allclose(drawn, np.sort(posterior.inclusion)[::-1])
+    alone = Posterior.from_json(model.posterior_.to_json())
+    assert alone.plot().patches
+    with pytest.raises(SettingError, match="subsets"):
+        alone.plot("subsets")
+    assert len(pickle.loads(pickle.dumps(model.posterior_)).plot("coefficients")) == 2
+
+
+def test_what_cannot_be_drawn(model: BIP, tmp_path: Path) -> None:
+    for drawer in (model.posterior_, model.decision_):
+        with pytest.raises(SettingError, match="pie"):
+            drawer.plot("pie")
+        for kind in ("environments", "frontier"):
+            with pytest.raises(SettingError, match="top=3"):
+                drawer.plot(kind, top=3)
+        for kind in ("inclusion", "subsets", "coefficients"):
+            for top, error in ((0, ValueError), ("3", WrongTypeError), (2.5, WrongTypeError)):
+                with pytest.raises(error, match="top"):
+                    drawer.plot(kind, top=top)
+    with pytest.raises(ValueError, match="docx"):
+        save_picture(model.decision_, "frontier", tmp_path / "a.docx")
+    assert not plt.get_fignums()
+
+
+def test_a_dark_style_stays_dark(model: BIP) -> None:
+    with plt.style.context("dark_background"):
+        dots = model.plot("subsets")[0]
+    assert INK in [to_hex(colour) for colour in dots.collections[0].get_facecolors()]
+    assert dots.lines[-1].get_color() == EMPTY
+
+
+# ---------------------------------------------------------------- every kind of fit
+
+
+@pytest.fixture(scope="module")
+def odd() -> dict[str, Decision]:
+    data = made(n=60, feature_names=NAMES, outcome_name="$y_1$", environments=("$a$", "b_$", "ü", "c" * 90))
+    where = {"environments": data.environment_index}
+    times, rng = np.exp(-data.y / 2), np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grouped = BIP(columns=Columns(groups={"pair": ["x0", "x3"]})).fit(data.X, data.y, **where)
+        return {
+            "odd names": decided(data),
+            "nothing compatible": decided(broken()),
+            "nothing selected": replace(decided(made()), mask=np.zeros(4, dtype=bool)),
+            "one environment": decided(made(n_environments=1)),
+            "two classes": BIPClassifier().fit(data.X, data.y > 0, **where).decision_,
+            "counts": BIP().fit(data.X, rng.poisson(np.exp(data.y / 3)), **where).decision_,
+            "times": BIPSurvival().fit(data.X, np.minimum(times, 2), event=times < 2, **where).decision_,
+            "groups": replace(grouped.decision_, mask=np.ones(3, dtype=bool)),
+            "many environments": decided(made(n_environments=45, n=20)),
+        }
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", PLOT_KINDS)
+def test_every_kind_of_fit_is_drawn(odd: dict[str, Decision], kind: str, tmp_path: Path) -> None:
+    """Without a warning; no name is read as a formula; headlines fit."""
+    for name, decision in odd.items():
+        size = picture_size(decision, kind)
+        assert 1.0 < size[1] < 16.0
+        figure = Figure(figsize=size, layout="constrained")
+        decision.plot(kind, figure.add_subplot())
+        figure.draw_without_rendering()
+        texts = figure.findobj(Text)
+        assert not any(text.get_parse_math() for text in texts if "$" in text.get_text()), name
+        assert not any("x" * 40 in text.get_text() or "c" * 40 in text.get_text() for text in texts)
+        for text in texts:
+            if text.get_text().startswith("Outcome"):
+                assert text.get_window_extent().x1 <= figure.bbox.width + 1
+    path = save_picture(odd["odd names"], kind, tmp_path / "picture")
+    assert path == tmp_path / "picture.png"
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("kind", PLOT_KINDS)
+def test_one_environment_shows_no_p_value_of_invariance(odd: dict[str, Decision], kind: str) -> None:
+    said = words(odd["one environment"].plot(kind))
+    assert "p_inv" not in said
+    assert "level" not in said
+    assert "compatible" not in said
+
+
+def test_two_hundred_features() -> None:
+    decision = decided(made(n_noise=197, n=220), prior=UniformPrior(max_size=1))
+    assert len(replace(decision, mask=np.arange(200) < 15).plot("coefficients")) == 12
+    assert len(decision.plot("inclusion").patches) == 30
+    assert len(decision.plot("subsets")[1].patches) <= 15
+
+
+def test_matplotlib_is_not_loaded_before_it_is_used() -> None:
+    code = "import invariance.decisions.plots\nassert 'matplotlib' not in sys.modules, 'imported too early'\n"
+    run_without_package_init(code)
