@@ -70,12 +70,6 @@ def test_reading_names_undecided_features() -> None:
     assert "x5 (0.500), and 2 more." in wide.reading()
 
 
-def test_one_environment_is_said_to_show_nothing() -> None:
-    posterior = enumerate_posterior(np.zeros(8), environments=("all",), counts=[30])
-    assert "The posterior is the prior, because one environment cannot show invariance" in posterior.reading()
-    assert "equally well" not in posterior.reading()
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [

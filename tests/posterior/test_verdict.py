@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
-from cli_runner import run
 from invariance import (
     BIP,
     Enumeration,
@@ -29,7 +28,7 @@ from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.invariance_test import deviance_moments
 from invariance.posterior.plots import plot_inclusion
 from invariance.posterior.summary import Verdict, verdict_of
-from posteriors import assert_same, enumerate_posterior, from_probabilities, random_posterior
+from posteriors import assert_same, from_probabilities, random_posterior
 from twins import log_ratio, simulated
 
 ENGINES = (Enumeration(), Tempering(steps=50), Variational())
@@ -299,21 +298,6 @@ def test_the_verdict_leads(table: dict[tuple[int, ...], float]) -> None:
     assert title == "None of the 8 subsets looks invariant\nOutcome y, 3 environments"
 
 
-def test_what_was_not_judged_is_not_said_to_fail() -> None:
-    verdict = Verdict(-99.0, -5.0, 3e-31, n_judged=4096, all_judged=False, n_exceptions=0, exception=None)
-    assert verdict.sentence == (
-        "none of the 4,096 most probable subsets looks invariant: the most probable one has log ratio -99.0, where "
-        "about -5.0 is expected of an invariant subset (tail probability 3e-31)."
-    )
-    assert "only rank subsets that fail." in enumerate_posterior(-np.arange(8.0), verdict=verdict).reading()
-    alone = Verdict(-99.0, -5.0, 0.0, n_judged=1, all_judged=False, n_exceptions=0, exception=None)
-    assert alone.sentence.startswith("the most probable subset does not look invariant: it has log ratio -99.0")
-    several = Verdict(-99.0, -5.0, 0.0, n_judged=9, all_judged=True, n_exceptions=3, exception=("a", "b"))
-    assert several.sentence.endswith(
-        "3 others of the 9 subsets are not as far off; {a, b} is the most probable of these."
-    )
-
-
 @pytest.mark.parametrize(
     "verdict",
     [FAILING, Verdict(-1.5, -0.25, 1e-12, 3, False, 2, ("x0",)), Verdict(-1.5, -0.25, 1e-12, 3, False, 1, ())],
@@ -332,19 +316,3 @@ def test_a_reweighted_verdict_survives_json() -> None:
         posterior = BIP(engine="vi", random_state=0).fit(broken()).posterior_
     again = type(posterior).from_json(posterior.to_json())
     assert again.reweighted.verdict == posterior.reweighted.verdict is not None
-
-
-def test_the_command_line_says_it_once_in_one_line(workdir: Path) -> None:
-    broken().to_frame().to_csv("table.csv", index=False)
-    result = run("fit", "table.csv", "--outcome", "y", "--environment", "environment", "--plot", "a.png")
-    assert result.exit_code == 0
-    assert result.stderr.count("\n") == 1
-    assert result.stderr.startswith("warning: none of the 8 subsets looks invariant: the most probable one has log")
-    assert ".py" not in result.stderr
-    assert "NotInvariantWarning" not in result.stderr
-    lines = result.stdout.splitlines()
-    assert lines[1].startswith("  verdict       No subset of these features is invariant: of all 8, ")
-    after = lines[lines.index("Posterior over invariant subsets") + 1]
-    assert after == "  verdict       none of the 8 subsets looks invariant"
-    assert lines[lines.index("Reading") + 1].startswith("  None of the 8 subsets looks invariant")
-    assert max(map(len, lines)) <= 80

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 
-from cli_runner import run
 from invariance import BIP, InclusionPrior, MultiEnvironmentData, UniformPrior, Variational
 from invariance.baselines import LassoScreen, Screened
 from invariance.exceptions import DataWarning
@@ -148,9 +147,3 @@ def test_a_prior_that_names_nobody_is_that_of_the_features_left(prior: Prior) ->
     np.testing.assert_array_equal(left.log_prob(masks), alone.log_prob(masks))
     assert left.original_features == tuple(NAMES)
     assert left.kept.tolist() == [0, 2, 3]
-
-
-def test_the_command_line(workdir: Any) -> None:
-    TABLE.assign(y=DATA.y, site=DATA.environment_index).to_csv("t.csv", index=False)
-    done = run("fit", "t.csv", "--outcome", "y", "--environment", "site", "--prior", "inclusion(0.2)")
-    assert done.exit_code == 0, done.output

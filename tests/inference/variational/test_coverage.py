@@ -159,7 +159,7 @@ def test_swaps_find_two_features_in_the_place_of_one() -> None:
 
 def test_swaps_that_would_take_long_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     model, mode = LinearGaussian().bind(near_duplicates(20, 2)), np.arange(20)[None] < 2
-    monkeypatch.setattr("invariance.inference.variational.diagnostics._MOST_WORK", 0.0)
+    monkeypatch.setattr("invariance.inference.modes._MOST_WORK", 0.0)
     np.testing.assert_array_equal(with_swaps(Target(model, UniformPrior(5).bind(20)), mode), mode)
 
 

@@ -192,7 +192,9 @@ class CompiledTarget(Space):
         return -np.inf if np.isnan(log_ratio) else float(self.log_posterior(included[None], np.array([log_ratio]))[0])
 
 
-def block_rules(space: Space, interest: Floats, block_size: int, doubt: Floats) -> tuple[BlockRule, BlockRule]:
+def block_rules(
+    space: Space, interest: Floats, block_size: int, doubt: Floats | None = None
+) -> tuple[BlockRule, BlockRule]:
     """Two recipes: mostly members of the subset, or whatever is open, member or not.
 
     interest (d,): how often each column was worth including, at any temperature; doubt (d,): how undecided each is at
@@ -202,8 +204,8 @@ def block_rules(space: Space, interest: Floats, block_size: int, doubt: Floats) 
     free = space.free
     even = free / max(space.n_free, 1)
 
-    def share(values: Floats) -> Floats:
-        weights = np.where(free, values, 0.0)
+    def share(values: Floats | None) -> Floats:
+        weights = even if values is None else np.where(free, values, 0.0)
         return weights / weights.sum() if weights.sum() > 0 else even
 
     following = np.minimum(0.9, 0.25 * block_size * (0.5 * even + 0.5 * share(interest)))
