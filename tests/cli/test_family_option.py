@@ -144,7 +144,7 @@ def test_advice_of_the_decision_is_typed_in_a_shell(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "t.csv", index=False)
     fit = ("fit", tmp_path / "t.csv", "--outcome", "y", "--environment", "site")
     said = " ".join(run(*fit).stdout.split())
-    assert "judge with --family mean." in said
+    assert "use --family mean." in said
     assert "family=" not in said
     advised = run(*fit, "--family", "mean")
     assert advised.exit_code == 0
