@@ -230,7 +230,7 @@ def test_every_candidate_comes_once_and_the_heaviest_first(weights: list[float],
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compatible_walk, "_FIRST_COLLECTED", most)
         pieces = list(compatible_walk._heaviest_first(blocks, None))
-    places = np.concatenate([4 * piece.block + piece.position for piece in pieces])
+    places = np.concatenate([np.empty(0, int), *(4 * piece.block + piece.position for piece in pieces)])
     expected = np.argsort(-blocks.log_posterior.ravel(), kind="stable")
     np.testing.assert_array_equal(places, expected[: (blocks.log_posterior > -np.inf).sum()])
     for piece in pieces:

@@ -24,7 +24,7 @@ SMALLEST_ENVIRONMENT = 3
 def warn(message: str, category: type[Warning] = DataWarning) -> None:
     """Issue a warning that points at the first caller outside this package."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("invariance."):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("invariance."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

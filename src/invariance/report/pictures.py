@@ -47,28 +47,32 @@ _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"')
 _LEFT_OUT = re.compile(r'<style type="text/css">.*?</style>|<!--.*?-->', re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
-_ID = re.compile(r'\bid="|url\(#|href="#')
+_ID = re.compile(r'(\bid="|url\(#|href="#)([^")]*)')
 
 
 def inline_svg(figure: Figure, prefix: str, alt: str) -> str:
-    """An <svg> element without a background; its ids begin with the prefix."""
-    text = _drawn(figure, prefix)
+    """An <svg> element without a background; its ids are the prefix and a number."""
+    numbers: dict[str, int] = {}
+
+    def renamed(match: re.Match[str]) -> str:
+        return f"{match[1]}{prefix}-{numbers.setdefault(match[2], len(numbers))}"
+
+    text = _drawn(figure)
     text = text[text.index("<svg") :]
     size = _SIZE.match(text)
     assert size is not None
     width, height = (round(float(points) * 96 / 72) for points in size.groups())
     body = _LEFT_OUT.sub("", text[text.index(">") + 1 : text.rindex("</svg>")])
-    body = re.sub(r">\s+<", "><", _TAG.sub(lambda tag: _shorter(_ID.sub(rf"\g<0>{prefix}-", tag[0])), body))
+    body = re.sub(r">\s+<", "><", _TAG.sub(lambda tag: _shorter(_ID.sub(renamed, tag[0])), body))
     head = f'<svg role="img" aria-label="{escape(alt)}" viewBox="0 0 {size[1]} {size[2]}"'
     return f'{head} width="{width}" height="{height}">{body}</svg>'
 
 
-def _drawn(figure: Figure, salt: str) -> str:
+def _drawn(figure: Figure) -> str:
     import matplotlib as mpl
 
     written = BytesIO()
-    own = mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "font.sans-serif": [_FONT]})
-    with own, missing_glyphs_allowed():
+    with mpl.rc_context({"svg.fonttype": "none", "font.sans-serif": [_FONT]}), missing_glyphs_allowed():
         figure.savefig(written, format="svg", metadata=_NO_METADATA, transparent=True)
     return written.getvalue().decode("utf-8")
 
