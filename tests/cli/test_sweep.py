@@ -27,7 +27,7 @@ def swept(*arguments: object) -> str:
 def test_the_table_is_that_of_python(example: Path) -> None:
     said = swept()
     found = read_sweep("out")
-    expected = sweep(example, environment="hospital")
+    expected = sweep(example, environments="hospital")
     pd.testing.assert_frame_equal(found.drop(columns="seconds"), expected.drop(columns="seconds"))
     for verdict, count in found.drop_duplicates("outcome")["verdict"].value_counts().items():
         assert re.search(rf"^  {verdict} +{count}$", said, re.MULTILINE)
