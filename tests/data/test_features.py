@@ -355,7 +355,7 @@ def test_settings_that_a_method_does_not_take() -> None:
     with pytest.raises(DataError) as caught:
         BIP().fit(table, Y, environments=SITE)
     assert str(caught.value).endswith("use numeric=['dose'] or categorical=['dose'].")
-    assert BIP(numeric=["dose"]).fit(table, Y, environments=SITE).predict(table).shape == (240,)
+    assert BIP(columns=Columns(numeric=["dose"])).fit(table, Y, environments=SITE).predict(table).shape == (240,)
 
 
 def test_numbers_stored_as_text_are_read_for_prediction_too() -> None:

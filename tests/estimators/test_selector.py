@@ -12,7 +12,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from invariance import BIP, Columns, InclusionPrior, MultiEnvironmentData, UniformPrior
+from invariance import BIP, InclusionPrior, MultiEnvironmentData, UniformPrior
 from invariance.baselines import ICP, Screened
 from invariance.datasets import make_example
 from invariance.decisions import Threshold

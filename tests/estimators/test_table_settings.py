@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from invariance.data.chunks import read_chunks
 from sklearn.base import clone
 
 from invariance import BIP, Columns, FileFormat, Moments, MultiEnvironmentData, compare, spline

@@ -72,13 +72,13 @@ def test_a_good_approximation_is_not_doubted(p: int, seed: int) -> None:
 def test_the_remedies_work() -> None:
     data = near_duplicates(6, 1)
     with pytest.warns(ApproximationWarning, match="misses about") as raised:
-        BIP(engine="vi", random_state=0).fit_data(data)
+        BIP(engine="vi", random_state=0).fit(data)
     message = next(w.message.args[0] for w in raised if "misses about" in str(w.message))
     settings = [dict(remedy.settings) for remedy in message.remedies]
     assert settings == [{"engine": "exact"}, {"engine": "vi(components=auto)"}]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ApproximationWarning)
-        exact, mixture = (BIP(random_state=0, **setting).fit_data(data).posterior_ for setting in settings)
+        exact, mixture = (BIP(random_state=0, **setting).fit(data).posterior_ for setting in settings)
     np.testing.assert_allclose(mixture.reweighted.inclusion, exact.inclusion, atol=0.1)
 
 
