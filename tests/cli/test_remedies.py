@@ -21,7 +21,7 @@ from invariance.baselines import ICP, Screened
 from invariance.baselines.comparison import named_methods
 from invariance.cli.main import app
 from invariance.cli.options import ModelOptions, read_merges, read_names
-from invariance.cli.remedies import in_shell
+from invariance.cli.remedies import _NO_OPTIONS, in_shell
 from invariance.exceptions import DataError, DataWarning, Message, use
 from invariance.models.logistic import Logistic
 from invariance.screening import LassoScreen
@@ -136,6 +136,5 @@ def test_remedies_of_the_package_name_options() -> None:
     named = {str(keyword.arg) for call in calls for keyword in call.keywords if keyword.arg}
     options = {name for command in COMMANDS.values() for option in command.params for name in option.opts}
     groups = {"columns", "select", "format", "tolerance", "predict_with"}
-    only_python = {"regressor", "trusted"}
-    unknown = {name for name in named - groups - only_python if in_shell(name, "x").split()[0] not in options}
+    unknown = {name for name in named - groups - {*_NO_OPTIONS} if in_shell(name, "x").split()[0] not in options}
     assert not unknown

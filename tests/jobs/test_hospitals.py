@@ -65,10 +65,10 @@ def test_from_the_raw_export_to_the_answer(tmp_path: Path) -> None:
     write_hospitals(path)
     command = ["fit", str(path), *COLUMNS]
     walk = (
-        ("it is not UTF-8 text", r"--encoding latin-1"),
-        ("but not '?', 'unknown'", r"--na '\?,unknown'"),
-        ("column 'admitted' holds dates or times", r"--exclude [\w,]+(?=, )"),
-        ("missing values (NaN) in 'crp' (6 rows)", r"--missing drop"),
+        ("UTF-8", r"--encoding latin-1"),
+        ("'unknown'", r"--na '\?,unknown'"),
+        ("'admitted'", r"--exclude [\w,]+"),
+        ("'crp' (6 rows)", r"--missing drop"),
         ("'Daun'", r"--min-rows 3"),
     )
     for complaint, remedy in walk:
@@ -81,14 +81,8 @@ def test_from_the_raw_export_to_the_answer(tmp_path: Path) -> None:
 
     result = run(*command)
     assert result.exit_code == 0, result.stderr
-    for told in (
-        "warning: hospitals.csv is read with semicolons between cells and with decimal commas",
-        "outcome model: logistic",
-        "dropped 6 of 892 rows with missing values",
-        "dropped features that are constant over all rows: 'fax' (missing in 894 rows)",
-    ):
+    for told in ("decimal commas", "outcome model: logistic", "6 of 892 rows", "'fax'"):
         assert told in result.stderr
     assert "selected      {age, crp}" in result.stdout
-    assert "outcome died: 'yes' against 'no'." in result.stdout
-    assert "left out environments with fewer than 3 rows: 'Daun' (2 rows)." in result.stdout
+    assert "'Daun' (2 rows)" in result.stdout
     assert "intensive care, days  breaks invariance" in result.stdout

@@ -26,7 +26,8 @@ _OPTIONS = {
     "merge_environments": "merge",
     "handle_unknown": "unknown",
 }
-_ONLY_PYTHON = ("regressor", "trusted")
+# Settings that are no options: of a family, or of Python alone.
+_NO_OPTIONS = ("pseudo_rows", "knots", "intervals", "groups", "regressor", "second_moments", "trusted")
 
 
 @cache
@@ -49,7 +50,7 @@ def _short(family: str) -> str:
 def in_shell(name: str, value: Any) -> str:
     """--missing drop for missing='drop'; no --features for features=None; --features A,B,C for features=..."""
     option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
-    if name in _ONLY_PYTHON:
+    if name in _NO_OPTIONS:
         return f"{name}={value!r}"
     if name == "support":
         return _typed("--methods", f"Oracle(support={_plain(value)})")

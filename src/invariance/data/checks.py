@@ -247,8 +247,9 @@ def check_whole(
         raise DataError(f"the data has only {rows_text(int(n_rows[0]))}; at least 3 rows are needed.")
     if small.any():
         raise DataError(
-            f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs at least 3 "
-            "rows: leave them out, merge them with similar ones or add rows."
+            f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs 3 rows: add "
+            "rows, merge them with others, or leave them out",
+            use(min_rows=SMALLEST_ENVIRONMENT),
         )
     check_outcome(environments, n_rows, outcome_minimum, outcome_maximum, outcome_name, flat_allowed)
 

@@ -287,7 +287,7 @@ class BIP(IntervalRegressor):
 
     def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
         """Whether environments differ given a subset, by default the selected one, without a model of how features act:
-        `invariance.residual_check` of the rows that were fitted. A diagnosis; it changes nothing of the fit."""
+        `invariance.decisions.residual_check` of the fitted rows. A diagnosis; it changes nothing of the fit."""
         check_is_fitted(self)
         chosen = self.selected_features_ if subset is None else subset
         return residual_check(self._data, chosen, random_state, self.n_jobs)
