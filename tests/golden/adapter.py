@@ -91,7 +91,9 @@ def estimator(case: dict[str, Any]) -> Any:
         "family": _family(case),
         "prior": PRIORS[case["prior"]](**_settings(case, "prior_settings")) if "prior" in case else None,
         "engine": _engine(case),
-        "select": Threshold(case["threshold"]) if "threshold" in case else RULES[case.get("rule", "predictive")],
+        "select": Threshold(case["threshold"])
+        if case.get("rule") == "threshold"
+        else RULES[case.get("rule", "predictive")],
         "tolerance": _tolerance(case.get("tolerance")),
         "random_state": case["random_state"],
         "progress": False,
