@@ -48,25 +48,25 @@ MUTANTS = (
         "unlabelled-rows",
         "with missing='drop', rows without an environment label are kept",
         old="data/screening.py",
-        file="data/screening.py",
-        find="gone = unlabelled | lacking.any(axis=1)",
-        replace="gone = lacking.any(axis=1)",
+        file="data/missing.py",
+        find="kept[starts[len(labels)] :] = False",
+        replace="pass",
         tests=("tests/data/test_data.py::test_drop_reports_rows_per_environment",),
     ),
     Mutant(
         "dropped-rows-warning",
         "the warning about rows that were dropped for missing values is gone",
         old="data/building.py",
-        file="data/building.py",
-        find="if rows.dropped:",
-        replace="if False:",
+        file="data/missing.py",
+        find="        if self.dropped:\n            regained",
+        replace="        if False:\n            regained",
         tests=("tests/data/test_data.py::test_drop_names_an_environment_that_vanishes_and_keeps_first_appearance",),
     ),
     Mutant(
         "min-rows",
         "environments of exactly min_rows rows are left out",
         old="data/environment_choice.py",
-        file="data/environment_choice.py",
+        file="data/environments.py",
         find="small = counts < self.min_rows",
         replace="small = counts <= self.min_rows",
         tests=("tests/data/test_choosing_environments.py::test_small_environments_are_left_out",),
@@ -75,19 +75,19 @@ MUTANTS = (
         "file-twice",
         "a file that is named twice is read twice",
         old="sources/folders.py",
-        file="sources/folders.py",
-        find="    _check_distinct(parts)\n    if len",
-        replace="    if len",
-        tests=("tests/sources/test_files_and_folders.py::test_no_file_counts_twice",),
+        file="data/source_files.py",
+        find="if first is not part.path:",
+        replace="if False:",
+        tests=("tests/data/test_files_and_folders.py::test_no_file_counts_twice",),
     ),
     Mutant(
         "hidden-files",
         "files of a folder that begin with a point or an underscore are read as tables",
         old="sources/folders.py",
-        file="sources/folders.py",
+        file="data/source_files.py",
         find="for name in files if not _hidden(name))",
         replace="for name in files)",
-        tests=("tests/sources/test_files_and_folders.py::test_what_hides_is_not_read",),
+        tests=("tests/data/test_files_and_folders.py::test_what_hides_is_not_read",),
     ),
     Mutant(
         "merged-scatter",
@@ -112,7 +112,7 @@ MUTANTS = (
         "weak-level",
         "where no subset reaches the usual level, the weak one does not take its place",
         old="conditionals/tolerance.py",
-        file="conditionals/tolerance.py",
+        file="models/invariance_test.py",
         find="return min(self.level, self.weak_level)",
         replace="return self.level",
         tests=("tests/posterior/test_subset_evidence.py::test_levels_of_a_tolerance",),
@@ -121,7 +121,7 @@ MUTANTS = (
         "joint-p-value",
         "two p-values are combined with half of the degrees of freedom",
         old="conditionals/invariance_test.py",
-        file="conditionals/invariance_test.py",
+        file="models/invariance_test.py",
         find="chdtrc(4.0, statistic)",
         replace="chdtrc(2.0, statistic)",
         tests=("tests/posterior/test_subset_evidence.py::test_evidence_of_all_subsets",),
@@ -130,16 +130,16 @@ MUTANTS = (
         "overdispersion-advice",
         "nothing is said of counts that scatter more than a Poisson law has it",
         old="conditionals/overdispersion.py",
-        file="conditionals/overdispersion.py",
+        file="models/poisson.py",
         find="if not ratio > LARGEST_HARMLESS:",
         replace="if ratio > LARGEST_HARMLESS:",
-        tests=("tests/conditionals/test_overdispersion.py::test_it_is_about_one_for_poisson_counts_only",),
+        tests=("tests/models/test_overdispersion.py::test_it_is_about_one_for_poisson_counts_only",),
     ),
     Mutant(
         "forced-features",
         "subsets without a feature that the prior includes for certain have a positive probability",
         old="priors/bound.py",
-        file="priors/bound.py",
+        file="priors/base.py",
         find="rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)",
         replace="rows[:, self.forced_out].any(axis=1)",
         tests=("tests/priors/test_priors.py::test_log_prob_is_normalised_and_equals_the_plain_formula",),
@@ -151,7 +151,7 @@ MUTANTS = (
         file="posterior/io.py",
         find="_LATER_KEYS | content",
         replace="content | _LATER_KEYS",
-        tests=("tests/posterior/test_posterior_io.py::test_the_kind_is_kept_and_older_files_are_the_papers",),
+        tests=("tests/posterior/test_posterior_io.py::test_keys_that_older_files_lack",),
     ),
     Mutant(
         "rescored-subsets",
@@ -166,7 +166,7 @@ MUTANTS = (
         "drifting-replicas",
         "the standard error of sampled probabilities does not see that replicas disagree",
         old="inference/tempering/agreement.py",
-        file="inference/tempering/agreement.py",
+        file="inference/tempering/posterior.py",
         find="np.maximum(flat.var(axis=0, ddof=1) / len(flat), between / len(segments))",
         replace="flat.var(axis=0, ddof=1) / len(flat)",
         tests=("tests/inference/tempering/test_tempering.py::test_agreement_tells_drifting_from_settled_replicas",),
@@ -221,7 +221,7 @@ MUTANTS = (
         "class-order",
         "the columns of predict_proba are in the wrong order",
         old="estimators/classes.py",
-        file="estimators/classes.py",
+        file="estimators/fitted.py",
         find="[1.0 - probability, probability]",
         replace="[probability, 1.0 - probability]",
         tests=("tests/estimators/test_classifier.py::test_probabilities_are_those_of_the_logistic_fit",),
@@ -231,7 +231,7 @@ MUTANTS = (
         "icp-bonferroni",
         "ICP does not correct p-values for the number of environments",
         old="baselines/invariance_tests.py",
-        file="baselines/invariance_tests.py",
+        file="baselines/icp.py",
         find="2.0 * (n_environments - 1) * p_values",
         replace="p_values",
         tests=("tests/baselines/test_icp.py::test_every_subset_equals_the_definition",),
@@ -240,10 +240,10 @@ MUTANTS = (
         "rejected-status",
         "a comparison shows features of a rejected model as features that were not selected",
         old="comparison/comparison.py",
-        file="comparison/comparison.py",
+        file="baselines/comparison.py",
         find='"rejected" if self.outcome == "rejected" else "not selected"',
         replace='"not selected"',
-        tests=("tests/comparison/test_comparison.py::test_what_was_said_of_a_feature_looks_different",),
+        tests=("tests/baselines/test_comparison.py::test_what_was_said_of_a_feature_looks_different",),
     ),
     Mutant(
         "perturbing-rows",
@@ -258,16 +258,16 @@ MUTANTS = (
         "holm-factors",
         "the gene study does not correct p-values for the number of methods",
         old="studies/genes_chance.py",
-        file="studies/genes_chance.py",
+        file="replication/genes.py",
         find="factors = np.arange(len(p_values), 0, -1)",
         replace="factors = 1",
-        tests=("tests/studies/test_genes_chance.py::test_methods_are_adjusted_for_settings_and_for_each_other",),
+        tests=("tests/replication/test_genes_chance.py::test_methods_are_adjusted_for_settings_and_for_each_other",),
     ),
     Mutant(
         "resume",
         "a run goes on in a folder whose results are of other settings or data",
         old="_tools/run_folder.py",
-        file="_tools/run_folder.py",
+        file="_tools/files.py",
         find="        if differing:\n",
         replace="        if False:\n",
         tests=("tests/sweeps/test_sweep_store.py::test_other_settings_or_data_are_refused",),
@@ -277,26 +277,26 @@ MUTANTS = (
         "output-over-table",
         "a command may write its result over the table that it reads",
         old="faces/cli/outputs.py",
-        file="faces/cli/outputs.py",
+        file="cli/outputs.py",
         find="set() if source is None else {os.path.realpath(os.path.expanduser(source))}",
         replace="set()",
-        tests=("tests/faces/test_cli.py::test_bad_request",),
+        tests=("tests/cli/test_fit.py::test_bad_request",),
     ),
     Mutant(
         "host-check",
         "the app answers whatever host a browser asks for",
         old="faces/app/security.py",
-        file="faces/app/security.py",
+        file="app/security.py",
         find="            and host in self.hosts\n",
         replace="",
-        tests=("tests/faces/test_app_security.py::test_another_host_is_refused",),
+        tests=("tests/app/test_app_security.py::test_another_host_is_refused",),
     ),
     # ---- kernels
     Mutant(
         "swap-acceptance",
         "chains exchange their subsets without regard to their temperatures",
         old="kernels/chain_moves.py",
-        file="kernels/chain_moves.py",
+        file="kernels/moves.py",
         find="(beta - other_beta) * (other_log_ratio - log_ratio)",
         replace="other_log_ratio - log_ratio",
         tests=("tests/inference/tempering/test_tempering_moves.py::test_swaps",),
@@ -314,7 +314,7 @@ MUTANTS = (
         "higher-maximum",
         "of two maxima of a likelihood of counts the first that is found is taken, not the higher one",
         old="kernels/newton/maximise.py",
-        file="kernels/newton/maximise.py",
+        file="kernels/newton.py",
         find="if higher > value + _HIGHER or (np.isnan(value) and not np.isnan(higher)):",
         replace="if np.isnan(value) and not np.isnan(higher):",
         tests=("tests/kernels/test_newton_maxima.py::test_of_two_dispersions_the_likelier_is_taken",),
@@ -334,7 +334,7 @@ def misplaced(mutants: Sequence[Mutant]) -> list[str]:
     """What is wrong with the table: snippets that do not occur exactly once, names that occur twice."""
     found = []
     for mutant in mutants:
-        path = ROOT / "src" / PACKAGE / mutant.file
+        path = located(mutant, ROOT if mutant.file.startswith("replication/") else ROOT / "src")
         if not path.is_file():
             found.append(f"{mutant.name}: there is no file {mutant.file}")
         elif (times := path.read_text(encoding="utf-8").count(mutant.find)) != 1:
@@ -343,9 +343,27 @@ def misplaced(mutants: Sequence[Mutant]) -> list[str]:
     return found + [f"{name}: the name of two mutants" for name in sorted({n for n in names if names.count(n) > 1})]
 
 
+def located(mutant: Mutant, sources: Path) -> Path:
+    """The file of a mutant in a copy of the sources, in which `replication` lies beside the package."""
+    return sources / mutant.file if mutant.file.startswith("replication/") else sources / PACKAGE / mutant.file
+
+
 def run_tests(sources: Path, tests: Sequence[str], longest: float | None = None) -> Verdict:
     """The tests with the package from a copy of the sources, up to the first that fails."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        "-o",
+        "pythonpath=",
+        *tests,
+    ]
     examples = {"HYPOTHESIS_STORAGE_DIRECTORY": str(sources.parent / "examples")}
     started = time.perf_counter()
     try:
@@ -383,7 +401,7 @@ def mutated(mutant: Mutant, clean: Path, place: Path) -> Path:
     of_kernels = mutant.file.startswith("kernels/")
     left_out = shutil.ignore_patterns("*.nbi", "*.nbc") if of_kernels else None
     sources = shutil.copytree(clean, place / "src", ignore=left_out)
-    path = sources / PACKAGE / mutant.file
+    path = located(mutant, sources)
     path.write_text(path.read_text(encoding="utf-8").replace(mutant.find, mutant.replace), encoding="utf-8")
     return sources
 
@@ -417,6 +435,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         clean = shutil.copytree(ROOT / "src", Path(folder, "src"))
+        shutil.copytree(ROOT / "replication", clean / "replication")
         if not is_imported(clean):
             print("tests would import another copy of the package: unset what puts it first")
             return 1
