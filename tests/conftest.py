@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import kernel_cache
 from bad_tables import GOOD
 from cli_runner import run
 
 kernel_cache.keep_in_order()
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture
