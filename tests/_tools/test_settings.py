@@ -66,7 +66,7 @@ def test_a_list_for_a_tuple(starts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "phrase"),
     [
-        ("guess", "'guess' is not one of 'auto', 'exact', 'tempering', 'vi'"),
+        ("guess", "'guess' is not known: use 'auto', 'exact', 'tempering', 'vi'"),
         ("auto(chains=8)", "auto has no settings: name the engine instead"),
         ("tempering(chain=8)", r"tempering has no setting 'chain'; did you mean 'chains'\?"),
         ("tempering(chains=many)", "chains cannot be 'many'"),
