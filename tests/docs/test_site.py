@@ -18,8 +18,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 LISTED = re.compile(r"^   ([\w.]+)$", re.MULTILINE)
 # Their `__all__` is public; of other modules, what users meet is listed by hand.
-PUBLIC = ["", "baselines", "comparison", "data", "datasets", "decisions", "estimators", "moments", "posterior"]
-PUBLIC += ["priors", "screening", "simulation"]
+PUBLIC = ["", "baselines", "decisions", "estimators", "moments", "priors", "simulation"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -39,7 +38,7 @@ def named(name: str) -> Any:
 def test_every_public_name_is_in_the_reference(module: str) -> None:
     reference = (DOCS / "api" / "index.rst").read_text(encoding="utf-8")
     documented = [named(name) for name in LISTED.findall(reference)]
-    assert len(documented) > 80
+    assert len(documented) > 60
     home = importlib.import_module(f"invariance.{module}".rstrip("."))
     missing = [name for name in home.__all__ if not any(getattr(home, name) is known for known in documented)]
     assert [name for name in missing if name != "__version__"] == []

@@ -166,7 +166,7 @@ def test_models_without_probabilities_are_refused() -> None:
     assert classifier(family=Logistic(pseudo_rows=0)).classes_.tolist() == ["no", "yes"]
     assert classifier(family="auto").classes_.tolist() == ["no", "yes"]
     for ask in (classifier().predict_interval, lambda rows: classifier().predict(rows, return_std=True)):
-        with pytest.raises(SettingError, match="'y' has two values, so that there are no intervals for it"):
+        with pytest.raises(SettingError, match="'y' has two values and has no intervals"):
             ask(X)
 
 

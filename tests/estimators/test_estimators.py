@@ -121,7 +121,7 @@ def test_constant_feature_is_never_selected() -> None:
 @pytest.mark.parametrize(
     ("parameters", "phrase"),
     [
-        ({"select": "best"}, "select='best' is not known: use 'predictive' or 'mode' or 'threshold' or 'median'"),
+        ({"select": "best"}, "select='best' is not a rule: use select='predictive' or select='mode'"),
         ({"family": "probit"}, "family='probit' is not known: use 'auto', 'linear_gaussian'"),
         ({"engine": "magic"}, "engine='magic' is not known"),
         ({"progress": "yes"}, "progress='yes' is not known"),
@@ -134,7 +134,7 @@ def test_bad_parameters(parameters: dict, phrase: str) -> None:
 
 def test_environments_too_small_for_max_size() -> None:
     data = simulated(6, (6, 30, 30), seed=30)
-    with pytest.raises(DataError, match=r"max_size=6 needs 8 rows in environment 0, which has 6\. Use max_size=4,"):
+    with pytest.raises(DataError, match=r"max_size=6 needs 8 rows in environment 0, which has 6: use max_size=4"):
         BIP(prior=UniformPrior(max_size=6)).fit(data)
     assert BIP().fit(data).posterior_.masks.sum(axis=1).max() == 4
 

@@ -111,9 +111,9 @@ def test_bip_chooses_it_and_predicts_expected_times() -> None:
 
 
 def test_what_is_refused(model: BIPSurvival) -> None:
-    with pytest.raises(DataError, match="which times 'y' ended with the event: give event="):
+    with pytest.raises(DataError, match="which times 'y' ended with the event: use event="):
         BIPSurvival().fit(X, DATA.y, environments=SITE)
-    with pytest.raises(DataError, match="which times 'y' ended with the event: give event="):
+    with pytest.raises(DataError, match="which times 'y' ended with the event: use event="):
         BIPSurvival("auto").fit(X, DATA.y, environments=SITE)
     with pytest.raises(SettingError, match="predicts no times"):
         BIPSurvival("logistic").fit(X, DATA.event, environments=SITE)

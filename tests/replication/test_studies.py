@@ -171,7 +171,7 @@ def test_a_method_without_an_answer_covers_nothing(monkeypatch: pytest.MonkeyPat
         raise EngineError("too much")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ICP, "fit_data", refuses)
+        patch.setattr(ICP, "fit", refuses)
         row = fit_and_score("ICP", data, 0, None)
     assert (row["outcome"], row["exact"], row["covered"], row["size"]) == ("failed", False, False, 0)
     assert row["note"] == "too much"
