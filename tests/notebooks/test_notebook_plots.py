@@ -16,6 +16,7 @@ warnings.simplefilter("error")
 import numpy as np
 import invariance
 from decision_cases import made
+from invariance.posterior.plots import plot_inclusion
 data = made()
 model = invariance.BIP().fit(data)
 posterior, decision = model.posterior_, model.decision_
@@ -26,7 +27,7 @@ CALLS = (
     'posterior.plot("coefficients")',
     'posterior.plot("environments")',
     'ax = posterior.plot("frontier")',
-    "invariance.plot_inclusion(posterior, truth=['a', 'b'])",
+    "plot_inclusion(posterior, truth=['a', 'b'])",
     'decision.plot("subsets");',
     'panels = decision.plot("coefficients")',
     'decision.plot("frontier")',

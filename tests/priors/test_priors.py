@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from scipy.special import betaln
 from scipy.stats import chisquare
 
-from invariance.priors import BetaBinomialPrior, BoundPrior, InclusionPrior, Prior, UniformPrior, parse_prior
+from invariance.priors import BetaBinomialPrior, BoundPrior, InclusionPrior, Prior, UniformPrior
+from invariance.priors.priors import parse_prior
 
 BETWEEN = "must be between 0 and 1, got"
 WHOLE = "must be None or a whole number of features, 0 or more; got"

@@ -232,7 +232,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         for role, name in named.items():
             if name not in (available or ()):
                 found = "has no column names." if available is None else f"lacks it; {nearest(name, available)}"
-                raise DataError(f"{role}={name!r} names a column of X, which {found} Or pass one value per row.")
+                raise DataError(f"{role}={name!r} names a column of X, which {found} Pass one value per row.")
         labels, *others = (
             as_frame(X, "X")[value].to_native() if role in named else value for role, value in given.items()
         )
