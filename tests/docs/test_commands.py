@@ -23,7 +23,6 @@ ELSEWHERE = {
     "invariance app": "serves a page until it is closed",
     "--device cuda": "needs a GPU; the file is there",
     "--dask tcp:": "needs a cluster; the file is there",
-    "FOLDER": "a folder of the reader's",
 }
 
 
@@ -100,7 +99,7 @@ def test_other_programs_have_what_is_asked_of_them(page: Path) -> None:
     assert {command.split()[0] for command in typed} <= {"invariance", "pip", "make", "python"}
     for command in commands(page, "python"):
         assert command.split()[:3] == ["python", "-m", "replication"]
-        study_parser().parse_args(shlex.split(command)[3:])
+        study_parser().parse_args(shlex.split(command, comments=True)[3:])
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE) for command in commands(page, "make"))
     asked = re.findall(r"(?:invariance|\.)\[([\w,]+)\]", page.read_text(encoding="utf-8"))

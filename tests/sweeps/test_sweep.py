@@ -336,10 +336,10 @@ def test_verdicts_follow_the_p_value() -> None:
         ),
         ({"model": BIP(engine="exat")}, SettingError, "engine='exat' is not known"),
         ({"model": BIP(engine=Tempering)}, SettingError, "is not an engine"),
-        ({"model": BIP(select="best")}, SettingError, "select='best' is not known"),
+        ({"model": BIP(select="best")}, SettingError, "select='best' is not a rule"),
         ({"model": BIP(prior="flat")}, SettingError, "cannot read the prior 'flat'"),
         ({"model": BIP(family="line")}, SettingError, "family='line' is not known"),
-        ({"model": BIP(regressor=LinearRegression())}, SettingError, "set regressor=None"),
+        ({"model": BIP(regressor=LinearRegression())}, SettingError, "use regressor=None"),
         ({"model": LassoSelection()}, WrongTypeError, "a sweep fits a BIP, not LassoSelection"),
     ],
 )

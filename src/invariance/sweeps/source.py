@@ -229,7 +229,7 @@ def read_source(
             f"sweep() got an unexpected keyword argument {unknown[0]!r}{did_you_mean(unknown[0], OPTIONS)}"
         )
     if isinstance(table, Moments):
-        given = {"environment": environment, "environments": environments, "perturbed": perturbed, **options}
+        given = {"environments": _given(environment, environments), "perturbed": perturbed, **options}
         _refuse(given, "moments are of rows that were read already: compute them with it")
         return Reading(Source(table), _identity_of_moments(table))
     data, whom = _rows_of(table, environment, environments, perturbed, options)
@@ -246,7 +246,7 @@ def _rows_of(
 ) -> tuple[MultiEnvironmentData, list[str | None] | None]:
     """The rows, whose outcome is any column, and the column that each of them perturbs, where that is said."""
     if isinstance(table, MultiEnvironmentData):
-        _refuse({"environment": environment, "environments": environments, **options}, "these data are read already")
+        _refuse({"environments": _given(environment, environments), **options}, "these data are read already")
         refuse_outcome_columns("a sweep", event=table.event_name, exposure=table.exposure_name)
         if isinstance(perturbed, str):
             raise SettingError(
@@ -351,6 +351,10 @@ def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentDat
         encoding = replace(encoding, columns=columns, members=members)
     y = np.ascontiguousarray(data.X[:, j])
     return replace(data.narrowed(others), y=y, outcome_name=name, encoding=encoding, constants=data.constants)
+
+
+def _given(environment: str | None, environments: Any) -> Any:
+    return environments if environment is None else environment
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
