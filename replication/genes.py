@@ -681,9 +681,8 @@ _NOTES = {
 }
 # What the kinds of warnings say of the fits of a method.
 _WARNED = {
-    ApproximationWarning.__name__: "the approximation is far from the posterior, by its own checks (Pareto k̂ above "
-    "0.7, probability that it misses or cannot score)",
-    ApproximationWarning.__name__: "the replicas of the sampler disagree",
+    ApproximationWarning.__name__: "an approximation or a sampler is far from the posterior, by its own checks (Pareto "
+    "k̂, share missed, replicas that disagree)",
     NotInvariantWarning.__name__: "the selected genes do not predict alike in all environments",
 }
 
