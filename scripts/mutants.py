@@ -350,20 +350,8 @@ def located(mutant: Mutant, sources: Path) -> Path:
 
 def run_tests(sources: Path, tests: Sequence[str], longest: float | None = None) -> Verdict:
     """The tests with the package from a copy of the sources, up to the first that fails."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow",
-        "-o",
-        "pythonpath=",
-        *tests,
-    ]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-o", "pythonpath="]
+    command = [sys.executable, "-P", "-m", "pytest", *options, *tests]
     examples = {"HYPOTHESIS_STORAGE_DIRECTORY": str(sources.parent / "examples")}
     started = time.perf_counter()
     try:
