@@ -346,7 +346,7 @@ def many_features(effort: Effort) -> None:
                 data = p450(n_environments, rng).sample(200, rng)
                 model = BIP(prior=BetaBinomialPrior(max_size=20), n_jobs=2, random_state=seed, progress=False)
                 started = time.perf_counter()
-                quietly(model.fit_data, data)
+                quietly(model.fit, data)
                 times.append(time.perf_counter() - started)
                 modes = (model.predictive_ and model.predictive_.mode_mask, model.posterior_.mode_mask)
                 found.append([mode is not None and np.array_equal(mode, data.truth) for mode in modes])

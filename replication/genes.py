@@ -392,17 +392,14 @@ class Genes(Study):
         return table.assign(method_p_value=table["method"].map(by_method(table)))
 
     def tables(self, results: pd.DataFrame) -> list[Table]:
-        pass
 
         return tables_of(self, results)
 
     def pictures(self, results: pd.DataFrame) -> list[Picture]:
-        pass
 
         return pictures_of(self, results)
 
     def reading(self, results: pd.DataFrame) -> list[str]:
-        pass
 
         return reading_of(self, results)
 

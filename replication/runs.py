@@ -325,7 +325,6 @@ def run_study(
             n_before=before,
             workers=workers,
         )
-        pass
 
         write_outputs(run, store)
     return run

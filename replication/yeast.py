@@ -131,12 +131,9 @@ def _files_at(path: PathLike) -> list[Path]:
 def _read(files: list[Path], names: Mapping[str, str] | None) -> YeastTable:
     kinds = {_kind(file) for file in files}
     if kinds == {"text"}:
-        pass
-
         return read_text(files, names)
     if len(files) > 1:
         raise DataError(f"{listing(file.name for file in files)}: one file, unless all are text files. {ORIGIN}")
-    pass
 
     table = read_hdf5(files[0]) if kinds == {"hdf5"} else read_rdata(files[0])
     wild_types = table.deleted.count(None)

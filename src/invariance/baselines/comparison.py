@@ -318,7 +318,6 @@ class Comparison:
 
     def plot(self, ax: Axes | None = None, truth: Any = None) -> Axes:
         """The method × feature grid; see invariance.baselines.comparison.plot_comparison."""
-        pass
 
         return plot_comparison(self, ax, truth=truth)
 

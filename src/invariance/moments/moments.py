@@ -66,7 +66,7 @@ class Moments:
     dropped_rows : {label: rows that were left out for missing values}; None: rows without a label
     environment_notes : sentences about environments that were left out or merged
     merged : {label of the rows: label here} of those that were merged while rows were read
-    second : what a second pass over the rows found; see `BIP.fit_moments`
+    second : what a second pass over the rows found; see `rows` of `BIP.fit`
     kind : of the outcome, where its values were looked at one by one
     """
 
