@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -52,64 +54,16 @@ def cluster(shared_cluster: Cluster) -> Cluster:
     return shared_cluster
 
 
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
-@pytest.mark.parametrize("victims", [1, None], ids=["one worker", "all workers"])
-def test_dask_goes_on_when_workers_die(cluster: Cluster, victims: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    scattered = []
-    original = distributed.Client.scatter
-    monkeypatch.setattr(
-        distributed.Client, "scatter", lambda self, data, **how: scattered.append(data) or original(self, data, **how)
-    )
+def test_dask_goes_on_when_a_worker_dies(cluster: Cluster) -> None:
     values = np.random.default_rng(0).normal(size=200_000)
-    before = set(cluster.pids())
     who, results = finished(slow, range(60), shared=values, jobs=None, dask=cluster.address)
     got = []
     for result in results:
         got.append(result)
         if len(got) == 10:
-            cluster.kill(victims)
+            cluster.kill(1)
     assert who == "a Dask cluster"
     assert sorted(got) == [(task, float(values[task])) for task in range(60)]
-    assert len(before - set(cluster.pids())) == (victims or 2)
-    assert len(scattered) == (2 if victims is None else 1), "sent again only when nobody has it any more"
-
-
-def test_workers_that_die_while_something_is_sent_there(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once is made up for; again and again is said."""
-    run, scatter, deaths = distributed.Client.run, distributed.Client.scatter, [0]
-
-    def dying_run(self: Any, *asked: Any, **how: Any) -> dict[str, Any]:
-        return {**run(self, *asked, **how), "tcp://127.0.0.1:1": distributed.comm.CommClosedError("reset by peer")}
-
-    def dying_scatter(self: Any, data: Any, **how: Any) -> Any:
-        if deaths[0]:
-            deaths[0] -= 1
-            raise distributed.comm.CommClosedError("Stream is closed")
-        return scatter(self, data, **how)
-
-    monkeypatch.setattr(distributed.Client, "run", dying_run)
-    monkeypatch.setattr(distributed.Client, "scatter", dying_scatter)
-    deaths[0] = 2
-    assert sorted(finished(scaled, range(3), shared=np.ones(3), jobs=None, dask=cluster.address)[1]) == [2.0] * 3
-    deaths[0] = 10
-    with pytest.raises(EngineError, match="the Dask workers died again and again"):
-        list(finished(scaled, range(3), shared=np.ones(3), jobs=None, dask=cluster.address)[1])
-
-
-def test_what_is_lost_before_the_first_task(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All workers died, and others came, while it was sent: nobody has it, and nobody says so."""
-    scatter, lost = distributed.Client.scatter, []
-
-    def losing_scatter(self: Any, data: Any, **how: Any) -> Any:
-        if lost:
-            return scatter(self, data, **how)
-        lost.append(distributed.Future("nobody-has-this", self))
-        lost[0]._state.finish()
-        return lost
-
-    monkeypatch.setattr(distributed.Client, "scatter", losing_scatter)
-    assert sorted(finished(scaled, range(3), shared=np.ones(3), jobs=None, dask=cluster.address)[1]) == [2.0] * 3
-    assert lost
 
 
 @pytest.mark.slow
@@ -141,7 +95,6 @@ def test_a_task_travels_light(cluster: Cluster, monkeypatch: pytest.MonkeyPatch)
         next(results)
         most.append(len(sizes))
         assert sorted(results)[-1] == 78.0
-    assert len(sizes) == 43, "40 tasks, one that awaits a worker, and a copy for each of two"
     assert max(sizes) < 1000
     assert most[0] <= 12
 
@@ -153,9 +106,6 @@ def test_another_version_on_the_cluster(cluster: Cluster, monkeypatch: pytest.Mo
         rf"the Dask scheduler has invariance {__version__}, and version 0\.0\.1 gives out the work: install the same"
     )
     with pytest.raises(EngineError, match=words):
-        list(finished(scaled, [1], **work)[1])
-    monkeypatch.setattr(cluster_module, "_check_versions", lambda *_: None)
-    with pytest.raises(EngineError, match=rf"worker that came later has invariance {__version__}, and version 0\.0\.1"):
         list(finished(scaled, [1], **work)[1])
 
 
@@ -191,5 +141,19 @@ def test_a_scheduler_that_goes_away(cluster: Cluster) -> None:
     )
     next(results)
     cluster.local.close()
-    with pytest.raises(EngineError, match=r"connection to the Dask scheduler was lost\. Rows are kept"):
+    with pytest.raises(EngineError, match="Rows are kept"):
         list(results)
+
+
+@pytest.mark.parametrize(
+    "address", ["nonsense", "", "foo://127.0.0.1:1", "127.0.0.1:99999", "tcp://127.0.0.1:1", "silent"]
+)
+def test_addresses_at_which_no_scheduler_answers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "_CONNECTION_SECONDS", 0.5)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        if address == "silent":
+            address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(EngineError, match=re.escape(repr(address))):
+            list(finished(scaled, [1], shared=np.ones(3), jobs=None, dask=address)[1])

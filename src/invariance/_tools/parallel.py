@@ -1,4 +1,4 @@
-"""Threads over compiled kernels that release the interpreter lock; results always come back in order."""
+"""Work shared out to threads, processes or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import islice
 from numbers import Integral
@@ -25,6 +24,8 @@ from ..exceptions import EngineError, InvarianceError, InvarianceWarning, Settin
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Shared = TypeVar("Shared")
+Task = TypeVar("Task")
 
 
 def n_workers(n_jobs: int | None) -> int:
@@ -70,19 +71,6 @@ def seed_number(*path: object) -> int:
     return int(np.random.default_rng(seed_sequence(*path)).integers(2**31))
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
-    """`function(shared, task)` depends on nothing but its arguments, so that anybody can do any task, and again.
-
-    error, kept : the class of the complaints, and what they say of a run that is broken off
-    """
-
-    function: Callable[[Any, Any], Any]
-    shared: Any
-    error: type[InvarianceError]
-    kept: str
-
-
 def one_thread() -> Any:
     """Hold BLAS to one thread, which the last digits depend on; its libraries have to be loaded to be held."""
     import numpy  # noqa: F401
@@ -98,16 +86,102 @@ def hold_one_thread() -> Any:
     return one_thread()
 
 
+def finished(
+    function: Callable[[Shared, Task], Result],
+    tasks: Sequence[Task],
+    *,
+    shared: Shared,
+    jobs: int | None,
+    dask: str | None = None,
+    error: type[InvarianceError] = EngineError,
+    kept: str = "What is finished is kept",
+) -> tuple[str, Generator[Result, None, None]]:
+    """Who does the work, in words, and `function(shared, task)` of all tasks in any order.
+
+    function : of a module, and of its arguments only: a task whose worker died is done again elsewhere
+    shared : processes map its large arrays, and a cluster is sent it once
+    jobs : processes; None is one, -1 all cores. dask : address of a scheduler that is to do the work instead
+    error, kept : the class of complaints, and what they say of a run that is broken off
+    """
+    if dask is not None:
+        return "a Dask cluster", _on_cluster(function, tasks, shared, dask, error, kept)
+    processes = min(n_workers(jobs), max(len(tasks), 1))
+    if processes == 1:
+        return "1 process", _here(function, tasks, shared)
+    return f"{processes} processes", _on_processes(function, tasks, shared, processes, error, kept)
+
+
+def _here(function: Callable[[Any, Any], Any], tasks: Sequence[Any], shared: Any) -> Generator[Any, None, None]:
+    for task in tasks:
+        with one_thread():
+            result = function(shared, task)
+        yield result
+
+
+def _on_processes(
+    function: Callable[[Any, Any], Any],
+    tasks: Sequence[Any],
+    shared: Any,
+    processes: int,
+    error: type[InvarianceError],
+    kept: str,
+) -> Generator[Any, None, None]:
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    # Few tasks in advance: an interrupt must not wait for many. Large arrays are mapped, and stay writable, because
+    # kernels would be compiled again for arrays that are not.
+    pool = Parallel(
+        processes,
+        backend="loky",
+        return_as="generator_unordered",
+        batch_size=1,
+        pre_dispatch="2*n_jobs",
+        mmap_mode="c",
+    )
+    try:
+        yield from pool(delayed(_in_process)(function, shared, task) for task in tasks)
+    except TerminatedWorkerError as killed:
+        raise error(
+            f"a worker process was killed, perhaps for want of memory. {kept}: run it again, with fewer jobs, to "
+            "continue."
+        ) from killed
+
+
+def _in_process(function: Callable[[Any, Any], Any], shared: Any, task: Any) -> Any:
+    hold_one_thread()
+    return function(shared, task)
+
+
 _CONNECTION_SECONDS = 10
-_IN_FLIGHT_PER_THREAD = 4
 _FEWEST_IN_FLIGHT = 8
-_MOST_LOSSES = 3
 
 
-def on_cluster(work: Work, tasks: Sequence[Any], address: str) -> Generator[Any, None, None]:
-    """The results of all tasks in any order."""
-    with connected(address, work.error, _continued(work)) as client:
-        yield from _Cluster(client, work).results(tasks)
+def _on_cluster(
+    function: Callable[[Any, Any], Any],
+    tasks: Sequence[Any],
+    shared: Any,
+    address: str,
+    error: type[InvarianceError],
+    kept: str,
+) -> Generator[Any, None, None]:
+    from distributed import as_completed
+
+    with connected(address, error, f"{kept}: run it again to continue.") as client:
+        await_workers(client, error)
+        (sent,) = client.scatter([shared], broadcast=True, hash=False)
+
+        def submit(task: Any) -> Any:
+            return client.submit(on_worker, function, sent, task, __version__, error, pure=False)
+
+        # Few tasks at a time: the cluster may be shared.
+        waiting, at_once = iter(tasks), max(4 * sum(client.nthreads().values()), _FEWEST_IN_FLIGHT)
+        running = as_completed([submit(task) for task in islice(waiting, at_once)], loop=client.loop)
+        for future in running:
+            result = future.result()
+            for task in islice(waiting, 1):
+                running.add(submit(task))
+            yield result
 
 
 @contextmanager
@@ -124,107 +198,53 @@ def connected(dask: Any, error: type[InvarianceError], then: str) -> Iterator[An
     if not isinstance(dask, str) and not hasattr(dask, "scheduler"):
         raise error(f"dask={dask!r} is no Client, and no address: give one, or the address that a scheduler prints.")
     if isinstance(dask, str):
-        _await_answer(dask, error)
+        _greet(dask, error)
         own = Client(dask, timeout=_CONNECTION_SECONDS, set_as_default=False)
     with own if isinstance(dask, str) else nullcontext(dask) as client:
         try:
             yield client
         except KilledWorker as killed:
-            raise _died_again_and_again(error, then) from killed
+            raise error(f"the Dask workers died again and again, perhaps for want of memory. {then}") from killed
         except (CancelledError, CommClosedError) as lost:
-            raise error(f"the connection to the Dask scheduler was lost. {then}") from lost
+            raise error(f"the Dask scheduler, or all its workers, were lost. {then}") from lost
 
 
-class _Cluster:
-    """The tasks that are with the scheduler, and what all of them need, which is with the workers.
+def _greet(address: str, error: type[InvarianceError]) -> None:
+    """Raise unless a scheduler answers soon: a Client would wait for ever where the other side keeps silent."""
+    import asyncio
 
-    The scheduler sees to a task whose worker died. When all workers died at once, what they were sent is lost too:
-    it is sent again, and the tasks with it.
-    """
+    from distributed import Security
+    from distributed.comm import connect
 
-    def __init__(self, client: Any, work: Work) -> None:
-        from distributed import as_completed
+    async def greet() -> None:
+        options = Security().get_connection_args("client")
+        comm = await asyncio.wait_for(connect(address, timeout=_CONNECTION_SECONDS, **options), _CONNECTION_SECONDS)
+        await comm.close()
 
-        self.client = client
-        self.work = work
-        self.shared: Any = None
-        self.copies: list[Any] = []
-        self.sent: dict[str, tuple[Any, int]] = {}
-        self.completed = as_completed(loop=client.loop)
-
-    def results(self, tasks: Iterable[Any]) -> Generator[Any, None, None]:
-        from distributed import CancelledError
-
-        waiting = iter(tasks)
-        self._send_more(waiting)
-        for future in self.completed:
-            task, losses = self.sent.pop(future.key)
-            try:
-                result = future.result()
-            except CancelledError as error:
-                if error.reason == "scheduler-connection-lost":
-                    raise
-                if losses == _MOST_LOSSES:
-                    raise _died_again_and_again(self.work.error, _continued(self.work)) from error
-                self._forget_what_is_lost()
-                self._send(task, losses + 1)
-                continue
-            self._send_more(waiting)
-            yield result
-
-    def _send_more(self, waiting: Iterable[Any]) -> None:
-        """Few tasks at a time: the cluster may be shared, and may grow."""
-        threads = sum(self.client.nthreads().values())
-        wanted = max(_IN_FLIGHT_PER_THREAD * threads, _FEWEST_IN_FLIGHT)
-        for task in islice(waiting, max(wanted - len(self.sent), 0)):
-            self._send(task)
-
-    def _send(self, task: Any, losses: int = 0) -> None:
-        arguments = self.work.function, self._shared_there(), task, __version__, self.work.error
-        future = self.client.submit(on_worker, *arguments, pure=False)
-        self.sent[future.key] = task, losses
-        self.completed.add(future)
-
-    def _shared_there(self) -> Any:
-        """What the tasks share, on the cluster: a reference, small however large it is."""
-        losses = 0
-        while self.shared is None:
-            if losses > _MOST_LOSSES:
-                raise _died_again_and_again(self.work.error, _continued(self.work))
-            await_workers(self.client, self.work.error)
-            with suppress(OSError, KeyError):  # of a worker that died while it was sent there
-                (self.shared,) = self.client.scatter([self.work.shared], hash=False)
-                self.copies = [self._copy_to(worker) for worker in self.client.nthreads()]
-            losses += 1
-        return self.shared
-
-    def _copy_to(self, worker: str) -> Any:
-        """A task that needs it brings it there. Dask's own broadcast may wait for ever where a worker dies."""
-        return self.client.submit(id, self.shared, workers=[worker], allow_other_workers=True, pure=False)
-
-    def _forget_what_is_lost(self) -> None:
-        """The scheduler is asked: what workers lost while it was sent there is never reported as lost."""
-        if self.shared is not None:
-            holders = self.client.sync(self.client.scheduler.who_has, keys=[self.shared.key])
-            if not any(holders.values()):
-                self.shared = None
+    # A thread of its own: in a notebook this one already has an event loop.
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            thread.submit(lambda: asyncio.run(greet())).result()
+        except (OSError, ValueError, TypeError) as failure:
+            raise error(
+                f"no Dask scheduler answers at {address!r} ({failure or 'silence'}): give the address that "
+                "`dask scheduler` prints, or run it without dask=."
+            ) from failure
 
 
 def await_workers(client: Any, error: type[InvarianceError]) -> None:
-    """Some clusters have no worker before they have a task: one that can be done without this package."""
+    """Wait for a worker; raise where the scheduler or one of the workers has another version of this package.
+
+    The question is put without this package: where it is missing, Dask lets workers die of it one after the other.
+    """
     if not client.nthreads():
-        address = client.scheduler.address
         warnings.warn(
-            f"the Dask cluster has no worker at present: waiting. Start one with `dask worker {address}`.",
+            "the Dask cluster has no worker at present: waiting. Start one with `dask worker "
+            f"{client.scheduler.address}`.",
             InvarianceWarning,
             stacklevel=2,
         )
-    client.submit(os.getpid, pure=False).result()
-    _check_versions(client, error)
-
-
-def _check_versions(client: Any, error: type[InvarianceError]) -> None:
-    """Asked without this package: where it is missing Dask lets workers die of it, one after the other."""
+    client.submit(os.getpid, pure=False).result()  # some clusters have no worker before they have a task
     asked = pkgutil.resolve_name, "invariance._version:__version__"
     try:
         scheduler = client.run_on_scheduler(*asked)
@@ -248,105 +268,6 @@ def check_version(place: str, there: str | Exception, here: str, error: type[Inv
     if there != here:
         found = f"invariance {there}" if isinstance(there, str) else f"no invariance ({there})"
         raise error(f"{place} has {found}, and version {here} gives out the work: install the same there.")
-
-
-def _continued(work: Work) -> str:
-    return f"{work.kept}: run it again to continue."
-
-
-def _died_again_and_again(error: type[InvarianceError], then: str) -> InvarianceError:
-    return error(f"the Dask workers died again and again, perhaps for want of memory. {then}")
-
-
-def _await_answer(address: str, error: type[InvarianceError]) -> None:
-    """Raise unless a scheduler answers there soon.
-
-    A Client that cannot connect would say so late or, where the other side keeps silent, never.
-    """
-    import asyncio
-    from concurrent.futures import ThreadPoolExecutor
-
-    from distributed import Security
-    from distributed.comm import connect
-
-    async def greet() -> None:
-        options = Security().get_connection_args("client")
-        comm = await asyncio.wait_for(connect(address, timeout=_CONNECTION_SECONDS, **options), _CONNECTION_SECONDS)
-        await comm.close()
-
-    # A thread of its own: in a notebook this one already has an event loop.
-    with ThreadPoolExecutor(1) as thread:
-        try:
-            thread.submit(lambda: asyncio.run(greet())).result()
-        except (OSError, ValueError, TypeError) as failure:
-            reason = str(failure) or f"no greeting within {_CONNECTION_SECONDS} s"
-            raise error(
-                f"no Dask scheduler answers at {address!r} ({reason}). Start one with `dask scheduler` and give the "
-                "address that it prints, such as tcp://10.0.0.1:8786, or run it without dask=."
-            ) from failure
-
-
-Shared = TypeVar("Shared")
-Task = TypeVar("Task")
-
-
-def finished(
-    function: Callable[[Shared, Task], Result],
-    tasks: Sequence[Task],
-    *,
-    shared: Shared,
-    jobs: int | None,
-    dask: str | None = None,
-    error: type[InvarianceError] = EngineError,
-    kept: str = "What is finished is kept",
-) -> tuple[str, Generator[Result, None, None]]:
-    """Who does the work, in words, and `function(shared, task)` of all tasks in any order.
-
-    function : of a module, and of its arguments only: a task whose worker died is done again elsewhere
-    shared : processes map its large arrays, and a cluster is sent it once
-    jobs : processes; None is one, -1 all cores. dask : address of a scheduler that is to do the work instead
-    error, kept : the class of complaints, and what they say of a run that is broken off
-    """
-    work = Work(function, shared, error, kept)
-    if dask is not None:
-        return "a Dask cluster", on_cluster(work, tasks, dask)
-    processes = min(n_workers(jobs), max(len(tasks), 1))
-    if processes == 1:
-        return "1 process", _here(work, tasks)
-    return f"{processes} processes", _on_processes(work, tasks, processes)
-
-
-def _here(work: Work, tasks: Sequence[Any]) -> Generator[Any, None, None]:
-    for task in tasks:
-        with one_thread():
-            result = work.function(work.shared, task)
-        yield result
-
-
-def _on_processes(work: Work, tasks: Sequence[Any], processes: int) -> Generator[Any, None, None]:
-    from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    # Few tasks in advance: an interrupt must not wait for many. Large arrays are mapped, and stay writable, because
-    # kernels would be compiled again for arrays that are not.
-    pool = Parallel(
-        processes,
-        backend="loky",
-        return_as="generator_unordered",
-        batch_size=1,
-        pre_dispatch="2*n_jobs",
-        mmap_mode="c",
-    )
-    try:
-        yield from pool(delayed(_in_process)(work.function, work.shared, task) for task in tasks)
-    except TerminatedWorkerError as error:
-        again = f"{work.kept}: run it again, with fewer jobs, to continue."
-        raise work.error(f"a worker process was killed, perhaps for want of memory. {again}") from error
-
-
-def _in_process(function: Callable[[Any, Any], Any], shared: Any, task: Any) -> Any:
-    hold_one_thread()
-    return function(shared, task)
 
 
 _LINUX = Path("/proc/meminfo")

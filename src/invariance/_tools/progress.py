@@ -6,9 +6,8 @@ import html
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from types import TracebackType
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Literal, Protocol, Self
 
 from ..exceptions import SettingError
@@ -72,23 +71,30 @@ class ProgressBar:
     """Counts steps; shows a bar on standard error once the whole is expected to take over two seconds, or when two
     seconds have passed without a step or while kernels compile.
 
-    mode: "auto" shows it in terminals and notebooks only, True everywhere, False never; a function is called with the
-    fraction that is done and what is being done, by the thread that waits for the work. What it raises stops the work.
-    meanwhile: what happens before the first step.
+    mode : "auto" shows it in terminals and notebooks only, True everywhere, False never; a function is called with the
+        fraction that is done and what is being done, by the thread that waits for the work. What it raises stops the
+        work.
+    meanwhile : what happens before the first step
+    only_compiling : show nothing but compilations
     """
 
-    _listens = True
-    _waited = 0.0  # seconds before it began
-
-    def __init__(self, description: str, total: int, mode: ProgressMode = "auto", meanwhile: str = "") -> None:
+    def __init__(
+        self,
+        description: str,
+        total: int,
+        mode: ProgressMode = "auto",
+        meanwhile: str = "",
+        only_compiling: bool = False,
+    ) -> None:
         if not callable(mode) and mode not in (True, False, "auto"):
             raise SettingError(
                 f"progress={mode!r} is not known: use True, False, 'auto' or a function of a fraction and a message."
             )
         self.description = description
         self.total = total
-        self.mode = mode
+        self.mode = mode if _watched(mode) else False
         self.meanwhile = meanwhile
+        self.only_compiling = only_compiling
         self.done = 0
         self._bar: _Display | None = None
         self._compiling = ""
@@ -99,32 +105,31 @@ class ProgressBar:
 
     def __enter__(self) -> Self:
         self._thread = threading.get_ident()
-        self._start = time.perf_counter() - self._waited
-        if callable(self.mode):
-            self._show()
-        # A thread costs as much as a small fit: only where somebody may be looking.
-        elif _watched(self.mode):
-            waiting = threading.Timer(max(0.0, _WORTH_SHOWING - self._waited), self._wait_is_long)
+        self._start = time.perf_counter()
+        if self.mode is False:
+            return self
+        if not callable(self.mode):
+            waiting = threading.Timer(_WORTH_SHOWING, self._wait_is_long)
             waiting.daemon = True
             waiting.start()
             self._until_exit.callback(waiting.cancel)
-        if self._listens and _watched(self.mode) and "numba" in sys.modules:
-            self._until_exit.enter_context(compilation_watched(self.compiles))
-            _open.append(self)
-            self._until_exit.callback(_open.remove, self)
+        elif not self.only_compiling:
+            self._update("")
+        if "numba" in sys.modules:
+            self._until_exit.enter_context(compilation_watched(self._compiles))
+        _open.append(self)
+        self._until_exit.callback(_open.remove, self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._until_exit.close()
         with self._lock:
             if callable(self.mode) and error is None:
                 self._raise_what_failed()
-                self.mode(1.0, self.description)
+                if not self.only_compiling:
+                    self.mode(1.0, self.description)
             self.mode = False
-            if self._bar is not None:
-                self._bar.stop()
+            self._hide()
 
     @property
     def shown(self) -> bool:
@@ -134,29 +139,24 @@ class ProgressBar:
         with self._lock:
             self._raise_what_failed()
             self.done += steps
-            if not self.shown and self.mode is not False:
-                elapsed = time.perf_counter() - self._start
-                if elapsed > _FIRST_LOOK and elapsed * self.total > _WORTH_SHOWING * self.done:
-                    self._show()
-            if self._bar is not None:
-                self._bar.update(self.done, detail)
+            elapsed = time.perf_counter() - self._start
+            slow = elapsed > _FIRST_LOOK and elapsed * self.total > _WORTH_SHOWING * self.done
+            if self.shown or (slow and self.mode is not False):
+                self._update(detail)
 
-    def compiles(self, begun: bool) -> None:
-        """Kernels begin to compile, or have done so."""
+    def _compiles(self, begun: bool) -> None:
+        """Kernels begin to compile, or have done so. What a function raises then stops the work after it."""
         with self._lock:
             self._compiling = COMPILING if begun else ""
-            if begun and not self.shown and time.perf_counter() - self._start > _WORTH_SHOWING:
-                self._show()
-            if self._bar is not None and not (callable(self.mode) and threading.get_ident() != self._thread):
-                self._later(lambda bar: bar.update(self.done, self._compiling))
-
-    def _later(self, tell: Callable[[_Display], None]) -> None:
-        """What a function raises in the midst of a compilation stops the work after it, which can bear it."""
-        assert self._bar is not None
-        try:
-            tell(self._bar)
-        except BaseException as error:
-            self._failed = error
+            if _open[-1] is not self or (callable(self.mode) and threading.get_ident() != self._thread):
+                return
+            if self.only_compiling and not begun:
+                self._hide()
+            elif self.shown or callable(self.mode) or time.perf_counter() - self._start > _WORTH_SHOWING:
+                try:
+                    self._update(self._compiling)
+                except BaseException as error:
+                    self._failed = error
 
     def _raise_what_failed(self) -> None:
         if self._failed is not None:
@@ -165,23 +165,27 @@ class ProgressBar:
 
     def _wait_is_long(self) -> None:
         with self._lock:
-            if self.mode is not False and (self.done == 0 or self._compiling):
-                if not self.shown:
-                    self._show()
-                if self._bar is not None:
-                    self._bar.update(self.done, self._compiling or self.meanwhile)
+            idle = self.done == 0 and not self.only_compiling
+            if self.mode is not False and _open[-1] is self and (idle or self._compiling):
+                self._update(self._compiling or self.meanwhile)
 
-    def _show(self) -> None:
-        if callable(self.mode):
-            self._bar = _Told(self.mode, self.description, self.total)
-        elif in_notebook():
-            self._bar = _NotebookDisplay(self.description, self.total)
-        elif _watched(self.mode):
-            self._bar = _TerminalDisplay(self.description, self.total, force=self.mode is True)
-        else:
-            self.mode = False
+    def _update(self, detail: str) -> None:
+        if self._bar is None:
+            if callable(self.mode):
+                self._bar = _Told(self.mode, self.description, self.total)
+            elif in_notebook():
+                self._bar = _NotebookDisplay(self.description, self.total)
+            else:
+                self._bar = _TerminalDisplay(self.description, self.total, force=self.mode is True)
+        self._bar.update(self.done, detail)
+
+    def _hide(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
 
+# The innermost bar, which is last, tells of compilations.
 _open: list[ProgressBar] = []
 
 
@@ -189,60 +193,9 @@ def _watched(mode: ProgressMode) -> bool:
     return mode is not False and (mode != "auto" or sys.stderr.isatty() or in_notebook())
 
 
-@contextmanager
-def compilation_explained(mode: ProgressMode) -> Iterator[None]:
-    """Inside the block: whoever waits for kernels to compile reads so, also where no bar is open."""
-    if not _watched(mode) or "numba" not in sys.modules:
-        yield
-        return
-    telling = _Preparation(mode)
-    with compilation_watched(telling.compiles):
-        yield
-    telling.raise_what_failed()
-
-
-class _ToldBar(ProgressBar):
-    """One that is told when kernels compile."""
-
-    _listens = False
-
-
-class _Preparation:
-    """A bar for as long as kernels compile where there is no other."""
-
-    def __init__(self, mode: ProgressMode) -> None:
-        self._mode = mode
-        self._since: float | None = None
-        self._thread = threading.get_ident()
-        self._bar: ProgressBar | None = None
-        self._failed: BaseException | None = None
-
-    def compiles(self, begun: bool) -> None:
-        if begun and not _open:
-            self._begin()
-        elif self._bar is not None:
-            self._bar.__exit__(None, None, None)
-            self._bar = None
-
-    def _begin(self) -> None:
-        if callable(self._mode):
-            if threading.get_ident() != self._thread:
-                return
-            try:
-                self._mode(0.0, COMPILING)
-            except BaseException as error:
-                self._failed = error
-            return
-        now = time.perf_counter()
-        self._since = now if self._since is None else self._since
-        self._bar = _ToldBar("preparing", 1, self._mode)
-        self._bar._waited = now - self._since
-        self._bar.__enter__()
-        self._bar.compiles(True)
-
-    def raise_what_failed(self) -> None:
-        if self._failed is not None:
-            raise self._failed
+def compilation_explained(mode: ProgressMode) -> ProgressBar:
+    """Inside the block: whoever waits for kernels to compile reads so, also where no other bar is open."""
+    return ProgressBar("preparing", 1, mode, only_compiling=True)
 
 
 class _Told:
@@ -250,9 +203,8 @@ class _Told:
 
     def __init__(self, report: Report, description: str, total: int) -> None:
         self._report, self._description, self._total = report, description, total
-        self._message = description
+        self._message = ""
         self._latest = time.perf_counter()
-        report(0.0, description)
 
     def update(self, done: int, detail: str) -> None:
         message = f"{self._description}: {detail}" if detail == COMPILING else self._description
