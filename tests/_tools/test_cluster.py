@@ -68,7 +68,7 @@ def test_dask_goes_on_when_a_worker_dies(cluster: Cluster) -> None:
 
 @pytest.mark.slow
 def test_a_task_that_kills_its_workers(cluster: Cluster) -> None:
-    with pytest.raises(EngineError, match=r"again and again, perhaps .*\. Rows are kept: run it again to continue\.$"):
+    with pytest.raises(EngineError, match="Rows are kept"):
         list(
             finished(
                 dies, [1], shared=np.ones(3), jobs=None, dask=cluster.address, error=EngineError, kept="Rows are kept"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, load
+from invariance import BIP, Additive, LinearGaussian, MultiEnvironmentData, Tolerance
 from invariance.decisions.environments import Compared
-from invariance.exceptions import DataError
 
 
 @pytest.fixture(scope="module")
@@ -68,28 +65,12 @@ def test_arrays(table: pd.DataFrame) -> None:
     )
 
 
-def test_saving_and_loading(model: BIP, table: pd.DataFrame, tmp_path: Path) -> None:
-    model.save(tmp_path / "model.json")
-    again = load(tmp_path / "model.json")
-    assert again.columns_to_predict == model.selected_features_
-    np.testing.assert_array_equal(again.predict(table[FEATURES]), model.predict(table[FEATURES]))
-    np.testing.assert_array_equal(again.predict_interval(table[FEATURES]), model.predict_interval(table[FEATURES]))
-    assert again.settings_["family"] == "'additive'"
-
-
 def test_the_average_predicts_through_the_curves(model: BIP, table: pd.DataFrame) -> None:
     model.predict_with = "average"
     try:
         assert np.corrcoef(model.predict(table[FEATURES]), table["y"])[0, 1] > 0.93
     finally:
         model.predict_with = "selected"
-
-
-def test_words(model: BIP) -> None:
-    text = str(model.summary())
-    assert "model         additive, compared by shape" in text
-    assert "natural cubic spline" in text
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_diagnosis_compares_what_the_posterior_does(model: BIP) -> None:
@@ -101,12 +82,6 @@ def test_the_diagnosis_compares_what_the_posterior_does(model: BIP) -> None:
     assert not diagnosis.stands_out
     assert model.diagnose(["d"]).stands_out
     assert Compared.of(bound).tests(np.zeros(bound.n_features, dtype=bool)).deviation(None) is not None
-
-
-def test_moments_are_refused(table: pd.DataFrame) -> None:
-    data = MultiEnvironmentData.from_table(table[["a", "b", "y", "site"]], "y", "site")
-    with pytest.raises(DataError, match="needs the rows, and only moments are at hand"):
-        BIP("additive").fit(Moments.from_data(data))
 
 
 def test_environments_can_be_left_out(model: BIP) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 
@@ -21,8 +20,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import invariance
-from invariance import BIP, BIPClassifier, Columns, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson
+from invariance import BIP, BIPClassifier, Columns, Logistic, Moments, MultiEnvironmentData
 from invariance.exceptions import DataError, SettingError
 from two_classes import LABELS, SITE, X, Y, classifier, table
 
@@ -123,13 +121,6 @@ def test_labels_of_any_kind(y: object, classes: list) -> None:
     assert model.score(X, y) == classifier().score(X, LABELS)
 
 
-def test_classes_are_sorted_as_scikit_learn_does() -> None:
-    y = np.where(Y == 1, "9", "10")
-    model = classifier(y)
-    assert model.classes_.tolist() == ["10", "9"] == np.unique(y).tolist()
-    np.testing.assert_array_equal(model.predict_proba(X), classifier().predict_proba(X))
-
-
 def test_data_sets_bring_their_classes() -> None:
     frame = table().assign(died=pd.Categorical(LABELS, categories=["yes", "no"]))
     model = BIPClassifier().fit(MultiEnvironmentData.from_table(frame, "died", "site"))
@@ -141,33 +132,6 @@ def test_data_sets_bring_their_classes() -> None:
         BIPClassifier().fit(MultiEnvironmentData.from_arrays(X, X[:, 0] * 3, SITE))
     with pytest.raises(DataError, match="needs the rows"):
         BIPClassifier().fit(Moments.from_data(numbers))
-
-
-@pytest.mark.parametrize(
-    ("y", "says"),
-    [
-        (np.array(list("abc"))[SITE % 3], r"y has 3 classes, 'a', 'b', 'c': compare one of them with the rest"),
-        (np.full(400, "a"), r"labels of one class only, 'a'"),
-        (X[:, 0], r"Unknown label type: continuous\. For an outcome that is a number use BIP"),
-        (np.array([1, "b"], dtype=object)[Y], r"labels of several types, 'int', 'str'"),
-        (np.column_stack([Y, Y]), r"y should be a 1d array"),
-        (np.where(SITE == 0, None, LABELS), r"missing values \(NaN\) in 'y' \(100 rows\)"),
-    ],
-)
-def test_labels_that_cannot_be_told_apart(y: object, says: str) -> None:
-    with pytest.raises(DataError, match=says):
-        classifier(y)
-
-
-def test_models_without_probabilities_are_refused() -> None:
-    for family in ("linear_gaussian", LinearGaussian(), Poisson()):
-        with pytest.raises(SettingError, match=r"predicts no probabilities.*use family='logistic'"):
-            classifier(family=family)
-    assert classifier(family=Logistic(pseudo_rows=0)).classes_.tolist() == ["no", "yes"]
-    assert classifier(family="auto").classes_.tolist() == ["no", "yes"]
-    for ask in (classifier().predict_interval, lambda rows: classifier().predict(rows, return_std=True)):
-        with pytest.raises(SettingError, match="'y' has two values and has no intervals"):
-            ask(X)
 
 
 def test_more_classes_one_with_the_rest() -> None:
@@ -201,45 +165,6 @@ def test_in_scikit_learn() -> None:
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X_frame), model.predict_proba(X_frame))
     assert clone(model).get_params() == model.get_params()
-
-
-@pytest.mark.parametrize("kind", ["selected", "average"])
-@pytest.mark.parametrize("y", [LABELS, Y.astype(bool), Y + 1])
-def test_a_saved_classifier_predicts_to_the_last_bit(y: np.ndarray, kind: str, tmp_path: Path) -> None:
-    model = classifier(y, predict_with=kind)
-    model.save(tmp_path / "model.json")
-    back = invariance.load(tmp_path / "model.json")
-    assert is_classifier(back)
-    assert back.classes_.tolist() == model.classes_.tolist()
-    for ask in ("predict", "predict_proba", "decision_function", "transform", "extrapolates"):
-        np.testing.assert_array_equal(getattr(back, ask)(X), getattr(model, ask)(X))
-    assert back.score(X, y) == model.score(X, y)
-    assert str(back.new_environments()) == str(model.new_environments())
-    with pytest.raises(SettingError, match="no intervals"):
-        back.predict_interval(X)
-    json.loads((tmp_path / "model.json").read_text(), parse_constant=lambda name: pytest.fail(name))
-
-
-@pytest.mark.parametrize("settings", [{}, {"family": "poisson"}])
-def test_a_saved_regressor_predicts_its_mean(settings: dict, tmp_path: Path) -> None:
-    model = BIP(**settings).fit(X, Y, environments=SITE)
-    model.save(tmp_path / "model.json")
-    back = invariance.load(tmp_path / "model.json")
-    assert is_regressor(back)
-    np.testing.assert_array_equal(back.predict(X), model.predict(X))
-    assert back.score(X, Y) == model.score(X, Y)
-    assert back.outcome_ == model._outcome
-    np.testing.assert_array_equal(back.new_environments().to_frame(), model.new_environments().to_frame())
-
-
-def test_damaged_classes(tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    classifier().save(path)
-    content = json.loads(path.read_text())
-    for change in ({"classes": None}, {"classes": ["a"]}, {"predicts": "number"}, {"predicts": "fate"}):
-        path.write_text(json.dumps(content | {"outcome": content["outcome"] | change}))
-        with pytest.raises(DataError, match="is damaged"):
-            invariance.load(path)
 
 
 def test_means_that_json_does_not_know_are_not_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

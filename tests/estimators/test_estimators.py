@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-import re
+import doctest
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -13,10 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from decision_cases import made
 from invariance import BIP, BetaBinomialPrior, Columns, Enumeration, InclusionPrior, LinearGaussian, UniformPrior
+from invariance.baselines import ICP
 from invariance.datasets import make_example
 from invariance.decisions import Threshold
-from invariance.exceptions import DataError, DataWarning, NotInvariantWarning, SettingError
+from invariance.estimators import bip
+from invariance.exceptions import DataWarning, NotInvariantWarning
 from invariance.models.gaussian import GaussianOnDemand
 from twins import simulated
 
@@ -67,31 +71,6 @@ def test_environment_column_of_a_data_frame() -> None:
     np.testing.assert_array_equal(model.inclusion_probabilities_, expected)
 
 
-def test_polars_in_and_out() -> None:
-    X, y = frame()
-    table = pl.from_pandas(X)
-    model = BIP(columns=Columns(environment="hospital")).set_output(transform="polars").fit(table, y.to_numpy())
-    selected = model.transform(table)
-    assert isinstance(selected, pl.DataFrame)
-    assert selected.columns == ["age", "exercise", "smoking"]
-
-
-def test_pandas_out() -> None:
-    X, y = frame(with_site=False)
-    model = BIP().set_output(transform="pandas").fit(X, y, environments=EXAMPLE.environment_index)
-    assert model.transform(X).columns.tolist() == ["age", "exercise", "smoking"]
-
-
-def test_labels_twice_or_nowhere() -> None:
-    X, y = frame()
-    with pytest.raises(DataError, match="environment labels came twice"):
-        BIP(columns=Columns(environment="hospital")).fit(X, y, environments=X["hospital"])
-    with pytest.raises(DataError, match="'site'"):
-        BIP(columns=Columns(environment="site")).fit(X, y)
-    with pytest.raises(DataError, match="no column names"):
-        BIP(columns=Columns(environment="site")).fit(EXAMPLE.X, EXAMPLE.y)
-
-
 def test_without_environments_the_posterior_is_the_prior() -> None:
     with pytest.warns(NotInvariantWarning, match="the posterior is the prior"):
         model = BIP(prior=InclusionPrior(0.3), select="mode").fit(EXAMPLE.X, EXAMPLE.y)
@@ -116,27 +95,6 @@ def test_constant_feature_is_never_selected() -> None:
     assert model.inclusion_probabilities_[1] == 0.0
     assert model.coef_[1] == 0.0
     assert model.predict(X).shape == (600,)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "phrase"),
-    [
-        ({"select": "best"}, "select='best' is not a rule: use select='predictive' or select='mode'"),
-        ({"family": "probit"}, "family='probit' is not known: use 'auto', 'linear_gaussian'"),
-        ({"engine": "magic"}, "engine='magic' is not known"),
-        ({"progress": "yes"}, "progress='yes' is not known"),
-    ],
-)
-def test_bad_parameters(parameters: dict, phrase: str) -> None:
-    with pytest.raises(ValueError, match=phrase):
-        BIP(**parameters).fit(EXAMPLE)
-
-
-def test_environments_too_small_for_max_size() -> None:
-    data = simulated(6, (6, 30, 30), seed=30)
-    with pytest.raises(DataError, match=r"max_size=6 needs 8 rows in environment 0, which has 6: use max_size=4"):
-        BIP(prior=UniformPrior(max_size=6)).fit(data)
-    assert BIP().fit(data).posterior_.masks.sum(axis=1).max() == 4
 
 
 def test_same_answer_for_any_number_of_threads() -> None:
@@ -179,16 +137,6 @@ def test_clone_keeps_the_parameters() -> None:
     assert copy.fit(*frame()).posterior_.masks.shape == (5, 8)
 
 
-def test_docstring_examples() -> None:
-    import doctest
-
-    import invariance.estimators.bip
-
-    outcome = doctest.testmod(invariance.estimators.bip)
-    assert outcome.attempted > 3
-    assert outcome.failed == 0
-
-
 def test_dropped_rows_are_noted() -> None:
     from invariance import MultiEnvironmentData
 
@@ -226,36 +174,42 @@ def test_conditionals_can_be_cloned_and_searched_over() -> None:
     assert clone(BIP(options[1])).family == options[1]
 
 
-@pytest.mark.parametrize(
-    ("family", "message"),
-    [
-        ("linear_gausian", "is not known; did you mean 'linear_gaussian'?"),
-        (LinearGaussian, "cannot be bound to data: pass a specification, such as LinearGaussian()"),
-        (3, "cannot be bound to data"),
-    ],
-)
-def test_what_is_no_conditional(family: object, message: str) -> None:
-    with pytest.raises(SettingError, match=re.escape(message)):
-        BIP(family).fit(EXAMPLE)
+def test_docstring_examples() -> None:
+    outcome = doctest.testmod(bip)
+    assert outcome.attempted > 3
+    assert outcome.failed == 0
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"prior": 3}, "prior=3 is not a prior: use one such as UniformPrior(), or a text: uniform, beta-binomial"),
-        ({"prior": UniformPrior}, "is not a prior"),
-        ({"prior": "unifrom"}, "cannot read the prior 'unifrom'"),
-        ({"engine": Enumeration}, "is not an engine: use a name, or an engine such as Tempering()"),
-        ({"random_state": "a"}, "random_state='a' is no seed: use a whole number from 0 on"),
-        ({"random_state": -1}, "random_state=-1 is no seed"),
-    ],
-)
-def test_members_that_are_none(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(SettingError, match=re.escape(message)):
-        BIP(**parameters).fit(EXAMPLE)
+@pytest.mark.parametrize("engine", ["exact", "tempering", "vi"])
+def test_progress_as_a_function(engine: str) -> None:
+    """It hears of every stage from 0 to 1, changes no result, and what it raises reaches the caller."""
+    heard: list[tuple[float, str]] = []
+    model = BIP(engine=engine, random_state=0, progress=lambda *said: heard.append(said)).fit(made())
+    silent = BIP(engine=engine, random_state=0, progress=False).fit(made())
+    assert model.selected_features_ == silent.selected_features_
+    for stage in {message.split(":")[0] for _, message in heard} - {"preparing"}:
+        own = [done for done, message in heard if message == stage]
+        assert (min(own), max(own)) == (0.0, 1.0)
+
+    def refuse(done: float, message: str) -> None:
+        if done > 0.0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        BIP(engine=engine, random_state=0, progress=refuse).fit(made())
 
 
-def test_a_prior_may_be_a_text() -> None:
-    named, given = BIP(prior="beta-binomial(1,3)"), BIP(prior=BetaBinomialPrior(1, 3))
-    expected = given.fit(EXAMPLE).posterior_.inclusion
-    np.testing.assert_array_equal(named.fit(EXAMPLE).posterior_.inclusion, expected)
+def test_other_methods_and_diagnoses_tell_their_progress_too() -> None:
+    heard: set[str] = set()
+    ICP(progress=lambda done, message: heard.add(message)).fit(made())
+    clone(BIP(progress=lambda done, message: heard.add(message))).fit(made()).diagnose()
+    assert heard >= {"testing subsets", "without each environment"}
+
+
+def test_columns_that_are_read_again() -> None:
+    """Where there are too many: selected features first and then those that predict."""
+    worth = np.array([0.1, 0.2, 0.9, 0.8, 0.3])
+    target = SimpleNamespace(model=SimpleNamespace(r2_many=lambda masks: masks @ worth))
+    decision: Any = SimpleNamespace(mask=np.arange(5) == 1, findings=SimpleNamespace(target=target))
+    assert np.flatnonzero(bip._leading(decision, np.ones(5, np.int64), 3)).tolist() == [1, 2, 3]
+    assert np.flatnonzero(bip._leading(decision, np.array([1, 1, 3, 1, 1]), 3)).tolist() == [1, 3, 4]

@@ -1,23 +1,31 @@
 from __future__ import annotations
 
+import copy
 import json
+import re
 import sys
 import types
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import is_classifier
 from sklearn.linear_model import Ridge
 
 import invariance
-from invariance import BIP, Columns, Moments, MultiEnvironmentData, spline
+import two_classes
+from invariance import BIP, BIPSurvival, Columns, Moments, MultiEnvironmentData, spline
 from invariance.baselines import ICP, Screened
 from invariance.decisions import Threshold
 from invariance.exceptions import DataError, EngineError, FileError, SettingError
 from invariance.prediction.saving import fingerprint
 from shifted_sites import DATA, NEW, as_table, fitted, several
+from survival_twins import survived
+from two_classes import LABELS, SITE, classifier
 
 SITES = np.array(["north", "south", "east", "west"])[DATA.environment_index]
 
@@ -33,56 +41,90 @@ def saved(model: BIP, folder: Path) -> invariance.estimators.saved.SavedModel:
     return invariance.load(folder / "model.json")
 
 
-@pytest.mark.parametrize("kind", ["selected", "average"])
+def survivors() -> tuple[BIP, Any, Any]:
+    data = survived()
+    return BIPSurvival().fit(data), as_table(data.X), {"y": data.y, "event": data.event}
+
+
+def classes(y: Any) -> tuple[BIP, Any, Any]:
+    return classifier(y), two_classes.X, {"y": y}
+
+
+CASES: dict[str, Callable[[], tuple[BIP, Any, Any]]] = {
+    "array": lambda: (BIP().fit(DATA.X, DATA.y, SITES), NEW, {"y": DATA.y[:7]}),
+    "nothing selected": lambda: (BIP(prior="inclusion(0)").fit(DATA.X, DATA.y, SITES), NEW, {"y": DATA.y[:7]}),
+    "frame": lambda: (
+        BIP(columns=Columns(environment="site")).fit(as_table(DATA.X).assign(site=SITES), DATA.y),
+        as_table(NEW).assign(site="elsewhere"),
+        {"y": DATA.y[:7]},
+    ),
+    "mixed": lambda: (
+        BIP(
+            columns=Columns(numeric=["code"], groups=[spline("x0", knots=4)]),
+            select=Threshold(0.0),
+        ).fit(mixed_table(), DATA.y, SITES),
+        mixed_table()[:9],
+        {"y": DATA.y[:9]},
+    ),
+    "data": lambda: (BIP().fit(DATA), as_table(NEW), {"y": DATA.y[:7]}),
+    "moments": lambda: (BIP().fit(Moments.from_data(DATA)), as_table(NEW), {"y": DATA.y[:7]}),
+    "alone": lambda: (BIP().fit(as_table(DATA.X), DATA.y), as_table(NEW), {"y": DATA.y[:7]}),
+    "additive": lambda: (BIP("additive").fit(DATA), as_table(NEW), {"y": DATA.y[:7]}),
+    "counts": lambda: (BIP("poisson").fit(two_classes.X, two_classes.Y, SITE), two_classes.X, {"y": two_classes.Y}),
+    "words as numbers": lambda: (BIP("poisson").fit(two_classes.X, LABELS, SITE), two_classes.X, {"y": LABELS}),
+    "words": lambda: classes(LABELS),
+    "truth values": lambda: classes(two_classes.Y.astype(bool)),
+    "numbers": lambda: classes(two_classes.Y + 1),
+    "times": survivors,
+    "expected times": lambda: (BIP().fit(survived()), as_table(survived().X), None),
+}
+QUESTIONS: dict[str, tuple[Any, ...]] = {
+    "predict": (),
+    "transform": (),
+    "extrapolates": (),
+    "predict_interval": (0.5,),
+    "predict_proba": (),
+    "decision_function": (),
+    "predict_survival": ([0.0, 0.7, 3.0],),
+}
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("how", "settings"),
-    [
-        ("array", {}),
-        ("array", {"prior": "inclusion(0)"}),
-        ("frame", {"columns": Columns(environment="site")}),
-        ("mixed", {"columns": Columns(numeric=["code"], groups=[spline("x0", knots=4)]), "select": Threshold(0.0)}),
-        ("data", {}),
-        ("moments", {}),
-        ("alone", {}),
-    ],
-)
-def test_a_saved_model_predicts_to_the_last_bit(how: str, settings: dict, kind: str, tmp_path: Path) -> None:
-    table, new = as_table(DATA.X), as_table(NEW)
-    model = BIP(predict_with=kind, **settings)
-    match how:
-        case "array":
-            model.fit(DATA.X, DATA.y, environments=SITES)
-            new = NEW
-        case "frame":
-            model.fit(table.assign(site=SITES), DATA.y)
-            new = new.assign(site="elsewhere")
-        case "mixed":
-            model.fit(mixed_table(), DATA.y, environments=SITES)
-            new = mixed_table()[:9]
-        case "data":
-            model.fit(DATA)
-        case "moments":
-            model.fit(Moments.from_data(DATA))
-        case "alone":
-            model.fit(table, DATA.y)
-    back = saved(model, tmp_path)
-    np.testing.assert_array_equal(back.predict(new), model.predict(new))
-    for coverage in (0.5, 0.9):
-        np.testing.assert_array_equal(back.predict_interval(new, coverage), model.predict_interval(new, coverage))
-    np.testing.assert_array_equal(back.predict(new, return_std=True), model.predict(new, return_std=True))
-    np.testing.assert_array_equal(np.asarray(back.transform(new)), np.asarray(model.transform(new)))
-    np.testing.assert_array_equal(back.extrapolates(new), model.extrapolates(new))
+@pytest.mark.parametrize("case", CASES)
+def test_a_saved_model_answers_to_the_last_bit(case: str, tmp_path: Path) -> None:
+    model, new, scored = CASES[case]()
+    for kind in ("selected", "average"):
+        model.predict_with = kind
+        back = saved(model, tmp_path)
+        for name, arguments in QUESTIONS.items():
+            assert hasattr(back, name) == hasattr(model, name)
+            if hasattr(model, name):
+                assert_same_answer(getattr(model, name), getattr(back, name), new, *arguments)
+        assert_same_answer(model.predict, back.predict, new, True)
+        if scored is not None:
+            assert back.score(new, **scored) == model.score(new, **scored)
+        assert str(back.new_environments()) == str(model.new_environments())
     for name in ("support_", "coef_", "inclusion_probabilities_"):
         np.testing.assert_array_equal(getattr(back, name), getattr(model, name))
     for name in ("selected_features_", "intercept_", "invariant_", "environments_", "columns_", "n_features_in_"):
         assert getattr(back, name) == getattr(model, name)
     np.testing.assert_array_equal(back.posterior_.inclusion, model.posterior_.inclusion)
-    if model.predictive_ is None:
-        assert back.predictive_ is None
-    else:
-        np.testing.assert_array_equal(back.predictive_.inclusion, model.predictive_.inclusion)
+    assert (model.predictive_ is None) == (back.predictive_ is None)
+    assert back.predictive_ is None or back.predictive_.inclusion.tolist() == model.predictive_.inclusion.tolist()
     assert str(back.summary()) == str(model.posterior_.summary())
+    assert is_classifier(back) == is_classifier(model)
+    assert back.plot().get_xlabel() == "posterior inclusion probability"
+
+
+def assert_same_answer(ask: Callable[..., Any], ask_back: Callable[..., Any], *arguments: Any) -> None:
+    """The same numbers, or the same refusal."""
+    try:
+        wanted = ask(*arguments)
+    except SettingError as error:
+        with pytest.raises(SettingError, match=re.escape(str(error))):
+            ask_back(*arguments)
+    else:
+        np.testing.assert_array_equal(np.asarray(ask_back(*arguments)), np.asarray(wanted))
 
 
 def test_what_else_a_file_tells(tmp_path: Path) -> None:
@@ -139,33 +181,88 @@ def test_a_saved_model_refuses_what_the_model_refuses(tmp_path: Path) -> None:
             model.predict(table.assign(region="nowhere"))
 
 
+# ---------------------------------------------------------------- damaged files
+
+MODEL = ("predictors", "selected", "members", 0)
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("models") / "model.json"
+    fitted().save(path)
+    return json.loads(path.read_text())
+
+
+def put(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        *folders, last = keys
+        for key in folders:
+            content = content[key]
+        content[last] = value
+
+    return change
+
+
+def cut(*keys: Any) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        *folders, last = keys
+        for key in folders:
+            content = content[key]
+        del content[last]
+
+    return change
+
+
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "named"),
     [
-        (
-            lambda c: c | {"format": "invariance.model/9"},
-            "has the format 'invariance.model/9' of invariance 0.1.0, and",
-        ),
+        (put(*MODEL, "coefficients", value=[]), r"numbers of shape \(0,\) where the shape should be \(2,\)"),
+        (put(*MODEL, "coefficients", value=["nan", 1.0]), "a number that is not finite"),
+        (put(*MODEL, "coefficients", value=[[1.0, 2.0]]), r"numbers of shape \(1, 2\)"),
+        (put(*MODEL, "weight", value=2), "weights sum to 2"),
+        (put(*MODEL, "weight", value=-1), "weight is -1"),
+        (put(*MODEL, "noise", value=-1), "noise is -1"),
+        (put(*MODEL, "freedom", value=0), "freedom is 0"),
+        (put(*MODEL, "intercept", value="inf"), "intercept is inf"),
+        (put(*MODEL, "at", value=[0, 7]), r"positions \[0, 7\], of which there are 2"),
+        (put(*MODEL, "at", value=[0, -1]), r"positions \[0, -1\], of which there are 2"),
+        (put(*MODEL, "at", value=[1, 0]), "a member of other columns"),
+        (put(*MODEL, "design", "whitening", value=[]), "numbers of shape"),
+        (put("predictors", "selected", "members", value=[]), "weights sum to 0"),
+        (put("predictors", "selected", "design", "n_rows", value=0), "n_rows is 0"),
+        (put("predictors", "selected", "design", "columns", value=["x0", "other"]), "a member of other columns"),
+        (put("layout", "columns", value=["x0", "z", "x2", "x3"]), "it predicts with 'x1', which the layout lacks"),
+        (lambda c: c | {"format": "invariance.model/9", "versions": None}, "invariance.model/9"),
         (lambda c: c["posterior"], "is a posterior"),
-        (lambda c: {"a": 1}, "is not a saved model: its format is not 'invariance.model/1'"),
-        (lambda c: [1], "is not a saved model"),
-        (lambda c: {k: v for k, v in c.items() if k != "layout"}, "is damaged: KeyError 'layout'"),
-        (lambda c: c | {"support": None, "coefficients": ["a"]}, "is damaged"),
+        (lambda c: {"a": 1}, "invariance.model/1"),
+        (cut("layout"), "layout"),
+        (put("outcome", "classes", value=["a"]), "damaged"),
+        (put("outcome", "predicts", value="fate"), "damaged"),
+        (put("support", value=[True]), r"numbers of shape \(1,\) where the shape should be \(4,\)"),
+        (put("coefficients", value=[1.0]), r"numbers of shape \(1,\)"),
+        (put("posterior", value=None), "a posterior is missing"),
+        (put("predictive", value=3), "a posterior is missing"),
+        (cut("predictors", "average"), "should be of 'average', 'selected'"),
+        (cut("new_environments", "selected"), "should be of 'average', 'selected'"),
+        (put("new_environments", "selected", "left_out", 0, "environment", value=9), "of which there are 4"),
+        (put("new_environments", "selected", "left_out", 0, "rmse", value="nan"), "rmse is nan"),
     ],
 )
-def test_other_files_are_refused(change, complaint: str, tmp_path: Path) -> None:
+def test_damages_are_named(content: dict[str, Any], change: Callable, named: str, tmp_path: Path) -> None:
+    damaged = copy.deepcopy(content)
+    damaged = change(damaged) or damaged
     path = tmp_path / "model.json"
-    fitted().save(path)
-    path.write_text(json.dumps(change(json.loads(path.read_text()))))
-    with pytest.raises(DataError, match=complaint):
+    path.write_text(json.dumps(damaged))
+    with pytest.raises(DataError, match=named) as caught:
         invariance.load(path)
+    assert str(path) in str(caught.value)
 
 
 def test_files_that_are_no_json(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     with pytest.raises(FileError, match="there is no file"):
         invariance.load(path)
-    for content in (b"a,b\n1,2\n", b"\xff\xfe", b'{"format": NaN}'):
+    for content in (b"a,b\n1,2\n", b"\xff\xfe", b'{"format": NaN}', b"[1]", b"[" * 200_000):
         path.write_bytes(content)
         with pytest.raises(DataError, match="is not a saved model"):
             invariance.load(path)

@@ -112,48 +112,6 @@ def test_only_what_matters_is_missing(with_a_constant) -> None:
         model.predict(table.assign(a=np.nan))
 
 
-@pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
-def test_a_column_of_dates_is_named(convert) -> None:
-    X = EXAMPLE.to_frame()[list(EXAMPLE.feature_names)].assign(visit=pd.Timestamp("2020-01-01"))
-    with pytest.raises(DataError, match=r"column 'visit' is not numeric .* but holds dates or times"):
-        BIP().fit(convert(X), EXAMPLE.y, environments=EXAMPLE.environment_index)
-    with pytest.raises(DataError, match="column 'visit' is not numeric"):
-        BIP().fit(convert(X[["visit"]]), EXAMPLE.y, environments=EXAMPLE.environment_index)
-
-
-def test_a_column_of_objects_is_named() -> None:
-    X = EXAMPLE.to_frame()[list(EXAMPLE.feature_names)].assign(note=[{} for _ in EXAMPLE.y])
-    with pytest.raises(DataError, match="column 'note' is not numeric"):
-        BIP().fit(X, EXAMPLE.y, environments=EXAMPLE.environment_index)
-
-
-@pytest.mark.parametrize("convert", [np.array, list, pd.Series, pl.Series], ids=lambda convert: convert.__module__)
-def test_gaps_in_the_outcome_are_counted(convert) -> None:
-    y = EXAMPLE.y.copy()
-    y[[0, 1, -1]] = np.nan
-    first, *_, last = EXAMPLE.environment_index.tolist()
-    where = rf"in 'y' \(3 rows\); in environment {first} \(2 rows\), {last} \(1 row\)"
-    with pytest.raises(DataError, match=where):
-        BIP().fit(EXAMPLE.X, convert(y), environments=EXAMPLE.environment_index)
-    y[:] = EXAMPLE.y
-    y[4] = np.inf
-    with pytest.raises(DataError, match=r"infinite values \(inf\) in 'y' \(1 row\)"):
-        BIP().fit(EXAMPLE.X, convert(y), environments=EXAMPLE.environment_index)
-
-
-def test_a_table_without_the_features_is_refused() -> None:
-    model = BIP().fit(EXAMPLE)
-    with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing:\n- age"):
-        model.predict(EXAMPLE.to_frame()[list(EXAMPLE.feature_names)].drop(columns="age"))
-
-
-def test_after_fit_unknown_columns_are_refused() -> None:
-    X = EXAMPLE.to_frame()[list(EXAMPLE.feature_names)]
-    model = BIP().fit(X, EXAMPLE.y, environments=EXAMPLE.environment_index)
-    with pytest.raises(ValueError, match="Feature names unseen at fit time:\n- more"):
-        model.predict(X.assign(more=1.0))
-
-
 def empty() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(1)
     return rng.normal(size=(60, 3)), rng.normal(size=60), np.repeat([0, 1], 30)
@@ -233,10 +191,3 @@ def test_transform_looks_at_values_as_predict_does() -> None:
         model.transform(table[["x", "region", "flag"]])
     with pytest.warns(PredictionWarning):
         assert BIP(prior=UniformPrior(max_size=0)).fit(table, y, environments=site).transform(table).shape == (180, 0)
-
-
-def test_a_selection_is_made_without_a_word() -> None:
-    model = BIP().fit(EXAMPLE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert model.transform(EXAMPLE.to_frame()).shape == (600, 3)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
-import invariance
 from invariance import BIP, BIPSurvival, Columns, PiecewiseExponential
-from invariance.exceptions import DataError, SettingError
+from invariance.exceptions import DataError
 from invariance.prediction.predictor import concordance
 from survival_twins import survived
 
@@ -110,22 +107,6 @@ def test_bip_chooses_it_and_predicts_expected_times() -> None:
     np.testing.assert_allclose(chosen.predict(X), fit.predict(DATA.X[:, [0, 2]]), rtol=1e-9)
 
 
-def test_what_is_refused(model: BIPSurvival) -> None:
-    with pytest.raises(DataError, match="which times 'y' ended with the event: use event="):
-        BIPSurvival().fit(X, DATA.y, environments=SITE)
-    with pytest.raises(DataError, match="which times 'y' ended with the event: use event="):
-        BIPSurvival("auto").fit(X, DATA.y, environments=SITE)
-    with pytest.raises(SettingError, match="predicts no times"):
-        BIPSurvival("logistic").fit(X, DATA.event, environments=SITE)
-    with pytest.raises(SettingError, match="no intervals"):
-        model.predict_interval(X)
-    with pytest.raises(SettingError, match="no intervals"):
-        model.predict(X, return_std=True)
-    for wrong in ([-1.0], [[1.0]], [np.nan], ["a"], [None]):
-        with pytest.raises(SettingError, match="are no times"):
-            model.predict_survival(X, wrong)
-
-
 @pytest.mark.parametrize(
     ("time", "event", "message"),
     [
@@ -145,48 +126,3 @@ def test_score_is_of_times_and_events_that_are_known(
     rest = np.delete(np.arange(len(times)), [5, 6])
     known = concordance(DATA.y[rest], DATA.event[rest], model.predict(X)[rest])
     assert model.score(X.iloc[rest], pd.Series(times[rest], dtype="Float64"), events[rest]) == known
-
-
-def test_score_refuses_words(model: BIPSurvival) -> None:
-    with pytest.raises(DataError, match="y must be times above 0, and holds words"):
-        model.score(X, ["a"] * len(X), DATA.event)
-    with pytest.raises(DataError, match="y must be times above 0, and holds words"):
-        model.score(X, np.where(DATA.y > 1.0, "late", "early"), DATA.event)
-
-
-@pytest.mark.parametrize("kind", ["selected", "average"])
-def test_saved_and_read_again(model: BIPSurvival, kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    chosen = pickle.loads(pickle.dumps(model)).set_params(predict_with=kind)
-    chosen.save(path)
-    again = invariance.load(path)
-    np.testing.assert_array_equal(again.predict(X), chosen.predict(X))
-    times = [0.0, 0.7, 3.0]
-    np.testing.assert_array_equal(again.predict_survival(X, times), chosen.predict_survival(X, times))
-    assert again.score(X, DATA.y, DATA.event) == chosen.score(X, DATA.y, DATA.event)
-    assert str(again.new_environments()) == str(chosen.new_environments())
-
-
-def test_expected_times_are_saved_too(tmp_path: Path) -> None:
-    model = BIP().fit(X, DATA.y, environments=SITE, event=DATA.event)
-    model.save(tmp_path / "model.json")
-    np.testing.assert_array_equal(invariance.load(tmp_path / "model.json").predict(X), model.predict(X))
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"cuts": [2.0, 1.0], "hazards": [1.0, 1.0, 1.0]},
-        {"cuts": [1.0], "hazards": [1.0]},
-        {"cuts": [], "hazards": [-1.0]},
-    ],
-)
-def test_damaged_baselines_are_refused(model: BIPSurvival, damage: dict[str, list[float]], tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    model.save(path)
-    content = json.loads(path.read_text())
-    for baselines in ([damage], []):
-        content["predictors"]["selected"]["baselines"] = baselines
-        path.write_text(json.dumps(content))
-        with pytest.raises(DataError, match="is damaged"):
-            invariance.load(path)

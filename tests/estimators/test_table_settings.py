@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 
-from invariance import BIP, Columns, FileFormat, Moments, MultiEnvironmentData, compare, spline
+from invariance import BIP, Columns, Moments, MultiEnvironmentData, compare, spline
 from invariance.baselines import ICP, Screened
-from invariance.exceptions import DataError, NotInvariantWarning, SettingError, WrongTypeError
+from invariance.exceptions import SettingError
 
 RNG = np.random.default_rng(0)
 SITE = np.repeat(["a", "b", "c"], 60)
@@ -69,37 +69,9 @@ def test_three_ways_to_name_environments_and_features(made: Any) -> None:
         assert model.get_feature_names_out(names).tolist() == wanted.get_feature_names_out().tolist()
 
 
-@pytest.mark.parametrize(
-    ("model", "given", "kind", "name"),
-    [
-        (BIP(), {"X": DATA, "y": Y}, SettingError, "y"),
-        (BIP(), {"X": DATA, "environments": SITE}, SettingError, "environments"),
-        (BIP(), {"X": Moments.from_data(DATA), "event": Y}, SettingError, "event"),
-        (BIP(), {"X": DATA, "rows": X}, SettingError, "rows"),
-        (BIP(), {"X": Moments.from_data(DATA), "rows": X}, SettingError, "environments="),
-        (BIP(), {"X": Moments.from_data(DATA), "format": FileFormat(sep=";")}, SettingError, "rows="),
-        (ICP(), {"X": Moments.from_data(DATA)}, WrongTypeError, "ICP"),
-        (BIP(columns={"environment": "site"}), {"X": X, "y": Y}, SettingError, "columns="),
-        (BIP(columns=Columns(environment="site")), {"X": X, "y": Y}, DataError, "site"),
-        (BIP(columns=Columns(environment="site")), {"X": X, "y": Y, "environments": SITE}, DataError, "site"),
-        (BIP(columns=Columns(exclude=["x"])), {"X": X.to_numpy(), "y": Y, "environments": SITE}, DataError, "exclude"),
-        (BIP(columns=Columns(features=["z"])), {"X": X, "y": Y, "environments": SITE}, DataError, "z"),
-        (BIP(), {"X": X, "y": Y, "environments": "sites"}, DataError, "sites"),
-    ],
-)
-def test_what_contradicts_itself(model: Any, given: dict[str, Any], kind: type[Exception], name: str) -> None:
-    with pytest.raises(kind, match=name):
-        model.fit(**given)
-
-
 def test_constructor_values_are_stored_untouched() -> None:
     columns = Columns(environment="site")
     model = BIP(columns=columns)
     assert model.columns is columns
     assert clone(model).columns == columns
     assert len(model.get_params(deep=False)) == 11
-
-
-def test_one_environment_is_told() -> None:
-    with pytest.warns(NotInvariantWarning, match="one environment"):
-        BIP().fit(X, Y)

@@ -1,0 +1,203 @@
+"""What estimators refuse: an exception of this package, of the builtin kind that is customary, that names the place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from invariance import (
+    BIP,
+    BIPClassifier,
+    BIPSurvival,
+    Columns,
+    Enumeration,
+    FileFormat,
+    LinearGaussian,
+    Moments,
+    Poisson,
+    Posterior,
+    UniformPrior,
+    compare,
+)
+from invariance.baselines import ICP
+from invariance.datasets import make_example
+from invariance.exceptions import InvarianceError
+from twins import simulated
+
+DATA = make_example()
+MOMENTS = Moments.from_data(DATA)
+SITE = np.array(DATA.environments)[DATA.environment_index]
+TABLE = pd.DataFrame(DATA.X[:, :2], columns=["u", "v"]).assign(site=SITE)
+ONE = TABLE[["u"]]
+TEXT = ONE.assign(w=np.resize(["p", "q", "r"], 600))
+TWICE = pd.concat([TABLE, ONE], axis=1)
+OBJECTS = TEXT.to_numpy()
+WORDS = np.resize(["f", "m", "x"], 600)
+CLASSES = np.where(DATA.y > DATA.y.mean(), "yes", "no")
+LARGE = 2**60 + np.arange(600) % 2
+BY_SITE = BIP(columns=Columns(environment="site"))
+TIMES = np.exp(-DATA.y / DATA.y.std())
+GAPS = np.where(np.isin(np.arange(600), [0, 1, 599]), np.nan, DATA.y)
+INFINITE = np.where(np.arange(600) == 4, np.inf, DATA.y)
+
+
+def fitted() -> Posterior:
+    return BIP().fit(DATA).posterior_
+
+
+def classified(y: Any, **settings: Any) -> BIPClassifier:
+    return BIPClassifier(**settings).fit(TABLE[["u", "v"]], y, environments=SITE)
+
+
+def survival() -> BIPSurvival:
+    return BIPSurvival().fit(TABLE[["u", "v"]], TIMES, environments=SITE, event=TIMES < 2)
+
+
+SETTINGS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: BIP(select="best").fit(DATA), ValueError, "select='best'"),
+    (lambda: BIP("probit").fit(DATA), ValueError, "family='probit'"),
+    (lambda: BIP("linear_gausian").fit(DATA), ValueError, "'linear_gaussian'"),
+    (lambda: BIP(LinearGaussian).fit(DATA), ValueError, "LinearGaussian"),
+    (lambda: BIP(3).fit(DATA), ValueError, "3"),
+    (lambda: BIP(engine="magic").fit(DATA), ValueError, "engine='magic'"),
+    (lambda: BIP(engine=Enumeration).fit(DATA), ValueError, "engine"),
+    (lambda: BIP(progress="yes").fit(DATA), ValueError, "progress='yes'"),
+    (lambda: BIP(prior=3).fit(DATA), ValueError, "prior=3"),
+    (lambda: BIP(prior=UniformPrior).fit(DATA), ValueError, "prior"),
+    (lambda: BIP(prior="unifrom").fit(DATA), ValueError, "'unifrom'"),
+    (lambda: BIP(random_state="a").fit(DATA), ValueError, "random_state='a'"),
+    (lambda: BIP(random_state=-1).fit(DATA), ValueError, "random_state=-1"),
+    (lambda: BIP(tolerance=0.1).fit(DATA), ValueError, "tolerance=0.1"),
+    (lambda: BIP(columns={"environment": "site"}).fit(ONE, DATA.y), ValueError, "columns="),
+    (lambda: BIP(prior=UniformPrior(max_size=6)).fit(simulated(6, (6, 30), 30)), ValueError, "max_size=4"),
+    (lambda: classified(CLASSES, family="linear_gaussian"), ValueError, "family='logistic'"),
+    (lambda: classified(CLASSES, family=Poisson()), ValueError, "family='logistic'"),
+    (lambda: BIPSurvival("logistic").fit(ONE, CLASSES, SITE), ValueError, "family='piecewise_exponential'"),
+    (lambda: classified(CLASSES).predict_interval(TABLE[["u", "v"]]), ValueError, "intervals"),
+    (lambda: classified(CLASSES).predict(TABLE[["u", "v"]], return_std=True), ValueError, "intervals"),
+    (lambda: survival().predict_interval(TABLE[["u", "v"]]), ValueError, "intervals"),
+    (lambda: survival().predict(TABLE[["u", "v"]], return_std=True), ValueError, "intervals"),
+    *(
+        (lambda wrong=wrong: survival().predict_survival(TABLE[["u", "v"]], wrong), ValueError, "times=")
+        for wrong in ([-1.0], [[1.0]], [np.nan], ["a"], [None])
+    ),
+    (lambda: compare(TABLE), TypeError, "DataFrame"),
+    (lambda: compare(DATA, [3]), TypeError, "int"),
+    (lambda: fitted().probability("age"), TypeError, "['age']"),
+    (lambda: fitted().probability(3), TypeError, "3"),
+    (lambda: fitted().probability([3]), TypeError, "3"),
+    (lambda: fitted().probability([True]), ValueError, "8 features"),
+    (lambda: fitted().subsets(0), ValueError, "top"),
+    (lambda: fitted().summary(0), ValueError, "top"),
+    (lambda: fitted().sample(0), ValueError, "n must"),
+    (lambda: fitted().credible_subsets(2), ValueError, "level"),
+    (lambda: Posterior.from_json("/nope"), OSError, "'/nope'"),
+    (lambda: Posterior.from_json(Path()), OSError, "cannot be read"),
+    (lambda: Posterior.from_json("{"), ValueError, "JSON"),
+    (lambda: Posterior.from_json("{}"), ValueError, "posterior"),
+    (
+        lambda: Posterior.from_json(fitted().to_json().replace('"n_subsets": 256', '"n_subsets": 1')),
+        ValueError,
+        "n_subsets",
+    ),
+]
+TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: BIP().fit(DATA, DATA.y), ValueError, "y="),
+    (lambda: BIP().fit(DATA, environments=SITE), ValueError, "environments="),
+    (lambda: BIP().fit(MOMENTS, event=DATA.y), ValueError, "event="),
+    (lambda: BIP().fit(DATA, rows=TABLE), ValueError, "rows="),
+    (lambda: BIP().fit(MOMENTS, rows=TABLE), ValueError, "environments="),
+    (lambda: BIP().fit(MOMENTS, format=FileFormat(sep=";")), ValueError, "rows="),
+    (lambda: ICP().fit(MOMENTS), TypeError, "ICP"),
+    (lambda: BIPClassifier().fit(MOMENTS), ValueError, "rows"),
+    (lambda: BY_SITE.fit(ONE, DATA.y), ValueError, "'site'"),
+    (lambda: BY_SITE.fit(DATA.X, DATA.y), ValueError, "'site'"),
+    (lambda: BY_SITE.fit(pa.Table.from_pandas(TEXT), DATA.y), ValueError, "'site'"),
+    (lambda: BY_SITE.fit(TABLE, DATA.y, environments=SITE), ValueError, "'site'"),
+    (lambda: BIP().fit(TABLE, DATA.y, environments="sites"), ValueError, "'sites'"),
+    (lambda: BIP(columns=Columns(exclude=["x"])).fit(DATA.X, DATA.y, SITE), ValueError, "exclude"),
+    (lambda: BIP(columns=Columns(features=["z"])).fit(TABLE, DATA.y, SITE), ValueError, "'z'"),
+    (lambda: BY_SITE.fit(TWICE, DATA.y), ValueError, "'u'"),
+    (lambda: BY_SITE.fit(pl.LazyFrame(TABLE), DATA.y), ValueError, ".collect()"),
+    (lambda: BIP().fit(pl.LazyFrame(TABLE), DATA.y), ValueError, ".collect()"),
+    (lambda: BIP().fit(TEXT, None, SITE), ValueError, "y"),
+    (lambda: BIP().fit(ONE, None, SITE), ValueError, "y"),
+    (lambda: BIP().fit(TEXT, DATA.y[:5], SITE), ValueError, "y has 5"),
+    (lambda: BIP().fit(ONE, DATA.y[:5], SITE), ValueError, "y has 5"),
+    (lambda: BIP().fit(DATA.X.astype(object), DATA.y[:5], SITE), ValueError, "y has 5"),
+    (lambda: BIP().fit(ONE, DATA.X, SITE), ValueError, "(600, 8)"),
+    (lambda: BIP().fit(OBJECTS, DATA.y, SITE), ValueError, "X"),
+    (lambda: BIP().fit(OBJECTS[:, 0], DATA.y, SITE), ValueError, "X"),
+    (lambda: BIP().fit(DATA.X[:9, 0], DATA.y[:9]), ValueError, "1D array"),
+    (lambda: BIP().fit([[{}]] * 600, DATA.y, SITE), TypeError, "X"),
+    (lambda: BIP().fit(ONE, WORDS, SITE), ValueError, "'f', 'm', 'x'"),
+    (lambda: BIP().fit(TEXT, pd.Series(WORDS, name="sex"), SITE), ValueError, "'sex'"),
+    *(
+        (
+            lambda made=made, sign=sign: BIP().fit(made({"id": sign * LARGE, "a": DATA.y}), DATA.y, SITE),
+            ValueError,
+            "'id'",
+        )
+        for made in (pd.DataFrame, pl.DataFrame)
+        for sign in (1, -1)
+    ),
+    (lambda: BIP().fit(np.column_stack([LARGE, LARGE]), DATA.y, SITE), ValueError, "'X'"),
+    (lambda: BIP().fit(ONE, LARGE, SITE), ValueError, "'y'"),
+    (lambda: BIP().fit(ONE, pd.Series(LARGE, name="y"), SITE), ValueError, "'y'"),
+    *(
+        (
+            lambda made=made: BIP().fit(made(ONE.assign(visit=pd.Timestamp("2020-01-01"))), DATA.y, SITE),
+            ValueError,
+            "'visit'",
+        )
+        for made in (pd.DataFrame, pl.from_pandas)
+    ),
+    (lambda: BIP().fit(ONE.assign(note=[{} for _ in DATA.y]), DATA.y, SITE), ValueError, "'note'"),
+    *(
+        (lambda made=made: BIP().fit(DATA.X, made(GAPS), DATA.environment_index), ValueError, "0 (2 rows), 3 (1 row)")
+        for made in (np.array, list, pd.Series, pl.Series)
+    ),
+    (lambda: BIP().fit(DATA.X, INFINITE, SITE), ValueError, "'y' (1 row)"),
+    (lambda: classified(WORDS), ValueError, "'f', 'm', 'x'"),
+    (lambda: classified(np.full(600, "a")), ValueError, "'a'"),
+    (lambda: classified(DATA.y), ValueError, "use BIP"),
+    (lambda: classified(np.array([1, "b"], dtype=object)[DATA.environment_index % 2]), ValueError, "'int', 'str'"),
+    (lambda: classified(np.column_stack([CLASSES, CLASSES])), ValueError, "1d array"),
+    (lambda: classified(np.where(SITE[0] == SITE, None, CLASSES)), ValueError, "150 rows"),
+    (lambda: BIPClassifier().fit(DATA), ValueError, "'blood_pressure'"),
+    (lambda: BIPSurvival().fit(ONE, TIMES, SITE), ValueError, "event="),
+    (lambda: BIPSurvival("auto").fit(ONE, TIMES, SITE), ValueError, "event="),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("attempt", "kind", "named"), SETTINGS + TABLES)
+def test_refusals_name_the_place(attempt: Callable[[], Any], kind: type[Exception], named: str) -> None:
+    with pytest.raises(InvarianceError) as caught:
+        attempt()
+    assert isinstance(caught.value, kind)
+    assert named in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_numbers_that_are_stored_as_objects_are_taken() -> None:
+    as_objects = BIP().fit(DATA.X.astype(object), DATA.y.astype(object), SITE)
+    np.testing.assert_array_equal(as_objects.coef_, BIP().fit(DATA.X, DATA.y, SITE).coef_)
+
+
+def test_what_a_fitted_table_lacks() -> None:
+    X = DATA.to_frame()[list(DATA.feature_names)]
+    for model in (BIP().fit(DATA), BIP().fit(X, DATA.y, environments=SITE)):
+        with pytest.raises(ValueError, match="- age"):
+            model.predict(X.drop(columns="age"))
+    with pytest.raises(ValueError, match="- more"):
+        model.predict(X.assign(more=1.0))
+    with pytest.raises(ValueError, match="same order"):
+        model.predict(X[X.columns[::-1]])
