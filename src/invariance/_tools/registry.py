@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import ast
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -96,33 +97,22 @@ def read_call(text: str) -> tuple[str, dict[str, Value]]:
 
     A value is a number, a word, none, true, false or a [list, of, words].
     """
-    match = re.fullmatch(r"\s*([^\s()=]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
-    if match is None:
-        raise SettingError(f"cannot read {text!r}: write a name, or name(key=value, ...) to change its settings.")
-    settings = {}
-    for part in split_outside_brackets(match[2] or ""):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not (key.isidentifier() and equals and value):
-            raise SettingError(f"cannot read {part!r} in {text!r}: a setting is written key=value.")
-        settings[key] = _value(value)
-    return match[1], settings
+    name, bracket, arguments = (part.strip() for part in text.partition("("))
+    with suppress(SyntaxError):
+        call = ast.parse(f"f({arguments}" if bracket else "f()", mode="eval").body
+        if isinstance(call, ast.Call) and not call.args and name and not set(name) & set(" )="):
+            return name, {str(keyword.arg): _value(keyword.value) for keyword in call.keywords}
+    raise SettingError(f"cannot read {text!r}: write a name, or name(key=value, ...) to change its settings.")
 
 
-def _value(text: str) -> Value:
-    if text.startswith("[") and text.endswith("]"):
-        return [_word(part) for part in split_outside_brackets(text[1:-1])]
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return _word(text)
-
-
-def _word(text: str) -> str:
-    return text.strip("'\"")
+def _value(node: ast.expr) -> Value:
+    match node:
+        case ast.List(items):
+            return [str(_value(item)) for item in items]
+        case ast.Constant(bool() | int() | float() | str() | None as value):
+            return value
+    word = ast.unparse(node)
+    return _WORDS.get(word.lower(), word)
 
 
 def is_a(value: Value, annotation: str) -> bool:
