@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from .plotting import PLAIN
 from .text import printable
 
 # Colours that keep their contrast on white and on near-black; text takes the notebook's own colour.
 _BOX = "color:inherit;background:transparent;font-size:0.95em;line-height:1.4;max-width:52em"
 _TABLE = "border-collapse:collapse;margin:0.2em 0 0.8em 0;color:inherit;background:transparent"
 _TITLE = "font-weight:600;margin:0.4em 0 0.1em 0"
-_TRACK = "display:inline-block;width:12em;height:0.75em;background:rgba(128,128,128,0.25)"
-_FILL = f"display:block;height:100%;background:{PLAIN}"
 CELL = "padding:0.1em 0.9em 0.1em 0;border:none;text-align:left;vertical-align:top;background:transparent"
 NUMBER = f"{CELL};text-align:right;font-variant-numeric:tabular-nums"
 FAINT = f"{CELL};opacity:0.7"
-FAINT_NUMBER = f"{NUMBER};opacity:0.7"
 
 
 def box(parts: Iterable[str]) -> str:
@@ -38,17 +34,5 @@ def table(rows: Iterable[str]) -> str:
     return f'<table style="{_TABLE}"><tbody>{body}</tbody></table>'
 
 
-def cell(text: str, style: str = CELL, hover: str | None = None) -> str:
-    attribute = "" if hover is None else f' title="{escape(printable(hover))}"'
-    return f'<td style="{style}"{attribute}>{escape(printable(text))}</td>'
-
-
-def bar_cell(value: float) -> str:
-    """A bar for a value between 0 and 1."""
-    fill = f'<span style="{_FILL};width:{100 * value:.1f}%"></span>'
-    return f'<td style="{CELL}"><span style="{_TRACK}">{fill}</span></td>'
-
-
-def bullets(items: Iterable[str]) -> str:
-    listed = "".join(f"<li>{escape(printable(' '.join(item.split())))}</li>" for item in items)
-    return f'<ul style="margin:0">{listed}</ul>'
+def cell(text: str, style: str = CELL) -> str:
+    return f'<td style="{style}">{escape(printable(text))}</td>'

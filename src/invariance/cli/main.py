@@ -230,7 +230,7 @@ def explain(
     which experiment would separate the leading subsets, and the cost of small environments.
     """
     with speech.speaking():
-        from ..decisions.diagnosis import as_text
+        from .._tools.sections import as_text
         from ..decisions.plots import save_environments
 
         named = Named.of(files)
@@ -242,7 +242,7 @@ def explain(
         chosen = None if subset is None else _mask(subset, rows.data)
         diagnosis = fitted(model, rows, environment).diagnose(chosen, "auto" if leave_out is None else leave_out)
         lines = [line for note in rows.data.losses for line in wrap(for_shell(note), "  ", "    ")]
-        text = "\n\n".join([as_text(diagnosis, for_shell), *(["\n".join(["Notes", *lines])] if lines else [])])
+        text = "\n\n".join([as_text(diagnosis.sections, for_shell), *(["\n".join(["Notes", *lines])] if lines else [])])
         saved: Files = {
             "json": ("the diagnosis", diagnosis.to_json),
             "plot": ("the picture", lambda path: save_environments(diagnosis, path)),

@@ -10,21 +10,18 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Mask
 from .._tools.json import null, to_json
+from .._tools.sections import Rendered, Section, as_text
 from .._tools.text import format_subset, printable
 from ..data.columns import free_name
 from ..exceptions import SettingError
 from ..models.base import BoundModel
 from ..models.invariance_test import Tolerance
-from ..models.regression import RegressionModel
-from ..moments.moments import Moments
 from ..posterior.posterior import SubsetEvidence
 from ..posterior.summary import Summary, everywhere, format_count, format_p_value, format_probability, format_share
-from .environments import moments_of
 from .noise import NoiseChecks, noise_checks
 from .roles import (
     MOST_OTHERS,
@@ -37,14 +34,12 @@ from .roles import (
     survey,
 )
 from .rules import RULES, BestCompatible, Findings, Median, Rule
-from .sections import Section, as_html, as_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 _MOST_SELECTED = 100
-_CANNOT_BE_JUDGED = "cannot be judged: the rows are too few, or some of these features are nearly given by others"
 UNCHALLENGED = (
     "Never challenged: no environment shifts this feature, given the others selected. The data could not have shown "
     "it to be a decoy."
@@ -52,8 +47,8 @@ UNCHALLENGED = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Decision:
-    """The subset (p,) that a rule chose; `str()` tells it within 80 columns, notebooks show it as HTML."""
+class Decision(Rendered):
+    """The subset (p,) that a rule chose."""
 
     findings: Findings
     mask: Mask
@@ -61,7 +56,7 @@ class Decision:
 
     @cached_property
     def selected(self) -> tuple[str, ...]:
-        return self.names(self.mask)
+        return self.findings.posterior.names_of(self.mask)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -139,8 +134,7 @@ class Decision:
         """Of the chosen subset, with intervals: one row for each column and environment, and for the pool of all.
 
         Columns: column, environment ("pooled" for the pool), estimate, lower, upper, note. NaN where a column is
-        constant or a combination of others, which the note says, as it does where a coefficient stands for such a
-        column too.
+        constant or a combination of others, which the note says.
         """
         return coefficient_table(self.findings.target.model, self.mask, coverage)
 
@@ -178,102 +172,70 @@ class Decision:
             "coefficients": coefficients.to_dict("records"),
         }
 
-    def names(self, mask: Mask) -> tuple[str, ...]:
-        """Of the features of a subset (p,)."""
-        return tuple(name for name, flag in zip(self.findings.posterior.feature_names, mask, strict=True) if flag)
-
-    def __str__(self) -> str:
-        return as_text(self.sections)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return as_html(self.sections)
-
 
 @dataclass(frozen=True, repr=False)
-class FitSummary:
+class FitSummary(Rendered):
     """The decision, then the posterior; worded : how a sentence that may carry remedies is written."""
 
     decision: Decision
     posterior: Summary
     worded: Callable[[str], str] = str
 
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        return *self.decision.sections, *self.posterior.sections
+
     def __str__(self) -> str:
-        return f"{as_text(self.decision.sections, self.worded)}\n\n{self.posterior}"
+        return as_text(self.sections, self.worded)
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self.decision._repr_html_() + self.posterior._repr_html_()
 
 
 def _verdict(decision: Decision) -> Iterator[str]:
     posterior, outcome = decision.findings.posterior, printable(decision.findings.posterior.outcome_name)
+    compatible, chosen = decision.compatible, format_subset(decision.selected)
+    alike = f"alike in {everywhere(posterior)} (p-value {format_p_value(decision.evidence.p_invariant)})"
     if posterior.n_environments == 1:
         yield (
             f"One environment cannot tell which features predict {outcome} alike elsewhere: nothing speaks for the "
-            f"selection {format_subset(decision.selected)} in another one. Add rows from at least one other "
-            "environment."
+            f"selection {chosen} in another one. Add rows from at least one other environment."
         )
-        return
-    yield from _compatible(decision, outcome) if decision.is_compatible else _not_compatible(decision, outcome)
-    if len(decision.selected) == decision.findings.target.model.largest_size:
-        yield from _too_few_rows(decision)
-
-
-def _compatible(decision: Decision, outcome: str) -> Iterator[str]:
-    posterior, compatible, k = decision.findings.posterior, decision.compatible, len(decision.selected)
-    alike = f"alike in {everywhere(posterior)} ({_p_value(decision, decision.evidence.p_invariant)})"
-    if k:
-        yield f"{k:,} feature{' predicts' if k == 1 else 's predict'} {outcome} {alike}."
-    else:
-        yield f"{outcome} itself, without any feature, behaves {alike}; no feature is selected."
-    usual = decision.findings.tolerance.level
-    if decision.accepted.level < usual:
-        found = "reaches" if compatible.exhaustive else "was found that reaches"
-        passed = f"from {decision.accepted.level:g} on they pass here"
-        yield f"No subset{decision.findings.allowed} {found} p-value {usual:g}: {passed}."
-    if compatible.n == posterior.n_subsets > 1:
-        yield (
-            f"But nothing speaks against any other subset either: all {format_count(compatible.n)} are compatible with "
-            "invariance. The environments differ too little, or have too few rows, to tell subsets apart."
-        )
-
-
-def _not_compatible(decision: Decision, outcome: str) -> Iterator[str]:
-    compatible, chosen, n = decision.compatible, format_subset(decision.selected), decision.compatible.n
-    if not n:
+    elif decision.is_compatible:
+        k = len(decision.selected)
+        if k:
+            yield f"{k:,} feature{' predicts' if k == 1 else 's predict'} {outcome} {alike}."
+        else:
+            yield f"{outcome} itself, without any feature, behaves {alike}; no feature is selected."
+        if decision.accepted.level < decision.findings.tolerance.level:
+            levels = f"{decision.findings.tolerance.level:g}: from {decision.accepted.level:g} on they pass here"
+            yield f"No subset{decision.findings.allowed} reaches p-value {levels}."
+        if compatible.n == posterior.n_subsets > 1:
+            yield (
+                f"But nothing speaks against any other subset either: all {format_count(compatible.n)} are compatible "
+                "with invariance. The environments differ too little, or have too few rows, to tell subsets apart."
+            )
+    elif not compatible.n:
         found = "is" if compatible.exhaustive else "was found that is"
         yield f"No subset of these features{decision.findings.allowed} {found} invariant: {_closest(decision)}."
-        unknown = "" if decision.judged else f", and {_CANNOT_BE_JUDGED}"
-        yield f"The selection {chosen} is {fallback(decision)}{unknown}; its predictions may fail in a new environment."
-        return
-    reach = f"{counted(decision)} other subset{' reaches' if n == 1 else 's reach'} p-value {decision.accepted.level:g}"
-    p_value = _p_value(decision, decision.evidence.p_invariant)
-    alike = f"predict {outcome} alike in {everywhere(decision.findings.posterior)} ({p_value})"
-    if not decision.judged:
-        yield f"Whether the selected features {chosen} predict {outcome} alike {_CANNOT_BE_JUDGED}; {reach}."
-    elif decision.invariant:
-        yield f"It is open whether the selected features {chosen} {alike}; {reach}."
+        yield f"The selection {chosen} is {fallback(decision)}; its predictions may fail in a new environment."
     else:
-        others = f"{counted(decision)} subset{' does' if n == 1 else 's do'}"
-        yield f"The selected features {chosen} do not {alike}, although {others}."
-    best = format_subset(decision.names(compatible.masks[0]))
-    yield f"That one is {best}." if n == 1 else f"Of these, {best} predicts best."
+        if not decision.judged:
+            yield f"The rows cannot judge whether the selected features {chosen} predict {outcome} alike."
+        elif decision.invariant:
+            yield f"It is open whether the selected features {chosen} predict {outcome} {alike}."
+        else:
+            yield f"The selected features {chosen} do not predict {outcome} {alike}."
+        best = format_subset(posterior.names_of(compatible.masks[0]))
+        yield f"Subsets that reach p-value {decision.accepted.level:g}: {counted(decision)}; {best} predicts best."
 
 
 def _closest(decision: Decision) -> str:
-    survey, needed = decision.survey, f"{decision.accepted.level:g} is needed"
+    survey = decision.survey
     n = format_count(survey.n_subsets if survey.complete else len(survey.masks))
-    of = f"all {n}" if survey.complete else f"the {n} looked at"
-    if survey.closest is None:
-        return f"of {of}, none comes near (every p-value is below 1e-300, and {needed})"
-    closest = format_subset(decision.names(survey.masks[survey.closest]))
-    p_value = _p_value(decision, float(survey.p_invariant[survey.closest]))
-    if survey.n_subsets == 1:
-        return f"the only one is {closest} ({p_value}, and {needed})"
-    return f"of {of}, {closest} is closest ({p_value}, and {needed})"
+    best = int(np.argmax(survey.p_invariant))
+    closest = format_subset(decision.findings.posterior.names_of(survey.masks[best]))
+    p_value = f"p-value {format_p_value(float(survey.p_invariant[best]))}, and {decision.accepted.level:g} is needed"
+    return f"of {'all' if survey.complete else 'the'} {n} tested, {closest} is closest ({p_value})"
 
 
 def fallback(decision: Decision) -> str:
@@ -285,17 +247,14 @@ def fallback(decision: Decision) -> str:
     return "that of the random-effects rule, which expects the least error from it in a new environment"
 
 
-def _too_few_rows(decision: Decision) -> Iterator[str]:
+def _limit(decision: Decision) -> Iterator[tuple[str, str]]:
     """Where it is the rows that limit the size of subsets."""
     posterior, target = decision.findings.posterior, decision.findings.target
     largest = target.model.largest_size
     if largest < posterior.n_features and target.prior.max_size >= largest:
         smallest = int(np.argmin(posterior.counts))
-        yield (
-            f"The data are too few to judge subsets of more than {largest:,} feature{'' if largest == 1 else 's'}: the "
-            f"smallest environment, {printable(str(posterior.environments[smallest]))}, has "
-            f"{posterior.counts[smallest]:,} rows."
-        )
+        few = f"{printable(str(posterior.environments[smallest]))} has {posterior.counts[smallest]:,}"
+        yield "limit", f"the rows are too few to judge subsets of more than {largest:,} features: {few}."
 
 
 def counted(decision: Decision) -> str:
@@ -304,36 +263,18 @@ def counted(decision: Decision) -> str:
     return f"{'' if compatible.all_scored else 'at least '}{format_count(compatible.n)}"
 
 
-def _p_value(decision: Decision, value: float) -> str:
-    """With as many digits as it takes to stand on the side of the levels where it belongs."""
-    levels, text = np.array([decision.accepted.level, decision.findings.tolerance.lowest_level]), format_p_value(value)
-    for digits in range(4, 18):
-        if text.startswith(("<", "–")) or ((float(text) >= levels) == (value >= levels)).all():
-            break
-        text = f"{value:.{digits}f}"
-    return f"p-value {text}"
-
-
 def _sections(decision: Decision) -> Iterator[Section]:
     yield Section("Decision", facts=tuple(_facts(decision)), label_width=12)
-    selected = [feature for feature in decision.features if feature.selected]
-    others = [feature for feature in decision.features if not feature.selected]
-    for title, features, most in (
-        ("Selected features", selected, _MOST_SELECTED),
-        ("Other features", others, MOST_OTHERS),
-    ):
+    for title, selected, most in (("Selected features", True, _MOST_SELECTED), ("Other features", False, MOST_OTHERS)):
+        features = [feature for feature in decision.features if feature.selected is selected]
+        shown, rest = features[:most], Counter(feature.role.value for feature in features[most:])
+        notes = [UNCHALLENGED] if any(feature.never_challenged for feature in shown) else []
+        if rest:
+            roles = ", ".join(f"{role} ({n:,})" for role, n in rest.most_common())
+            notes.insert(0, f"… and {len(features) - most:,} more: {roles}")
         if features:
-            facts = tuple((feature.name, described(decision, feature)) for feature in features[:most])
-            yield Section(title, facts=facts, notes=tuple(_remarks(features, most)))
-
-
-def _remarks(features: list[FeatureRole], most: int) -> Iterator[str]:
-    rest = features[most:]
-    if rest:
-        roles = Counter(feature.role.value for feature in rest)
-        yield f"… and {len(rest):,} more: " + ", ".join(f"{role} ({n:,})" for role, n in roles.most_common())
-    if any(feature.never_challenged for feature in features[:most]):
-        yield UNCHALLENGED
+            facts = tuple((feature.name, described(decision, feature)) for feature in shown)
+            yield Section(title, facts=facts, notes=tuple(notes))
 
 
 def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
@@ -352,77 +293,50 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
             figures = _figures(decision, decision.mode_evidence)
             yield "mode", f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
     yield from (("caution", alarm) for alarm in model.untilted.remarks(decision.mask[None]).alarms)
-    unmet = several and not decision.compatible.n and isinstance(decision.rule, BestCompatible | Median)
-    yield "rule", decision.rule_says + ("; here no subset is compatible" if unmet else "")
+    yield "rule", decision.rule_says
     if decision.noise is not None and decision.noise.sentence is not None:
         yield "noise", decision.noise.sentence
-    if len(decision.selected) < model.largest_size:
-        yield from (("limit", sentence) for sentence in _too_few_rows(decision))
+    yield from _limit(decision)
 
 
 def _figures(decision: Decision, evidence: SubsetEvidence) -> str:
     figures = [f"R² {format_share(evidence.r2)}"]
     if decision.findings.posterior.n_environments > 1 and np.isfinite(evidence.deviance):
-        figures.insert(0, _p_value(decision, evidence.p_invariant))
+        figures.insert(0, f"p-value {format_p_value(evidence.p_invariant)}")
     if not np.isnan(evidence.r2_new):
         figures.append(f"{format_share(evidence.r2_new)} in environments left out")
     return ", ".join(figures)
 
 
+_DESCRIBED = {
+    Role.required: "required",
+    Role.kept: "kept for prediction",
+    Role.chosen: "chosen by the rule",
+    Role.forced: "forced in by the prior",
+    Role.breaks: "breaks invariance",
+    Role.may_break: "may break invariance, unless tails, which were not looked at, are heavy",
+    Role.adds_nothing: "adds nothing worth its price",
+    Role.predicts_more: "would predict more and stay compatible",
+    Role.left_out: "left out",
+    Role.not_allowed: "not allowed beside the selected ones by the prior",
+    Role.not_judged: "cannot be judged beside the selected ones: too few rows, or nearly given by them",
+}
+
+
 def described(decision: Decision, feature: FeatureRole) -> str:
     """The role of a feature, with its figures."""
-    change = "" if np.isnan(feature.r2_change) else f"R² {feature.r2_change:+z.3f}"
-    without, added, also = (f"; {change} without it", f": {change}", f"; {change}") if change else ("", "", "")
-    p_value = _p_value(decision, feature.p_invariant) if np.isfinite(feature.p_invariant) else ""
-    match feature.role:
-        case Role.required:
-            said = f"required: {_found_in(decision)}{without}"
-        case Role.kept if round(feature.r2_change, 3) > 0.0:
-            said = f"kept for prediction: a lower likelihood without it, though {change}"
-        case Role.kept:
-            said = f"kept for prediction{f'{added} without it' if change else ''}"
-        case Role.chosen:
-            said = f"chosen by the rule{without}"
-        case Role.forced:
-            said = f"forced in by the prior{without}"
-        case Role.breaks:
-            said = f"breaks invariance ({p_value}){_where(feature)}{also}"
-        case Role.may_break:
-            said = f"may break invariance ({p_value} with normal tails, which were not looked at){also}"
-        case Role.adds_nothing:
-            said = f"adds nothing worth its price{added}"
-        case Role.predicts_more:
-            said = f"would predict more and stay compatible ({p_value}){added}"
-        case Role.left_out:
-            said = f"left out{added}"
-        case Role.not_allowed:
-            said = f"not allowed beside the selected ones by the prior{added}"
-        case Role.not_judged:
-            said = "cannot be judged beside the selected ones: too few rows, or nearly given by them"
+    said, compatible = _DESCRIBED[feature.role], decision.compatible
+    if feature.role is Role.required:
+        lacking = f"in all {len(compatible.masks):,} compatible subsets that are listed"
+        said += f": {'no compatible subset lacks it' if compatible.complete else lacking}"
+    if feature.role in (Role.breaks, Role.may_break, Role.predicts_more):
+        said += f" (p-value {format_p_value(feature.p_invariant)})"
+    if feature.broken is not None:
+        label, _, part = feature.broken
+        said += f", in its {part}" if label is None else f", most in {printable(str(label))} ({part})"
+    if not np.isnan(feature.r2_change):
+        said += f"; R² {feature.r2_change:+z.3f}{' without it' if feature.selected else ''}"
     return f"{said}; never challenged" if feature.never_challenged else said
-
-
-def _found_in(decision: Decision) -> str:
-    """Which compatible subsets hold a required feature."""
-    compatible, listed = decision.compatible, len(decision.compatible.masks)
-    if compatible.complete:
-        return "no compatible subset lacks it"
-    if listed < compatible.n:
-        return f"in all of the {listed:,} best of {counted(decision)} compatible subsets"
-    return "in the one compatible subset found" if listed == 1 else f"in all {listed:,} compatible subsets found"
-
-
-def _where(feature: FeatureRole) -> str:
-    if feature.broken is None:
-        return ""
-    label, _, part = feature.broken
-    return f", in its {part}" if label is None else f", most in {printable(str(label))} ({part})"
-
-
-CONSTANT, NOT_IDENTIFIED, TOO_FEW_ROWS = "constant", "not identified", "too few rows"
-STANDS_FOR = "stands for "
-# Shares of unit columns below this are rounding.
-_NO_SHARE = 1e-5
 
 
 def coefficient_table(model: BoundModel, mask: Mask, coverage: float) -> pd.DataFrame:
@@ -434,12 +348,14 @@ def coefficient_table(model: BoundModel, mask: Mask, coverage: float) -> pd.Data
     fit, errors, labels = model.fit(mask), model.standard_errors(mask), model.describe().environments
     pooled = free_name("pooled", [label for label in labels if isinstance(label, str)])
     estimates = np.vstack([fit.coefficients, fit.local_coefficients])
+    notes = np.where(np.isnan(estimates), "constant", "")
     margins = np.full(estimates.shape, np.nan)
-    freedom = np.full(len(estimates), np.nan)
     if errors is not None:
         pooled_first = [-1, *range(len(labels))]
-        values, freedom = errors.values[pooled_first], errors.freedom[pooled_first]
-        margins = t.ppf(0.5 + coverage / 2.0, np.where(freedom > 0.0, freedom, np.nan))[:, None] * values
+        values, freedom = errors.values[pooled_first], errors.freedom[pooled_first, None]
+        unknown = np.where(freedom > 0.0, "not identified", "too few rows")
+        notes = np.where(np.isnan(values) & (notes == ""), unknown, notes)
+        margins = t.ppf(0.5 + coverage / 2.0, np.where(freedom > 0.0, freedom, np.nan)) * values
         estimates = np.where(np.isnan(values), np.nan, estimates)
     return pd.DataFrame(
         {
@@ -448,52 +364,6 @@ def coefficient_table(model: BoundModel, mask: Mask, coverage: float) -> pd.Data
             "estimate": estimates.ravel(),
             "lower": (estimates - margins).ravel(),
             "upper": (estimates + margins).ravel(),
-            "note": pd.Series(list(_notes(fit.columns, estimates, freedom, _moments(model, mask))), dtype=object),
+            "note": pd.Series(notes.ravel().tolist(), dtype=object),
         }
     )
-
-
-def _moments(model: BoundModel, mask: Mask) -> Moments | None:
-    """Of the columns of the subset; None where there are none or the model holds no data."""
-    if not mask.any():
-        return None
-    if isinstance(model, RegressionModel):
-        return Moments.from_data(model.data.narrowed(mask))
-    linear = model.by_least_squares
-    return None if linear is None else moments_of(linear, mask)
-
-
-def _pool_first(moments: Moments) -> tuple[Mask, Floats]:
-    """Which of the k columns vary (E + 1, k), and their centred products (E + 1, k, k)."""
-    columns, groups = moments.feature_columns, [-1, *range(moments.n_environments)]
-    return moments.varies[groups][:, columns], moments.scatter[groups][:, columns[:, None], columns]
-
-
-def _notes(columns: tuple[str, ...], estimates: Floats, freedom: Floats, moments: Moments | None) -> Iterator[str]:
-    """One for each entry of estimates (E + 1, k), row by row."""
-    if moments is None:
-        yield from np.where(np.isnan(estimates), NOT_IDENTIFIED, "").ravel().tolist()
-        return
-    for values, left, varies, products in zip(estimates, freedom, *_pool_first(moments), strict=True):
-        unknown = np.isnan(values)
-        stands_for = _stands_for(products, np.flatnonzero(varies & ~unknown), np.flatnonzero(varies & unknown))
-        for j in range(len(columns)):
-            others = [columns[c] for c in stands_for.get(j, ())]
-            if not unknown[j]:
-                yield f"{STANDS_FOR}{', '.join(others)} too" if others else ""
-            elif not varies[j]:
-                yield CONSTANT
-            else:
-                yield TOO_FEW_ROWS if left <= 0.0 else NOT_IDENTIFIED
-
-
-def _stands_for(products: Floats, known: NDArray[np.intp], given: NDArray[np.intp]) -> dict[int, list[int]]:
-    """Of the known columns, those in which one that they give takes part: {known: [given, ...]}."""
-    if not len(known) or not len(given):
-        return {}
-    scale = np.sqrt(np.diagonal(products))
-    used = np.append(known, given)
-    unit = products[np.ix_(used, used)] / np.outer(scale[used], scale[used])
-    shares = np.linalg.lstsq(unit[: len(known), : len(known)], unit[: len(known), len(known) :], rcond=None)[0]
-    takes_part = np.abs(shares) > _NO_SHARE
-    return {int(j): given[row].tolist() for j, row in zip(known, takes_part, strict=True)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
 from .._tools.json import null, to_json
 from .._tools.progress import ProgressBar, ProgressMode
+from .._tools.sections import Rendered, Section, by_environment
 from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable
 from ..data.checks import largest_size
 from ..data.multi_environment import MultiEnvironmentData
@@ -27,6 +28,8 @@ from ..models.invariance_test import Tolerance
 from ..models.regression import RegressionModel
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior
+from ..posterior.summary import format_share
+from ..posterior.summary import format_small_p_value as format_p
 from .environments import (
     Broken,
     Compared,
@@ -39,8 +42,6 @@ from .environments import (
 from .roles import compatible_subsets
 from .rules import Findings
 from .search import Search
-from .sections import Section, as_html, by_environment, format_p, format_r2
-from .sections import as_text as sections_as_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,39 +235,20 @@ def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, .
 
 
 @dataclass(frozen=True)
-class Site:
-    """largest : most features of a subset that this environment has rows enough for; largest_without : that all others
-    have"""
-
-    environment: Hashable
-    rows: int
-    largest: int
-    largest_without: int
-
-
-@dataclass(frozen=True)
 class Sites:
-    """largest : most features of a subset, out of n_features, that every environment has rows enough for; enough_rows :
-    least min_rows with which two environments or more are left and subsets may hold all features"""
+    """What small environments cost.
+
+    largest : most features of a subset, out of n_features, that every environment has rows enough for; without : {left
+    out: the same for the others}; smallest : the environment that limits it; rows : {environment: rows}
+    enough_rows : least min_rows with which two environments or more are left and subsets may hold all features
+    """
 
     largest: int
     n_features: int
-    each: tuple[Site, ...]
+    without: Mapping[Hashable, int]
+    smallest: Hashable
+    rows: Mapping[Hashable, int]
     enough_rows: int | None
-
-    @property
-    def capped(self) -> bool:
-        return self.largest < self.n_features
-
-    @property
-    def costly(self) -> tuple[Site, ...]:
-        """Environments without which subsets may be larger, the one that frees most first."""
-        freeing = [site for site in self.each if site.largest_without > self.largest]
-        return tuple(sorted(freeing, key=lambda site: (-site.largest_without, site.rows)))
-
-    @property
-    def binding(self) -> Site:
-        return min(self.each, key=lambda site: (site.largest, site.rows))
 
 
 def sites_of(moments: Moments) -> Sites:
@@ -275,17 +257,21 @@ def sites_of(moments: Moments) -> Sites:
     def largest(kept: Mask) -> int:
         return largest_size(counts[kept], widths[kept])
 
-    each = tuple(
-        Site(label, int(counts[e]), largest(places == e), largest(places != e))
-        for e, label in enumerate(moments.environments)
+    labels, p = moments.environments, moments.n_features
+    smallest = min(places, key=lambda e: (largest(places == e), counts[e]))
+    enough = (int(n) for n in np.unique(counts) if (counts >= n).sum() > 1 and largest(counts >= n) == p)
+    return Sites(
+        moments.largest_size,
+        p,
+        without={label: largest(places != e) for e, label in enumerate(labels)},
+        smallest=labels[smallest],
+        rows=dict(zip(labels, counts.tolist(), strict=True)),
+        enough_rows=next(enough, None),
     )
-    kept = {int(fewest): counts >= fewest for fewest in np.unique(counts)}
-    enough = (n for n, those in kept.items() if those.sum() > 1 and largest(those) == moments.n_features)
-    return Sites(moments.largest_size, moments.n_features, each, next(enough, None))
 
 
-@dataclass(frozen=True, eq=False)
-class Diagnosis(ComparedEnvironments):
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnosis(Rendered, ComparedEnvironments):
     """The environments of a fit, for one subset; `print` it, or see `to_dict`.
 
     p_invariant, r2 : of the subset; NaN where it cannot be fitted everywhere, and `unjudged` says why
@@ -382,13 +368,16 @@ class Diagnosis(ComparedEnvironments):
 
         return plot_environments(self, ax)
 
-    def __str__(self) -> str:
-        return as_text(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return as_html(sections(self))
+    @property
+    def sections(self) -> Iterator[Section]:
+        title = f"Environments of {printable(self.outcome_name)} given {format_subset(self.subset)}"
+        yield Section(title, tuple(_verdict(self)))
+        yield _tests(self)
+        if self.left_out:
+            yield _without_each(self)
+        yield Section("Experiments", tuple(_experiments(self)))
+        if self.sites.largest < self.sites.n_features:
+            yield Section("Small environments", tuple(_sites(self.sites)))
 
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
@@ -421,7 +410,7 @@ class Diagnosis(ComparedEnvironments):
             "experiments": plain(self.experiments),
             "sites": {
                 "largest_subset": self.sites.largest,
-                "largest_without": {str(site.environment): site.largest_without for site in self.sites.each},
+                "largest_without": plain(self.sites.without),
             },
         }
 
@@ -479,7 +468,6 @@ _DIFFER = {
     DISPERSION: "the dispersion differs",
     BASELINE: "the shape of the baseline hazard differs",
 }
-_PLURAL = {part: part if part == SLOPES else f"{part}s" for part in _DIFFER}
 _LONGEST_LABEL = 20
 # Width of the columns between the label and the subset, in the table of fits without an environment.
 _FIGURES = 22
@@ -489,65 +477,44 @@ T_BY_ENVIRONMENT = "T = −2 log Λ by environment"
 NOT_REFITTED = Message("the selection was not repeated without each environment", use(leave_out=True))
 
 
-def as_text(diagnosis: Diagnosis, worded: Callable[[str], str] = str) -> str:
-    """worded : how a sentence that may carry remedies is written"""
-    return sections_as_text(sections(diagnosis), worded)
-
-
-def sections(diagnosis: Diagnosis) -> Iterator[Section]:
-    title = f"Environments of {printable(diagnosis.outcome_name)} given {format_subset(diagnosis.subset)}"
-    yield Section(title, tuple(_verdict(diagnosis)))
-    yield _tests(diagnosis)
-    if diagnosis.left_out:
-        yield _without_each(diagnosis)
-    yield Section("Experiments", tuple(_experiments(diagnosis)))
-    if diagnosis.sites.capped:
-        yield Section("Small environments", tuple(_sites(diagnosis)))
-
-
 def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
-    worst, n, subset = diagnosis.worst, diagnosis.n_environments, format_subset(diagnosis.subset)
+    worst, subset, freed = diagnosis.worst, format_subset(diagnosis.subset), diagnosis.freed_by
     tested = "invariance" if diagnosis.judged_by.startswith("exact") else "approximate invariance"
-    judged = f"p-value of {tested} {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
     if diagnosis.nothing_compatible:
         yield f"No subset of the features{diagnosis.allowed} is compatible with invariance ({diagnosis.judged_by})."
     if worst is None:
         undecided = diagnosis.unjudged or "fits to their rows cannot be decided"
         yield f"The environments cannot be compared given {subset}: {undecided}."
         return
-    freed = diagnosis.freed_by
-    refit = None if freed is None else freed.refit
-    if refit is not None and refit.best is not None:
+    if freed is not None and freed.refit is not None and freed.refit.best is not None:
+        refit, best, outcome = freed.refit, format_subset(freed.refit.best), printable(diagnosis.outcome_name)
+        figures = f"p-value of {tested} {format_p(refit.best_p_invariant)}, R² {format_share(refit.best_r2, 2)}"
         yield (
-            f"Environment {diagnosis.named!r} breaks it: without it {format_subset(refit.best)} predicts "
-            f"{printable(diagnosis.outcome_name)} alike in the other {n - 1} (p-value of {tested} "
-            f"{format_p(refit.best_p_invariant)}, R² {format_r2(refit.best_r2, 2)}), and it is at odds with them "
-            f"(p-value {format_p(refit.p_against_best)})."
+            f"Environment {diagnosis.named!r} breaks it: without it {best} predicts {outcome} alike in the other "
+            f"{diagnosis.n_environments - 1} ({figures}), and it is at odds with them (p-value "
+            f"{format_p(refit.p_against_best)})."
         )
     elif diagnosis.stands_out:
         told = f"p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g}"
+        which = f"environment {worst.environment!r} is unlike the others"
         if worst.environment is None:
-            yield f"Given {subset}, the two environments differ: {_DIFFER[worst.part]} most ({told})."
-        else:
-            where = f"environment {worst.environment!r} is unlike the others"
-            yield f"Given {subset}, {where}: {_DIFFER[worst.part]} most ({told})."
+            which = "the two environments differ"
+        yield f"Given {subset}, {which}: {_DIFFER[worst.part]} most ({told})."
     else:
-        smallest = "" if worst.environment is None else f", that of {worst.environment!r},"
-        yield (
-            f"No environment stands out given {subset}: the smallest p-value{smallest} is "
-            f"{format_p(worst.p_value)}, not below {diagnosis.threshold:.2g}."
-        )
+        told = f"the smallest p-value is {format_p(worst.p_value)}, not below {diagnosis.threshold:.2g}"
+        yield f"No environment stands out given {subset}: {told}."
     if diagnosis.unjudged:
         yield f"Whether {subset} is compatible with invariance cannot be judged: {diagnosis.unjudged}."
     elif not diagnosis.nothing_compatible:
-        compatible = diagnosis.p_invariant >= diagnosis.tolerance.level
-        yield f"The subset is {'' if compatible else 'not '}compatible with invariance ({judged})."
+        compatible = "compatible" if diagnosis.p_invariant >= diagnosis.tolerance.level else "not compatible"
+        judged = f"p-value of {tested} {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
+        yield f"The subset is {compatible} with invariance ({judged})."
     for left in diagnosis.decisive[:_MOST_DECISIVE]:
         if left.refit is not None and left.refit.best is not None:
+            r2 = f"R² {format_share(left.refit.best_r2, 2)} instead of {format_share(left.r2, 2)}"
             yield (
-                f"Without {left.environment!r} {format_subset(left.refit.best)} is compatible and predicts better (R² "
-                f"{format_r2(left.refit.best_r2, 2)} instead of {format_r2(left.r2, 2)}); this environment alone "
-                "speaks against it."
+                f"Without {left.environment!r} {format_subset(left.refit.best)} is compatible and predicts better "
+                f"({r2}); this environment alone speaks against it."
             )
     if diagnosis.named is not None or diagnosis.decisive:
         yield (
@@ -557,26 +524,22 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _tests(diagnosis: Diagnosis) -> Section:
-    head = ("rows", "T", "expected", "p-value", *diagnosis.parts)
-    labels = [test.environment for test in diagnosis.tests]
-    rows = by_environment(head, labels, [_figures(test, diagnosis.parts) for test in diagnosis.tests])
-    sentences = ["Each against the rows of all others together; the last columns are p-values of its parts."]
-    found = [test.deviation for test in diagnosis.tests if test.deviation is not None]
-    if any(deviation.p_value != deviation.p_gaussian for deviation in found):
-        sentences.append("The p-value is that of the parts together, by Fisher's rule, not that of T.")
-    if diagnosis.whole is not None:
-        whole = diagnosis.whole
+    parts, whole = diagnosis.parts, diagnosis.whole
+    labels, rows = [test.environment for test in diagnosis.tests], [_figures(test, parts) for test in diagnosis.tests]
+    sentences = [
+        "Each against the rows of all others together. The last columns are p-values of its parts, and the p-value is "
+        "that of the parts together, by Fisher's rule."
+    ]
+    if whole is not None:
         shares = " + ".join(
-            f"{_PLURAL[name]} {part.deviance:.1f} (p {format_p(part.p_value)})"
-            for name, part in whole.parts.items()
-            if name in diagnosis.parts
+            f"{name} {whole.parts[name].deviance:.1f} (p {format_p(whole.parts[name].p_value)})" for name in parts
         )
-        noise = " with normal noise" if VARIANCE in diagnosis.parts else ""
         sentences.append(
             f"All together: T = {whole.deviance:.1f} = {shares}; {whole.expected_deviance:.1f} ± "
-            f"{whole.deviance_sd:.1f} is expected of an invariant subset{noise}."
+            f"{whole.deviance_sd:.1f} is expected of an invariant subset."
         )
-    return Section(T_BY_ENVIRONMENT, tuple(sentences), table=rows)
+    table = by_environment(("rows", "T", "expected", "p-value", *parts), labels, rows)
+    return Section(T_BY_ENVIRONMENT, tuple(sentences), table=table)
 
 
 def _figures(test: EnvironmentTest, compared: tuple[str, ...]) -> tuple[str, ...]:
@@ -584,47 +547,41 @@ def _figures(test: EnvironmentTest, compared: tuple[str, ...]) -> tuple[str, ...
     if found is None:
         return (f"{test.rows:,}", *["–"] * (3 + len(compared)))
     parts = (format_p(found.parts[name].p_value) for name in compared)
-    deviance = f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}"
-    return f"{test.rows:,}", *deviance, format_p(found.p_value), *parts
+    return f"{test.rows:,}", f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}", format_p(found.p_value), *parts
 
 
 def _without_each(diagnosis: Diagnosis) -> Section:
     labels = name_labels([str(left.environment) for left in diagnosis.left_out], _LONGEST_LABEL)
-    head, sentences = ("without", "p_inv", "R²"), [f"p_inv and R² are of {format_subset(diagnosis.subset)}."]
-    rows = [
-        (label, format_p(left.p_invariant), format_r2(left.r2))
-        for label, left in zip(labels, diagnosis.left_out, strict=True)
-    ]
-    if not diagnosis.refitted:
-        return Section("Without each environment", (*sentences, NOT_REFITTED), table=(head, *rows))
     width = COLUMNS - max(map(display_width, ("without", *labels))) - _FIGURES
-    selected = [_selected_then(left.refit, width) for left in diagnosis.left_out]
-    table = (*head, "selected then"), *((*row, then) for row, then in zip(rows, selected, strict=True))
-    sentences += _described_changes(diagnosis)
-    return Section("Without each environment", tuple(sentences), table=table, text_columns=(0, 3))
+    rows = [("without", "p_inv", "R²", "selected then")]
+    for label, left in zip(labels, diagnosis.left_out, strict=True):
+        then = "cannot be fitted"
+        if left.refit is not None:
+            chosen = left.refit.selected
+            then = "nothing compatible" if chosen is None else format_subset(chosen, width)
+        rows.append((label, format_p(left.p_invariant), format_share(left.r2), then))
+    sentences = [f"p_inv and R² are of {format_subset(diagnosis.subset)}."]
+    if diagnosis.refitted:
+        sentences.append(_described_changes(diagnosis))
+        return Section("Without each environment", tuple(sentences), table=tuple(rows), text_columns=(0, 3))
+    table = tuple(row[:-1] for row in rows)
+    return Section("Without each environment", (*sentences, NOT_REFITTED), table=table)
 
 
-def _selected_then(refit: Refit | None, width: int) -> str:
-    if refit is None:
-        return "cannot be fitted"
-    return "nothing compatible" if refit.selected is None else format_subset(refit.selected, width)
-
-
-def _described_changes(diagnosis: Diagnosis) -> Iterator[str]:
-    """The largest changes of inclusion probabilities in one sentence."""
+def _described_changes(diagnosis: Diagnosis) -> str:
+    """The largest changes of inclusion probabilities."""
     predictive = not np.isnan(diagnosis.predictive_inclusion).all()
     values = np.nan_to_num(diagnosis.influence(predictive).to_numpy())
-    kind = "predictive" if predictive else "paper's"
     order = np.argsort(-np.abs(values), axis=None, kind="stable")[:_MOST_CHANGES]
     told = [
         f"{printable(diagnosis.feature_names[j])} {values[e, j]:+.2f} without {diagnosis.left_out[e].environment!r}"
         for e, j in zip(*np.unravel_index(order, values.shape), strict=True)
         if abs(values[e, j]) >= _LEAST_CHANGE
     ]
-    if told:
-        yield f"Inclusion probabilities ({kind} posterior) that change most: {'; '.join(told)}."
-    else:
-        yield f"No inclusion probability ({kind} posterior) changes by {_LEAST_CHANGE:g} or more."
+    kind = "predictive" if predictive else "paper's"
+    if not told:
+        return f"No inclusion probability ({kind} posterior) changes by {_LEAST_CHANGE:g} or more."
+    return f"Inclusion probabilities ({kind} posterior) that change most: {'; '.join(told)}."
 
 
 def _experiments(diagnosis: Diagnosis) -> Iterator[str]:
@@ -632,10 +589,8 @@ def _experiments(diagnosis: Diagnosis) -> Iterator[str]:
     n = len(diagnosis.leading.subsets)
     if n < 2:
         yield f"There is one {kind} subset only, {format_subset(diagnosis.leading.subsets[0])}."
-        return
-    if not diagnosis.experiments:
+    elif not diagnosis.experiments:
         yield f"No feature, moved alone by {SHIFT:g} standard deviations, would tell the {n} {kind} subsets apart."
-        return
     for found in diagnosis.experiments[:_MOST_EXPERIMENTS]:
         (low, down), (high, up) = found.lowest, found.highest
         yield (
@@ -645,23 +600,18 @@ def _experiments(diagnosis: Diagnosis) -> Iterator[str]:
         )
 
 
-def _sites(diagnosis: Diagnosis) -> Iterator[str]:
-    sites, binding = diagnosis.sites, diagnosis.sites.binding
+def _sites(sites: Sites) -> Iterator[str]:
     yield (
         f"Subsets hold at most {sites.largest} of {sites.n_features} features: a fit needs two rows more than columns "
-        f"that vary, in every environment, and {binding.environment!r} has {binding.rows}."
+        f"that vary, in every environment, and {sites.smallest!r} has {sites.rows[sites.smallest]}."
     )
-    n_rows = sum(site.rows for site in sites.each)
-    for site in sites.costly:
-        yield (
-            f"Without {site.environment!r} ({site.rows:,} of {n_rows:,} rows) they may hold {site.largest_without}; it "
-            "can be left out or merged with a similar one."
-        )
+    for label, largest in sorted(sites.without.items(), key=lambda item: -item[1]):
+        if largest > sites.largest:
+            yield f"Without {label!r} ({sites.rows[label]:,} rows) they may hold {largest}."
     if sites.enough_rows is not None:
-        small = [site for site in sites.each if site.rows < sites.enough_rows]
-        gone = sum(site.rows for site in small)
+        small = [rows for rows in sites.rows.values() if rows < sites.enough_rows]
         yield Message(
-            f"Without {len(small)} of {len(sites.each)} environments ({gone:,} of {n_rows:,} rows) they may hold all "
+            f"Without {len(small)} of {len(sites.rows)} environments ({sum(small):,} rows) they may hold all "
             f"{sites.n_features}",
             use(min_rows=sites.enough_rows),
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,79 +24,64 @@ from ..moments.least_squares import least_squares, least_squares_of_root, root_o
 from ..moments.moments import Moments, against_the_rest, own_mean_names, with_own_means
 
 
-class SquareSum(NamedTuple):
-    """Residual sum of squares of a fit, NaN where it cannot be decided, and the rank of its columns."""
-
-    rss: float
-    rank: int
-
-
 class NestedFits(NamedTuple):
-    """own: in each of G groups; within: common slopes and own intercepts; pooled: everything in common; counts (G,)."""
+    """rss (G + 2,): residual sums of squares in each of G groups, with common slopes and own intercepts, and with
+    everything in common; NaN where they cannot be decided. ranks (G + 2,): of the columns. counts (G,): rows."""
 
-    own: tuple[SquareSum, ...]
-    within: SquareSum
-    pooled: SquareSum
+    rss: Floats
+    ranks: Integers
     counts: Integers
 
     @property
     def decided(self) -> bool:
-        fits = (*self.own, self.within, self.pooled)
-        enough = all(n >= fit.rank + 2 for n, fit in zip(self.counts, self.own, strict=True))
-        return enough and not any(np.isnan(fit.rss) for fit in fits)
+        return bool((self.counts >= self.ranks[:-2] + 2).all() and not np.isnan(self.rss).any())
+
+
+def _nested(fits: Iterable[tuple[float, int]], counts: Integers) -> NestedFits:
+    rss, ranks = zip(*fits, strict=True)
+    return NestedFits(np.array(rss), np.array(ranks), counts)
 
 
 def fits_of_moments(moments: Moments) -> NestedFits:
     """All features of the moments, in their environments."""
     order = np.append(moments.feature_columns, moments.outcome)
     scatter, present = moments.scatter[:, order[:, None], order], moments.present[:, moments.feature_columns]
-    own = tuple(_square_sum(products, used) for products, used in zip(scatter[:-1], present[:-1], strict=True))
-    within = _square_sum(scatter[:-1].sum(axis=0), np.logical_or.reduce(present[:-1]))
-    return NestedFits(own, within, _square_sum(scatter[-1], present[-1]), moments.counts)
+    within = scatter[:-1].sum(axis=0), np.logical_or.reduce(present[:-1])
+    each = [*zip(scatter[:-1], present[:-1], strict=True), within, (scatter[-1], present[-1])]
+    return _nested((_square_sum(*products) for products in each), moments.counts)
 
 
 def fits_of_rows(X: Floats, y: Floats, groups: Sequence[NDArray[np.intp]]) -> NestedFits:
     """The columns of X (N, k) in groups of its rows."""
-    own = tuple(_by_rows(X[rows], y[rows]) for rows in groups)
     centred = [(X[rows] - X[rows].mean(axis=0), y[rows] - y[rows].mean()) for rows in groups]
     for deviations, rows in zip(centred, groups, strict=True):
         deviations[0][:, np.ptp(X[rows], axis=0) == 0.0] = 0.0
-    within = _by_rows(np.vstack([x for x, _ in centred]), np.concatenate([values for _, values in centred]))
-    rows = np.concatenate(groups)
-    return NestedFits(own, within, _by_rows(X[rows], y[rows]), np.array([len(group) for group in groups]))
+    within = np.vstack([x for x, _ in centred]), np.concatenate([values for _, values in centred])
+    every = np.concatenate(groups)
+    fits = [least_squares(*rows) for rows in [*((X[g], y[g]) for g in groups), within, (X[every], y[every])]]
+    return _nested(((fit.rss, fit.rank) for fit in fits), np.array([len(group) for group in groups]))
 
 
 def fits_of_roots(moments: Moments, roots: Floats, groups: Sequence[NDArray[np.intp]]) -> NestedFits:
     """All features of the moments, from factors (E, m, d) of the rows, in groups of environments."""
     columns = np.append(moments.feature_columns, moments.outcome)
-    found = [root_of(moments, roots, group, columns) for group in groups]
-    own = tuple(map(_by_root, found))
-    pooled = _by_root(root_of(moments, roots, np.concatenate(groups), columns))
-    counts = np.array([moments.counts[group].sum() for group in groups])
-    return NestedFits(own, _by_root(np.vstack(found)), pooled, counts)
+    own = [root_of(moments, roots, group, columns) for group in groups]
+    pooled = root_of(moments, roots, np.concatenate(groups), columns)
+    fits = [least_squares_of_root(root, np.zeros(len(columns))) for root in (*own, np.vstack(own), pooled)]
+    return _nested(((fit.rss, fit.rank) for fit in fits), np.array([moments.counts[group].sum() for group in groups]))
 
 
-def _by_root(root: Floats) -> SquareSum:
-    fit = least_squares_of_root(root, np.zeros(root.shape[1]))
-    return SquareSum(fit.rss, fit.rank)
-
-
-def _by_rows(X: Floats, y: Floats) -> SquareSum:
-    fit = least_squares(X, y)
-    return SquareSum(fit.rss, fit.rank)
-
-
-def _square_sum(scatter: Floats, used: Mask) -> SquareSum:
-    """Of the last column on the `used` others (k,), from centred products (k + 1, k + 1)."""
+def _square_sum(scatter: Floats, used: Mask) -> tuple[float, int]:
+    """rss and rank of the last column on the `used` others (k,), from centred products (k + 1, k + 1)."""
     columns = np.append(np.flatnonzero(used), len(used))
     scale = np.sqrt(np.diagonal(scatter)[columns])
     left = scatter[np.ix_(columns, columns)] / np.outer(scale, scale)
     for j in range(len(columns) - 1):
         if not left[j, j] >= PIVOT_TOLERANCE:
-            return SquareSum(np.nan, len(columns) - 1)
+            return np.nan, len(columns) - 1
         left[j + 1 :, j + 1 :] -= np.outer(left[j + 1 :, j], left[j, j + 1 :]) / left[j, j]
     share = left[-1, -1]
-    return SquareSum(share * scale[-1] ** 2 if share >= PIVOT_TOLERANCE else np.nan, len(columns) - 1)
+    return share * scale[-1] ** 2 if share >= PIVOT_TOLERANCE else np.nan, len(columns) - 1
 
 
 @dataclass(frozen=True)
@@ -134,14 +119,14 @@ def deviation(fits: NestedFits, excess_kurtosis: float) -> Deviation | None:
     """None where the fits cannot be decided."""
     if not fits.decided:
         return None
-    n, groups = int(fits.counts.sum()), len(fits.counts)
-    own, counts = np.array([fit.rss for fit in fits.own]), fits.counts.astype(float)
-    ranks = np.array([[*(fit.rank for fit in fits.own), fits.pooled.rank]])
-    residuals = Residuals(np.append(own, fits.pooled.rss)[None], ranks, np.append(counts, n))
-    left = float(n - groups - ranks[0, :-1].sum()), float(n - groups - fits.within.rank), float(n - 1 - ranks[0, -1])
+    n, groups, counts = int(fits.counts.sum()), len(fits.counts), fits.counts.astype(float)
+    own, within, pooled = fits.rss[:-2], float(fits.rss[-2]), float(fits.rss[-1])
+    ranks = np.delete(fits.ranks, -2)[None]
+    residuals = Residuals(np.append(own, pooled)[None], ranks, np.append(counts, n))
+    left = float(n - groups - ranks[0, :-1].sum()), float(n - groups - fits.ranks[-2]), float(n - 1 - ranks[0, -1])
     parts = {
-        INTERCEPT: _common(n, fits.pooled.rss, fits.within.rss, left[2] - left[1], left[1]),
-        SLOPES: _common(n, fits.within.rss, own.sum(), left[1] - left[0], left[0]),
+        INTERCEPT: _common(n, pooled, within, left[2] - left[1], left[1]),
+        SLOPES: _common(n, within, own.sum(), left[1] - left[0], left[0]),
         VARIANCE: Part(
             float(n * np.log(own.sum() / n) - counts @ np.log(own / counts)),
             float(spread_p_values(residuals, 0.0, excess_kurtosis)[0]),
@@ -203,7 +188,7 @@ class SubsetTests(Tests):
 
     def deviation(self, e: int | None) -> Deviation | None:
         fits = fits_of_moments(self._moments if e is None else against_the_rest(self._moments, e))
-        if np.isnan([fit.rss for fit in (*fits.own, fits.within, fits.pooled)]).any():
+        if np.isnan(fits.rss).any():
             fits = self._by_rows(e) or fits
         return deviation(fits, self._excess)
 
@@ -250,7 +235,7 @@ class RegressionTests(Tests):
         freed = [*(fits.parameters - figures.parameters), degrees]
         shares = np.diff(np.maximum.accumulate(gained), prepend=0.0), np.diff(freed, prepend=0.0)
         parts = {
-            name: _likelihood_part(*map(float, share)) for name, *share in zip(model.compares, *shares, strict=True)
+            name: _chi_square(*map(float, share)) for name, *share in zip(model.compares, *shares, strict=True)
         }
         null = model.null_many(common)
         tail = float(model.invariance_tails(common, figures.log_ratio).probability[0])
@@ -262,27 +247,19 @@ class RegressionTests(Tests):
         that is left, the columns within each of these groups."""
         level: Floats = (groups[:, None] == np.arange(1, len(labels))).astype(float)
         within = [self._columns * one[:, None] for one in level.T] if self._specification.about_mean else []
-        X = np.column_stack([self._columns, level, *within])
+        X, data = np.column_stack([self._columns, level, *within]), self._data
         names = tuple(f"column {j}" for j in range(X.shape[1]))
-        none: dict[str, Any] = {"constants": {}, "truth": None, "grouping": None, "encoding": None}
-        none |= dict.fromkeys(("dropped_features", "dropped_positions", "dropped_columns"), ())
-        changes: dict[str, Any] = {"feature_names": names, "original_features": names, "environments": labels, **none}
-        return replace(self._data, X=X, environment_index=groups, **changes)
+        return MultiEnvironmentData(X, data.y, groups, names, labels, data.outcome_name, **data.outcome_columns)
 
 
-def _likelihood_part(deviance: float, degrees: float) -> Part:
-    return Part(0.0, None) if degrees <= 0.0 else Part(deviance, float(chdtrc(degrees, deviance)))
+def _chi_square(deviance: float, degrees: float, unit: float = 1.0) -> Part:
+    return Part(0.0, None) if degrees <= 0.0 else Part(deviance, float(chdtrc(degrees, deviance / unit)))
 
 
-class _Deviance(NamedTuple):
-    """T of some environments, and its mean and degrees of freedom under invariance."""
-
-    value: float
-    mean: float
-    degrees: float
-
-    def less(self, other: _Deviance) -> _Deviance:
-        return _Deviance(max(self.value - other.value, 0.0), self.mean - other.mean, self.degrees - other.degrees)
+def _less(whole: Floats, part: Floats) -> Floats:
+    """(3,) T, its mean and its degrees of freedom, without those of a part"""
+    left = whole - part
+    return np.append(max(left[0], 0.0), left[1:])
 
 
 class MeanTests(Tests):
@@ -298,27 +275,35 @@ class MeanTests(Tests):
         # Those with an intercept of their own, where slopes alone are compared.
         apart = places > 0 if e is None else places == e
         whole, slopes = self._deviance(every, ~every), self._deviance(every, apart)
-        rest = _Deviance(0.0, 0.0, 0.0) if e is None else self._deviance(places != e, ~every)
+        rest = np.zeros(3) if e is None else self._deviance(places != e, ~every)
         if whole is None or slopes is None or rest is None:
             return None
-        added = whole.less(rest)
-        return None if added.degrees <= 0.0 else _deviation(added, whole.less(slopes))
+        added, intercept = _less(whole, rest), _less(whole, slopes)
+        deviance, mean, degrees = added.tolist()
+        if degrees <= 0.0:
+            return None
+        unit = mean / degrees
+        shares = {INTERCEPT: intercept.tolist(), SLOPES: _less(added, intercept).tolist()}
+        parts = {name: _chi_square(part, freedom, unit) for name, (part, _, freedom) in shares.items()}
+        p_value = float(chdtrc(degrees, deviance / unit))
+        return Deviation(deviance, mean, unit * float(np.sqrt(2.0 * degrees)), p_value, p_value, parts)
 
-    def _deviance(self, kept: Mask, apart: Mask) -> _Deviance | None:
-        """Of the environments `kept` (E,); None where it cannot be decided."""
+    def _deviance(self, kept: Mask, apart: Mask) -> Floats | None:
+        """(3,) T of the environments `kept` (E,), its mean and degrees of freedom under invariance; None where it
+        cannot be decided."""
         found = self._of_model(self._model.of(with_own_means(self._moments, kept, apart)))
         if found is None and self._model.rows is not None:
             found = self._of_model(self._model.of(_rows_with_own_means(self._model.rows, self._mask, kept, apart)))
         return found
 
     @staticmethod
-    def _of_model(model: GaussianModel) -> _Deviance | None:
+    def _of_model(model: GaussianModel) -> Floats | None:
         everything = np.ones((1, model.n_features), dtype=bool)
         log_ratio, null = float(model.log_ratio_many(everything)[0]), model.null_many(everything)
         if log_ratio == -np.inf:
             return None
-        known = null.variance[0] > 0.0
-        return _Deviance(-2.0 * log_ratio, -2.0 * float(null.expected[0]) if known else 0.0, float(null.degrees[0]))
+        mean = -2.0 * float(null.expected[0]) if null.variance[0] > 0.0 else 0.0
+        return np.array([-2.0 * log_ratio, mean, float(null.degrees[0])])
 
 
 def _rows_with_own_means(data: MultiEnvironmentData, mask: Mask, kept: Mask, apart: Mask) -> MultiEnvironmentData:
@@ -335,20 +320,6 @@ def _rows_with_own_means(data: MultiEnvironmentData, mask: Mask, kept: Mask, apa
         environments=tuple(label for label, flag in zip(data.environments, kept, strict=True) if flag),
         outcome_name=data.outcome_name,
     )
-
-
-def _deviation(added: _Deviance, intercept: _Deviance) -> Deviation:
-    unit = added.mean / added.degrees
-    slopes = added.less(intercept)
-    parts = {INTERCEPT: _mean_part(intercept, unit), SLOPES: _mean_part(slopes, unit)}
-    p_value = float(chi2.sf(added.value / unit, added.degrees))
-    return Deviation(added.value, added.mean, unit * float(np.sqrt(2.0 * added.degrees)), p_value, p_value, parts)
-
-
-def _mean_part(found: _Deviance, unit: float) -> Part:
-    if found.degrees <= 0.0:
-        return Part(0.0, None)
-    return Part(found.value, float(chi2.sf(found.value / unit, found.degrees)))
 
 
 ALARM = 0.05

@@ -33,10 +33,10 @@ from .._tools.plotting import (
 )
 from .._tools.text import format_subset, name_labels, shorten
 from ..exceptions import SettingError
-from ..posterior.plots import check_kind, inclusion_size, plot_inclusion
+from ..posterior.plots import MOST_BARS, check_kind, inclusion_size, plot_inclusion
 from ..posterior.posterior import check_at_least_one
 from ..posterior.summary import format_count, format_p_value, format_probability, format_share
-from .decision import STANDS_FOR, Decision
+from .decision import Decision
 from .environments import ALARM, ComparedEnvironments, compared_environments
 
 if TYPE_CHECKING:
@@ -56,42 +56,33 @@ _ONLY_TEXT = (7.0, 1.6)
 _APART = {"wspace": 0.6, "bottom": 0.3, "right": 0.88}
 # p-values below count as these in pictures of environments, and of the frontier.
 _SMALLEST, _LEAST_P_VALUE = 1e-300, 1e-4
-_HOLLOW = "hollow: stands for a column that is not identified there, too"
 
 
 class Picture(NamedTuple):
     """draw(decision, place, top) returns axes, on a figure to divide if `panels`, else on axes; size(decision, top) in
-    inches; nothing(decision) : a sentence where there is nothing to draw; top : how much is shown by default"""
+    inches; top : how much is shown by default, None where nothing is cut"""
 
     draw: Callable[[Decision, Any, int], Any]
     size: Callable[[Decision, int], Size]
-    nothing: Callable[[Decision], str]
-    panels: bool = False
     top: int | None = None
+    panels: bool = False
 
 
 def plot(decision: Decision, kind: str, ax: Axes | None = None, top: int | None = None) -> Any:
-    """Draw one of PICTURES, or inclusion probabilities, on axes or a new figure of pyplot; returns the axes, an array
-    of them where the place is divided into panels."""
-    top = _checked(kind, top)
-    if kind == "inclusion":
-        return plot_inclusion(decision.findings.posterior, ax, **_limit(top))
-    picture = PICTURES[kind]
-    text = picture.nothing(decision)
-    if text:
-        drawn = _only_text(panels_for(ax, _ONLY_TEXT), decision, text)
+    """Draw one of PICTURES on axes or a new figure of pyplot; returns the axes, an array of them where the place is
+    divided into panels."""
+    picture, top, nothing = PICTURES[check_kind(kind)], _checked(kind, top), _nothing(decision, kind)
+    size = picture_size(decision, kind, top)
+    if nothing:
+        drawn = _only_text(panels_for(ax, size), decision, nothing)
         return drawn if picture.panels else drawn[0]
-    size = picture.size(decision, top or 0)
     return picture.draw(decision, panels_for(ax, size) if picture.panels else axes_for(ax, size), top or 0)
 
 
 def picture_size(decision: Decision, kind: str, top: int | None = None) -> Size:
     """The figure that `plot` wants, in inches."""
     top = _checked(kind, top)
-    if kind == "inclusion":
-        return inclusion_size(decision.findings.posterior, **_limit(top))
-    picture = PICTURES[kind]
-    return _ONLY_TEXT if picture.nothing(decision) else picture.size(decision, top or 0)
+    return _ONLY_TEXT if _nothing(decision, kind) else PICTURES[kind].size(decision, top or 0)
 
 
 def save_picture(decision: Decision, kind: str, path: str | Path, top: int | None = None) -> Path:
@@ -100,18 +91,24 @@ def save_picture(decision: Decision, kind: str, path: str | Path, top: int | Non
 
 
 def _checked(kind: str, top: int | None) -> int | None:
-    check_kind(kind)
-    default = None if kind == "inclusion" else PICTURES[kind].top
+    default = PICTURES[kind].top
     if top is None:
         return default
-    if default is None and kind != "inclusion":
+    if default is None:
         raise SettingError(f"the picture {kind!r} is not cut to a number: leave out top={top}.")
     check_at_least_one("top", top)
     return top
 
 
-def _limit(top: int | None) -> dict[str, int]:
-    return {} if top is None else {"top": top}
+def _nothing(decision: Decision, kind: str) -> str:
+    """A sentence where there is nothing to draw."""
+    if kind == "subsets" and decision.findings.predictive is None:
+        return f"No subset{decision.findings.allowed} is compatible with invariance."
+    if kind == "coefficients" and not decision.columns:
+        return "No feature is selected: there are no coefficients."
+    if kind in ("environments", "frontier") and decision.findings.posterior.n_environments < 2:
+        return "There is nothing to compare one environment with."
+    return ""
 
 
 def _headline_text(decision: Decision, *cuts: str) -> str:
@@ -239,9 +236,8 @@ def _draw_coefficients(decision: Decision, figure: Figure | SubFigure, top: int)
     interval = " and 95% interval" if values["lower"].notna().any() else ""
     figure.supxlabel(f"coefficient{interval} ({'band' if interval else 'line'}: all rows together)", fontsize="medium")
     figure.supylabel("environment", fontsize="medium")
-    shared = _HOLLOW if notes.loc[list(shown)].str.startswith(STANDS_FOR).any() else ""
     environments = _cut(len(labels), posterior.n_environments, "environments")
-    headline(figure, _headline_text(decision, _cut(len(shown), len(columns), "columns"), environments, shared))
+    headline(figure, _headline_text(decision, _cut(len(shown), len(columns), "columns"), environments))
     return panels.ravel()[: len(shown)]
 
 
@@ -251,10 +247,9 @@ def _forest(ax: Axes, pooled: Floats, local: Floats, notes: Sequence[str]) -> No
         ax.axvspan(pooled[1], pooled[2], color=CHOSEN, alpha=0.25, lw=0)
     ax.axvline(pooled[0], color=CHOSEN, lw=1.2)
     known = np.isfinite(local[:, 0])
-    shared = np.array([note.startswith(STANDS_FOR) for note in notes], dtype=bool)
-    for rows, face in ((np.flatnonzero(known & ~shared), PLAIN), (np.flatnonzero(known & shared), ax.get_facecolor())):
-        margins = np.abs(local[rows][:, [1, 2]].T - local[rows, 0])
-        ax.errorbar(local[rows, 0], rows, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=PLAIN, mfc=face)
+    rows = np.flatnonzero(known)
+    margins = np.abs(local[rows][:, [1, 2]].T - local[rows, 0])
+    ax.errorbar(local[rows, 0], rows, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=PLAIN)
     for row in np.flatnonzero(~known).tolist():
         ax.text(0.5, row, notes[row], transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize="x-small")
     ax.axvline(0.0, color="0.6", lw=0.8, ls="--", zorder=0)
@@ -379,37 +374,17 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     return ax
 
 
-def _one(decision: Decision, text: str) -> str:
-    return text if decision.findings.posterior.n_environments < 2 else ""
-
-
 PICTURES = {
-    "subsets": Picture(
-        _draw_subsets,
-        _subsets_size,
-        lambda decision: (
-            f"No subset{decision.findings.allowed} is compatible with invariance."
-            if decision.findings.predictive is None
-            else ""
-        ),
-        panels=True,
-        top=_MOST_SUBSETS,
+    "inclusion": Picture(
+        lambda decision, ax, top: plot_inclusion(decision.findings.posterior, ax, top),
+        lambda decision, top: inclusion_size(decision.findings.posterior, top),
+        top=MOST_BARS,
     ),
-    "coefficients": Picture(
-        _draw_coefficients,
-        _coefficients_size,
-        lambda decision: "" if decision.columns else "No feature is selected: there are no coefficients.",
-        panels=True,
-        top=_MOST_PANELS,
-    ),
+    "subsets": Picture(_draw_subsets, _subsets_size, _MOST_SUBSETS, panels=True),
+    "coefficients": Picture(_draw_coefficients, _coefficients_size, _MOST_PANELS, panels=True),
     "environments": Picture(
         lambda decision, ax, top: plot_environments(_compared(decision), ax),
         lambda decision, top: environments_size(_compared(decision)),
-        lambda decision: _one(decision, "There is nothing to compare one environment with."),
     ),
-    "frontier": Picture(
-        _draw_frontier,
-        lambda decision, top: (7.0, 4.8),
-        lambda decision: _one(decision, "One environment has no p-value of invariance."),
-    ),
+    "frontier": Picture(_draw_frontier, lambda decision, top: (7.0, 4.8)),
 }

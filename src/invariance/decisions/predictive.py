@@ -7,10 +7,10 @@ p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = �
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -309,10 +309,6 @@ class SoftGate:
     width: float
     kappa: float
 
-    @classmethod
-    def of(cls, price: float, tolerance: Tolerance, n_rows: int, width: float, kappa: float) -> Self:
-        return cls(price, n_rows * (tolerance.delta + tolerance.tau**2 / 2.0), width, kappa)
-
     def values(
         self, gain: Floats, columns: Floats | Integers, deviance: Floats, mean: Floats, variance: Floats
     ) -> Floats:
@@ -325,12 +321,8 @@ class SoftGate:
         return np.where(np.isnan(values), -np.inf, values)
 
 
-class Neighbours(Protocol):
-    """The soft values of subsets one flip away."""
-
-    def flipped(self, mask: Mask) -> Floats:
-        """(p,) soft value of the subset (p,) with each feature flipped; -inf outside the support"""
-        ...
+# (p,) soft value of a subset (p,) with each feature flipped; -inf outside the support
+Neighbours = Callable[[Mask], Floats]
 
 
 class CompiledNeighbours:
@@ -350,7 +342,7 @@ class CompiledNeighbours:
         self._patterns, self._pattern = np.unique(varies, axis=0, return_inverse=True)
         self._laws: dict[bytes, tuple[Floats, Floats]] = {}
 
-    def flipped(self, mask: Mask) -> Floats:
+    def __call__(self, mask: Mask) -> Floats:
         included = np.zeros(self._logs.shape[1], dtype=bool)
         included[self._features] = mask
         if not flip_log_shares(self._scoring, self._state, included, self._logs):
@@ -375,46 +367,38 @@ class CompiledNeighbours:
         return self._laws[key]
 
 
-class PlainNeighbours:
+def plain_neighbours(model: BoundModel, gate: SoftGate) -> Neighbours:
     """By asking any model about each of them, once."""
 
-    def __init__(self, model: BoundModel, gate: SoftGate) -> None:
-        self._model, self._gate = model, gate
-        self._flips = np.eye(model.n_features, dtype=bool)
-        self._memory = ScoredSubsets(self._values, model.n_features)
-
-    def flipped(self, mask: Mask) -> Floats:
-        return self._memory.values(mask ^ self._flips)
-
-    def _values(self, masks: Mask) -> Floats:
-        gain = self._model.prediction_many(masks).gain
-        null = self._model.null_many(masks)
-        deviance = -2.0 * self._model.log_ratio_many(masks)
+    def values(masks: Mask) -> Floats:
+        gain, null = model.prediction_many(masks).gain, model.null_many(masks)
+        deviance = -2.0 * model.log_ratio_many(masks)
         mean = np.where(null.variance > 0.0, -2.0 * null.expected, 0.0)
-        return self._gate.values(gain, masks @ self._model.free_columns, deviance, mean, 4.0 * null.variance)
+        return gate.values(gain, masks @ model.free_columns, deviance, mean, 4.0 * null.variance)
+
+    memory, flips = ScoredSubsets(values, model.n_features), np.eye(model.n_features, dtype=bool)
+    return lambda mask: memory.values(mask ^ flips)
 
 
-@dataclass(frozen=True, eq=False)
-class GuessedNeighbours:
+def guessed_neighbours(model: BoundModel, gate: SoftGate) -> Neighbours:
     """As the model guesses them from a fit of the subset itself."""
+    widths = model.free_columns
 
-    model: BoundModel
-    gate: SoftGate
-
-    def flipped(self, mask: Mask) -> Floats:
-        guess = FlipGuess(*(values[0] for values in self.model.guessed_flips(mask)))
-        widths = self.model.free_columns
+    def flipped(mask: Mask) -> Floats:
+        guess = FlipGuess(*(values[0] for values in model.guessed_flips(mask)))
         columns = int(mask @ widths) + np.where(mask, -widths, widths)
         known = guess.variance > 0.0
         mean = np.where(known, -2.0 * np.where(known, guess.expected, 0.0), 0.0)
-        return self.gate.values(guess.gain, columns, -2.0 * guess.log_ratio, mean, 4.0 * guess.variance)
+        return gate.values(guess.gain, columns, -2.0 * guess.log_ratio, mean, 4.0 * guess.variance)
+
+    return flipped
 
 
 def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
     compiled = CompiledTarget.of(target)
     if compiled is not None:
         return CompiledNeighbours(compiled, target.model, gate)
-    return (GuessedNeighbours if target.model.guesses_flips else PlainNeighbours)(target.model, gate)
+    return (guessed_neighbours if target.model.guesses_flips else plain_neighbours)(target.model, gate)
 
 
 # A gate that costs little lets a search see where it is going, one that costs much keeps it where it may be.
@@ -434,30 +418,27 @@ def searched_posterior(
 ) -> Posterior | None:
     """None where no compatible subset was found."""
     started = time.perf_counter()
-    gates = [_gate(model, width, kappa) for kappa, width in product(_KAPPAS, _WIDTHS)]
+    of_model, tolerance = Target(model.model, target.prior), model.tolerance
+    excess = model.n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
+    gates = [SoftGate(model.price, excess, width, kappa) for kappa, width in product(_KAPPAS, _WIDTHS)]
     runs = list(zip(gates, options.rng.spawn(len(gates)), strict=True))
 
     def work(run: tuple[SoftGate, np.random.Generator]) -> Mask:
         gate, rng = run
-        return annealed(target, neighbours_of(Target(model.model, target.prior), gate), rng, _STEPS)
+        return annealed(target, neighbours_of(of_model, gate), rng, _STEPS)
 
-    visited = []
+    visited, examined = [], Examined(target, model)
     with ProgressBar("searching compatible subsets", len(runs) + 1, options.progress) as bar:
         for masks in ordered_map(work, runs, options.n_jobs):
             visited.append(masks)
             bar.advance()
-        examined = Examined(target, model)
         examined.add(np.concatenate([*visited, target.start[None]] + ([] if known is None else [known[:_MOST_KNOWN]])))
         n_visited = len(examined.masks)
-        complete = examined.completed(neighbours_of(Target(model.model, target.prior), _gate(model, 0.0, 0.0)))
+        complete = examined.completed(neighbours_of(of_model, SoftGate(model.price, excess, 0.0, 0.0)))
         bar.advance()
     if examined.best == -np.inf:
         return None
     return _posterior(examined, visited, n_visited, complete, started)
-
-
-def _gate(model: PredictiveModel, width: float, kappa: float) -> SoftGate:
-    return SoftGate.of(model.price, model.tolerance, model.n_rows, width, kappa)
 
 
 def flipped_log_prior(prior: BoundPrior, mask: Mask) -> Floats:
@@ -477,7 +458,7 @@ def annealed(target: Target, neighbours: Neighbours, rng: np.random.Generator, n
     """
 
     def values(mask: Mask) -> Floats:
-        return neighbours.flipped(mask) + flipped_log_prior(target.prior, mask)
+        return neighbours(mask) + flipped_log_prior(target.prior, mask)
 
     mask = target.start
     first = values(mask)
@@ -512,20 +493,15 @@ def _drawn(log_weights: Floats, rng: np.random.Generator) -> int:
     return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
 
 
-@dataclass
 class Examined:
     """Subsets that were put to the test.
 
     masks (m, p): all in the prior's support; log_joint (m,): log of p(z)·exp(−½ cost), -inf where not compatible.
     """
 
-    target: Target
-    model: PredictiveModel
-    masks: Mask = field(init=False)
-    log_joint: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.masks, self.log_joint = np.zeros((0, self.target.n_features), dtype=bool), np.zeros(0)
+    def __init__(self, target: Target, model: PredictiveModel) -> None:
+        self.target, self.model = target, model
+        self.masks, self.log_joint = np.zeros((0, target.n_features), dtype=bool), np.zeros(0)
         self._keys: set[bytes] = set()
         self._surrounded: set[int] = set()
 
@@ -571,7 +547,7 @@ class Examined:
         prior, found = self.target.prior, {}
         for row in centres:
             mask = self.masks[row]
-            values = open_gate.flipped(mask) + flipped_log_prior(prior, mask) - prior.log_normalizer
+            values = open_gate(mask) + flipped_log_prior(prior, mask) - prior.log_normalizer
             for feature in np.flatnonzero(values > self.best - _RELEVANT).tolist():
                 flipped = _flip(mask, feature)
                 key = np.packbits(flipped).tobytes()

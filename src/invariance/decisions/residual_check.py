@@ -11,23 +11,24 @@ from scipy.stats import norm
 
 from .._tools.arrays import Floats
 from .._tools.parallel import n_workers
+from .._tools.sections import Rendered, Section, by_environment
 from .._tools.text import format_subset
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..exceptions import SettingError
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
+from ..posterior.summary import format_small_p_value as format_p
+from .environments import ALARM
 from .search import generator
-from .sections import Section, as_html, as_text, by_environment, format_p
 
-ALARM = 0.05
 # Share of the environments' scatter that the features may leave before the check is said to have seen little.
 _LITTLE_LEFT = 0.1
 _TREES, _FEWEST_IN_LEAF = 100, 5
 
 
-@dataclass(frozen=True, eq=False)
-class ResidualCheck:
+@dataclass(frozen=True, eq=False, repr=False)
+class ResidualCheck(Rendered):
     """A diagnosis of one subset, not a posterior; `print` it, or see `to_dict`.
 
     subset : names; environments : E labels; rows (E,)
@@ -77,38 +78,25 @@ class ResidualCheck:
             ],
         }
 
-    def __str__(self) -> str:
-        return as_text([self._section()])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return as_html([self._section()])
-
-    def _section(self) -> Section:
+    @property
+    def sections(self) -> tuple[Section]:
         figures = zip(self.rows, self.mean, self.spread, strict=True)
         rows = [(f"{rows:,}", format_p(mean), format_p(spread)) for rows, mean, spread in figures]
         table = by_environment(("rows", "mean", "spread"), self.environments, rows)
         title = f"Residuals of {self.outcome_name} given {format_subset(self.subset)}, by random forests"
-        return Section(title, tuple(self._sentences()), table=table)
+        return (Section(title, tuple(self._sentences()), table=table),)
 
     def _sentences(self) -> Iterator[str]:
-        subset, outcome = format_subset(self.subset), self.outcome_name
-        found = f"nothing shows that {outcome} differs between environments"
+        found = f"nothing shows that {self.outcome_name} differs between environments"
         if self.alarm:
             label, part = self.worst
-            what = "its mean is another one" if part == "mean" else "it scatters otherwise"
-            found = f"{outcome} differs between environments: most in {label!r}, where {what}"
-        tests = 2 * _contrasts(len(self.rows))
-        yield f"Given {subset}, {found} (p-value {format_p(self.p_value)}, corrected for {tests} tests)."
+            found = f"the {part} of {self.outcome_name} differs between environments, most in {label!r}"
+        yield f"Given {format_subset(self.subset)}, {found} (p-value {format_p(self.p_value)}, corrected)."
         if self.untold < _LITTLE_LEFT:
-            yield (
-                f"The features nearly always tell which environment a row is from ({self.untold:.0%} of that is left "
-                "open): hardly any rows of several environments are alike, and differences may have been missed."
-            )
+            yield "The features nearly always tell which environment a row is from: differences may have been missed."
         if self.of_rows > sum(self.rows):
             yield f"Of {self.of_rows:,} rows a sample of {sum(self.rows):,} was tested."
-        yield f"Forests explain {max(self.r2, 0.0):.0%} of {outcome} in rows they did not see."
+        yield f"Forests explain {max(self.r2, 0.0):.0%} of {self.outcome_name} in rows they did not see."
 
 
 def residual_check(
@@ -125,8 +113,10 @@ def residual_check(
     """
     of_rows = 0
     if isinstance(data, Moments):
-        moments, subset = data, data.features.chosen(as_mask(subset, data.feature_names)).names
-        data, of_rows = _sampled(moments, subset), moments.n_rows
+        chosen, of_rows = data.features.chosen(as_mask(subset, data.feature_names)), data.n_rows
+        data, subset = sampled_data(data, chosen.columns), chosen.names
+        if data is None:
+            raise SettingError("residual_check needs rows, and moments hold none: fit with the rows, too.")
     require_data(data, "residual_check")
     for role in data.outcome_columns:
         raise SettingError(
@@ -140,10 +130,11 @@ def residual_check(
     kept = np.array([name not in derived for name in data.features.columns], dtype=bool)
     X = data.X[:, data.features.expand(mask) & kept]
     labels = (data.environment_index[:, None] == np.arange(data.n_environments)).astype(float)
-    forests = _Forests(X, generator(random_state), n_workers(n_jobs))
-    left, untold = data.y - forests.predicted(data.y), labels - forests.predicted(labels)
+    rng, n_jobs = generator(random_state), n_workers(n_jobs)
+    left = data.y - _predicted(X, data.y, rng, n_jobs)
+    untold = labels - _predicted(X, labels, rng, n_jobs)
     squares = left**2
-    mean, spread = _p_values(left, untold), _p_values(squares - forests.predicted(squares), untold)
+    mean, spread = _p_values(left, untold), _p_values(squares - _predicted(X, squares, rng, n_jobs), untold)
     tests = 2 * _contrasts(data.n_environments)
     return ResidualCheck(
         tuple(name for name, flag in zip(data.feature_names, mask, strict=True) if flag),
@@ -159,33 +150,18 @@ def residual_check(
     )
 
 
-def _sampled(moments: Moments, subset: tuple[str, ...]) -> MultiEnvironmentData:
-    """The rows that a second look at all of them kept, with the columns of the subset."""
-    data = sampled_data(moments, moments.features.chosen(as_mask(subset, moments.feature_names)).columns)
-    if data is None:
-        raise SettingError("residual_check needs rows, and moments hold none: fit with the rows, too.")
-    return data
+def _predicted(X: Floats, target: Floats, rng: np.random.Generator, n_jobs: int) -> Floats:
+    """What forests expect of the target (N,) or (N, m) given X (N, k), each row by trees that were not grown on it;
+    without columns, the mean of all others."""
+    seed = int(rng.integers(2**31))
+    if not X.shape[1]:
+        return (target.sum(axis=0) - target) / (len(target) - 1)
+    from sklearn.ensemble import RandomForestRegressor
 
-
-class _Forests:
-    """Forests over the columns of X (N, k); their trees are drawn from `rng`."""
-
-    def __init__(self, X: Floats, rng: np.random.Generator, n_jobs: int) -> None:
-        self._X, self._rng, self._n_jobs = X, rng, n_jobs
-
-    def predicted(self, target: Floats) -> Floats:
-        """What is expected of the target (N,) or (N, m) given X, each row by trees that were not grown on it; without
-        columns, the mean of all others."""
-        seed = int(self._rng.integers(2**31))
-        if not self._X.shape[1]:
-            n = len(target)
-            return (target.sum(axis=0) - target) / (n - 1)
-        from sklearn.ensemble import RandomForestRegressor
-
-        forest = RandomForestRegressor(
-            _TREES, min_samples_leaf=_FEWEST_IN_LEAF, oob_score=True, n_jobs=self._n_jobs, random_state=seed
-        )
-        return np.asarray(forest.fit(self._X, target).oob_prediction_)
+    forest = RandomForestRegressor(
+        _TREES, min_samples_leaf=_FEWEST_IN_LEAF, oob_score=True, n_jobs=n_jobs, random_state=seed
+    )
+    return np.asarray(forest.fit(X, target).oob_prediction_)
 
 
 def _p_values(left: Floats, untold: Floats) -> Floats:

@@ -127,12 +127,6 @@ class Survey:
         """Whether all subsets are among them; a chosen one may be outside the prior's support."""
         return len(self.masks) >= self.n_subsets
 
-    @property
-    def closest(self) -> int | None:
-        """The subset with the largest p-value; None where all are 0."""
-        best = int(np.argmax(self.p_invariant))
-        return best if self.p_invariant[best] > 0.0 else None
-
 
 def survey(findings: Findings, chosen: Mask) -> Survey:
     """Of the chosen subset (p,) and those that the posteriors list: all subsets while these are few."""

@@ -24,13 +24,9 @@ from ..priors.base import Prior
 from .rules import Findings, Rule
 
 
-def moments_notes(moments: Moments, model: BoundModel) -> tuple[str, ...]:
+def moments_notes(moments: Moments, model: BoundModel) -> Iterator[str]:
     """What a reader of a fit to moments should know."""
-    return tuple(_notes(moments, VARIANCE in model.compares))
-
-
-def _notes(moments: Moments, compares_variances: bool) -> Iterator[str]:
-    second = moments.second
+    second, compares_variances = moments.second, VARIANCE in model.compares
     if second is None or second.fourths is None:
         tails = "p-values of equal variances, which heavy tails make too small, and " if compares_variances else ""
         yield (
@@ -38,8 +34,7 @@ def _notes(moments: Moments, compares_variances: bool) -> Iterator[str]:
             "Fit with the rows, too, to test that."
         )
         return
-    times = {1: "once", 2: "twice"}.get(second.n_readings, f"{second.n_readings} times")
-    yield f"the rows were read again, {times}, for what second moments do not tell."
+    yield f"the rows were read again for what second moments do not tell ({second.n_readings}x)."
     known = set(second.fourths.columns)
     unseen = [name for name in moments.feature_names if not known.issuperset(moments.groups.get(name, (name,)))]
     if unseen and compares_variances:
@@ -72,7 +67,7 @@ class Search:
         posterior = engine.run(target, options)
         notes = data.losses + data.notes + posterior.notes
         if isinstance(data, Moments):
-            notes += moments_notes(data, target.model)
+            notes += tuple(moments_notes(data, target.model))
         posterior = replace(posterior, notes=notes, judge=Judge(target.model, self.tolerance))
         later = replace(options, rng=options.rng.spawn(1)[0])
         return Findings(target, posterior, engine, later, self.tolerance)

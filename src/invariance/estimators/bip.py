@@ -231,7 +231,7 @@ class BIP(IntervalRegressor):
         self._data, self._search, self._decision = data, search, decision
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
-        self.posterior_ = findings.posterior.drawn_by(decision)
+        self.posterior_ = replace(findings.posterior, drawer=decision)
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         self.invariant_ = not findings.judge.rejected(decision.mask[None])[0]
         if not self.invariant_:
@@ -261,7 +261,7 @@ class BIP(IntervalRegressor):
         """The posterior over subsets compatible with invariance, by how well they predict."""
         check_is_fitted(self)
         predictive = self._findings.predictive
-        return None if predictive is None else predictive.drawn_by(self._decision)
+        return None if predictive is None else replace(predictive, drawer=self._decision)
 
     @property
     def decision_(self) -> Decision:

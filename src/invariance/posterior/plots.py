@@ -23,7 +23,7 @@ from .._tools.plotting import (
 )
 from .._tools.text import name_labels, shorten
 from ..data.features import as_mask
-from ..exceptions import SettingError, WrongTypeError
+from ..exceptions import SettingError, WrongTypeError, use
 from .posterior import Posterior, check_at_least_one
 from .summary import format_probability
 
@@ -32,25 +32,26 @@ if TYPE_CHECKING:
 
 PLOT_KINDS = ("inclusion", "subsets", "coefficients", "environments", "frontier")
 _LONGEST_NAME = 32
-_MOST_BARS = 30
+MOST_BARS = 30
 
 
 def plot(posterior: Posterior, kind: str, ax: Axes | None = None, top: int | None = None) -> Any:
     """One of PLOT_KINDS: inclusion probabilities, or what the decision of the fit draws."""
     check_kind(kind)
     if kind == "inclusion":
-        return plot_inclusion(posterior, ax, _MOST_BARS if top is None else top)
+        return plot_inclusion(posterior, ax, MOST_BARS if top is None else top)
     if posterior.drawer is None:
         raise SettingError(f"this posterior came without a fit, as from JSON, and has no {kind}: plot the fitted model")
     return posterior.drawer.plot(kind, ax, top)
 
 
-def check_kind(kind: str) -> None:
+def check_kind(kind: str) -> str:
     if kind not in PLOT_KINDS:
-        raise SettingError(f"there is no plot {kind!r}: use {' or '.join(map(repr, PLOT_KINDS))}.")
+        raise SettingError(f"there is no plot {kind!r}", *(use(kind=known) for known in PLOT_KINDS))
+    return kind
 
 
-def inclusion_size(posterior: Posterior, top: int = _MOST_BARS) -> Size:
+def inclusion_size(posterior: Posterior, top: int = MOST_BARS) -> Size:
     """How large a figure `plot_inclusion` wants, in inches."""
     return 7.0, 1.5 + 0.26 * min(top, posterior.n_features)
 
@@ -58,7 +59,7 @@ def inclusion_size(posterior: Posterior, top: int = _MOST_BARS) -> Size:
 def plot_inclusion(
     posterior: Posterior,
     ax: Axes | None = None,
-    top: int = _MOST_BARS,
+    top: int = MOST_BARS,
     truth: Iterable[str] | ArrayLike | None = None,
 ) -> Axes:
     """Horizontal bars of the `top` largest inclusion probabilities of a posterior or fitted model, largest on top.
@@ -112,7 +113,7 @@ def save_inclusion(
     posterior: Posterior,
     path: str | Path,
     truth: Iterable[str] | ArrayLike | None = None,
-    top: int = _MOST_BARS,
+    top: int = MOST_BARS,
 ) -> Path:
     """Write `plot_inclusion` to a file whose ending gives the format (png when there is none); returns its path."""
     size = inclusion_size(posterior, top)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
@@ -15,10 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
+from .._tools.text import format_subset, shorten
 from ..data.features import as_mask, as_masks
 from ..exceptions import DataError, SettingError, WrongTypeError, use
 from ..models.invariance_test import Tolerance
-from .summary import Summary, Verdict, format_probability, format_subset, reading
+from .summary import Summary, Verdict, format_probability, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,12 +131,9 @@ class Judge:
 
 
 # A collection of subsets reaches a level, or a table holds all the mass, up to the rounding of a sum.
-LEVEL_TOLERANCE = 1e-12
-MASS_TOLERANCE = 1e-9
+LEVEL_TOLERANCE, MASS_TOLERANCE = 1e-12, 1e-9
 # Re-scored subsets may move the sum of a table past one by this much; more is an engine's mistake.
 EXCESS_TOLERANCE = 1e-3
-
-KINDS = ("invariant", "predictive")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -196,55 +193,34 @@ class Posterior:
         log_ratios = _checked("log_ratios", self.log_ratios, (k,))
         log_probabilities = _checked("log_probabilities", self.log_probabilities, (k,))
         inclusion = _checked("inclusion", self.inclusion, (p,))
-        pairwise = None if self.pairwise is None else _checked("pairwise", self.pairwise, (p, p))
         total = float(np.exp(log_probabilities).sum())
-        for wrong, problem in (
-            (p == 0 or len(set(names)) != p, "feature_names: at least one name is needed, and no name may occur twice"),
-            (masks.dtype != np.bool_ or masks.shape != (k, p) or k == 0, f"masks: a boolean array (k, {p}) is needed"),
-            (
-                inclusion.min(initial=0.0) < -MASS_TOLERANCE or inclusion.max(initial=0.0) > 1 + MASS_TOLERANCE,
-                "inclusion: probabilities must lie between 0 and 1",
-            ),
-            (
-                pairwise is not None and not np.allclose(np.diagonal(pairwise), inclusion, rtol=0, atol=1e-6),
-                "pairwise: its diagonal must be equal to inclusion",
-            ),
-            (
-                total > 1 + EXCESS_TOLERANCE,
-                f"log_probabilities: the probabilities of the subsets sum to {total:.6g} > 1",
-            ),
-            (total == 0, "log_probabilities: no subset has a positive probability"),
-            (int(self.n_subsets) < k, f"n_subsets: it is less than the {k} subsets in masks"),
-            (
-                counts.shape != (len(environments),) or len(environments) == 0,
-                f"counts: shape {counts.shape} does not match {len(environments)} environments",
-            ),
-            (self.kind not in KINDS, f"kind: {self.kind!r} is neither {' nor '.join(map(repr, KINDS))}"),
-            (np.isnan(self.log_evidence) or np.isnan(self.entropy), "log_evidence and entropy must not be NaN"),
-        ):
-            if wrong:
-                raise ValueError(problem)
+        if p == 0 or len(set(names)) != p:
+            raise ValueError("feature_names: at least one name is needed, and no name may occur twice")
+        if masks.dtype != np.bool_ or masks.shape != (k, p):
+            raise ValueError(f"masks: a boolean array (k, {p}) is needed")
+        if not 0.0 < total <= 1.0 + EXCESS_TOLERANCE:
+            raise ValueError(f"log_probabilities: the probabilities of the subsets sum to {total:.6g}")
+        if not len(environments) or counts.shape != (len(environments),):
+            raise ValueError(f"counts: shape {counts.shape} does not match {len(environments)} environments")
+        if np.isnan(self.log_evidence) or np.isnan(self.entropy):
+            raise ValueError("log_evidence and entropy must not be NaN")
         order = table_order(masks, log_probabilities)
-        values = {
-            "feature_names": names,
-            "inclusion": np.clip(inclusion, 0.0, 1.0),
-            "pairwise": pairwise,
-            "masks": masks[order],
-            "log_ratios": log_ratios[order],
-            "log_probabilities": log_probabilities[order],
-            "log_evidence": float(self.log_evidence),
-            "entropy": float(self.entropy),
-            "n_subsets": int(self.n_subsets),
-            "environments": environments,
-            "counts": counts,
-            "notes": tuple(self.notes),
-            "diagnostics": dict(self.diagnostics),
-            "lowest_level": self.lowest_level if self.judge is None else self.judge.tolerance.lowest_level,
-        }
-        self.__setstate__(self.__dict__ | values)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(
+            feature_names=names,
+            inclusion=np.clip(inclusion, 0.0, 1.0),
+            pairwise=None if self.pairwise is None else _checked("pairwise", self.pairwise, (p, p)),
+            masks=masks[order],
+            log_ratios=log_ratios[order],
+            log_probabilities=log_probabilities[order],
+            log_evidence=float(self.log_evidence),
+            entropy=float(self.entropy),
+            n_subsets=int(self.n_subsets),
+            environments=environments,
+            counts=counts,
+            notes=tuple(self.notes),
+            diagnostics=dict(self.diagnostics),
+            lowest_level=self.lowest_level if self.judge is None else self.judge.tolerance.lowest_level,
+        )
         for value in self.__dict__.values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
@@ -410,12 +386,6 @@ class Posterior:
 
         return plot(self, kind, ax, top)
 
-    def drawn_by(self, drawer: Drawer) -> Self:
-        """The same posterior, with what draws its decision."""
-        posterior = copy.copy(self)
-        posterior.__dict__["drawer"] = drawer
-        return posterior
-
     def to_json(self, path: str | Path | None = None, more: Mapping[str, Any] | None = None) -> str:
         """The posterior without its source as strict JSON, also written to `path`; more : further keys, which
         `from_json` ignores."""
@@ -445,13 +415,8 @@ class Posterior:
         return to_datatree(self)
 
     def __repr__(self) -> str:
-        from .._tools.text import shorten
-
-        verdict = "" if self.verdict is None else f"{self.verdict.headline}, "
-        return (
-            f"<Posterior of {self.n_features} features for {shorten(self.outcome_name, 24)}: {verdict}"
-            f"mode {format_subset(self.mode, 60)}, probability {format_probability(self.mode_probability)}>"
-        )
+        mode = f"mode {format_subset(self.mode, 60)}, probability {format_probability(self.mode_probability)}"
+        return f"<Posterior of {self.n_features} features for {shorten(self.outcome_name, 24)}: {mode}>"
 
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_()

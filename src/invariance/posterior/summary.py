@@ -1,4 +1,4 @@
-"""A posterior in words, as text within 80 columns and as a small HTML fragment."""
+"""A posterior in words: its verdict, its reading and the sections of its summary."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
-from .._tools.html import FAINT, FAINT_NUMBER, NUMBER, bar_cell, box, bullets, cell, paragraph, table, title
-from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable, subset_labels, wrap
+from .._tools.sections import Rendered, Section
+from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable, subset_labels
 
 if TYPE_CHECKING:
     from ..models.base import BoundModel
@@ -51,18 +51,14 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The headline with its figures."""
-        whose = "the most probable one has" if self.headline.startswith("none") else "it has"
         figures = (
-            f"{self.headline}: {whose} log ratio {self.log_ratio:.1f}, where about {self.expected:.1f} is expected of "
-            f"an invariant subset (tail probability {format_tail(self.tail_probability)})."
+            f"{self.headline}: log ratio {self.log_ratio:.1f}, where about {self.expected:.1f} is expected of an "
+            f"invariant subset (tail probability {format_tail(self.tail_probability)})."
         )
         if self.exception is None:
             return figures
-        name, others = format_subset(self.exception), f"of the {self._judged}"
-        if self.n_exceptions == 1:
-            return f"{figures} One other {others} is not as far off: {name}."
-        others = f"{self.n_exceptions:,} others {others} are not as far off"
-        return f"{figures} {others}; {name} is the most probable of these."
+        others = f"{self.n_exceptions:,} of the {self._judged}, {format_subset(self.exception)} first"
+        return f"{figures} Not as far off: {others}."
 
     @property
     def _judged(self) -> str:
@@ -111,9 +107,16 @@ def format_p_value(value: float) -> str:
     return "–" if math.isnan(value) else "<0.001" if value < 5e-4 else f"{value:.3f}"
 
 
-def format_share(value: float) -> str:
+def format_small_p_value(value: float | None) -> str:
+    """Three decimals, two digits below 0.001; "–" where nothing was tested."""
+    if value is None or math.isnan(value) or value >= 0.001:
+        return "–" if value is None else format_p_value(value)
+    return "<1e-300" if value < 1e-300 else f"{value:.2g}"
+
+
+def format_share(value: float, digits: int = 3) -> str:
     """A share of the outcome's variance, which may be negative."""
-    return "–" if math.isnan(value) else f"{value:z.3f}" if abs(value) < 100 else f"{value:.0e}"
+    return "–" if math.isnan(value) else f"{value:z.{digits}f}" if abs(value) < 100 else f"{value:.0e}"
 
 
 def format_count(n: int) -> str:
@@ -138,243 +141,151 @@ MOST_FEATURES = 20
 _MOST_ENVIRONMENTS = 6
 # Inclusion probabilities from here on (and below one minus this) are called decided.
 _DECIDED = 0.95
-# Of a subset in a paragraph or on a page.
-_LABEL_WIDTH = 100
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def reading(posterior: Posterior) -> str:
     """The posterior in words; see `Posterior.reading`."""
-    predictive = posterior.kind == "predictive"
-    if posterior.n_environments == 1 and predictive:
-        return (
-            "One environment cannot show invariance, so that every subset counts as compatible: the probabilities "
-            "say how well subsets predict, here. Add rows from at least one other environment."
-        )
+    return " ".join(_sentences(posterior))
+
+
+def _sentences(posterior: Posterior) -> Iterator[str]:
+    predictive, verdict = posterior.kind == "predictive", posterior.verdict
     if posterior.n_environments == 1:
-        return (
-            "The posterior is the prior, because one environment cannot show invariance: every subset "
-            "predicts the same way in all of it. Add rows from at least one other environment."
-        )
-    if posterior.verdict is not None:
-        return " ".join(_failing_subsets(posterior, posterior.verdict))
+        those = "how well subsets predict, here" if predictive else "those of the prior"
+        yield f"One environment cannot show invariance: the probabilities are {those}."
+        yield "Add rows from at least one other environment."
+        return
+    if verdict is not None:
+        yield verdict.sentence[0].upper() + verdict.sentence[1:]
+        yield CAUSES if verdict.exception is None else "Its probability does not make it invariant."
+        yield f"First in rank: {_leading(posterior)}."
+        return
     if posterior.is_spread:
-        return " ".join([*_several_subsets(posterior), *_features(posterior)])
-    first = _best_predictor(posterior) if predictive else _one_subset(posterior)
-    return " ".join([first, *_features(posterior)])
+        that = "that are compatible with invariance " if predictive else ""
+        yield f"Several subsets {that}remain plausible: {_leading(posterior)}."
+        if posterior.entropy >= math.log(2.5):
+            width = format_count(round(math.exp(posterior.entropy))) if posterior.entropy < 700 else "a huge number of"
+            yield f"The posterior is as wide as {width} equally probable subsets."
+    else:
+        yield _best_predictor(posterior) if predictive else _one_subset(posterior)
+    yield from _undecided(posterior)
 
 
 def _sure(probability: float) -> str:
-    return "almost certainly" if probability >= 0.95 else "very probably" if probability >= 0.8 else "probably"
+    sure = "almost certainly" if probability >= 0.95 else "very probably" if probability >= 0.8 else "probably"
+    return f"{sure} (probability {format_probability(probability)})"
 
 
 def _best_predictor(posterior: Posterior) -> str:
-    probability, outcome = posterior.mode_probability, printable(posterior.outcome_name)
-    said = f"{_sure(probability)} (probability {format_probability(probability)})"
+    sure, outcome = _sure(posterior.mode_probability), printable(posterior.outcome_name)
     among = f"among the subsets that are compatible with invariance in {everywhere(posterior)}"
     if not posterior.mode:
-        return f"No feature is worth its price for predicting {outcome}, {said}, {among}: the empty subset comes first."
-    return f"{format_subset(posterior.mode)} is the best predictor of {outcome}, {said}, {among}."
+        return f"No feature is worth its price for predicting {outcome}, {sure}, {among}."
+    return f"{format_subset(posterior.mode)} is the best predictor of {outcome}, {sure}, {among}."
 
 
 def _one_subset(posterior: Posterior) -> str:
-    sure, outcome = _sure(posterior.mode_probability), printable(posterior.outcome_name)
-    probability = f"(probability {format_probability(posterior.mode_probability)})"
+    sure, name = _sure(posterior.mode_probability), format_subset(posterior.mode) if posterior.mode else "empty"
+    outcome, p_value = printable(posterior.outcome_name), float(posterior.leading_evidence(1).p_invariant[0])
     alike = f"in the same way in {everywhere(posterior)}"
-    name = format_subset(posterior.mode) if posterior.mode else "empty"
-    p_value = float(posterior.leading_evidence(1).p_invariant[0])
     if posterior.lowest_level is not None and p_value < posterior.lowest_level:
-        how = f"it does not predict {outcome}" if posterior.mode else f"{outcome} itself does not behave"
-        return (
-            f"If a subset is invariant, it is {sure} {name} {probability}; but {how} {alike} "
-            f"(p-value {format_p_value(p_value)}, and {posterior.lowest_level:g} is needed)."
-        )
+        needed = f"(p-value {format_p_value(p_value)}, and {posterior.lowest_level:g} is needed)"
+        return f"If a subset is invariant, it is {sure} {name}; but {outcome} does not behave {alike} {needed}."
     how = f"it predicts {outcome}" if posterior.mode else f"{outcome} itself, without any feature, behaves"
-    return f"The invariant subset is {sure} {name} {probability}: {how} {alike}."
+    return f"The invariant subset is {sure} {name}: {how} {alike}."
 
 
-def _failing_subsets(posterior: Posterior, verdict: Verdict) -> Iterator[str]:
-    yield verdict.sentence[0].upper() + verdict.sentence[1:]
-    if verdict.exception is None:
-        yield CAUSES
-        yield f"The probabilities only rank subsets that {'all ' if verdict.all_judged else ''}fail."
-    else:
-        yield "Its probability ranks it before others and does not make it invariant."
-    yield f"First in rank: {_leading(posterior, _n_close(posterior) if posterior.is_spread else 1)}."
-
-
-def _n_close(posterior: Posterior) -> int:
-    """Number of subsets more than half as probable as the mode, itself included."""
-    return int((posterior.log_probabilities > posterior.log_probabilities[0] + math.log(0.5)).sum())
-
-
-def _several_subsets(posterior: Posterior) -> Iterator[str]:
-    close = _n_close(posterior)
-    if close > 1:
-        alike = "explain the data about equally well"
-        if posterior.kind == "predictive":
-            outcome = printable(posterior.outcome_name)
-            alike = f"that are compatible with invariance predict {outcome} about equally well"
-        yield f"Several subsets {alike}: {_leading(posterior, close)}."
-    else:
-        opening = "Several subsets remain plausible, and none holds half of the probability"
-        yield f"{opening}: {_leading(posterior, min(len(posterior.masks), 3))}."
-    if posterior.entropy >= math.log(2.5):
-        width = format_count(round(math.exp(posterior.entropy))) if posterior.entropy < 700 else "a huge number of"
-        yield f"The posterior is as wide as {width} equally probable subsets."
-
-
-def _leading(posterior: Posterior, count: int) -> str:
-    """The first `count` subsets with their probabilities; from the sixth on only how many there are."""
-    shown = min(count, 5)
-    labels = subset_labels([posterior.names_of(mask) for mask in posterior.masks[:shown]], _LABEL_WIDTH)
+def _leading(posterior: Posterior) -> str:
+    """The mode, or the first subsets where these are close, with their probabilities."""
+    shown = 3 if posterior.is_spread else 1
+    labels = subset_labels([posterior.names_of(mask) for mask in posterior.masks[:shown]], 100)
     probabilities = np.exp(posterior.log_probabilities[:shown])
-    listed = ", ".join(f"{label} ({format_probability(q)})" for label, q in zip(labels, probabilities, strict=True))
-    open_ended = "at least " if count == len(posterior.masks) < posterior.n_subsets else ""
-    return listed + (f", and {open_ended}{count - shown:,} more" if count > shown else "")
+    return ", ".join(f"{label} ({format_probability(q)})" for label, q in zip(labels, probabilities, strict=True))
 
 
-def _features(posterior: Posterior) -> Iterator[str]:
-    """What is common to the plausible subsets, and what stays open."""
-    inclusion, names = posterior.inclusion, posterior.feature_names
+def _undecided(posterior: Posterior) -> Iterator[str]:
+    inclusion = posterior.inclusion
     order = np.argsort(-inclusion, kind="stable")
-    certain = [names[j] for j in order if inclusion[j] >= _DECIDED]
     undecided = [j for j in order if 1 - _DECIDED < inclusion[j] < _DECIDED]
-    if posterior.is_spread and certain:
-        verb = "is" if len(certain) == 1 else "are"
-        yield f"{format_subset(certain)[1:-1]} {verb} in nearly all of them (inclusion probability 0.95 or more)."
     if undecided:
-        listed = ", ".join(f"{printable(names[j])} ({format_probability(inclusion[j])})" for j in undecided[:6])
+        names = (f"{printable(posterior.feature_names[j])} ({format_probability(inclusion[j])})" for j in undecided[:6])
         more = f", and {len(undecided) - 6:,} more" if len(undecided) > 6 else ""
-        yield f"Undecided feature{'' if len(undecided) == 1 else 's'}: {listed}{more}."
+        yield f"Undecided feature{'' if len(undecided) == 1 else 's'}: {', '.join(names)}{more}."
 
 
-class Summary:
-    """The posterior with its `top` subsets; `str()` gives the text, notebooks show the HTML."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Summary(Rendered):
+    """The posterior with its `top` subsets."""
 
-    def __init__(self, posterior: Posterior, top: int = 10) -> None:
-        self.posterior = posterior
-        self.top = top
-
-    def __repr__(self) -> str:
-        return "\n".join(self._lines())
+    posterior: Posterior
+    top: int = 10
 
     @property
-    def _title(self) -> str:
-        if self.posterior.kind == "predictive":
-            return "Posterior over compatible subsets, by prediction"
-        return "Posterior over invariant subsets"
-
-    def _header(self) -> list[tuple[str, str]]:
-        posterior, most = self.posterior, _MOST_ENVIRONMENTS
-        n_environments = len(posterior.environments)
-        labels = name_labels([str(label) for label in posterior.environments[:most]], 24)
-        shown = [f"{label} ({count:,})" for label, count in zip(labels, posterior.counts.tolist(), strict=False)]
-        if n_environments > most:
-            shown.append(f"and {n_environments - most:,} more")
-        subsets = f"{format_count(posterior.n_subsets)} in the support of the prior"
-        compatible = posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
-        if compatible is not None:
-            exactly = posterior.diagnostics.get("compatible_counted", False) or compatible == posterior.n_subsets
-            subsets = f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {subsets}"
-        rows = f"{int(posterior.counts.sum()):,} rows"
-        return [
-            *([] if posterior.verdict is None else [("verdict", posterior.verdict.headline)]),
-            ("outcome", posterior.outcome_name),
-            ("features", f"{posterior.n_features:,}"),
-            ("environments", f"{n_environments:,} with {rows}: {', '.join(shown)}"),
-            ("model", model_in_words(posterior)),
-            ("subsets", subsets),
-            ("engine", posterior.engine),
-            ("prior", posterior.prior),
-        ]
-
-    def _features(self) -> tuple[list[tuple[str, float]], str | None]:
-        """The leading features with their inclusion probabilities, and a line about the others."""
-        inclusion = self.posterior.inclusion
-        order = np.argsort(-inclusion, kind="stable")
-        shown, rest = order[:MOST_FEATURES], order[MOST_FEATURES:]
-        leading = [(self.posterior.feature_names[j], float(inclusion[j])) for j in shown]
-        if not len(rest):
-            return leading, None
-        largest = format_probability(inclusion[rest[0]])
-        bound = f"at {largest}" if largest.startswith("<") else f"at {largest} or below"
-        return leading, f"… and {len(rest):,} more feature{'' if len(rest) == 1 else 's'} {bound}"
-
-    def _subset_columns(self) -> dict[str, list[str]]:
-        """{heading: text of each of the first subsets}, their evidence where environments can be compared"""
-        posterior, top = self.posterior, self.top
-        probabilities = np.exp(posterior.log_probabilities[:top])
-        ratios = [f"{value:.2f}" if abs(value) < 1e6 else f"{value:.3g}" for value in posterior.log_ratios[:top]]
-        columns = {
-            "probability": [format_probability(value) for value in probabilities],
-            "sum": [format_probability(value) for value in np.cumsum(probabilities)],
-            "log ratio": ratios,
-        }
-        evidence = posterior.leading_evidence(top)
-        if posterior.n_environments > 1 and not math.isnan(evidence.p_invariant[0]):
-            columns["p_inv"] = [format_p_value(value) for value in evidence.p_invariant]
-            columns["R²"] = [format_share(value) for value in evidence.r2]
-        return columns
-
-    def _lines(self) -> Iterator[str]:
+    def sections(self) -> Iterator[Section]:
         posterior = self.posterior
-        yield self._title
-        for label, value in self._header():
-            yield from wrap(value, f"  {label:<14}", " " * 16)
-        yield from ("", "Inclusion probability")
-        features, remaining = self._features()
-        names = name_labels([name for name, _ in features], 38)
-        column = max(display_width(name) for name in names)
-        for name, (_, probability) in zip(names, features, strict=True):
-            padding = " " * (column - display_width(name))
-            yield f"  {name}{padding}  {format_probability(probability):>6}  {bar(probability, 30)}".rstrip()
-        if remaining is not None:
-            yield f"  {remaining}"
-        yield from ("", "Most probable subsets")
-        columns = {name.replace("probability", "prob."): texts for name, texts in self._subset_columns().items()}
-        widths = [10 if name == "log ratio" else 6 for name in columns]
-        rows = [columns, *zip(*columns.values(), strict=True)]
-        numbers = ["  " + "".join(f"{text:>{n}}  " for text, n in zip(row, widths, strict=True)) for row in rows]
-        subsets = [posterior.names_of(mask) for mask in posterior.masks[: self.top]]
-        labels = subset_labels(subsets, COLUMNS - max(map(len, numbers[1:])))
-        yield from (row + label for row, label in zip(numbers, ["subset", *labels], strict=True))
-        yield from ("", "Reading")
-        yield from wrap(reading(posterior), "  ", "  ")
+        title = "Posterior over invariant subsets"
+        if posterior.kind == "predictive":
+            title = "Posterior over compatible subsets, by prediction"
+        yield Section(title, facts=tuple(_facts(posterior)), label_width=12)
+        yield _inclusion(posterior)
+        yield _subsets(posterior, self.top)
+        yield Section("Reading", (reading(posterior),))
         if posterior.notes:
-            yield from ("", "Notes")
-            for note in posterior.notes:
-                yield from wrap(note, "  - ", "    ")
+            yield Section("Notes", notes=tuple(f"- {note}" for note in posterior.notes))
 
-    def _repr_html_(self) -> str:
-        posterior = self.posterior
-        leading, remaining = self._features()
-        labels = name_labels([name for name, _ in leading], 48)
-        features = [
-            cell(label, hover=name) + cell(format_probability(value), NUMBER) + bar_cell(value)
-            for label, (name, value) in zip(labels, leading, strict=True)
-        ]
-        if remaining is not None:
-            features.append(cell(remaining, FAINT))
-        columns = self._subset_columns()
-        subsets = ["".join(cell(heading, FAINT_NUMBER) for heading in columns) + cell("subset", FAINT)]
-        members = [posterior.names_of(mask) for mask in posterior.masks[: self.top]]
-        for row, (names, label) in enumerate(zip(members, subset_labels(members, _LABEL_WIDTH), strict=True)):
-            numbers = "".join(cell(texts[row], NUMBER) for texts in columns.values())
-            subsets.append(numbers + cell(label, hover=format_subset(names, limit=100)))
-        parts = [
-            title(self._title),
-            table(cell(label, FAINT) + cell(value) for label, value in self._header()),
-            title("Inclusion probability"),
-            table(features),
-            title("Most probable subsets"),
-            table(subsets),
-            title("Reading"),
-            paragraph(reading(posterior)),
-        ]
-        if posterior.notes:
-            parts += [title("Notes"), bullets(posterior.notes)]
-        return box(parts)
+
+def _facts(posterior: Posterior) -> Iterator[tuple[str, str]]:
+    labels = name_labels([str(label) for label in posterior.environments[:_MOST_ENVIRONMENTS]], 24)
+    shown = [f"{label} ({count:,})" for label, count in zip(labels, posterior.counts.tolist(), strict=False)]
+    if posterior.n_environments > len(shown):
+        shown.append(f"and {posterior.n_environments - len(shown):,} more")
+    subsets = f"{format_count(posterior.n_subsets)} in the support of the prior"
+    compatible = posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
+    if compatible is not None:
+        exactly = posterior.diagnostics.get("compatible_counted", False) or compatible == posterior.n_subsets
+        subsets = f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {subsets}"
+    if posterior.verdict is not None:
+        yield "verdict", posterior.verdict.headline
+    yield "outcome", posterior.outcome_name
+    yield "features", f"{posterior.n_features:,}"
+    rows = f"{posterior.n_environments:,} with {int(posterior.counts.sum()):,} rows"
+    yield "environments", f"{rows}: {', '.join(shown)}"
+    yield "model", model_in_words(posterior)
+    yield "subsets", subsets
+    yield "engine", posterior.engine
+    yield "prior", posterior.prior
+
+
+def _inclusion(posterior: Posterior) -> Section:
+    order = np.argsort(-posterior.inclusion, kind="stable")
+    shown, rest = order[:MOST_FEATURES], order[MOST_FEATURES:]
+    names = name_labels([posterior.feature_names[j] for j in shown], 38)
+    values = [float(posterior.inclusion[j]) for j in shown]
+    rows = tuple((name, format_probability(q), bar(q, 30)) for name, q in zip(names, values, strict=True))
+    notes = ()
+    if len(rest):
+        largest = format_probability(posterior.inclusion[rest[0]])
+        notes = (f"… and {len(rest):,} more feature{'' if len(rest) == 1 else 's'} at {largest} or below",)
+    return Section("Inclusion probability", table=rows, notes=notes, text_columns=(0, 2))
+
+
+def _subsets(posterior: Posterior, top: int) -> Section:
+    """With their evidence where environments can be compared."""
+    probabilities, evidence = np.exp(posterior.log_probabilities[:top]), posterior.leading_evidence(top)
+    columns = {
+        "prob.": map(format_probability, probabilities),
+        "sum": map(format_probability, np.cumsum(probabilities)),
+        "log ratio": (f"{ratio:.2f}" if abs(ratio) < 1e6 else f"{ratio:.3g}" for ratio in posterior.log_ratios[:top]),
+    }
+    if posterior.n_environments > 1 and not math.isnan(evidence.p_invariant[0]):
+        columns["p_inv"] = map(format_p_value, evidence.p_invariant)
+        columns["R²"] = map(format_share, evidence.r2)
+    figures = [tuple(columns), *zip(*columns.values(), strict=True)]
+    taken = sum(2 + max(map(display_width, texts)) for texts in zip(*figures, strict=True))
+    labels = subset_labels([posterior.names_of(mask) for mask in posterior.masks[:top]], COLUMNS - 2 - taken)
+    rows = tuple((*row, label) for row, label in zip(figures, ["subset", *labels], strict=True))
+    return Section("Most probable subsets", table=rows, text_columns=(len(columns),))
 
 
 def bar(value: float, width: int) -> str:

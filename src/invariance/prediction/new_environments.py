@@ -15,12 +15,12 @@ from scipy.stats import norm, rankdata
 from .._tools.arrays import Floats, Mask
 from .._tools.json import null, to_json
 from .._tools.progress import ProgressBar, ProgressMode
+from .._tools.sections import Rendered, Section, by_environment
 from .._tools.text import printable
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.rules import Findings
 from ..decisions.search import Search
-from ..decisions.sections import Section, as_html, as_text, by_environment
 from ..exceptions import DataError, EngineError
 from ..models.base import Predicts, predicts_of
 from ..moments.moments import Moments
@@ -359,7 +359,7 @@ _SCALES = {Predicts.probability: "log odds", Predicts.rate: "logarithms of rates
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LeftOutReport:
+class LeftOutReport(Rendered):
     """How predictions did in environments that were left out, each in turn; `figures_of` explains the figures."""
 
     outcome: PredictedOutcome
@@ -401,18 +401,11 @@ class LeftOutReport:
             "not_left_out": [str(label) for label in self.found.impossible],
         }
 
-    def __str__(self) -> str:
-        return as_text([self._section()])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return as_html([self._section()])
-
-    def _section(self) -> Section:
+    @property
+    def sections(self) -> tuple[Section]:
         title = f"New environments: {printable(self.outcome.in_words)}"
         if not self.left_out:
-            return Section(title, tuple(self._sentences()))
+            return (Section(title, tuple(self._sentences())),)
         names = [name for name in FIGURES[self.outcome.predicts] if name not in _NOT_TOLD]
         digits = dict.fromkeys(names, ".4g" if self.outcome.predicts is Predicts.number else ".3f")
         digits |= {"intercept": "+.3f"}
@@ -421,7 +414,7 @@ class LeftOutReport:
         ]
         head = ("rows", *(_HEADS.get(name, name) for name in names))
         table = by_environment(head, [left.environment for left in self.left_out], rows)
-        return Section(title, tuple(self._sentences()), table=table)
+        return (Section(title, tuple(self._sentences()), table=table),)
 
     def _sentences(self) -> Iterator[str]:
         limit, _ = self.found.limits()

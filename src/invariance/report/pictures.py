@@ -120,7 +120,7 @@ def inclusion_picture(decision: Decision) -> Picture:
 
 
 def subsets_picture(decision: Decision) -> Picture:
-    first = decision.names(decision.compatible.masks[0])
+    first = decision.findings.posterior.names_of(decision.compatible.masks[0])
     several = decision.findings.posterior.n_environments > 1
     which = "Subsets that are compatible with invariance" if several else "Subsets by how well they predict"
     return _of_decision(

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressBar, ProgressMode
+from .._tools.sections import Section as Told
 from .._tools.text import format_subset, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
 from ..decisions.decision import UNCHALLENGED, Decision, counted, described
-from ..decisions.diagnosis import T_BY_ENVIRONMENT, Diagnosis, sections
-from ..decisions.sections import Section as Told
+from ..decisions.diagnosis import T_BY_ENVIRONMENT, Diagnosis
 from ..exceptions import SettingError
 from ..models.additive import AdditiveModel
 from ..models.base import VARIANCE, Predicts, predicts_of
@@ -318,10 +318,7 @@ _SCALES = {
     Predicts.rate: "Coefficients are logarithms of ratios of rates, per unit of a column.",
     Predicts.time: "Coefficients are logarithms of hazard ratios, per unit of a column.",
 }
-_NOTED = (
-    "Where the rows of an environment do not tell a coefficient, the table says why; one that stands for another "
-    "column too is that of both together."
-)
+_NOTED = "Where the rows of an environment do not tell a coefficient, the table says why."
 
 
 def coefficient_parts(subject: Subject) -> Iterator[Part]:
@@ -446,7 +443,7 @@ def environment_parts(subject: Subject) -> Iterator[Part]:
 
 
 def _diagnosed(subject: Subject, diagnosis: Diagnosis) -> Iterator[Part]:
-    told, worded = list(map(partial(_as_weighed, subject), sections(diagnosis))), subject.source.worded
+    told, worded = list(map(partial(_as_weighed, subject), diagnosis.sections)), subject.source.worded
     yield from prose(map(worded, told[0].sentences))
     yield environments_picture(diagnosis)
     for section in told[1:]:

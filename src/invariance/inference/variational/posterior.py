@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._tools.arrays import Floats, Mask
+from ..._tools.json import from_json, to_json
 from ...data.checks import warn
 from ...exceptions import ApproximationWarning, Message, Remedy, use
 from ...models.base import BoundModel
-from ...posterior.io import decode_verdict
 from ...posterior.posterior import Posterior
-from ...posterior.summary import format_subset, verdict_of
+from ...posterior.summary import Verdict, format_subset, verdict_of
 from ...priors.base import BoundPrior
 from ..base import Target, described, rescore_leading, smallest
 from ..modes import support_note
@@ -84,7 +84,7 @@ class VariationalPosterior(Posterior):
             environments=self.environments,
             counts=self.counts,
             notes=(_weighed(self.diagnostics["effective_draws"]), *self.notes[1:]),
-            verdict=None if stored.get("verdict") is None else decode_verdict(stored["verdict"]),
+            verdict=None if stored.get("verdict") is None else from_json(Verdict, stored["verdict"]),
         )
 
 
@@ -213,7 +213,7 @@ def variational_posterior(
                 "log_ratios": reweighted_ratios.tolist(),
                 "log_probabilities": reweighted.log_probabilities.tolist(),
                 "log_evidence": reweighted.log_evidence,
-                "verdict": None if verdict is None else asdict(verdict),
+                "verdict": to_json(verdict),
             },
         },
         source=ApproximateSource(q),

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from .._tools.html import CELL, FAINT, NUMBER, box, cell, paragraph, title
-from .._tools.html import table as html_table
-from .._tools.text import COLUMNS, display_width, name_labels, wrap
+from .html import CELL, FAINT, NUMBER, box, cell, paragraph, title
+from .html import table as html_table
+from .text import COLUMNS, display_width, name_labels, wrap
 
 _LONGEST_LABEL = 26
 _LONGEST_ENVIRONMENT = 20
@@ -18,7 +16,7 @@ _LONGEST_ENVIRONMENT = 20
 @dataclass(frozen=True)
 class Section:
     """facts : (label, text), wrapped beside labels of at least `label_width` columns; table : rows of texts, the head
-    first, right-aligned but for `text_columns`; notes : follow both"""
+    first, right-aligned but for `text_columns`; notes : follow both, after "…" or "-" with a hanging indent"""
 
     title: str
     sentences: tuple[str, ...] = ()
@@ -27,6 +25,22 @@ class Section:
     notes: tuple[str, ...] = ()
     text_columns: tuple[int, ...] = (0,)
     label_width: int = 0
+
+
+class Rendered:
+    """A result that prints as text and that notebooks show as HTML, by its `sections`."""
+
+    @property
+    def sections(self) -> Iterable[Section]:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return as_text(self.sections)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return as_html(self.sections)
 
 
 def as_text(sections: Iterable[Section], worded: Callable[[str], str] = str) -> str:
@@ -43,14 +57,14 @@ def _lines(section: Section, worded: Callable[[str], str]) -> Iterator[str]:
     column = max([section.label_width, *map(display_width, short.values())])
     for label, text in section.facts:
         yield from wrap(worded(text), f"  {_padded(short[label], column, True)}  ", " " * (column + 4))
-    if section.table:
+    if section.table and (section.sentences or section.facts):
         yield ""
     widths = [max(map(display_width, texts)) for texts in zip(*section.table, strict=True)]
     for row in section.table:
         cells = [_padded(row[j], width, j in section.text_columns) for j, width in enumerate(widths)]
         yield ("  " + "  ".join(cells)).rstrip()
     for note in section.notes:
-        yield from wrap(worded(note), "  ", "    " if note.startswith("…") else "  ")
+        yield from wrap(worded(note), "  ", "    " if note.startswith(("… ", "- ")) else "  ")
 
 
 def _padded(text: str, width: int, left: bool) -> str:
@@ -82,15 +96,3 @@ def by_environment(head: tuple[str, ...], labels: Iterable[object], rows: Iterab
     width = max(min(_LONGEST_ENVIRONMENT, COLUMNS - 2 - taken), len("environment"))
     names = "environment", *name_labels([str(label) for label in labels], width)
     return tuple((name, *row) for name, row in zip(names, figures, strict=True))
-
-
-def format_p(p_value: float | None) -> str:
-    """Three decimals, two digits below 0.001; "–" where nothing was tested."""
-    if p_value is None or np.isnan(p_value):
-        return "–"
-    return "<1e-300" if p_value < 1e-300 else f"{p_value:.2g}" if p_value < 0.001 else f"{p_value:.3f}"
-
-
-def format_r2(value: float, digits: int = 3) -> str:
-    """Without the sign of what rounds to 0; "–" where nothing could be fitted."""
-    return "–" if np.isnan(value) else f"{value:z.{digits}f}"
