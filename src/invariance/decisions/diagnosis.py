@@ -37,6 +37,7 @@ from .environments import (
     Deviation,
     EnvironmentTest,
     comparable,
+    moments_of,
     most_deviating,
 )
 from .roles import compatible_subsets
@@ -195,28 +196,18 @@ def _noise(model: GaussianModel | RegressionModel, mask: Mask) -> float:
 def _feature_changes(model: GaussianModel | RegressionModel, mask: Mask) -> Floats:
     """(p,) expected change of the outcome per shift, from a row in the middle of all; of a feature of several columns,
     its size when these move together as they vary."""
-    features, fit = model.features, model.fit(mask, local=False)
-    coefficients = np.zeros(features.n_columns)
-    coefficients[features.expand(mask)] = fit.coefficients
-    middle = 0.0
+    fit, chosen, moments = model.fit(mask, local=False), model.features.chosen(mask), moments_of(model, mask)
+    products, middle = moments.scatter[-1] / moments.n_rows, 0.0
     if isinstance(model, RegressionModel):
-        middle = fit.intercept + float(model.data.X.mean(axis=0) @ coefficients)
-    changes = np.zeros(features.n_features)
-    for j in np.flatnonzero(mask):
-        own = np.arange(features.starts[j], features.starts[j + 1])
-        size = np.sqrt(coefficients[own] @ _covariance(model, own) @ coefficients[own])
-        moved = SHIFT * (np.copysign(size, coefficients[own[0]]) if len(own) == 1 else size)
+        means = model.data.X.mean(axis=0)[model.features.expand(mask)]
+        middle = fit.intercept + float(means @ fit.coefficients)
+    changes = np.zeros(model.n_features)
+    for j, own in zip(np.flatnonzero(mask), map(np.arange, chosen.starts, chosen.starts[1:]), strict=True):
+        slopes, places = fit.coefficients[own], moments.feature_columns[own]
+        size = np.sqrt(slopes @ products[np.ix_(places, places)] @ slopes)
+        moved = SHIFT * (np.copysign(size, slopes[0]) if len(own) == 1 else size)
         changes[j] = float(np.diff(fit.mean(np.array([middle, middle + moved])))[0])
     return changes
-
-
-def _covariance(model: GaussianModel | RegressionModel, columns: NDArray[np.intp]) -> Floats:
-    """Over all rows, of columns of the features."""
-    if model.rows is not None and (isinstance(model, RegressionModel) or not model.moments.scatter.size):
-        return np.atleast_2d(np.cov(model.rows.X[:, columns], rowvar=False, bias=True))
-    assert not isinstance(model, RegressionModel)
-    places = model.moments.feature_columns[columns]
-    return model.moments.scatter[-1][np.ix_(places, places)] / model.moments.n_rows
 
 
 def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, ...]:

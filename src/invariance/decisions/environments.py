@@ -202,12 +202,13 @@ class SubsetTests(Tests):
         return None if roots is None else fits_of_roots(self._moments, roots, groups)
 
 
-def moments_of(model: GaussianModel, mask: Mask) -> Moments:
+def moments_of(model: GaussianModel | RegressionModel, mask: Mask) -> Moments:
     """Of the columns of one subset (p,)."""
-    if not model.moments.scatter.size and model.rows is not None:
-        return Moments.from_data(model.rows.narrowed(mask))
-    columns = model.features.chosen(mask).columns
-    return model.moments.of_columns((*columns, model.moments.outcome_name))
+    rows = model.rows
+    if rows is not None and (isinstance(model, RegressionModel) or not model.moments.scatter.size):
+        return Moments.from_data(rows.narrowed(mask))
+    assert not isinstance(model, RegressionModel)
+    return model.moments.of_columns((*model.features.chosen(mask).columns, model.moments.outcome_name))
 
 
 class RegressionTests(Tests):
@@ -234,9 +235,7 @@ class RegressionTests(Tests):
         gained = [*np.clip(2.0 * (fits.pooled - figures.pooled), 0.0, deviance), deviance]
         freed = [*(fits.parameters - figures.parameters), degrees]
         shares = np.diff(np.maximum.accumulate(gained), prepend=0.0), np.diff(freed, prepend=0.0)
-        parts = {
-            name: _chi_square(*map(float, share)) for name, *share in zip(model.compares, *shares, strict=True)
-        }
+        parts = {name: _chi_square(*map(float, share)) for name, *share in zip(model.compares, *shares, strict=True)}
         null = model.null_many(common)
         tail = float(model.invariance_tails(common, figures.log_ratio).probability[0])
         spread = 2.0 * float(np.sqrt(null.variance[0]))

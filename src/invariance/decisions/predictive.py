@@ -42,16 +42,10 @@ class CompatibleWalk:
     all_decided : whether no subset was left undecided because it weighs nothing"""
 
     screen: ScreeningWalk
+    n_features: int
+    n_low: int
     values: dict[tuple[int, ...], tuple[Integers, Floats]]
     all_decided: bool
-
-    @property
-    def n_features(self) -> int:
-        return self.screen.n_features
-
-    @property
-    def n_low(self) -> int:
-        return self.screen.n_low
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
         return self._filled(1 << self.n_low, high)
@@ -111,7 +105,8 @@ def compatible_walk(
     order = np.argsort(block, kind="stable")
     distinct, first = np.unique(block[order], return_index=True)
     rows = zip(distinct, np.split(order, first[1:]), strict=False)
-    return CompatibleWalk(screen, {blocks.fixed(int(b)): (position[at], value[at]) for b, at in rows}, all_decided)
+    values = {blocks.fixed(int(b)): (position[at], value[at]) for b, at in rows}
+    return CompatibleWalk(screen, screen.n_features, screen.n_low, values, all_decided)
 
 
 def _heaviest_first(blocks: SubsetBlocks, n_jobs: int | None) -> Iterator[Candidates]:
@@ -266,17 +261,16 @@ def predictive_posterior(
     """
     for accepted in dict.fromkeys((tolerance, tolerance.weak)):
         model = PredictiveModel(target.model.untilted, accepted, prior=target.prior, n_jobs=options.n_jobs)
-        found = _over_compatible(target, model, engine, options, known)
+        if isinstance(engine, Enumeration):
+            found = _enumerated(target, model, engine, options)
+        else:
+            found = searched_posterior(target, model, options, known)
         if found is not None:
             return found
     return None
 
 
-def _over_compatible(
-    target: Target, model: PredictiveModel, engine: Engine, options: RunOptions, known: Mask | None
-) -> Posterior | None:
-    if not isinstance(engine, Enumeration):
-        return searched_posterior(target, model, options, known)
+def _enumerated(target: Target, model: PredictiveModel, engine: Engine, options: RunOptions) -> Posterior | None:
     try:
         posterior = engine.run(Target(model, target.prior), options)
     except NothingScoredError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -107,10 +106,9 @@ def compatible_subsets(findings: Findings) -> CompatibleSubsets:
     masks = predictive.masks[predictive.log_probabilities > -np.inf]
     n = int(predictive.diagnostics.get("subsets_compatible", len(masks)))
     all_scored = predictive.diagnostics.get("compatible_counted", False) or n == posterior.n_subsets
-    judge = findings.judge if predictive.judge is None else predictive.judge
-    probable = posterior.masks[:_FEWEST_SURVEYED]
-    others = probable[judge.compatible(probable)]
-    return CompatibleSubsets(masks, n, all_scored, judge.tolerance, exhaustive, others)
+    judge, probable = predictive.judge, posterior.masks[:_FEWEST_SURVEYED]
+    assert judge is not None
+    return CompatibleSubsets(masks, n, all_scored, judge.tolerance, exhaustive, probable[judge.compatible(probable)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +135,8 @@ def survey(findings: Findings, chosen: Mask) -> Survey:
         listed.append(predictive.masks[: most // 2])
     masks = np.vstack(listed)
     masks = masks[np.sort(distinct(masks)[0])]
-    gain = model.prediction_many(masks).gain
-    r2 = -np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / model.n_rows)
-    return Survey(masks, model.invariance_test(masks, findings.tolerance).joint, r2, posterior.n_subsets)
+    p_values = model.invariance_test(masks, findings.tolerance).joint
+    return Survey(masks, p_values, model.r2_many(masks), posterior.n_subsets)
 
 
 class Role(StrEnum):
@@ -201,7 +198,9 @@ class _Neighbours:
         self.chosen, self.accepted = chosen, accepted
         own = self._measured(chosen[None])
         # In parts, each of which concerns few features: models may compute what these need on demand.
-        parts = [self._measured(masks) for masks in _flipped(chosen)]
+        p = len(chosen)
+        starts = range(0, p, _AT_ONCE)
+        parts = [self._measured(chosen ^ np.eye(min(_AT_ONCE, p - k), p, k, dtype=bool)) for k in starts]
         joint, r2, weight, log_prior, log_ratio, mean = (np.concatenate(values) for values in zip(*parts, strict=True))
         self.compatible = bool(own[0][0] >= accepted.level)
         self.p_mean = mean
@@ -258,15 +257,6 @@ class _Neighbours:
             p_invariant=float(self.p_invariant[j]) if self.scored[j] else np.nan,
             **more,
         )
-
-
-def _flipped(chosen: Mask) -> Iterator[Mask]:
-    """(k, p) the subsets after each feature in turn is added or left out"""
-    for start in range(0, len(chosen), _AT_ONCE):
-        flipped = np.arange(start, min(start + _AT_ONCE, len(chosen)))
-        masks = np.repeat(chosen[None], len(flipped), axis=0)
-        masks[np.arange(len(flipped)), flipped] ^= True
-        yield masks
 
 
 def _change(values: Floats, chosen: Floats) -> Floats:
