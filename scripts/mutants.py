@@ -146,11 +146,11 @@ MUTANTS = (
     ),
     Mutant(
         "saved-posterior-defaults",
-        "what a saved posterior holds is overwritten by what files of older versions lack",
+        "a saved posterior of an older version, without a kind, is read as predictive",
         old="posterior/io.py",
         file="posterior/io.py",
-        find="_LATER_KEYS | content",
-        replace="content | _LATER_KEYS",
+        find='kind: Literal["invariant", "predictive"] = "invariant"',
+        replace='kind: Literal["invariant", "predictive"] = "predictive"',
         tests=("tests/posterior/test_posterior_io.py::test_keys_that_older_files_lack",),
     ),
     Mutant(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -10,29 +12,32 @@ from invariance import BIP
 from invariance.datasets import make_example
 from invariance.decisions import BestCompatible, Median, Mode, Threshold
 from invariance.decisions.rules import RULES, as_rule
+from invariance.decisions.search import generator
 from invariance.exceptions import SettingError
 
 EXAMPLE = make_example()
 
 
-def test_every_rule_has_a_name_and_says_what_it_does() -> None:
+def test_every_rule_has_a_name() -> None:
     kinds = {"predictive": BestCompatible, "mode": Mode, "threshold": Threshold, "median": Median}
     assert {name: type(as_rule(name)) for name in RULES} == kinds
-    assert RULES.help.startswith("predictive selects the best predictor that is invariant, mode selects the most")
-
-
-def test_a_rule_takes_the_settings_that_it_has() -> None:
     assert as_rule("threshold") == Threshold(0.5)
-    assert as_rule("mode") == Mode()
     given = Threshold(0.9)
     assert as_rule(given) is given
 
 
-def test_unknown_rules_and_impossible_settings() -> None:
-    with pytest.raises(SettingError, match="best"):
-        as_rule("best")
-    with pytest.raises(SettingError, match=r"threshold=1\.5"):
-        Threshold(1.5)
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: as_rule("best"), "best"),
+        (lambda: Threshold(1.5), r"threshold=1\.5"),
+        (lambda: BIP(select=Threshold).fit(EXAMPLE), "select='predictive'"),
+        (lambda: BIP(select=None).fit(EXAMPLE), "select=None"),
+    ],
+)
+def test_unknown_rules_and_impossible_settings(make: Callable[[], object], named: str) -> None:
+    with pytest.raises(SettingError, match=named):
+        make()
 
 
 def test_a_rule_may_be_given_to_the_estimator() -> None:
@@ -40,12 +45,6 @@ def test_a_rule_may_be_given_to_the_estimator() -> None:
     assert model.support_.tolist() == (model.posterior_.inclusion >= 1e-7).tolist()
     assert model.selected_features_ == ("age", "pulse", "exercise", "smoking")
     assert clone(model).get_params()["select"] == Threshold(1e-7)
-
-
-def test_what_is_no_rule() -> None:
-    for given in (Threshold, 3, None):
-        with pytest.raises(SettingError, match="is not a rule: use select='predictive' or"):
-            BIP(select=given).fit(EXAMPLE)
 
 
 @pytest.mark.parametrize("engine", ["exact", "tempering"])
@@ -58,3 +57,17 @@ def test_a_copy_of_a_feature_is_not_selected_beside_it(engine: str) -> None:
     assert model.support_[[0, 3]].sum() == 1
     assert model.support_[1]
     assert not model.support_[2]
+
+
+def test_a_random_state_seeds_a_generator_that_spawns() -> None:
+    first, again, other = (generator(np.random.RandomState(seed)) for seed in (3, 3, 4))
+    drawn = [rng.spawn(1)[0].integers(1 << 40) for rng in (first, again, other)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    state = np.random.RandomState(3)
+    assert generator(state).integers(1 << 40) != generator(state).integers(1 << 40)
+
+
+def test_stages_have_names_of_their_own() -> None:
+    heard: list[str] = []
+    BIP(progress=lambda done, what: heard.append(what)).fit(EXAMPLE)
+    assert list(dict.fromkeys(heard)) == ["scoring subsets", "scoring compatible subsets"]

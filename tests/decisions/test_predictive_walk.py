@@ -286,7 +286,7 @@ def test_limits_are_the_statistics_at_which_one_p_value_alone_rejects() -> None:
     assert screen.Limits.of(moments, TOLERANT, data).spread > (1.0 + heavy / 2.0) * limits.spread / 2.0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_subset_has_heavier_tails_than_the_bound(seed: int) -> None:
     data = plain(seed=seed)
     model = LinearGaussian().bind(data)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,7 +48,6 @@ def test_unequal_spread_is_found() -> None:
     check = residual_check(MultiEnvironmentData.from_arrays(x, y, environment), ["x0"])
     assert check.alarm
     assert check.worst == ("c", "spread")
-    assert "most in 'c', where it scatters otherwise" in " ".join(str(check).split())
 
 
 def test_twin() -> None:
@@ -78,7 +79,6 @@ def test_of_two_environments_each_is_the_others_rest() -> None:
     check = residual_check(simulated(2, 80, 2), ["x0"])
     np.testing.assert_allclose(check.mean[0], check.mean[1], rtol=0.05)
     assert check.p_value == pytest.approx(min(1.0, 2 * min(check.mean.min(), check.spread.min())))
-    assert "corrected for 2 tests" in str(check)
 
 
 def test_environments_that_features_tell_leave_nothing_to_compare() -> None:
@@ -87,7 +87,6 @@ def test_environments_that_features_tell_leave_nothing_to_compare() -> None:
     x = 100.0 * environment + rng.normal(size=180)
     check = residual_check(MultiEnvironmentData.from_arrays(x[:, None], rng.normal(size=180), environment), ["x0"])
     assert check.untold < 0.1
-    assert "differences may have been missed" in " ".join(str(check).split())
 
 
 def test_words() -> None:
@@ -108,14 +107,25 @@ def test_of_a_fit() -> None:
     assert model.residual_check().to_dict() == residual_check(DATA, ["x0"]).to_dict()
 
 
-def test_what_cannot_be_checked() -> None:
-    with pytest.raises(SettingError, match="moments hold none"):
-        residual_check(Moments.from_data(DATA), ["x0"])
-    alone = MultiEnvironmentData.from_arrays(DATA.X, DATA.y)
-    with pytest.raises(SettingError, match="there is one environment"):
-        residual_check(alone, ["x0"])
+def refused(data: Any) -> Callable[[], Any]:
+    return lambda: residual_check(data, ["x0"])
 
 
-def test_a_table_is_refused_with_advice() -> None:
-    with pytest.raises(WrongTypeError, match=r"residual_check needs a MultiEnvironmentData, not DataFrame: build one"):
-        residual_check(pd.DataFrame({"x": [1.0]}), ["x"])
+def of(**beside: Any) -> MultiEnvironmentData:
+    return MultiEnvironmentData.from_arrays(DATA.X, np.arange(DATA.n_rows) % 5 + 1.0, DATA.environment_index, **beside)
+
+
+ONES = np.ones(DATA.n_rows)
+REFUSED = {
+    "moments": (refused(Moments.from_data(DATA)), SettingError, "moments"),
+    "one environment": (refused(MultiEnvironmentData.from_arrays(DATA.X, DATA.y)), SettingError, "one environment"),
+    "a table": (refused(pd.DataFrame({"x0": [1.0]})), WrongTypeError, "DataFrame"),
+    "an event": (refused(of(event=ONES)), SettingError, "event"),
+    "an exposure": (refused(of(exposure=ONES)), SettingError, "exposure"),
+}
+
+
+@pytest.mark.parametrize(("check", "error", "named"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_checked(check: Callable[[], Any], error: type[Exception], named: str) -> None:
+    with pytest.raises(error, match=named):
+        check()

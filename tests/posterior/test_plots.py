@@ -10,7 +10,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
 from invariance.exceptions import FileError
 from invariance.posterior import Posterior
@@ -77,8 +76,6 @@ def test_top_and_long_names() -> None:
     assert ax.get_ylabel() == "feature (7 of 50)"
     assert all(len(label) == 32 and "…" in label for label in labels(ax))
     assert labels(ax)[0].endswith("49")
-    with pytest.raises(ValueError, match="top must be at least 1"):
-        plot_inclusion(make_posterior([0.5]), top=0)
 
 
 @pytest.mark.parametrize("truth", [["x0", "x2"], np.array([True, False, True])])
@@ -89,19 +86,6 @@ def test_truth_colours_the_bars(truth: Any) -> None:
     legend = ax.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["truly invariant", "not in the true subset"]
-
-
-def test_unknown_truth_is_refused() -> None:
-    with pytest.raises(ValueError, match="no feature is named 'x9'"):
-        plot_inclusion(make_posterior([0.9, 0.4]), truth=["x9"])
-
-
-def test_draws_into_given_axes() -> None:
-    figure = Figure()
-    left, right = figure.subplots(1, 2)
-    assert plot_inclusion(make_posterior([0.9, 0.4]), ax=right) is right
-    assert len(right.patches) == 2
-    assert len(left.patches) == 0
 
 
 @pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")])
@@ -118,14 +102,19 @@ def test_save_survives_odd_names(tmp_path: Path) -> None:
     assert path.stat().st_size > 1000
 
 
-def test_save_explains_what_it_cannot_write(tmp_path: Path) -> None:
+def test_what_cannot_be_drawn(tmp_path: Path) -> None:
     posterior = make_posterior([0.9])
-    with pytest.raises(ValueError, match=r"cannot write a picture as '\.docx'; use one of .*png"):
+    with pytest.raises(ValueError, match="docx"):
         save_inclusion(posterior, tmp_path / "a.docx")
-    with pytest.raises(FileError, match=r"there is no folder .*nowhere.* to write 'a\.png' into"):
+    with pytest.raises(FileError, match="nowhere"):
         save_inclusion(posterior, tmp_path / "nowhere" / "a.png")
+    with pytest.raises(ValueError, match="top"):
+        plot_inclusion(posterior, top=0)
+    with pytest.raises(ValueError, match="x9"):
+        plot_inclusion(posterior, truth=["x9"])
 
 
+@pytest.mark.integration
 def test_a_file_is_drawn_without_pyplot() -> None:
     run_without_package_init(
         "import tempfile\n"

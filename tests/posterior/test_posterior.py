@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance.data.features import as_mask
-from invariance.exceptions import SettingError
+from invariance.exceptions import SettingError, WrongTypeError
 from invariance.posterior.posterior import Evidence
 from posteriors import (
     all_masks,
@@ -58,8 +58,6 @@ def test_subsets_table() -> None:
     assert len(posterior.subsets()) == 8
     assert len(random_posterior(0, p=5).subsets()) == 20
     assert len(random_posterior(0, p=5).subsets(None)) == 32
-    with pytest.raises(ValueError, match="top must be at least 1"):
-        posterior.subsets(0)
 
 
 @settings(max_examples=60, deadline=None)
@@ -80,19 +78,13 @@ def test_credible_collection_is_the_smallest(weights: list[int], level: float) -
     assert len(collection) == smallest
 
 
-def test_credible_level_is_checked() -> None:
-    for level in (0.0, -1.0, 1.5, math.nan):
-        with pytest.raises(ValueError, match="level must be above 0 and at most 1"):
-            random_posterior(0).credible_subsets(level)
-
-
 def test_credible_collection_asks_the_source_or_warns() -> None:
     whole = random_posterior(3, scale=1.0)
     expected = whole.credible_subsets(0.9)
     assert len(expected) > 3
     pd.testing.assert_frame_equal(cut(whole, 3, source=True).credible_subsets(0.9), expected)
     short = cut(whole, 3)
-    with pytest.warns(UserWarning, match=rf"the 3 subsets at hand hold {short.table_mass:.3g} of the"):
+    with pytest.warns(UserWarning, match=f"{short.table_mass:.3g}"):
         assert len(short.credible_subsets(0.9)) == 3
     assert len(short.credible_subsets(0.01)) == 1
 
@@ -133,31 +125,8 @@ def test_probability_outside_the_table() -> None:
     whole = random_posterior(7)
     last = whole.subsets(None)["subset"].iloc[-1]
     assert cut(whole, 3, source=True).probability(last) == pytest.approx(whole.probability(last), rel=1e-12)
-    with pytest.raises(SettingError, match="is not in the table of 3 subsets"):
-        cut(whole, 3).probability(last)
     assert cut(whole, 3, n_subsets=3).probability(last) == 0.0
     assert whole.probability(whole.mode) == cut(whole, 3).probability(whole.mode)
-
-
-@pytest.mark.parametrize(
-    ("subset", "error", "message"),
-    [
-        (["x1", "x_2"], ValueError, r"no feature is named 'x_2'; did you mean 'x2'\?"),
-        (["unlike"], ValueError, r"no feature is named 'unlike'$"),
-        ("x1", TypeError, r"for example \['x1'\], not one string"),
-        ([True, False], ValueError, "one True or False for each of the 4 features"),
-        ([True, "x1", False, False], ValueError, "one True or False for each of the 4 features"),
-        ([1, 2], TypeError, "cannot hold 1"),
-        (3, TypeError, "not 3"),
-    ],
-)
-def test_bad_subsets_are_explained(subset: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        random_posterior(0).probability(subset)
-
-
-def test_mask_of_a_series() -> None:
-    assert as_mask(pd.Series([True, False]), ("a", "b")).tolist() == [True, False]
 
 
 def test_sample_matches_the_probabilities() -> None:
@@ -171,41 +140,47 @@ def test_sample_matches_the_probabilities() -> None:
     assert not posterior.sample(50, 3).equals(posterior.sample(50, 4))
 
 
-def test_sample_without_all_the_mass() -> None:
-    whole = random_posterior(2)
-    with pytest.raises(SettingError, match="cannot draw from the table of 3 subsets"):
-        cut(whole, 3).sample(2)
-    draws = cut(whole, 3, source=True).sample(2)
-    assert draws.to_numpy().tolist() == [whole.masks[2].tolist()] * 2
-    with pytest.raises(ValueError, match="n must be at least 1"):
-        whole.sample(0)
+REFUSED = {
+    "level 0": (lambda: random_posterior(0).credible_subsets(0.0), SettingError, "level"),
+    "level above 1": (lambda: random_posterior(0).credible_subsets(1.5), SettingError, "level"),
+    "level NaN": (lambda: random_posterior(0).credible_subsets(math.nan), SettingError, "level"),
+    "no subsets": (lambda: random_posterior(0).subsets(0), SettingError, "top"),
+    "half a subset": (lambda: random_posterior(0).subsets(2.5), WrongTypeError, "top"),
+    "an empty summary": (lambda: random_posterior(0).summary(0), SettingError, "top"),
+    "no draws": (lambda: random_posterior(0).sample(0), SettingError, "n must"),
+    "draws of a part": (lambda: cut(random_posterior(2), 3).sample(2), SettingError, "3 subsets"),
+    "outside the table": (lambda: cut(random_posterior(7), 3).probability(["x0", "x1"]), SettingError, "3 subsets"),
+    "pairs": (lambda: random_posterior(0, pairwise=None).pairwise_inclusion, SettingError, "engine='exact'"),
+    "unknown feature": (lambda: random_posterior(0).probability(["x1", "x_2"]), ValueError, "'x_2'"),
+    "one string": (lambda: random_posterior(0).probability("x1"), TypeError, "x1"),
+    "short mask": (lambda: random_posterior(0).probability([True, False]), ValueError, "4 features"),
+    "positions": (lambda: random_posterior(0).probability([1, 2]), TypeError, "1"),
+}
 
 
-def test_pairwise_that_was_not_estimated() -> None:
-    with pytest.raises(SettingError, match="pairwise inclusion was not estimated"):
-        _ = random_posterior(0, pairwise=None).pairwise_inclusion
+@pytest.mark.parametrize(("ask", "error", "named"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(ask: Callable[[], Any], error: type[Exception], named: str) -> None:
+    with pytest.raises(error, match=named):
+        ask()
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "named"),
     [
-        ({"feature_names": ("a", "a", "b", "c")}, "no name may occur twice"),
-        ({"inclusion": np.zeros(3)}, "inclusion: shape"),
-        ({"inclusion": np.array([0, 0.5, 1.1, 0])}, "inclusion: probabilities must lie between 0 and 1"),
-        ({"inclusion": np.array([0, 0.5, math.nan, 0])}, "inclusion: .* NaN"),
-        ({"pairwise": np.zeros((4, 4))}, "pairwise: its diagonal"),
-        ({"masks": np.zeros((16, 4))}, r"masks: a boolean array \(k, 4\)"),
-        ({"masks": np.zeros((16, 4), dtype=bool)}, "the same subset occurs twice"),
-        ({"log_ratios": np.zeros(3)}, "log_ratios: shape"),
-        ({"log_probabilities": np.zeros(16)}, "sum to 16 > 1"),
-        ({"log_probabilities": np.full(16, -np.inf)}, "no subset has a positive probability"),
-        ({"n_subsets": 3}, "n_subsets: it is less"),
-        ({"environments": ("a",)}, "does not match 1 environments"),
-        ({"entropy": math.nan}, "must not be NaN"),
+        ({"feature_names": ("a", "a", "b", "c")}, "feature_names"),
+        ({"inclusion": np.zeros(3)}, "inclusion"),
+        ({"inclusion": np.array([0, 0.5, math.nan, 0])}, "inclusion"),
+        ({"masks": np.zeros((16, 4))}, "masks"),
+        ({"masks": np.zeros((16, 4), dtype=bool)}, "masks"),
+        ({"log_ratios": np.zeros(3)}, "log_ratios"),
+        ({"log_probabilities": np.zeros(16)}, "log_probabilities"),
+        ({"log_probabilities": np.full(16, -np.inf)}, "log_probabilities"),
+        ({"environments": ("a",)}, "counts"),
+        ({"entropy": math.nan}, "entropy"),
     ],
 )
-def test_inconsistent_parts_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_inconsistent_parts_are_refused(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
         replace(random_posterior(0), **changes)
 
 
@@ -228,9 +203,9 @@ def test_pickle_keeps_everything() -> None:
     assert_same(again, short)
     last = whole.subsets(None)["subset"].iloc[-1]
     assert again.probability(last) == short.probability(last)
-    assert not again.inclusion.flags.writeable
 
 
+@pytest.mark.integration
 def test_import_is_cheap() -> None:
     code = (
         "import invariance.posterior, invariance.posterior.summary\n"

@@ -60,14 +60,6 @@ def test_without_rows_tails_count_as_normal() -> None:
     np.testing.assert_allclose(found.r2_new, Judge(rows, Tolerance()).evidence(MASKS).r2_new, atol=1e-10)
 
 
-def test_second_moments_on_demand_say_the_same() -> None:
-    one, other = (
-        Judge(LinearGaussian(second_moments=how).bind(EXAMPLE)).evidence(MASKS) for how in ("all", "on demand")
-    )
-    for name, values in one.columns().items():
-        np.testing.assert_allclose(values, other.columns()[name], rtol=1e-8, atol=1e-12, err_msg=name)
-
-
 def test_a_column_that_is_constant_in_an_environment_has_local_ranks() -> None:
     X = EXAMPLE.X.copy()
     X[EXAMPLE.rows(1), 2] = 5.0
@@ -78,7 +70,7 @@ def test_a_column_that_is_constant_in_an_environment_has_local_ranks() -> None:
     np.testing.assert_allclose(found.r2_new, [left_out_r2(data, mask) for mask in MASKS], atol=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), scale=st.floats(1e-6, 1e6), shift=st.floats(-1e3, 1e3))
 def test_units_and_order_do_not_matter(seed: int, scale: float, shift: float) -> None:
     rng = np.random.default_rng(seed)
@@ -153,22 +145,15 @@ def test_evidence_that_was_not_saved_is_not_invented() -> None:
     table = saved.subsets(None)
     assert table["p_invariant"][:100].notna().all()
     assert table["p_invariant"][100:].isna().all()
-    with pytest.raises(SettingError, match=r"is not among the 100 subsets whose evidence was saved\. Fit again"):
+    with pytest.raises(SettingError, match="100 subsets"):
         saved.evidence(table["subset"][150])
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"delta": -0.1}, r"delta=-0\.1 is no tolerance: use a number from 0 on"),
-        ({"tau": float("nan")}, r"tau=nan is no tolerance"),
-        ({"level": 0.0}, r"level=0\.0 is no level: use a number between 0 and 1"),
-        ({"weak_level": 1}, r"weak_level=1 is no level"),
-        ({"level": "low"}, "level='low' is no level"),
-    ],
+    "given", [{"delta": -0.1}, {"tau": float("nan")}, {"level": 0.0}, {"weak_level": 1}, {"level": "low"}], ids=str
 )
-def test_impossible_tolerances(given: dict, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
+def test_impossible_tolerances(given: dict) -> None:
+    with pytest.raises(SettingError, match=next(iter(given))):
         Tolerance(**given)
 
 

@@ -59,29 +59,23 @@ def invariant(constant: np.ndarray, rows: int, rng: np.random.Generator) -> Mult
 @pytest.mark.parametrize("rows", [15, 50])
 @pytest.mark.parametrize("constants", ["none", "everywhere", "in one"])
 def test_law_of_an_invariant_subset(rows: int, constants: str) -> None:
-    """400 invariant subsets: mean and spread of log Λ are those of the law, and its tails hold what they say."""
+    """200 invariant subsets: mean and spread of log Λ are those of the law, and its tails hold what they say."""
     rng = np.random.default_rng(1)
     constant = np.zeros((5, 8), dtype=bool)
     constant[:, :2] = constants == "everywhere"
     constant[0, :6] |= constants == "in one"
     everything = np.ones((1, 8), dtype=bool)
-    values, chances = np.empty((2, 400))
-    for i in range(400):
+    values, chances = np.empty((2, 200))
+    for i in range(200):
         model = LinearGaussian().bind(invariant(constant, rows, rng))
         values[i] = model.log_ratio_many(everything)[0]
         tails = model.invariance_tails(everything, values[i : i + 1])
         chances[i] = tails.probability[0]
-    assert values.mean() == pytest.approx(tails.expected[0], abs=4 * values.std() / 20)
+    assert values.mean() == pytest.approx(tails.expected[0], abs=4 * values.std() / np.sqrt(200))
     _, variance = deviance_moments(model.moments.group_counts, model.ranks(everything))
-    assert values.std() == pytest.approx(np.sqrt(variance[0]) / 2, rel=0.15)
+    assert values.std() == pytest.approx(np.sqrt(variance[0]) / 2, rel=0.2)
     for level in (0.05, 0.5):
-        assert np.mean(chances <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 400))
-
-
-def test_expectation_at_small_environments() -> None:
-    """About −35 where the large-sample formula says −20."""
-    model = LinearGaussian().bind(invariant(np.zeros((5, 8), dtype=bool), 15, np.random.default_rng(0)))
-    assert model.invariance_tails(np.ones(8, dtype=bool), [-20.0]).expected[0] == pytest.approx(-35, abs=1)
+        assert np.mean(chances <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 200))
 
 
 def test_tails_are_those_of_a_gamma_law() -> None:
@@ -101,13 +95,12 @@ def test_features_constant_inside_small_environments_are_not_counted_there() -> 
     """12 rows and 13 features, of which 8 vary in each environment: the size alone leaves no degree of freedom."""
     rng = np.random.default_rng(5)
     constant = (np.arange(13) + np.arange(6)[:, None]) % 13 < 5
-    for _ in range(20):
+    for _ in range(5):
         data = invariant(constant, 12, rng)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             posterior = BIP(prior=InclusionPrior(1.0), engine="exact").fit(data).posterior_
         assert posterior.verdict is None
-        assert "nan" not in str(posterior.summary())
     model = LinearGaussian().bind(data)
     assert model.ranks(np.ones((1, 13), dtype=bool)).tolist() == [[8] * 6 + [13]]
     assert np.isfinite(model.invariance_tails(posterior.masks, posterior.log_ratios).expected).all()
@@ -159,7 +152,6 @@ def test_far_begins_at_one_in_a_thousand_million(chance: float) -> None:
     assert (verdict is None) == (chance > 1e-9)
     if verdict is not None:
         assert verdict.tail_probability == pytest.approx(chance, rel=1e-6)
-        assert "(tail probability 1e-09)" in verdict.sentence
 
 
 def test_subsets_that_cannot_be_scored_are_not_judged() -> None:
@@ -172,7 +164,7 @@ def test_subsets_that_cannot_be_scored_are_not_judged() -> None:
 
 
 def test_one_environment_has_no_verdict() -> None:
-    for n in range(8, 60):
+    for n in (8, 59):
         x = np.arange(float(n))
         model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(x[:, None], x**2))
         assert verdict_of(model, np.array([[True]]), np.array([0.0]), 2) is None
@@ -204,29 +196,17 @@ def test_every_engine_gives_a_verdict(engine: Any, rows: bool) -> None:
         assert reweighted.verdict.n_judged == len(reweighted.masks)
 
 
-@pytest.mark.parametrize("engine", ["exact", "tempering", "vi"])
-def test_fit_warns(engine: str) -> None:
+def test_fit_warns() -> None:
     data = broken()
-    model = BIP(engine=engine, random_state=0)
-    with pytest.warns(NotInvariantWarning, match="looks invariant: the most probable one has log ratio") as caught:
-        model.fit(data.X, data.y, environments=data.environment_index)
+    X = np.column_stack([data.X, np.ones(len(data.X))])
+    model = BIP()
+    with pytest.warns(DataWarning, match="x3"), pytest.warns(NotInvariantWarning) as caught:
+        model.fit(X, data.y, environments=data.environment_index)
     (warning,) = (w for w in caught if w.category is NotInvariantWarning)
     assert Path(warning.filename) == Path(__file__)
     assert model.posterior_.verdict is not None
     assert str(warning.message).startswith(model.posterior_.verdict.sentence)
     assert not model.invariant_
-    with pytest.warns(NotInvariantWarning, match="an environment may act on the outcome itself"):
-        model.fit(data)
-    assert "an environment may act on the outcome itself" in model.posterior_.reading()
-
-
-def test_the_verdict_survives_what_was_left_out_of_the_data() -> None:
-    data = broken()
-    X = np.column_stack([data.X, np.ones(len(data.X))])
-    with pytest.warns(DataWarning, match="constant"), pytest.warns(NotInvariantWarning):
-        posterior = BIP().fit(X, data.y, environments=data.environment_index).posterior_
-    assert posterior.verdict is not None
-    assert len(posterior.notes) == 1
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
@@ -236,22 +216,18 @@ def test_no_verdict_on_an_invariant_subset(engine: Any) -> None:
         warnings.simplefilter("error", NotInvariantWarning)
         posterior = BIP(engine=engine, random_state=0).fit(data).posterior_
     assert posterior.verdict is None
-    assert "predicts y in the same way in all 3 environments" in posterior.reading()
 
 
 def test_subsets_that_may_be_invariant_are_excepted() -> None:
     """A prior that forbids nearly everything puts the empty subset first, although {x0, x1} is invariant."""
     data = invariant(np.zeros((3, 2), dtype=bool), 200, np.random.default_rng(0))
-    with pytest.warns(NotInvariantWarning, match="One other of the 4 subsets is not as far off: {x0, x1}"):
+    with pytest.warns(NotInvariantWarning, match="{x0, x1}"):
         posterior = BIP(prior=InclusionPrior(1e-60), select="mode").fit(data).posterior_
     assert posterior.mode == ()
     verdict = posterior.verdict
     assert verdict is not None
     assert (verdict.n_judged, verdict.n_exceptions, verdict.exception) == (4, 1, ("x0", "x1"))
-    reading = posterior.reading()
-    assert reading.startswith("The most probable subset does not look invariant: it has log ratio")
-    assert "all fail" not in reading
-    assert "does not make it invariant. First in rank: {} (>0.999)." in reading
+    assert "{} (>0.999)" in posterior.reading()
 
 
 def test_many_listed_subsets_are_judged() -> None:
@@ -277,25 +253,15 @@ def test_only_a_judged_posterior_is_changed() -> None:
 @pytest.mark.parametrize("table", [{(0, 1): 0.96, (0,): 0.04}, {(0, 1): 0.41, (0,): 0.38, (1,): 0.21}])
 def test_the_verdict_leads(table: dict[tuple[int, ...], float]) -> None:
     posterior = from_probabilities(table, verdict=FAILING)
+    sentence = f"N{FAILING.sentence[1:]}"
+    assert all(figure in sentence for figure in ("8 subsets", "-2174.2", "-52.3", "1e-300"))
     reading = posterior.reading()
-    assert reading.startswith(
-        "None of the 8 subsets looks invariant: the most probable one has log ratio -2174.2, where about -52.3 is "
-        "expected of an invariant subset (tail probability below 1e-300)."
-    )
-    assert reading.index("only rank subsets that all fail.") < reading.index("First in rank: {x0, x1} (0.")
-    assert "same way" not in reading
-    assert "equally well" not in reading
+    assert reading.startswith(sentence)
+    assert "{x0, x1} (0." in reading
     assert ("{x0} (0.380)" in reading) == posterior.is_spread
-    assert str(posterior.summary()).splitlines()[:3] == [
-        "Posterior over invariant subsets",
-        "  verdict       none of the 8 subsets looks invariant",
-        "  outcome       y",
-    ]
-    assert repr(posterior).startswith("<Posterior of 3 features for y: none of the 8 subsets looks invariant, mode {x0")
-    html = posterior._repr_html_()
-    assert html.index("none of the 8 subsets looks invariant") < html.index("outcome") < html.index("Inclusion")
+    assert str(posterior.summary()).splitlines()[1].endswith(FAILING.headline)
     title = plot_inclusion(posterior).get_title(loc="left")
-    assert title == "None of the 8 subsets looks invariant\nOutcome y, 3 environments"
+    assert title.startswith(f"N{FAILING.headline[1:]}")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, Moments, MultiEnvironmentData, Tolerance, sweep
 from invariance.datasets import make_example
-from invariance.decisions.predictive import PlainNeighbours, PredictiveModel
+from invariance.decisions.predictive import PredictiveModel, plain_neighbours
 from invariance.exceptions import SettingError
 from invariance.models.bayesian import BayesianGaussian
 from invariance.models.gaussian import GaussianFromMoments
@@ -141,7 +141,7 @@ def test_walks_and_searches_count_the_same_coefficients() -> None:
     listed = walk.listed(nothing, 2, sizes, members)
     np.testing.assert_array_equal(listed, [expected[(1 << row[row >= 0]).sum()] for row in members])
     gate: Any = ColumnsOnly()
-    flipped = PlainNeighbours(model, gate).flipped(masks[0])
+    flipped = plain_neighbours(model, gate)(masks[0])
     np.testing.assert_array_equal(flipped, expected[[1, 2]])
 
 

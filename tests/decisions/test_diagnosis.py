@@ -1,0 +1,397 @@
+"""Diagnoses: which environment is named, what a fit without it says, what would help, and how it is told."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_environments import (
+    IN_C,
+    SAME,
+    SCATTER,
+    STEEP,
+    X,
+    counts,
+    data_of,
+    several_sites,
+    shifted,
+    times,
+    unequal_noise,
+)
+
+from invariance import (
+    BIP,
+    BIPSurvival,
+    LinearGaussian,
+    Logistic,
+    Moments,
+    MultiEnvironmentData,
+    NegativeBinomial,
+    Tempering,
+    Tolerance,
+)
+from invariance.decisions.diagnosis import LeftOut, Refit, experiments, leading_subsets, sites_of
+from invariance.decisions.rules import Threshold
+from invariance.exceptions import FileError, NotInvariantWarning, SettingError
+from invariance.models.base import IN_MEAN, VARIANCE
+
+PARTS = (*IN_MEAN, VARIANCE)
+pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+
+
+@cache
+def unequal(by: float = 0.0) -> BIP:
+    return BIP(LinearGaussian(invariance="mean"), progress=False).fit(unequal_noise(by))
+
+
+# {case: (fit, subset, named, worst part, parts)}
+NAMED = {
+    "none": (lambda: BIP(tolerance=Tolerance.strict(0.01)).fit(data_of(seed=1)), None, None, None, PARTS),
+    "intercept": (lambda: BIP().fit(data_of("intercept")), ["a", "b"], "east", "intercept", PARTS),
+    "slopes": (lambda: BIP().fit(data_of("slopes")), ["a", "b"], "east", "slopes", PARTS),
+    "variance": (lambda: BIP().fit(data_of("variance")), ["a", "b"], "east", "variance", PARTS),
+    "moments": (lambda: BIP().fit(Moments.from_data(data_of("intercept"))), None, "east", "intercept", PARTS),
+    "two": (
+        lambda: BIP().fit(data_of("intercept", sizes=(50, 50, 50)).choosing(["north", "east"])),
+        ["a", "b"],
+        None,
+        "intercept",
+        PARTS,
+    ),
+    "the mean, alike": (unequal, None, None, None, IN_MEAN),
+    "the mean": (lambda: unequal(3.0), ["x0", "x1"], "site 3", "intercept", IN_MEAN),
+    "classes": (
+        lambda: BIP(Logistic(), progress=False).fit(*shifted(False)[:2], environments=shifted(False)[2]),
+        ["x0", "x1"],
+        2,
+        "intercept",
+        IN_MEAN,
+    ),
+    "counts": (
+        lambda: BIP(NegativeBinomial(), progress=False).fit(counts(SCATTER, 0.0 * SAME)),
+        [],
+        "c",
+        "dispersion",
+        (*IN_MEAN, "dispersion"),
+    ),
+    "times": (
+        lambda: BIPSurvival(progress=False).fit(times(STEEP, SAME)),
+        ["x0"],
+        "c",
+        "baseline",
+        (*IN_MEAN, "baseline"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("fit", "subset", "named", "part", "parts"), NAMED.values(), ids=NAMED)
+def test_what_is_named(fit: Any, subset: Any, named: Any, part: Any, parts: tuple[str, ...]) -> None:
+    diagnosis = fit().diagnose(subset, leave_out="auto" if subset is None else False)
+    assert diagnosis.alarm == (part is not None)
+    assert diagnosis.named == named
+    assert diagnosis.worst is not None
+    assert part in (None, diagnosis.worst.part)
+    assert diagnosis.parts == parts
+    assert (diagnosis.left_out == ()) == (diagnosis.n_environments == 2)
+    plain = json.loads(json.dumps(diagnosis.to_dict(), allow_nan=False))
+    assert plain["named"] == (None if named is None else str(named))
+    assert list(plain["environments"][0]["against_the_rest"]["parts"]) == list(parts)
+    if not diagnosis.subset:
+        assert diagnosis.whole.parts["slopes"].p_value is None
+    lines = str(diagnosis).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any("tau" in line for line in lines) or VARIANCE in parts
+
+
+@pytest.fixture(scope="module")
+def broken() -> BIP:
+    with pytest.warns(NotInvariantWarning):
+        return BIP().fit(data_of("intercept", sizes=(80, 60, 70, 90, 60, 50)))
+
+
+def test_where_nothing_is_compatible_the_environment_is_named_without_which_something_is(broken: BIP) -> None:
+    assert broken.predictive_ is None
+    diagnosis = broken.diagnose()
+    assert diagnosis.nothing_compatible
+    assert diagnosis.alarm
+    assert diagnosis.named == "east"
+    freed = diagnosis.freed_by
+    assert freed is not None
+    assert freed.refit is not None
+    assert freed.refit.best == ("a", "b")
+    assert freed.refit.best_r2 > 0.5
+    others = [left.refit.best for left in diagnosis.left_out if left.environment != "east"]
+    assert others == [None] * 5
+    assert all(told in str(diagnosis) for told in ("'east'", "{a, b}", "0.02"))
+
+
+def test_a_fit_without_an_environment_is_the_fit_to_the_others(broken: BIP) -> None:
+    diagnosis = broken.diagnose()
+    others = [label for label in broken.environments_ if label != "east"]
+    fitted = BIP().fit(data_of("intercept", sizes=(80, 60, 70, 90, 60, 50)).choosing(others))
+    left = diagnosis.left_out[2]
+    assert left.environment == "east"
+    assert left.refit is not None
+    assert left.refit.selected == fitted.selected_features_
+    np.testing.assert_allclose(left.refit.inclusion, fitted.posterior_.inclusion)
+    assert fitted.predictive_ is not None
+    np.testing.assert_allclose(left.refit.predictive_inclusion, fitted.predictive_.inclusion)
+    change = diagnosis.influence(predictive=False)
+    assert list(change.index) == list(broken.environments_)
+    assert list(change.columns) == ["a", "b", "c"]
+    np.testing.assert_allclose(
+        change.loc["east"], fitted.posterior_.inclusion - broken.posterior_.inclusion, atol=1e-12
+    )
+    assert diagnosis.influence().isna().all(axis=None)
+    evidence = fitted.posterior_.evidence(diagnosis.subset)
+    assert left.p_invariant == pytest.approx(evidence.p_invariant)
+    assert left.r2 == pytest.approx(evidence.r2)
+
+
+def test_an_environment_that_alone_unmasks_a_decoy_is_not_named() -> None:
+    """Without it the decoy predicts better, but what is selected with it holds in all environments."""
+    rng = np.random.default_rng(8)
+    n, labels = 150, np.repeat(["one", "two", "three", "unmasking"], 150)
+    a = rng.normal(size=4 * n)
+    y = a + rng.normal(size=4 * n)
+    decoy = y + 0.3 * rng.normal(size=4 * n)
+    decoy[-n:] = rng.normal(3.0, 1.0, n)
+    data = MultiEnvironmentData.from_arrays(np.column_stack([a, decoy]), y, labels.tolist())
+    diagnosis = BIP().fit(data).diagnose()
+    assert diagnosis.subset == ("x0",)
+    left = diagnosis.left_out[-1].refit
+    assert left is not None
+    assert left.best is not None
+    assert "x1" in left.best
+    assert left.best_r2 > diagnosis.r2 + 0.2
+    assert diagnosis.named is None
+    assert diagnosis.freed_by is None
+    assert [decisive.environment for decisive in diagnosis.decisive] == ["unmasking"]
+
+
+def test_sampled_posteriors_are_not_fitted_again_unless_asked() -> None:
+    model = BIP(engine=Tempering(chains=2, steps=200), random_state=0).fit(data_of(seed=1))
+    diagnosis = model.diagnose(["a", "b"])
+    assert not diagnosis.refitted
+    assert all(left.refit is None for left in diagnosis.left_out)
+    assert diagnosis.influence().empty
+    asked = model.diagnose(["a", "b"], leave_out=True)
+    assert [left.refit is not None for left in asked.left_out] == [True] * 4
+
+
+@pytest.mark.parametrize("subset", [[], ["a"], ["only east"], ["a", "c"]])
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_the_subset_alone_is_judged_as_in_a_whole_fit(subset: list[str], with_rows: bool) -> None:
+    table = data_of(seed=1).to_frame()
+    table["only east"] = np.where(table["environment"] == "east", table["b"], 4.0)
+    data = MultiEnvironmentData.from_table(table, "y", "environment")
+    model = BIP().fit(data) if with_rows else BIP().fit(Moments.from_data(data))
+    alone, whole = (model.diagnose(subset, leave_out=refit) for refit in (False, True))
+    for found, wanted in zip(alone.left_out, whole.left_out, strict=True):
+        assert found.environment == wanted.environment
+        assert found.refit is None
+        assert found.p_invariant == pytest.approx(wanted.p_invariant)
+        assert found.r2 == pytest.approx(wanted.r2, abs=1e-12)
+    changes = whole.influence(predictive=False)["only east"]
+    assert changes.isna().tolist() == [label == "east" for label in data.environments]
+
+
+def one_short_site(n_short: int = 4) -> BIP:
+    """Four features, and fewer rows in 'a' than a fit of all of them needs."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(list("abc"), [n_short, 60, 60])
+    X = rng.normal(size=(len(labels), 4))
+    return BIP(progress=False).fit(X, X.sum(axis=1) + rng.normal(size=len(labels)), environments=labels)
+
+
+def weakly_invariant() -> BIP:
+    """Two environments that differ a little: no subset reaches level 0.2, and some reach 0.02."""
+    rng = np.random.default_rng(3)
+    labels = np.repeat(list("ab"), 50)
+    X = rng.normal(size=(100, 2))
+    return BIP(progress=False).fit(X, X[:, 0] + 0.5 * (labels == "b") + rng.normal(size=100), environments=labels)
+
+
+def test_a_subset_that_cannot_be_fitted_everywhere_is_not_judged() -> None:
+    model = one_short_site()
+    diagnosis = model.diagnose(["x0", "x1", "x2", "x3"])
+    assert np.isnan([diagnosis.p_invariant, diagnosis.r2]).all()
+    assert "'a'" in diagnosis.unjudged
+    assert "nan" not in str(diagnosis)
+    assert diagnosis.to_dict()["unjudged"] == diagnosis.unjudged
+    assert model.diagnose(["x0", "x1"]).unjudged == ""
+    assert model.diagnose().tolerance.level == model.predictive_.judge.tolerance.level == 0.2
+
+
+def test_selected_features_that_cannot_be_judged_are_not_called_improbable() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(90, 2))
+    data = MultiEnvironmentData.from_arrays(
+        np.column_stack([x, x.sum(axis=1)]), x[:, 0] + rng.normal(size=90), np.repeat(list("abc"), 30).tolist()
+    )
+    model = BIP(select=Threshold(0.0), progress=False)
+    with pytest.warns(NotInvariantWarning, match="cannot be judged"):
+        model.fit(Moments.from_data(data))
+    assert not model.invariant_
+
+
+def test_the_level_that_decided_the_fit_decides_the_diagnosis() -> None:
+    """Two environments that differ a little: no subset reaches level 0.2, and some reach 0.02."""
+    model = weakly_invariant()
+    diagnosis = model.diagnose()
+    assert model.invariant_
+    assert 0.02 == diagnosis.tolerance.level < diagnosis.p_invariant < 0.2
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_an_environment_without_which_nothing_can_be_fitted(leave_out: bool, with_rows: bool) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat(list("abc"), 30)
+    x = np.where(labels == "a", rng.normal(size=90), 0.0)[:, None]
+    data = MultiEnvironmentData.from_arrays(x, x[:, 0] + rng.normal(size=90), labels.tolist())
+    model = BIP(progress=False)
+    model = model.fit(data) if with_rows else model.fit(Moments.from_data(data))
+    diagnosis = model.diagnose(leave_out=leave_out)
+    first, *others = diagnosis.left_out
+    assert np.isnan([first.p_invariant, first.r2]).all()
+    assert first.refit is None
+    assert np.isfinite([left.r2 for left in others]).all()
+    assert "nan" not in str(diagnosis)
+
+
+@pytest.mark.parametrize("nothing_compatible", [True, False])
+def test_an_environment_like_the_others_is_neither_named_nor_decisive(nothing_compatible: bool) -> None:
+    whole = replace(one_short_site(40).diagnose(), nothing_compatible=nothing_compatible)
+
+    def with_p(p_against_best: float) -> tuple:
+        refit = Refit(np.zeros(4), np.zeros(4), ("x0",), ("x0",), 0.95, 0.5, p_against_best)
+        diagnosis = replace(whole, left_out=(LeftOut("a", 0.5, 0.1, refit),))
+        return diagnosis.freed_by is not None, len(diagnosis.decisive)
+
+    assert with_p(0.01 / 3 * 1.01) == (False, 0)
+    assert with_p(0.01 / 3 * 0.99) == ((True, 0) if nothing_compatible else (False, 1))
+
+
+def test_settings_that_changed_after_the_fit_do_not_matter() -> None:
+    model = BIP().fit(data_of(seed=1))
+    before = model.diagnose(["a", "b"]).influence(predictive=False)
+    model.set_params(prior="inclusion(0.01)", engine="tempering")
+    assert model.diagnose(["a", "b"]).influence(predictive=False).equals(before)
+
+
+def test_a_feature_to_move_is_one_that_the_leading_subsets_disagree_about() -> None:
+    """d is a copy of a with a little noise: {a, b} and {d, b} predict alike until one of the two is moved."""
+    rng = np.random.default_rng(2)
+    labels = np.repeat(list("nsew"), 50)
+    a, b = rng.normal(0.0, 3.0, 200), rng.normal(size=200)
+    d = a + 0.02 * rng.normal(size=200)
+    data = MultiEnvironmentData.from_arrays(
+        np.column_stack([a, b, d]), a + b + rng.normal(size=200), labels.tolist(), feature_names=["a", "b", "d"]
+    )
+    model = BIP().fit(data)
+    posterior = model.predictive_
+    assert posterior is not None
+    leading = leading_subsets(model._findings.target.model, posterior)
+    assert set(leading.subsets) >= {("a", "b"), ("b", "d")}
+    k = leading.subsets.index(("a", "b"))
+    design = np.column_stack([np.ones(200), a, b])
+    slope = np.linalg.lstsq(design, data.y, rcond=None)[0][1]
+    np.testing.assert_allclose(leading.changes[k, [0, 2]], [2.0 * slope * a.std(), 0.0])
+    found = experiments(leading, data.feature_names)
+    assert {experiment.feature for experiment in found[:2]} == {"a", "d"}
+    weights = leading.probabilities / leading.probabilities.sum()
+    spread = np.sqrt(weights @ (leading.changes[:, 0] - weights @ leading.changes[:, 0]) ** 2)
+    assert {e.feature: e.disagreement for e in found}["a"] == pytest.approx(spread)
+    assert "b" not in {experiment.feature for experiment in found}
+
+
+def test_what_small_environments_cost() -> None:
+    rng = np.random.default_rng(3)
+    sizes = {"large": 60, "other": 40, "small": 9, "tiny": 5}
+    labels = np.repeat(list(sizes), list(sizes.values()))
+    X = rng.normal(size=(len(labels), 8))
+    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=len(labels)), labels.tolist())
+    diagnosis = BIP().fit(data).diagnose(leave_out=False)
+    sites = diagnosis.sites
+    assert (sites.largest, sites.n_features, sites.smallest, sites.enough_rows) == (3, 8, "tiny", 40)
+    assert sites.without == {"large": 3, "other": 3, "small": 3, "tiny": 7}
+    assert "min_rows=40" in str(diagnosis)
+    kept = MultiEnvironmentData.from_table(data.to_frame(), "y", "environment", min_rows=sites.enough_rows)
+    assert Moments.from_data(kept).largest_size == 8
+    alone = MultiEnvironmentData.from_arrays(X[:65], X[:65, 0], np.repeat(list("ab"), [5, 60]).tolist())
+    assert sites_of(Moments.from_data(alone)).enough_rows is None
+
+
+def test_the_site_that_limits_subsets_is_the_one_that_cannot_fit_more() -> None:
+    """'a' has fewer rows than 'b' and needs none for the features that are constant there."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(list("abcd"), [4, 6, 60, 60])
+    X = rng.normal(size=(130, 8))
+    X[:4, 1:] = 0.0
+    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=130), labels.tolist())
+    sites = sites_of(Moments.from_data(data))
+    assert (sites.smallest, sites.rows["b"], sites.largest) == ("b", 6, 4)
+
+
+def test_what_cannot_be_diagnosed(tmp_path: Path) -> None:
+    X, y, _ = several_sites()
+    with pytest.raises(SettingError, match="one environment"):
+        BIP().fit(X, y).diagnose()
+    fitted = BIP().fit(data_of(seed=1))
+    with pytest.raises(SettingError, match="leave_out='no'"):
+        fitted.diagnose(leave_out="no")
+    with pytest.raises(FileError, match="nowhere"):
+        fitted.diagnose(leave_out=False).to_json(tmp_path / "nowhere" / "d.json")
+
+
+def test_diagnosis_warns_of_no_groups_that_nobody_made() -> None:
+    data = times(1.0 + 0.0 * STEEP, SAME)
+    labels = np.repeat(["a", "b", "c"], 200)
+    model = BIPSurvival(progress=False).fit(X, data.y, environments=labels, event=np.where(IN_C, 0.0, 1.0))
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        model.diagnose(leave_out=False)
+    assert not [str(each.message) for each in heard if "True" in str(each.message) or "False" in str(each.message)]
+
+
+def test_html_and_json_hold_what_the_text_says(broken: BIP, tmp_path) -> None:
+    table = data_of("intercept").to_frame()
+    table["environment"] = table["environment"].replace("east", "<east>")
+    with pytest.warns(UserWarning, match="p-value"):
+        diagnosis = BIP().fit(MultiEnvironmentData.from_table(table, "y", "environment")).diagnose()
+    shown = diagnosis._repr_html_()
+    assert "&lt;east&gt;" in shown
+    assert "<east>" not in shown
+    assert shown.count("<tr") == 2 * (1 + 4)
+    diagnosis.to_json(tmp_path / "diagnosis.json")
+    saved = json.loads((tmp_path / "diagnosis.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert (saved["alarm"], saved["named"], saved["nothing_compatible"]) == (True, "<east>", True)
+    tested = {row["environment"]: row["against_the_rest"]["p_value"] for row in saved["environments"]}
+    assert min(tested, key=lambda label: tested[label]) == "<east>"
+    assert saved["predictive_inclusion"] == [None] * 3
+    assert [row["environment"] for row in saved["left_out"]] == list(tested)
+
+
+def test_the_picture_has_a_bar_for_every_environment_and_part(broken: BIP) -> None:
+    diagnosis = broken.diagnose(leave_out=False)
+    ax = diagnosis.plot()
+    assert len(ax.patches) == 6 * 3
+    assert [text.get_text() for text in ax.get_legend().get_texts()][-len(PARTS) :] == list(PARTS)
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(broken.environments_)
+    found = diagnosis.tests[2].deviation
+    assert found is not None
+    heights = [container[2].get_width() for container in ax.containers[-len(PARTS) :]]
+    np.testing.assert_allclose(heights, [-np.log10(found.parts[name].p_value) for name in PARTS])
+    assert ax.get_xlabel()
+    assert ax.get_ylabel() == "environment"
+    (line,) = (line for line in ax.lines if line.get_linestyle() == "--")
+    assert line.get_xdata()[0] == pytest.approx(-np.log10(0.05 / 6))
+    again = diagnosis.plot(ax)
+    assert again is ax
