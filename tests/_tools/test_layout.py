@@ -109,7 +109,7 @@ def test_a_table_never_shows_two_subsets_alike() -> None:
     posterior = wide_posterior()
     lines = str(posterior.summary()).splitlines()
     start = lines.index("Most probable subsets") + 2
-    labels = [line[30:] for line in lines[start : start + 6]]
+    labels = [line.split("  ")[-1] for line in lines[start : start + 6]]
     assert len(set(labels)) == 6
     assert labels[1] == "the first − …28_measured_in_the_live"
     assert labels[2] == "the first + …31_measured_in_the_live, … 1 more"

@@ -74,7 +74,7 @@ def say(kind: str, message: str) -> None:
         return
     from rich.text import Text
 
-    from ..posterior.summary import wrap
+    from .._tools.text import wrap
 
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else _ONE_LINE
     text = Text("\n".join(wrap(message, f"{kind}: ", "  ", max(width, 20))))

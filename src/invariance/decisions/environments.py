@@ -248,7 +248,9 @@ class RegressionTests(Tests):
         within = [self._columns * one[:, None] for one in level.T] if self._specification.about_mean else []
         X, data = np.column_stack([self._columns, level, *within]), self._data
         names = tuple(f"column {j}" for j in range(X.shape[1]))
-        return MultiEnvironmentData(X, data.y, groups, names, labels, data.outcome_name, **data.outcome_columns)
+        return MultiEnvironmentData(
+            X, data.y, groups, names, labels, data.outcome_name, event=data.event, exposure=data.exposure
+        )
 
 
 def _chi_square(deviance: float, degrees: float, unit: float = 1.0) -> Part:

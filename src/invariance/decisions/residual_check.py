@@ -114,9 +114,10 @@ def residual_check(
     of_rows = 0
     if isinstance(data, Moments):
         chosen, of_rows = data.features.chosen(as_mask(subset, data.feature_names)), data.n_rows
-        data, subset = sampled_data(data, chosen.columns), chosen.names
-        if data is None:
+        sampled, subset = sampled_data(data, chosen.columns), chosen.names
+        if sampled is None:
             raise SettingError("residual_check needs rows, and moments hold none: fit with the rows, too.")
+        data = sampled
     require_data(data, "residual_check")
     for role in data.outcome_columns:
         raise SettingError(

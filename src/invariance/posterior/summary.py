@@ -263,7 +263,7 @@ def _inclusion(posterior: Posterior) -> Section:
     names = name_labels([posterior.feature_names[j] for j in shown], 38)
     values = [float(posterior.inclusion[j]) for j in shown]
     rows = tuple((name, format_probability(q), bar(q, 30)) for name, q in zip(names, values, strict=True))
-    notes = ()
+    notes: tuple[str, ...] = ()
     if len(rest):
         largest = format_probability(posterior.inclusion[rest[0]])
         notes = (f"… and {len(rest):,} more feature{'' if len(rest) == 1 else 's'} at {largest} or below",)
