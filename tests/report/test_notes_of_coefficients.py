@@ -44,5 +44,5 @@ def test_notes_stand_in_the_cells(model: BIP, tmp_path: Path, without_pictures: 
     assert said["noise0"]["site 2"] == ("constant", None)
     assert said["b"]["site 3"] == ("too few rows", None)
     for (site, column), note in notes.items():
-        text, value = said[column]["all together" if site == "pooled" else site]
+        text, _ = said[column]["all together" if site == "pooled" else site]
         assert text.endswith(note) if note else text.endswith(")")
