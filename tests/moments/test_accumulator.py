@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from arrow_rows import added, assert_alike, cut, exact_scatter
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
 from invariance.moments import accumulator
 from invariance.moments.accumulator import MomentsAccumulator
-from invariance.moments.from_rows import eights, folded, merged, rooted
 from invariance.moments.moments import Moments
 
 COLUMNS = ["x", "n", "ward", "flag", "y"]
@@ -72,7 +70,7 @@ BLOCKS = st.sampled_from([1, 7, 40, 1 << 20])
 def in_tasks(table: pa.Table, tasks: list[int], cuts: list[int], **settings: Any) -> MomentsAccumulator:
     total = added([], COLUMNS, **settings)
     for task in cut(table, tasks):
-        total.absorb(added(cut(task, cuts), COLUMNS, **settings))
+        total = total.merge(added(cut(task, cuts), COLUMNS, **settings))
     return total
 
 
@@ -139,29 +137,6 @@ def test_what_comes_late(small_blocks: None) -> None:
     assert_alike(found, replace(plain, dropped_rows=found.dropped_rows))
     assert found.environments == ("a", "b", "c")
     assert found.groups == {"ward": ("ward=late", "ward=night")}
-
-
-def test_levels_make_blocks_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The widest block that is ever made has at most nine times the bytes of a block."""
-    monkeypatch.setattr(accumulator, "_BLOCK_BYTES", 8 * 3 * 300)
-    monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 1)
-    sizes = []
-    widened = MomentsAccumulator._widened
-
-    def seen(self: Any, block: np.ndarray) -> np.ndarray:
-        wide = widened(self, block)
-        sizes.append(wide.nbytes)
-        return wide
-
-    monkeypatch.setattr(MomentsAccumulator, "_widened", seen)
-    rng = np.random.default_rng(0)
-    n = 600
-    table = pa.table(
-        {"z": [f"l{k:02}" for k in range(60)] * 10, "y": rng.normal(size=n), "site": ["a"] * 300 + ["b"] * 300}
-    )
-    added([table], ["z", "y"]).moments("y")
-    assert max(sizes) <= 9 * 8 * 3 * 300
-    assert len(sizes) > 2
 
 
 def test_environments_come_in_the_order_of_their_first_rows_that_count() -> None:
@@ -283,26 +258,6 @@ def test_many_numbers_in_text_are_called_that() -> None:
     assert added([table], ["id", "x", "y"], numeric=["id"]).wide_columns[0].level is None
 
 
-def test_blocks_follow_each_other(small_blocks: None) -> None:
-    """Their rows are those of the batches, in order: no row is lost or taken twice."""
-    table = pa.table({"x": np.arange(100.0) ** 2, "y": np.sqrt(np.arange(100.0)), "site": ["a", "b"] * 50})
-    found = added(cut(table, range(0, 100, 9)), ["x", "y"]).moments("y")
-    assert found.counts.tolist() == [50, 50]
-    assert found.maximum.tolist() == [[98.0**2, np.sqrt(98.0)], [99.0**2, np.sqrt(99.0)]]
-    assert all(low < high for low, high in pairwise(found.means[:, 0]))
-
-
-def test_memory_that_is_used_again_does_not_change_rows_that_wait() -> None:
-    values = np.random.default_rng(2).normal(size=(4, 2, 50))
-    memory, found = np.empty((2, 50)), MomentsAccumulator(["a", "y"], "e")
-    labels = pa.array(["u", "v"] * 25)
-    for batch in values:
-        memory[:] = batch
-        found.add(pa.RecordBatch.from_arrays([pa.array(memory[0]), pa.array(memory[1]), labels], names=["a", "y", "e"]))
-    expected = [values[:, :, k::2].mean(axis=(0, 2)) for k in (0, 1)]
-    np.testing.assert_allclose(found.moments("y").means, expected, atol=1e-14)
-
-
 def test_data_frames_are_added_too() -> None:
     frame = rows().to_pandas()
     assert_alike(MomentsAccumulator(COLUMNS, "site").add(frame).moments("y"), added([rows()], COLUMNS).moments("y"))
@@ -385,60 +340,3 @@ def test_the_error_that_is_stated_is_not_exceeded(make_hard: Callable[[np.ndarra
     for e, label in enumerate(moments.environments):
         off = np.abs(np.diagonal(moments.scatter[e] - exact_scatter(X[sites == label])))
         assert (off <= moments.rounding[e]).all()
-
-
-# ---------------------------------------------------------------- the order of merging
-
-
-def piece(seed: int) -> MomentsAccumulator:
-    """Levels and environments come in an order of its own."""
-    rng = np.random.default_rng(seed)
-    values = {"x": 1e3 * seed + rng.normal(size=40), "kind": rng.choice(list("abc"), 40), "y": rng.normal(size=40)}
-    rows = pa.record_batch({**values, "site": rng.choice(["n", "s"], 40)})
-    return MomentsAccumulator(["x", "kind", "y"], "site").add(rows).settled()
-
-
-def pieces(n: int) -> list[MomentsAccumulator]:
-    return [piece(seed) for seed in range(n)]
-
-
-def assert_same_bits(one: MomentsAccumulator, other: MomentsAccumulator) -> None:
-    assert one.wide_columns == other.wide_columns
-    assert list(one.parts) == list(other.parts)
-    for label, part in one.parts.items():
-        for name, value in part._asdict().items():
-            np.testing.assert_array_equal(value, getattr(other.parts[label], name), err_msg=f"{label}: {name}")
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 16, 17, 63, 64, 65, 73])
-def test_pieces_that_come_one_after_the_other_make_the_same_tree(n: int) -> None:
-    assert_same_bits(folded(pieces(n), piece(0)), rooted(pieces(n), merged))
-
-
-def test_a_worker_that_gets_eight_pieces_makes_the_same_tree() -> None:
-    eight_at_once = [rooted(each, merged) for each in eights(pieces(21))]
-    assert_same_bits(rooted(eight_at_once, merged), rooted(pieces(21), merged))
-
-
-def test_no_pieces() -> None:
-    empty = MomentsAccumulator(["x"], "site")
-    assert folded([], empty) is empty
-
-
-def test_half_of_the_products_travels_and_says_all() -> None:
-    rng = np.random.default_rng(0)
-    columns = [f"x{j}" for j in range(200)]
-    rows = MomentsAccumulator(columns, "site")
-    rows.add(pa.record_batch({**{name: rng.normal(size=300) for name in columns}, "site": ["n"] * 300}))
-    content = pickle.dumps(rows)
-    assert len(content) < 0.6 * 8 * 200**2
-    assert_same_bits(pickle.loads(content), rows)
-
-
-def test_split_by_environment_and_put_together_again() -> None:
-    rows = folded(pieces(5), piece(0))
-    split = dict(rows.split())
-    assert list(split) == [None, *rows.parts]
-    assert [each.tally.n_rows for each in split.values()] == [200, 0, 0]
-    assert_same_bits(merged(*split.values()), rows)
-    assert merged(*split.values()).levels == rows.levels

@@ -15,15 +15,13 @@ import pandas as pd
 import pytest
 
 from invariance import Moments
-from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
+from invariance.exceptions import DataError, DataWarning, SettingError
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from invariance.moments import from_rows as on_spark
-
-pytestmark = pytest.mark.integration
-IN_A_SESSION = pytest.mark.slow  # which takes half a minute to begin, and seconds for each question
+# A session takes half a minute to begin, and seconds for each question.
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 SOURCE = Path(__file__).parents[2] / "src"
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("Spark needs Java", allow_module_level=True)
@@ -63,19 +61,17 @@ def assert_close(there: Moments, here: Moments) -> None:
     order = [there.environments.index(label) for label in here.environments]
     for name in ("counts", "minimum", "maximum"):
         np.testing.assert_array_equal(getattr(there, name)[order], getattr(here, name), err_msg=name)
-    np.testing.assert_allclose(there.means[order], here.means, rtol=1e-13)
+    np.testing.assert_allclose(there.means[order], here.means, rtol=1e-13, atol=1e-15)
     scale = 1e-10 * np.abs(here.scatter).max()
     np.testing.assert_allclose(there.scatter[[*order, -1]], here.scatter, rtol=1e-10, atol=scale)
 
 
-@IN_A_SESSION
-def test_the_same_numbers_and_complaints_as_here(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a tree of several heights; partitions come in an order of their own, and so do environments."""
+def test_the_same_numbers_and_complaints_as_here(spark: Any, tmp_path: Path) -> None:
+    """Partitions come in an order of their own, and so do environments."""
     frame = table()
     frame.loc[::7, "a"] = np.nan
     frame.loc[::11, "kind"] = None
     frame.loc[:9, "site"] = None
-    monkeypatch.setattr(on_spark, "_MERGED_AT_ONCE", 2)
     rows = on(spark, frame, tmp_path, partitions=7)
     with pytest.warns(DataWarning, match="rows"):
         here = Moments.from_rows(frame, "y", "site", missing="drop")
@@ -98,7 +94,6 @@ def kills_once(mark: Path) -> Any:
     return killing
 
 
-@IN_A_SESSION
 def test_a_python_worker_dies(spark: Any, tmp_path: Path) -> None:
     frame = table()
     rows = on(spark, frame, tmp_path)
@@ -110,42 +105,15 @@ def test_a_python_worker_dies(spark: Any, tmp_path: Path) -> None:
     assert_close(there, Moments.from_rows(frame, "y", "site", features=["a", "kind"]))
 
 
-@IN_A_SESSION
 def test_what_is_wrong_with_rows_is_said_as_here(spark: Any, tmp_path: Path) -> None:
     frame = table().assign(kind=2**60 + np.arange(3000))
     with pytest.raises(DataError, match=r"column 'kind' holds whole numbers beyond 2\*\*53"):
         Moments.from_rows(on(spark, frame, tmp_path), "y", "site")
 
 
-@IN_A_SESSION
 def test_what_does_not_go_together(spark: Any) -> None:
     rows = spark.createDataFrame([("north", 1.0, 2.0)], "site string, a double, y double")
     with pytest.raises(SettingError, match="dask= is not for the Spark data frame: leave it out"):
         Moments.from_rows(rows, "y", "site", dask="tcp://127.0.0.1:1")
     with pytest.raises(DataError, match="'z'"):
         Moments.from_rows(rows, "z", "site")
-
-
-def test_workers_without_the_package() -> None:
-    told = "an error of the worker: ModuleNotFoundError: No module named 'invariance.moments'"
-    with pytest.raises(EngineError, match=r"no module 'invariance': install invariance .* PYSPARK_PYTHON"):  # noqa: SIM117
-        with on_spark._clear_errors():
-            raise RuntimeError(told)
-
-
-def test_pieces_are_merged_in_the_order_of_the_rows() -> None:
-    """In whatever order Spark brings them: labels, levels and last digits depend on it."""
-    import pyarrow as pa
-
-    from invariance.moments.from_rows import Wanted
-
-    wanted = Wanted("y", "site", ("a", "b.c", "kind"))
-    parts = [wanted.accumulated([pa.RecordBatch.from_pandas(table()[n * 100 :][:100])]) for n in range(9)]
-    rows = pa.Table.from_batches([on_spark._row("", n, part) for n, part in enumerate(parts)])
-    rows = rows.append_column("group", pa.array([0] * 9))
-    merged = [on_spark._of_pieces(wanted, each)["moments"] for each in (rows, rows.take(list(range(8, -1, -1))))]
-    here, there = (on_spark._opened(each[0].as_py()) for each in merged)
-    assert here.wide_columns == there.wide_columns
-    assert list(here.parts) == list(there.parts)
-    for label, part in here.parts.items():
-        np.testing.assert_array_equal(part.scatter, there.parts[label].scatter)

@@ -96,11 +96,8 @@ def read(
     need = need or _need(model, table)
     if need is not None:
         return Read(read_rows(named, outcome, environment, table, need))
-    reading = table.reading()
-    choices = {name: reading[name] for name in ("exclude", "categorical", "numeric", "min_rows")}
-    choices |= {"drop": reading["drop_environments"], "merge": reading["merge_environments"]}
-    asked = reading["features"], reading["missing"], table.format()
-    source, wanted = opened(named.rows, outcome, environment, *asked, **choices)
+    asked = table.columns(), table.environments(), table.missing.value, table.format()
+    source, wanted = opened(named.rows, outcome, environment, *asked)
     rows = wanted.screened(of_source(source, wanted, n_workers(model.n_jobs), model.progress))
     kind = rows.outcome_kind
     family = FAMILY_OF_KIND[kind.kind] if model.family == AUTO else GAUSSIAN

@@ -21,6 +21,7 @@ from .console import loudness, plain_speech, shown_progress
 
 if TYPE_CHECKING:
     from ..data.reading import TableFile
+    from ..data.settings import Columns, Environments
     from ..estimators.bip import BIP
     from ..inference.base import Engine
     from ..models.invariance_test import Tolerance
@@ -138,6 +139,22 @@ class TableOptions(FileOptions):
     min_rows: int = setting(0, "N", "Leave out environments with fewer rows.", rare=True, min=0)
     drop_environment: str | None = setting(None, "A,B", "Environments to leave out.", rare=True)
     merge: str | None = setting(None, "A+B=C", "Environments to merge, with the new label.", rare=True)
+
+    def columns(self) -> Columns:
+        from ..data.settings import Columns
+
+        return Columns(
+            features=None if self.features is None else read_names(self.features),
+            exclude=read_names(self.exclude),
+            categorical=read_names(self.categorical) or "auto",
+            numeric=read_names(self.numeric),
+        )
+
+    def environments(self) -> Environments:
+        from ..data.settings import Environments
+
+        drop, merge = read_names(self.drop_environment), read_merges(self.merge)
+        return Environments(drop=drop, merge=merge, min_rows=self.min_rows)
 
     def reading(self) -> dict[str, Any]:
         """As `MultiEnvironmentData.from_table` takes it."""

@@ -150,22 +150,19 @@ class Tally:
         """{label: rows that do not count}"""
         return self._rows(-1)
 
-    def screen(self, block: Floats, starts: Integers, labels: Sequence[Hashable]) -> Mask:
-        """Count what is missing or infinite in a block (r, n) that is sorted by group, rows without a label last;
+    def screen(self, values: Floats, codes: Integers, labels: Sequence[Hashable]) -> Mask:
+        """Count what is missing or infinite in rows (n, r) with codes (n,) into the labels, -1 where there is none;
         (n,) the rows that count."""
-        missing, infinite = np.isnan(block), np.isinf(block)
-        lacks, beyond = np.asarray(missing.any(axis=0)), np.asarray(infinite.any(axis=0))
-        kept = ~(lacks | beyond)
-        kept[starts[len(labels)] :] = False
-        for g, label in enumerate((*labels, None)):
-            rows = slice(starts[g], starts[g + 1])
-            if kept[rows].all():
-                continue
-            values = missing[:, rows].sum(axis=1), infinite[:, rows].sum(axis=1)
-            self._count(label, np.hstack([*values, lacks[rows].sum(), beyond[rows].sum(), (~kept[rows]).sum()]))
-            if label is not None and lacks[rows].any():
-                self.gaps.add(missing[:, rows][:, lacks[rows]].T, label)
-        return kept
+        missing, infinite = np.isnan(values), np.isinf(values)
+        lacks, beyond = np.asarray(missing.any(axis=1)), np.asarray(infinite.any(axis=1))
+        kept = (codes >= 0) & ~(lacks | beyond)
+        for code in np.unique(codes[~kept]).tolist():
+            rows, label = codes == code, labels[code] if code >= 0 else None
+            sums = missing[rows].sum(axis=0), infinite[rows].sum(axis=0)
+            self._count(label, np.hstack([*sums, lacks[rows].sum(), beyond[rows].sum(), (rows & ~kept).sum()]))
+            if label is not None and (rows & lacks).any():
+                self.gaps.add(missing[rows & lacks], label)
+        return np.asarray(kept)
 
     def _count(self, label: Hashable, counts: Integers) -> None:
         self._counts[label] = self._counts.get(label, 0) + counts
@@ -362,10 +359,7 @@ def screened(
     tally, kept = Tally(len(columns)), np.ones(len(y), dtype=bool)
     tally.n_rows = len(y)
     if (codes < 0).any() or not (np.isfinite(X).all() and np.isfinite(outcome).all()):
-        groups = np.where(codes < 0, len(environments), codes)
-        order = np.argsort(groups, kind="stable")
-        starts = np.searchsorted(groups[order], np.arange(len(environments) + 2))
-        kept[order] = tally.screen(np.column_stack([X, outcome])[order].T, starts, environments)
+        kept = tally.screen(np.column_stack([X, outcome]), codes, environments)
     tally.complain(columns, columns[: X.shape[1]], environment, missing, words, excluded, labelled=labels is not None)
     if not kept.all():
         X, outcome = X[kept], outcome[kept]

@@ -45,7 +45,6 @@ class RowSource(ABC):
     """name : what messages call it
     is_text : whether its values are words, of which some count as missing
     rereadable : whether the rows can be read a second time
-    reuses_memory : whether a batch may change when the next one is asked for
 
     The tasks, in their order, have all rows. Neither they nor the order depend on who will read them: so results are
     the same, to the last bit, for any number of workers.
@@ -54,7 +53,6 @@ class RowSource(ABC):
     name: str
     is_text: bool = False
     rereadable: bool = True
-    reuses_memory: bool = False
 
     @property
     @abstractmethod

@@ -202,8 +202,6 @@ class QuerySource(RowSource):
 class PiecesSource(RowSource):
     """Batches, tables or data frames to iterate over."""
 
-    reuses_memory = True
-
     def __init__(self, pieces: Iterable[Any], name: str) -> None:
         self.name, self._pieces = name, pieces
         self._waiting: Iterator[Any] | None = iter(pieces)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -212,7 +212,7 @@ class Moments:
     @classmethod
     def from_data(cls, data: MultiEnvironmentData) -> Moments:
         """Moments of one data set that is in memory."""
-        parts = (of_rows(data, data.rows(e)) for e in range(data.n_environments))
+        parts = (of_rows(data.X, data.y, data.rows(e)) for e in range(data.n_environments))
         columns = (*data.features.columns, data.outcome_name)
         return assembled(
             columns,
@@ -267,14 +267,12 @@ class Moments:
         """
         from .from_rows import from_rows
 
-        if columns is not None:
-            features, exclude, groups = columns.features, columns.exclude, columns.groups
-            categorical, numeric = columns.categorical, columns.numeric
-        if select is not None:
-            drop_environments, merge_environments, min_rows = select.drop, select.merge, select.min_rows
-        chosen = {"exclude": exclude, "categorical": categorical, "numeric": numeric, "groups": groups}
-        chosen |= {"drop": drop_environments, "merge": merge_environments, "min_rows": min_rows, "partial": partial}
-        return from_rows(rows, outcome, environment, features, missing, n_jobs, dask, progress, file_options, **chosen)
+        columns = columns or Columns(
+            features=features, exclude=exclude, categorical=categorical, numeric=numeric, groups=groups
+        )
+        select = select or Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
+        asked = outcome, environment, columns, select, missing, partial
+        return from_rows(rows, *asked, n_jobs, dask, progress, file_options)
 
     def to_arrow(self) -> pa.Table:
         """One row per environment, to store or send as Parquet or Arrow IPC; `from_arrow` reads the same digits."""
@@ -319,7 +317,13 @@ class Moments:
         first = self._with_constants(columns).of_columns(columns)
         second = other._with_constants(columns).of_columns(columns)
         environments = tuple(dict.fromkeys(first.environments + second.environments))
-        parts = (merged(first._part_of(label), second._part_of(label)) for label in environments)
+        parts = (
+            reduce(
+                merged,
+                [one.part(one.environments.index(label)) for one in (first, second) if label in one.environments],
+            )
+            for label in environments
+        )
         return assembled(
             columns,
             first.outcome,
@@ -452,9 +456,6 @@ class Moments:
         ends = self.minimum[e], self.maximum[e], at_ends
         return Part(int(self.counts[e]), self.centre[e], self.rest[e], *ends, rounding, self.scatter[e])
 
-    def _part_of(self, environment: Hashable) -> Part | None:
-        return self.part(self.environments.index(environment)) if environment in self.environments else None
-
     def _mapped(self, function: Callable[[Any], Any], *names: str) -> dict[str, Any]:
         """{name: function of that array}; None stays None"""
         arrays = {name: getattr(self, name) for name in names}
@@ -565,11 +566,7 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
 
 def against_the_rest(moments: Moments, e: int) -> Moments:
     """Two environments: the one at place e, and the rows of all others together."""
-    others: Part | None = None
-    for other in range(moments.n_environments):
-        if other != e:
-            others = merged(others, moments.part(other))
-    assert others is not None
+    others = reduce(merged, (moments.part(other) for other in range(moments.n_environments) if other != e))
     labels, parts = (moments.environments[e], None), (moments.part(e), others)
     described = {"groups": moments.groups, "encoding": moments.encoding, "constants": moments.constants}
     return assembled(moments.columns, moments.outcome, labels, parts, **described)
