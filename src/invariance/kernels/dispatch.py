@@ -49,19 +49,10 @@ def _few_listed(n_features: int, listed: Any) -> bool:
     return n_features <= COLUMNS and len(listed) <= SUBSETS
 
 
-def _few_in_blocks(block: Any, starts: Any, *_: Any) -> bool:
-    return block.size <= NUMBERS >> 4 and len(starts) <= GROUPS
-
-
 centred_rows = _by_size(
     scatter.centred_rows,
     lambda X, y, rows, *_: rows.size * (X.shape[1] + 1) <= NUMBERS >> 4,
 )
-sort_groups = _by_size(scatter.sort_groups, lambda codes, *_: codes.size <= NUMBERS >> 8)
-put = _by_size(scatter.put, lambda values, places, block, j: block.size <= NUMBERS >> 4)
-describe_groups = _by_size(scatter.describe_groups, _few_in_blocks)
-mirror = _by_size(scatter.mirror, lambda scatter: len(scatter) <= 4 * COLUMNS)
-centre_groups = _by_size(scatter.centre_groups, _few_in_blocks)
 fill_pooled = _by_size(scatter.fill_pooled, lambda scatter, *_: scatter.size <= NUMBERS >> 4)
 fill_without_row = _by_size(scatter.fill_without_row, _few)
 

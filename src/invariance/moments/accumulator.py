@@ -156,9 +156,10 @@ class MomentsAccumulator:
         return self
 
     def _add(self, batch: pa.RecordBatch) -> None:
-        lacking = next((name for name in (*self.columns, self.environment) if name not in batch.schema.names), None)
+        names = dict.fromkeys(batch.schema.names)
+        lacking = next((name for name in (*self.columns, self.environment) if name not in names), None)
         if lacking is not None:
-            raise DataError(f"a batch of rows lacks the column {lacking!r}; {nearest(lacking, batch.schema.names)}")
+            raise DataError(f"a batch of rows lacks the column {lacking!r}; {nearest(lacking, list(names))}")
         codes = self._codes(batch.column(self.environment))
         values = [self._values(batch.column(name), name) for name in self.columns]
         self.tally.n_rows += batch.num_rows
@@ -248,7 +249,7 @@ class MomentsAccumulator:
             return
         columns = dict(zip(self.columns, values, strict=True))
         X, y = self._wide_rows(columns)
-        order = np.argsort(codes, kind="stable")
+        order = np.argsort(codes.astype(np.min_scalar_type(len(self._environments))), kind="stable")  # fast for few
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
         # In the order of their first rows, as the environments of a table are.
         groups = sorted(np.split(order, starts[1:]), key=lambda rows: rows[0])
@@ -265,13 +266,12 @@ class MomentsAccumulator:
         """(n, d - 1) and (n,) with a column for each level that was met and each curve of a spline; columns that never
         had a value are gone with their rows."""
         curves = {name: basis.encode(columns[name]) for name, basis in self.splines.items() if basis is not None}
-        wide = np.empty((len(next(iter(columns.values()))), len(self._wide)))
+        n, d = len(next(iter(columns.values()))), len(self._wide)
+        X, y = np.empty((n, d - 1)), np.empty(n)
         for (name, level, curve), place in self._wide.items():
-            if curve:
-                wide[:, place] = curves[name][:, curve]
-            else:
-                wide[:, place] = columns[name] if level is None else columns[name] == place
-        return np.ascontiguousarray(wide[:, :-1]), wide[:, -1].copy()
+            own = X[:, place] if place < d - 1 else y
+            own[:] = curves[name][:, curve] if curve else columns[name] if level is None else columns[name] == place
+        return X, y
 
     def _add_rows(self, label: Hashable, rows: _Rows) -> None:
         self._rows[label] = self._rows[label].merge(rows) if label in self._rows else rows

@@ -56,7 +56,9 @@ def merged(a: Part, b: Part) -> Part:
     n, share = a.n_rows + b.n_rows, a.n_rows * b.n_rows / (a.n_rows + b.n_rows)
     minimum, maximum = np.minimum(a.minimum, b.minimum), np.maximum(a.maximum, b.maximum)
     gap = np.where(minimum == maximum, 0.0, distance(b.centre, b.rest, a.centre, a.rest))
-    scatter = a.scatter + b.scatter + share * np.outer(gap, gap)
+    scatter = np.outer(gap, gap)
+    scatter *= share
+    scatter += a.scatter + b.scatter
     at_ends = np.zeros_like(a.at_ends)
     for part in (a, b):
         at_ends += np.where([part.minimum == minimum, part.maximum == maximum], part.at_ends, 0)
