@@ -120,10 +120,10 @@ def _read(named: Named, table: SweepTableOptions, environment: str, perturbed: s
     from ..data.sources import source_of
     from ..sweeps.source import moments_of_columns
 
-    options = table.reading()
-    refuse("a sweep", event=options.pop("event"), exposure=options.pop("exposure"))
+    refuse("a sweep", event=table.event, exposure=table.exposure)
     source = source_of(named.rows, **table.format())
-    moments = moments_of_columns(source, environment, options, jobs or -1, shown_progress())
+    asked = table.columns(), table.environments(), table.missing.value
+    moments = moments_of_columns(source, environment, *asked, jobs or -1, shown_progress())
     say("note", f"read {moments.n_rows:,} rows of {where(source)} in pieces, and kept their moments")
     return read_source(moments)
 

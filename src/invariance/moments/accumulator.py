@@ -527,9 +527,10 @@ def _one_valued(rows: MomentsAccumulator) -> dict[str, Refusal]:
 
 def _check_numeric(rows: MomentsAccumulator, outcome: str) -> None:
     refusal, levels = rows.refused.get(outcome), rows.levels.get(outcome)
-    if refusal is not None or levels is not None:
-        reason = refusal.reason if refusal else f"is not numeric (for example {levels.texts[0]!r})"
-        raise DataError(f"column {outcome!r} {reason}: {ADVICE['outcome']}.")
+    if levels is not None:
+        refusal = Refusal(f"is not numeric (for example {levels.texts[0]!r})")
+    if refusal is not None:
+        raise DataError(f"column {outcome!r} {refusal.reason}: {ADVICE['outcome']}.")
 
 
 def _check_stated(choices: Choices, rows: MomentsAccumulator) -> None:

@@ -30,7 +30,7 @@ from ..data.outcomes import ROLES
 from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.reading import TableFile, column_names, read_columns
 from ..data.record_batches import RowSource, kind_of
-from ..data.settings import listed_names
+from ..data.settings import Columns, Environments, listed_names
 from ..exceptions import DataError, SettingError, WrongTypeError
 from ..models.gaussian import moments_bytes
 from ..moments.accumulator import MomentsAccumulator
@@ -402,30 +402,32 @@ _NUMBERS = ("numbers", "true and false")
 
 
 def moments_of_columns(
-    source: RowSource, environment: str, options: Mapping[str, Any], n_jobs: int | None, progress: ProgressMode
+    source: RowSource,
+    environment: str,
+    settings: Columns,
+    choice: Environments,
+    missing: str,
+    n_jobs: int | None,
+    progress: ProgressMode,
 ) -> Moments:
-    """options : as `Moments.from_rows` takes them. A column that varies in every environment is the outcome."""
+    """Of all columns of rows that are read in pieces. A column that varies in every environment is the outcome."""
     available = source.schema.names
     if environment not in available:
         raise DataError(
             f"environment column {environment!r} is not in {source.name}; {nearest(environment, available)}"
         )
-    given = dict(options)
-    named = given.pop("features", None) or [name for name in available if name != environment]
+    named = settings.features or [name for name in available if name != environment]
     numbers = [name for name in named if name in available and kind_of(source.schema.field(name).type) in _NUMBERS]
-    plain = [name for name in numbers if name not in (*given["exclude"], *given["categorical"])]
+    plain = [name for name in numbers if name not in (*settings.exclude, *settings.categorical)]
     if not plain:
         raise DataError(f"no column can be the outcome: {quoted(named)} are no numbers.")
-    others = [name for name in named if name != plain[-1]]
-    choice = {"drop": given.pop("drop_environments"), "merge": given.pop("merge_environments")}
-    wanted = Wanted.of(
-        available, source.name, plain[-1], environment, others, **given, **choice, is_text=source.is_text
-    )
+    features = replace(settings, features=[name for name in named if name != plain[-1]])
+    asked = plain[-1], environment, features, choice, missing, source.is_text
+    wanted = Wanted.of(available, source.name, *asked)
     rows = of_source(source, wanted, n_workers(n_jobs), progress)
     outcome = _varying(rows, plain)
-    return replace(
-        wanted, outcome=outcome, features=tuple(name for name in wanted.columns if name != outcome)
-    ).finished(rows)
+    others = tuple(name for name in wanted.columns if name != outcome)
+    return replace(wanted, outcome=outcome, features=others).finished(rows)
 
 
 def _varying(rows: MomentsAccumulator, names: Sequence[str]) -> str:
