@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 from ._tools.arrays import Floats, Mask
 from .data.multi_environment import MultiEnvironmentData
@@ -40,12 +39,10 @@ def cross_validated_lasso(
     standardize: bool = True,
     random_state: int = 0,
     n_jobs: int | None = None,
-    with_folds: Callable[[int], str] = "cv={}".format,
 ) -> LassoFit:
     """Lasso whose penalty minimises the error over `cv` random folds of the pooled rows.
 
-    The folds are random because rows usually come sorted by environment. `with_folds` says how another number of folds
-    is typed where this one was.
+    The folds are random because rows usually come sorted by environment.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LassoCV
@@ -54,9 +51,10 @@ def cross_validated_lasso(
     if isinstance(cv, bool) or not isinstance(cv, (int, np.integer)) or cv < 2:
         raise SettingError(f"cv={cv!r} is not a number of folds: use a whole number from 2 on.")
     if data.n_rows < 2 * cv:
-        most = data.n_rows // 2
-        way_out = f"use {with_folds(most)}" if most > 1 else "a cross-validated Lasso needs 4 rows or more"
-        raise DataError(f"{data.n_rows} rows are too few for {cv} folds of two or more: {way_out}.")
+        raise DataError(
+            f"{data.n_rows} rows are too few for {cv} folds of two or more: use cv={max(data.n_rows // 2, 2)}, which "
+            "needs 4 rows or more."
+        )
     X = standardized(data) if standardize else data.X
     folds = KFold(cv, shuffle=True, random_state=random_state)
     with warnings.catch_warnings():
@@ -64,14 +62,6 @@ def cross_validated_lasso(
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = LassoCV(cv=folds, n_jobs=n_jobs).fit(X, data.y - data.y.mean())
     return LassoFit(fit.coef_, float(fit.alpha_))
-
-
-def screened(method: str, n_rows: int, largest_fit: int | None = None) -> str:
-    """How to type `method` behind a screen that so few rows allow; largest_fit: the most features it can take."""
-    most = SCREENED_FEATURES if largest_fit is None else min(SCREENED_FEATURES, largest_fit)
-    chosen = {"k": (most, SCREENED_FEATURES), "cv": (max(n_rows // 2, 2), SCREEN_FOLDS)}
-    settings = ", ".join(f"{name}={value}" for name, (value, default) in chosen.items() if value < default)
-    return f"Screened({method}(), screen=LassoScreen({settings}))" if settings else f"Screened({method}())"
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,21 +106,13 @@ class LassoScreen(BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def screen(self, data: MultiEnvironmentData, typed: str = "{}") -> Screening:
-        """Which features pass; `typed` is how a method with this screen, {}, is written, for advice on the screen."""
+    def screen(self, data: MultiEnvironmentData) -> Screening:
         if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
             raise SettingError(f"k={self.k!r} is not a number of features: use a whole number from 1 on.")
         p, features = data.n_features, data.features
         if p <= self.k:
             return Screening(np.ones(p, dtype=bool), np.full(features.n_columns, np.nan), False)
-        fit = cross_validated_lasso(
-            data,
-            self.cv,
-            self.standardize,
-            self.random_state,
-            self.n_jobs,
-            with_folds=lambda folds: typed.format(" ".join(repr(clone(self).set_params(cv=folds)).split())),
-        )
+        fit = cross_validated_lasso(data, self.cv, self.standardize, self.random_state, self.n_jobs)
         return screening_of(data, fit, self.k)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from itertools import combinations
 
@@ -24,9 +23,9 @@ from invariance.baselines import (
     Screened,
 )
 from invariance.baselines.screened import feature_values
-from invariance.baselines.subset_lists import SizedSubsets, column_lists
+from invariance.baselines.subset_lists import Subsets, column_lists
 from invariance.data.features import Features, as_lists
-from invariance.exceptions import DataError, DataWarning
+from invariance.exceptions import DataWarning
 
 COLUMNS = ("x", "a", "b", "c", "u", "v", "w")
 GROUPS = {"g": ("a", "b", "c"), "h": ("u", "v")}
@@ -80,7 +79,7 @@ def f_test_of(X: np.ndarray, y: np.ndarray, tested: list[int]) -> float:
 
 def test_lists_of_features_become_lists_of_columns() -> None:
     features = Features.of(COLUMNS, GROUPS)
-    space = SizedSubsets(4, 3)
+    space = Subsets(4, 3)
     lists = space.lists(np.arange(space.n_subsets))
     starts, columns = column_lists(lists, features)
     expected = as_lists(features.expand(space.masks(np.arange(space.n_subsets))))
@@ -130,47 +129,6 @@ def test_icp_max_size_counts_features() -> None:
     model, full = ICP(max_size=1).fit(data), ICP().fit(data)
     np.testing.assert_array_equal(model.subset_p_values_, full.subset_p_values_[[0, 1, 2, 4, 8]])
     assert {len(subset) for subset in model.subsets_.frame()["subset"]} == {0, 1}
-
-
-def test_too_few_rows_for_the_columns_say_what_works() -> None:
-    X, y, env = rows(n=4, E=2)
-    data = data_of(X, y, env)
-    with pytest.raises(DataError, match=r"8 rows cannot fit subsets of 4 features \(7 columns\)") as raised:
-        ICP().fit(data)
-    advised = re.search(r"ICP\(max_size=(\d)\)", str(raised.value))
-    assert advised is not None
-    assert advised[1] == "3"
-    ICP(max_size=3).fit(data)
-    with pytest.raises(DataError, match=r"6 rows cannot fit subsets of 2 features \(5 columns\).*ICP\(max_size=1\)"):
-        ICP(max_size=2).fit(data_of(X[1:7], y[1:7], env[1:7]))
-    with pytest.raises(DataError, match=r"needs more rows than columns: 7 rows, 4 features \(7 columns\)") as raised:
-        HiddenICP().fit(data_of(X[:7], y[:7], env[:7]))
-    assert "LassoScreen(k=3, cv=3)" in str(raised.value)
-    Screened(HiddenICP(), LassoScreen(k=3, cv=3)).fit(data_of(X[:7], y[:7], env[:7]))
-
-
-@pytest.mark.parametrize(("method", "room"), [(ICP(), 2), (HiddenICP(), 3), (HiddenICP(intercept=True), 2)])
-def test_one_feature_wider_than_the_rows_allow_is_named(method: object, room: int) -> None:
-    X, y, env = rows(n=2, E=2)
-    features = Features.of(COLUMNS, {"g": COLUMNS[1:5], "h": COLUMNS[5:]})
-    data = replace(data_of(X, y, env), feature_names=features.names, grouping=features)
-    with pytest.raises(DataError, match=f"up to {room} columns here, and feature 'g' alone has 4: leave it out"):
-        method.fit(data)  # type: ignore[attr-defined]
-
-
-def test_eills_takes_columns_by_the_hundred_however_few_the_features() -> None:
-    rng = np.random.default_rng(0)
-    env = np.repeat([0, 1], 10)
-    names = tuple(f"c{k}" for k in range(310))
-    for width, words in (
-        (310, "'g' alone has 310"),
-        (200, r"up to 300 columns, and there are 310.*LassoScreen\(k=1\)"),
-    ):
-        features = Features.of(names, {"g": names[:width], "h": names[width:]})
-        X = rng.normal(size=(20, 310))
-        data = MultiEnvironmentData(X, rng.normal(size=20), env, features.names, (0, 1), grouping=features)
-        with pytest.raises(DataError, match=words):
-            EILLS().fit(data)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -226,7 +184,7 @@ def test_dependent_columns_inside_and_between_groups() -> None:
     X, y, env = rows()
     X[:, 3] = X[:, 1] - X[:, 2]
     X[:, 4], X[:, 5] = X[:, 0] + X[:, 2], 2.0 * X[:, 1]
-    with pytest.warns(DataWarning, match="combinations of those before them are not selected: 'h'"):
+    with pytest.warns(DataWarning, match="'h'"):
         model = PooledRegression().fit(data_of(X, y, env))
     left = X[:, [0, 1, 2, 6]]
     expected = [f_test_of(left, y, [0]), f_test_of(left, y, [1, 2]), np.nan, f_test_of(left, y, [3])]
@@ -240,13 +198,6 @@ def test_a_group_with_one_column_of_its_own_is_tested_by_that() -> None:
     X[:, 4] = X[:, 0] + X[:, 2]
     model = PooledRegression().fit(data_of(X, y, env))
     np.testing.assert_allclose(model.p_values_[2], f_test_of(np.delete(X, 4, axis=1), y, [4]), rtol=1e-8)
-
-
-def test_a_group_that_determines_the_outcome_is_named() -> None:
-    X, _, env = rows()
-    with pytest.warns(DataWarning, match="exact linear function of 'g' "):
-        model = PooledRegression().fit(data_of(X, X[:, 1] - 2.0 * X[:, 3], env))
-    np.testing.assert_array_equal(model.p_values_, [1.0, 0.0, 1.0, 1.0])
 
 
 def test_regression_counts_columns_before_it_turns_to_the_lasso() -> None:
@@ -315,14 +266,6 @@ def test_oracle_is_told_of_features(support: object) -> None:
     known = X[:, columns_of((0, 2))]
     expected = [f_test_of(known, y, [0]), np.nan, f_test_of(known, y, [1, 2]), np.nan]
     np.testing.assert_allclose(model.p_values_, expected, rtol=1e-8)
-
-
-def test_oracle_counts_columns_and_knows_no_column_by_name() -> None:
-    X, y, env = rows(n=2, E=2)
-    with pytest.raises(DataError, match=r"4 rows cannot fit the true 2 features \(4 columns\)"):
-        Oracle(support=["x", "g"]).fit(data_of(X, y, env))
-    with pytest.raises(DataError, match="no feature is named 'a'"):
-        Oracle(support=["a"]).fit(data_of(X, y, env))
 
 
 def test_a_screened_method_unfolds_features_and_columns() -> None:

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from invariance.baselines import ICP
-from invariance.baselines.icp import ResidualTests, f_test
-from invariance.baselines.subset_lists import BitPatterns, SizedSubsets
+from invariance.baselines.icp import ResidualTests, _smallest, f_test
+from invariance.baselines.subset_lists import Subsets
 from invariance.data import MultiEnvironmentData
-from invariance.exceptions import DataError, DataWarning, NotInvariantWarning
+from invariance.exceptions import DataWarning
 from reference_data import load_reference, needs_reference, reference_files
 
 
@@ -41,19 +41,12 @@ def plain_p_value(X: np.ndarray, y: np.ndarray, env: np.ndarray) -> float:
 
 @needs_reference
 @pytest.mark.parametrize("name", reference_files())
-def test_all_p_values_agree_with_two_other_implementations(name: str) -> None:
-    reference = load_reference(name)
-    model = ICP().fit(*reference.fit_arguments)
-    np.testing.assert_allclose(model.subset_p_values_, reference.arrays["icp_pvalue_python"], atol=1e-8, rtol=0)
-    np.testing.assert_allclose(model.subset_p_values_, reference.arrays["icp_pvalue_r"], atol=1e-8, rtol=0)
-
-
-@needs_reference
-@pytest.mark.parametrize("name", reference_files())
-def test_accepted_sets_intervals_and_feature_p_values_agree(name: str) -> None:
+def test_everything_agrees_with_two_other_implementations(name: str) -> None:
     reference = load_reference(name)
     python, r = reference.results["causalicp"], reference.results["R"]["ICP"]
     model = ICP().fit(*reference.fit_arguments)
+    np.testing.assert_allclose(model.subset_p_values_, reference.arrays["icp_pvalue_python"], atol=1e-8, rtol=0)
+    np.testing.assert_allclose(model.subset_p_values_, reference.arrays["icp_pvalue_r"], atol=1e-8, rtol=0)
     as_names = {tuple(f"x{j}" for j in sorted(subset)) for subset in python["accepted"]}
     assert set(model.accepted_) == as_names
     assert len(model.accepted_) == len(r["acceptedSets"])
@@ -74,20 +67,13 @@ def test_every_subset_equals_the_definition(n: int, E: int) -> None:
         assert p_value == pytest.approx(plain_p_value(X[:, chosen], y, env), rel=1e-8, abs=1e-14)
 
 
-def test_size_limit_tests_the_small_subsets_only() -> None:
+def test_size_limit_tests_every_small_subset_once() -> None:
     X, y, env = simulated(p=6)
-    full, limited = ICP().fit(X, y, env), ICP(max_size=2).fit(X, y, env)
-    assert len(limited.subset_p_values_) == 1 + 6 + 15
-    for mask, p_value in zip(limited.subsets_.space.masks(np.arange(22)), limited.subset_p_values_, strict=True):
-        assert p_value == full.subset_p_values_[int(mask @ (1 << np.arange(6)))]
-
-
-def test_sized_subsets_are_all_subsets_once() -> None:
-    space = SizedSubsets(7, 3)
-    found = {tuple(np.flatnonzero(mask)) for mask in space.masks(np.arange(space.n_subsets))}
-    wanted = {z for k in range(4) for z in itertools.combinations(range(7), k)}
-    assert found == wanted
-    assert space.n_subsets == len(wanted)
+    full, limited = ICP().fit(X, y, env), ICP(max_size=3).fit(X, y, env)
+    masks = limited.subsets_.space.masks(np.arange(42))
+    found = [tuple(np.flatnonzero(mask)) for mask in masks]
+    assert sorted(found) == sorted(z for k in range(4) for z in itertools.combinations(range(6), k))
+    np.testing.assert_array_equal(limited.subset_p_values_, full.subset_p_values_[masks @ (1 << np.arange(6))])
 
 
 def test_three_outcomes() -> None:
@@ -128,11 +114,9 @@ def test_threads_change_nothing() -> None:
 
 def test_rows_and_moments_give_the_same_residuals() -> None:
     data = MultiEnvironmentData.from_arrays(*simulated(n=20, E=4, p=5))
-    tests, lists = ResidualTests(data), BitPatterns(5).lists(np.arange(32))
-    mean, scatter = tests._by_rows(lists, 32)
-    from invariance.baselines.icp import _smallest
-
-    np.testing.assert_allclose(np.minimum(1, 6 * _smallest(mean, scatter, tests.counts)), tests.test(lists).p_values)
+    tests, lists = ResidualTests(data), Subsets(5).lists(np.arange(32))
+    mean, scatter = tests._by_rows(lists)
+    np.testing.assert_allclose(np.minimum(1, 6 * _smallest(mean, scatter, tests.counts)), tests.test(lists)[0])
 
 
 def test_duplicate_column_changes_no_p_value_and_unbounds_the_interval() -> None:
@@ -155,7 +139,7 @@ def test_nearly_collinear_columns_match_an_orthogonal_fit() -> None:
 
 def test_copy_of_the_outcome_is_named() -> None:
     X, y, env = simulated()
-    with pytest.warns(DataWarning, match=r"\{x4\} determine the outcome"):
+    with pytest.warns(DataWarning, match=r"\{x4\}"):
         model = ICP().fit(np.column_stack([X, 3 * y + 1]), y, env)
     assert model.subset_p_values_[0b10000] == 1.0
 
@@ -176,28 +160,6 @@ def test_constant_column_is_dropped_by_name_where_causalicp_is_singular() -> Non
     assert model.confidence_intervals_[1].tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("where", ["X", "y"])
-def test_missing_value_is_an_error_not_an_acceptance(where: str) -> None:
-    X, y, env = simulated()
-    (X if where == "X" else y)[5] = np.nan
-    with pytest.raises(ValueError, match=r"missing values|NaN"):
-        ICP().fit(X, y, env)
-
-
-def test_one_environment_accepts_everything_and_says_so() -> None:
-    X, y, _ = simulated()
-    with pytest.warns(NotInvariantWarning):
-        model = ICP().fit(X, y)
-    assert (model.outcome_, model.p_values_.tolist()) == ("empty", [1.0] * 4)
-    with pytest.raises(DataError, match="same label"):
-        ICP().fit(X, y, np.zeros(len(y)))
-
-
-def test_more_than_eight_features_are_all_tested() -> None:
-    X, y, env = simulated(p=12)
-    assert np.isfinite(ICP().fit(X, y, env).subset_p_values_).sum() == 2**12
-
-
 def test_huge_and_tiny_environment() -> None:
     rng = np.random.default_rng(0)
     env = np.repeat(["huge", "tiny"], [4000, 3])
@@ -207,22 +169,6 @@ def test_huge_and_tiny_environment() -> None:
     for code in range(4):
         chosen = [j for j in range(2) if code >> j & 1]
         assert model.subset_p_values_[code] == pytest.approx(plain_p_value(X[:, chosen], y, env), rel=1e-6, abs=1e-12)
-
-
-def test_too_few_rows_and_too_many_features_say_what_works() -> None:
-    X, y, env = simulated(n=3, E=2, p=6)
-    with pytest.raises(DataError, match="max_size=4"):
-        ICP().fit(X, y, env)
-    assert len(ICP(max_size=4).fit(X, y, env).subset_p_values_) == 1 + 6 + 15 + 20 + 15
-    X, y, env = simulated(p=30)
-    with pytest.raises(DataError, match=r"1,073,741,824 of 30 features.*max_size=\d+.*Screened"):
-        ICP().fit(X, y, env)
-
-
-@pytest.mark.parametrize("parameters", [{"alpha": 0.0}, {"alpha": 2}, {"max_size": -1}, {"max_size": 1.5}])
-def test_bad_parameters(parameters: dict) -> None:
-    with pytest.raises(ValueError, match=next(iter(parameters))):
-        ICP(**parameters).fit(*simulated())
 
 
 def test_f_test_keeps_relative_accuracy_in_both_tails() -> None:

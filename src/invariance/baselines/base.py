@@ -61,10 +61,7 @@ class Baseline(EnvironmentSelector):
         """Raise where least squares cannot be fitted to the outcome in every environment."""
         for role, name in (("event", data.event_name), ("exposure", data.exposure_name)):
             if name is not None:
-                raise DataError(
-                    f"{type(self).__name__} regresses the outcome itself and cannot use the {role} {name!r}: use BIP, "
-                    f"or leave out {role}= and the column {name!r}."
-                )
+                raise DataError(f"{type(self).__name__} cannot use the {role} {name!r}: use BIP, or leave it out.")
         check_outcome(data.environments, data.counts, *data.outcome_range, data.outcome_name)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:

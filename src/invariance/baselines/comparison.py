@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from sklearn.base import clone
 
 from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
+from .._tools.json import null, to_json
 from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, title, widest
 from .._tools.registry import Value, is_a, read_call, split_outside_brackets
 from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten, wrap
@@ -33,178 +33,57 @@ from ..models.base import Predicts, predicts_of
 from ..models.registry import FAMILY_OF_KIND, GAUSSIAN
 from ..posterior.summary import CAUSES, MOST_FEATURES, format_probability, model_in_words
 from ..screening import LassoScreen, Screening
-from .registry import METHODS, compared_by_default, listing, name_of, remarks
+from .registry import LISTING, METHODS, REMARKS, compared_by_default, name_of
 from .screened import Screened, feature_values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MARKS = {"selected": "●", "not selected": "·", "screened out": "–", "rejected": "×"}
-_MEANINGS = {
-    "selected": "selected",
-    "not selected": "not selected",
-    "screened out": "left out by the screen, not looked at",
-    "rejected": "model rejected: no subset was accepted, so the feature was not judged",
+# {what a method said of a feature: mark, meaning, and face and hatch, which tell squares apart without colour too}
+STATUSES: dict[str, tuple[str, str, str, str | None]] = {
+    "selected": ("●", "selected", PLAIN, None),
+    "not selected": ("·", "not selected", "white", None),
+    "screened out": ("–", "screened out, not looked at", "0.88", None),
+    "rejected": ("×", "model rejected: no subset was accepted", "#f9ddc7", "xxx"),
+    "failed": ("", "failed", "white", "////"),
 }
+_OUTCOMES = {"empty": "nothing selected", "rejected": "model rejected", "failed": "failed"}
 _NAME_WIDTH = 18
 _TITLE_WIDTH = 17
 _CELL_WIDTH = 8
-_OUTCOMES = {
-    "empty": "nothing selected",
-    "rejected": "model rejected",
-    "failed": "failed",
-}
-
-
-def comparison_summary(comparison: Comparison) -> str:
-    """The comparison for a terminal: doubts about the answers, a feature × method grid, one line per method."""
-    return "\n".join(_lines(comparison))
-
-
-def leading_features(comparison: Comparison, limit: int) -> NDArray[np.intp]:
-    """All features while they are few; else those that weigh most, in the order of the data.
-
-    Every method has one vote, which the features that it selected share: who selects nearly all says little of each.
-    """
-    if len(comparison.feature_names) <= limit:
-        return np.arange(len(comparison.feature_names))
-    weight = np.sum([m.selected / max(m.selected.sum(), 1) for m in comparison.methods], axis=0)
-    order = np.argsort(-weight, kind="stable")[:limit]
-    return np.sort(order[weight[order] > 0])
-
-
-def _lines(comparison: Comparison) -> Iterator[str]:
-    n = len(comparison.environments)
-    yield from wrap(
-        f"Outcome {comparison.outcome_name}: {comparison.n_rows:,} rows, {len(comparison.feature_names):,} features, "
-        f"{n} environment{'' if n == 1 else 's'}"
-    )
-    yield ""
-    yield from _verdicts(comparison)
-    titles = name_labels([m.name for m in comparison.methods], _TITLE_WIDTH)
-    titled = list(zip(titles, comparison.methods, strict=True))
-    fitted = [(title, m) for title, m in titled if m.outcome != "failed"]
-    shown = leading_features(comparison, MOST_FEATURES)
-    if fitted and len(shown):
-        yield from _grid(comparison, fitted, shown)
-    hidden = np.delete(np.sum([m.selected for m in comparison.methods], axis=0), shown)
-    if len(hidden):
-        most = int(hidden.max())
-        by = "no method" if most == 0 else "at most one method" if most == 1 else f"at most {most} methods"
-        what = "1 feature" if len(hidden) == 1 else f"{len(hidden):,} features"
-        yield f"{what} that {by} selected {'is' if len(hidden) == 1 else 'are'} not shown."
-        yield ""
-    yield f"{'method':<{_NAME_WIDTH}} {'features':<18} {'value':<22} {'time':>12}"
-    for name, method in titled:
-        yield from _method_lines(name, method)
-    yield ""
-    yield from wrap(_legend([m for _, m in fitted], comparison.outcome_name))
-
-
-def _verdicts(comparison: Comparison) -> Iterator[str]:
-    doubtful = [m for m in comparison.methods if m.verdict is not None]
-    for method in doubtful:
-        yield from wrap(f"{method.name}: {method.verdict}")
-    if doubtful:
-        yield from wrap(CAUSES)
-        yield ""
-
-
-def _legend(fitted: list[MethodResult], outcome: str) -> str:
-    """What the marks and the values of these methods mean."""
-    seen = {str(status) for m in fitted for status in m.status}
-    sentences = ["; ".join(f"{mark} {_MEANINGS[status]}" for status, mark in MARKS.items() if status in seen)]
-    kinds = {m.evidence[0] for m in fitted if m.evidence is not None}
-    near = {
-        "predictive inclusion": "a predictive inclusion near 1 (among compatible subsets, by how they predict)",
-        "inclusion probability": "an inclusion probability near 1",
-        "p-value": "a p-value near 0",
-    }
-    if kinds:
-        which = " or ".join(near[kind] for kind in near if kind in kinds)
-        sentences.append(f"{which[0].upper()}{which[1:]} speaks for a feature")
-    numeric = [m.name for m in fitted if m.as_number]
-    if numeric:
-        sentences.append(f"{_said_of(numeric, 'fit')} {outcome} as a number, by least squares")
-    pooled = [m.name for m in fitted if m.pooled]
-    if pooled:
-        sentences.append(f"{_said_of(pooled, 'ask')} what predicts on all rows together, not what is invariant")
-    return " ".join(f"{sentence}." for sentence in sentences if sentence)
-
-
-def _said_of(names: list[str], verb: str) -> str:
-    who = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    return f"{who} {verb}{'s' if len(names) == 1 else ''}"
-
-
-def _grid(comparison: Comparison, fitted: list[tuple[str, MethodResult]], shown: NDArray[np.intp]) -> Iterator[str]:
-    names = name_labels([comparison.feature_names[j] for j in shown], _NAME_WIDTH)
-    widths = [max(_CELL_WIDTH, display_width(title)) for title, _ in fitted]
-    first = 0
-    while first < len(fitted):
-        last = first + 1
-        while last < len(fitted) and _NAME_WIDTH + sum(w + 1 for w in widths[first : last + 1]) <= COLUMNS:
-            last += 1
-        panel = range(first, last)
-        yield _padded("", _NAME_WIDTH) + "".join(" " + _padded(fitted[m][0], widths[m]) for m in panel).rstrip()
-        for name, j in zip(names, shown, strict=True):
-            cells = "".join(" " + _padded(_cell(fitted[m][1], int(j)), widths[m]) for m in panel)
-            yield (_padded(name, _NAME_WIDTH) + cells).rstrip()
-        yield ""
-        first = last
-
-
-def _cell(method: MethodResult, j: int) -> str:
-    mark = MARKS[str(method.status[j])]
-    value = np.nan if method.evidence is None else float(method.evidence[1][j])
-    return mark if np.isnan(value) else f"{mark} {format_probability(value)}"
-
-
-def _method_lines(title: str, method: MethodResult) -> Iterator[str]:
-    count = int(method.selected.sum())
-    what = _OUTCOMES.get(method.outcome, f"{count:,} selected")
-    kind = "" if method.evidence is None else method.evidence[0]
-    seconds = f"{1000 * method.seconds:.1f} ms" if method.seconds < 1.0 else duration(method.seconds)
-    yield f"{_padded(title, _NAME_WIDTH)} {what:<18} {kind:<22} {seconds:>12}"
-    for note in method.notes:
-        yield from wrap(note, "    ", "    ")
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - display_width(text))
-
-
-STATUSES = ("selected", "not selected", "screened out", "rejected", "failed")
 
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
     """What one method said.
 
-    selected (p,); inclusion, p_values (p,) or None where the method has none, NaN for screened-out features and, with
-    ICP, where the model is rejected; predictive_inclusion (p,): in the posterior over compatible subsets, where BIP
-    selects by that, else None; coefficients (p,): the features' weights in its predictions, NaN for a feature of
-    several columns; column_coefficients: those of all columns, by name; seen (p,): passed the screen. outcome:
-    "selected", "empty", "rejected" (ICP accepted no subset) or "failed", as `notes` explains. verdict: that even the
-    most probable subset is far from invariant, where BIP says so. pooled: the method asks what predicts on all rows
-    together, not what is invariant. model: of the outcome, with the reason for it, where BIP says so. as_number: the
-    method fits an outcome that is no number, or a count, by least squares.
+    outcome : "selected", "empty", "rejected" (ICP accepted no subset) or "failed", as `notes` explains
+    selected, seen : (p,); seen: passed the screen
+    coefficients : (p,) the features' weights in its predictions, NaN for a feature of several columns
+    column_coefficients : those of all columns, by name
+    inclusion, p_values : (p,) or None where the method has none; NaN for screened-out features and, with ICP, where
+        the model is rejected
+    predictive_inclusion : (p,) in the posterior over compatible subsets, where BIP selects by that
+    verdict : that even the most probable subset is far from invariant, where BIP says so
+    model : of the outcome, with the reason for it, where BIP says so
+    pooled : the method asks what predicts on all rows together, not what is invariant
+    as_number : the method fits an outcome that is no number, or a count, by least squares
     """
 
     name: str
     outcome: str
     selected: Mask
-    inclusion: Floats | None
-    p_values: Floats | None
-    coefficients: Floats
     seen: Mask
+    coefficients: Floats
+    column_coefficients: Mapping[str, float]
     seconds: float
     notes: tuple[str, ...] = ()
-    verdict: str | None = None
-    pooled: bool = False
-    column_coefficients: Mapping[str, float] = field(default_factory=dict)
+    inclusion: Floats | None = None
     predictive_inclusion: Floats | None = None
+    p_values: Floats | None = None
+    verdict: str | None = None
     model: str | None = None
+    pooled: bool = False
     as_number: bool = False
 
     @property
@@ -251,27 +130,24 @@ class Comparison:
         accepted no subset, so nothing was selected from any) or "failed". coefficient is NaN for a feature of several
         columns; `MethodResult.column_coefficients` has theirs.
         """
-        missing = np.full(len(self.feature_names), np.nan)
-        return pd.concat(
-            [
-                pd.DataFrame(
-                    {
-                        "method": m.name,
-                        "feature": list(self.feature_names),
-                        "status": m.status,
-                        "selected": m.selected,
-                        "inclusion_probability": missing if m.inclusion is None else m.inclusion,
-                        "predictive_inclusion": missing if m.predictive_inclusion is None else m.predictive_inclusion,
-                        "p_value": missing if m.p_values is None else m.p_values,
-                        "coefficient": m.coefficients,
-                        "outcome": m.outcome,
-                        "seconds": m.seconds,
-                    }
-                )
-                for m in self.methods
-            ],
-            ignore_index=True,
-        )
+        frames = [
+            pd.DataFrame(
+                {
+                    "method": m.name,
+                    "feature": list(self.feature_names),
+                    "status": m.status,
+                    "selected": m.selected,
+                    "inclusion_probability": np.nan if m.inclusion is None else m.inclusion,
+                    "predictive_inclusion": np.nan if m.predictive_inclusion is None else m.predictive_inclusion,
+                    "p_value": np.nan if m.p_values is None else m.p_values,
+                    "coefficient": m.coefficients,
+                    "outcome": m.outcome,
+                    "seconds": m.seconds,
+                }
+            )
+            for m in self.methods
+        ]
+        return pd.concat(frames, ignore_index=True)
 
     @property
     def selected(self) -> pd.DataFrame:
@@ -280,51 +156,146 @@ class Comparison:
         names = pd.Index([m.name for m in self.methods], name="method")
         return pd.DataFrame(masks, index=names, columns=pd.Index(self.feature_names, name="feature"))
 
+    def leading(self, limit: int) -> NDArray[np.intp]:
+        """All features while they are few; else those that weigh most, in the order of the data.
+
+        Every method has one vote, which the features that it selected share: who selects nearly all says little of
+        each.
+        """
+        if len(self.feature_names) <= limit:
+            return np.arange(len(self.feature_names))
+        weight = np.sum([m.selected / max(m.selected.sum(), 1) for m in self.methods], axis=0)
+        order = np.argsort(-weight, kind="stable")[:limit]
+        return np.sort(order[weight[order] > 0])
+
     def to_json(self, path: str | Path | None = None) -> str:
         """Strict JSON (a number that does not exist is null); also written to `path` when given."""
+        labels = [label if isinstance(label, (str, int, float)) else str(label) for label in self.environments]
+        methods = [
+            {
+                "name": m.name,
+                "outcome": m.outcome,
+                "verdict": m.verdict,
+                "model": m.model,
+                "as_number": m.as_number,
+                "status": m.status,
+                "selected": np.array(self.feature_names, dtype=object)[m.selected],
+                "inclusion_probabilities": m.inclusion,
+                "predictive_inclusion": m.predictive_inclusion,
+                "p_values": m.p_values,
+                "coefficients": m.coefficients,
+                "column_coefficients": m.column_coefficients,
+                "seconds": m.seconds,
+                "notes": m.notes,
+            }
+            for m in self.methods
+        ]
         content = {
             "format": "invariance.comparison/1",
             "outcome": self.outcome_name,
-            "environments": [
-                label if isinstance(label, (str, int, float)) else str(label) for label in self.environments
-            ],
+            "environments": labels,
             "n_rows": self.n_rows,
-            "features": list(self.feature_names),
-            "groups": {name: list(columns) for name, columns in self.groups.items()},
-            "methods": [
-                {
-                    "name": m.name,
-                    "outcome": m.outcome,
-                    "verdict": m.verdict,
-                    "model": m.model,
-                    "as_number": m.as_number,
-                    "status": m.status.tolist(),
-                    "selected": [name for name, flag in zip(self.feature_names, m.selected, strict=True) if flag],
-                    "inclusion_probabilities": _numbers(m.inclusion),
-                    "predictive_inclusion": _numbers(m.predictive_inclusion),
-                    "p_values": _numbers(m.p_values),
-                    "coefficients": _numbers(m.coefficients),
-                    "column_coefficients": dict(m.column_coefficients),
-                    "seconds": m.seconds,
-                    "notes": list(m.notes),
-                }
-                for m in self.methods
-            ],
+            "features": self.feature_names,
+            "groups": self.groups,
+            "methods": methods,
         }
-        text = json.dumps(content, indent=1, allow_nan=False)
+        text = json.dumps(to_json(content, null), indent=1, allow_nan=False)
         if path is not None:
             write_text(Path(path), text + "\n")
         return text
 
     def plot(self, ax: Axes | None = None, truth: Any = None) -> Axes:
         """The method × feature grid; see invariance.baselines.comparison.plot_comparison."""
-
         return plot_comparison(self, ax, truth=truth)
 
     def __str__(self) -> str:
-        return comparison_summary(self)
+        """For a terminal: doubts about the answers, a feature × method grid, one line per method."""
+        return "\n".join(_lines(self))
 
     __repr__ = __str__
+
+
+def _lines(comparison: Comparison) -> Iterator[str]:
+    yield from wrap(
+        f"Outcome {comparison.outcome_name}: {comparison.n_rows:,} rows, {len(comparison.feature_names):,} features, "
+        f"environments: {len(comparison.environments)}"
+    )
+    yield ""
+    doubtful = [m for m in comparison.methods if m.verdict is not None]
+    for method in doubtful:
+        yield from wrap(f"{method.name}: {method.verdict}")
+    if doubtful:
+        yield from wrap(CAUSES)
+        yield ""
+    titles = name_labels([m.name for m in comparison.methods], _TITLE_WIDTH)
+    titled = list(zip(titles, comparison.methods, strict=True))
+    fitted = [(title, m) for title, m in titled if m.outcome != "failed"]
+    shown = comparison.leading(MOST_FEATURES)
+    if fitted and len(shown):
+        yield from _grid(comparison, fitted, shown)
+    hidden = np.delete(np.sum([m.selected for m in comparison.methods], axis=0), shown)
+    if len(hidden):
+        yield f"Not shown: {len(hidden):,} features, selected by at most {hidden.max()} of the methods."
+        yield ""
+    yield f"{'method':<{_NAME_WIDTH}} {'features':<18} {'value':<22} {'time':>12}"
+    for title, method in titled:
+        what = _OUTCOMES.get(method.outcome, f"{method.selected.sum():,} selected")
+        kind = "" if method.evidence is None else method.evidence[0]
+        seconds = f"{1000 * method.seconds:.1f} ms" if method.seconds < 1.0 else duration(method.seconds)
+        yield f"{_padded(title, _NAME_WIDTH)} {what:<18} {kind:<22} {seconds:>12}"
+        for note in method.notes:
+            yield from wrap(note, "    ", "    ")
+    yield ""
+    yield from wrap(_legend([m for _, m in fitted], comparison.outcome_name))
+
+
+def _grid(comparison: Comparison, fitted: list[tuple[str, MethodResult]], shown: NDArray[np.intp]) -> Iterator[str]:
+    """As many methods side by side as a line has room for, then the next."""
+    names = name_labels([comparison.feature_names[j] for j in shown], _NAME_WIDTH)
+    widths = [max(_CELL_WIDTH, display_width(title)) for title, _ in fitted]
+    first = 0
+    while first < len(fitted):
+        last = first + 1
+        while last < len(fitted) and _NAME_WIDTH + sum(w + 1 for w in widths[first : last + 1]) <= COLUMNS:
+            last += 1
+        panel = range(first, last)
+        yield _padded("", _NAME_WIDTH) + "".join(" " + _padded(fitted[m][0], widths[m]) for m in panel).rstrip()
+        for name, j in zip(names, shown, strict=True):
+            cells = "".join(" " + _padded(_cell(fitted[m][1], int(j)), widths[m]) for m in panel)
+            yield (_padded(name, _NAME_WIDTH) + cells).rstrip()
+        yield ""
+        first = last
+
+
+def _cell(method: MethodResult, j: int) -> str:
+    mark = STATUSES[str(method.status[j])][0]
+    value = np.nan if method.evidence is None else float(method.evidence[1][j])
+    return mark if np.isnan(value) else f"{mark} {format_probability(value)}"
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - display_width(text))
+
+
+def _legend(fitted: list[MethodResult], outcome: str) -> str:
+    """What the marks and the values of these methods mean."""
+    seen = {str(status) for m in fitted for status in m.status}
+    sentences = ["; ".join(f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen)]
+    near = {
+        "predictive inclusion": "predictive inclusion near 1 (among compatible subsets, by how they predict)",
+        "inclusion probability": "inclusion probability near 1",
+        "p-value": "p-value near 0",
+    }
+    kinds = {m.evidence[0] for m in fitted if m.evidence is not None}
+    if kinds:
+        sentences.append(f"For a feature speaks: {' or '.join(near[kind] for kind in near if kind in kinds)}")
+    as_number = [m.name for m in fitted if m.as_number]
+    if as_number:
+        sentences.append(f"By least squares, with {outcome} as a number: {', '.join(as_number)}")
+    pooled = [m.name for m in fitted if m.pooled]
+    if pooled:
+        sentences.append(f"By prediction on all rows together, not by invariance: {', '.join(pooled)}")
+    return " ".join(f"{sentence}." for sentence in sentences if sentence)
 
 
 def compare(
@@ -353,7 +324,7 @@ def compare(
     return Comparison(*about, results, data.features.groups)
 
 
-compare.__doc__ = f"{compare.__doc__}\n{listing('    ')}\n\n    {remarks()}\n"
+compare.__doc__ = f"{compare.__doc__}\n{LISTING}\n\n    {REMARKS}\n"
 
 
 def named_methods(methods: Any, n_features: int, bip: BIP | None = None) -> list[tuple[str, EnvironmentSelector]]:
@@ -368,13 +339,12 @@ def named_methods(methods: Any, n_features: int, bip: BIP | None = None) -> list
         pairs = [_known(m, bip) if isinstance(m, str) else (_name_of(m), m) for m in methods]
     if not pairs:
         raise SettingError(f"no methods to compare: name some of {', '.join(METHODS)}.")
+    counts: dict[str, int] = {}
+    distinct = []
     for name, model in pairs:
         if not isinstance(model, EnvironmentSelector):
             kind = type(model).__name__
             raise WrongTypeError(f"method {name!r} is {kind}, which is not one of this package's methods.")
-    counts: dict[str, int] = {}
-    distinct = []
-    for name, model in pairs:
         counts[name] = counts.get(name, 0) + 1
         distinct.append((name if counts[name] == 1 else f"{name} ({counts[name]})", model))
     return distinct
@@ -407,16 +377,14 @@ def _configured(model: EnvironmentSelector, settings: dict[str, Value]) -> Envir
 
 
 def _name_of(model: Any) -> str:
-    if isinstance(model, Screened):
-        return f"{_name_of(model.estimator)}-screen"
-    return name_of(type(model))
+    return f"{_name_of(model.estimator)}-screen" if isinstance(model, Screened) else name_of(type(model))
 
 
 def _fit(
     name: str, model: EnvironmentSelector, data: MultiEnvironmentData, screenings: dict[str, Screening]
 ) -> MethodResult:
     model = clone(model)
-    notes: list[str] = []
+    everything = np.ones(data.n_features, dtype=bool)
     started = time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -424,39 +392,26 @@ def _fit(
             if isinstance(model, Screened):
                 key = repr(sorted(model.used_screen.get_params().items()))
                 if key not in screenings:
-                    screenings[key] = model.screening(data)
+                    screenings[key] = model.used_screen.screen(data)
                 model.fit_screened(data, screenings[key])
             else:
                 model.fit(data)
     except (ValueError, EngineError, np.linalg.LinAlgError) as error:
-        nothing, seconds = np.zeros(data.n_features, dtype=bool), time.perf_counter() - started
-        weights = dict.fromkeys(data.features.columns, 0.0)
-        return MethodResult(
-            name,
-            "failed",
-            nothing,
-            None,
-            None,
-            _one_each(weights, data.features),
-            ~nothing,
-            seconds,
-            (str(error),),
-            column_coefficients=weights,
-        )
+        seconds, zeros = time.perf_counter() - started, dict.fromkeys(data.features.columns, 0.0)
+        about = ~everything, everything, _one_each(zeros, data.features), zeros
+        return MethodResult(name, "failed", *about, seconds, (str(error),))
     seconds = time.perf_counter() - started
+    notes = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     for warning in caught:
-        if issubclass(warning.category, DataWarning):
-            notes.append(str(warning.message))
-        else:
+        if not issubclass(warning.category, DataWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     inner: Any = model
     if isinstance(model, Screened):
-        notes.append(_passed(model, data.n_features))
         inner = model.estimator_
+        by_correlation = " by correlation, because the Lasso kept none" if model.used_fallback_ else ""
+        notes.append(f"{model.screened_.sum()} of {data.n_features} features passed the screen{by_correlation}")
     posterior = getattr(inner, "posterior_", None)
-    verdict = None if posterior is None else posterior.verdict
     notes += () if posterior is None else posterior.notes
-    default = "selected" if model.support_.any() else "empty"
 
     def known(attribute: str) -> Any:
         """(p,), or None where the method has no such thing."""
@@ -464,33 +419,32 @@ def _fit(
 
     by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
     weights = {column: by_column[column] for column in data.features.columns}
+    # All but BIP fit the outcome as a number, and BIP where it was told to.
+    least_squares = not isinstance(inner, BIP) or predicts_of(inner._family) is Predicts.number
     return MethodResult(
         name,
-        getattr(inner, "outcome_", default),
+        getattr(inner, "outcome_", "selected" if model.support_.any() else "empty"),
         known("support_"),
-        known("inclusion_probabilities_"),
-        known("p_values_"),
+        known("screened_") if isinstance(model, Screened) else everything,
         _one_each(weights, data.features),
-        known("screened_") if isinstance(model, Screened) else np.ones(data.n_features, dtype=bool),
+        weights,
         seconds,
         tuple(dict.fromkeys(notes)),
-        None if verdict is None else str(verdict.sentence),
-        isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction")),
-        weights,
-        _predictive_inclusion(inner, data) if isinstance(inner, BIP) else None,
-        None if posterior is None else model_in_words(posterior),
-        _fits_a_number(inner) and FAMILY_OF_KIND[data.outcome_kind[0]] != GAUSSIAN,
+        inclusion=known("inclusion_probabilities_"),
+        predictive_inclusion=_predictive_inclusion(inner, data),
+        p_values=known("p_values_"),
+        verdict=None if posterior is None or posterior.verdict is None else str(posterior.verdict.sentence),
+        model=None if posterior is None else model_in_words(posterior),
+        pooled=isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction")),
+        as_number=least_squares and FAMILY_OF_KIND[data.outcome_kind[0]] != GAUSSIAN,
     )
 
 
-def _fits_a_number(model: Any) -> bool:
-    """All but BIP do, and BIP where it was told to."""
-    return not isinstance(model, BIP) or predicts_of(model._family) is Predicts.number
-
-
-def _predictive_inclusion(model: BIP, data: MultiEnvironmentData) -> Floats | None:
-    """(p,) of the posterior that the features were selected by; NaN for screened-out features"""
-    predictive = model.predictive_ if isinstance(model.decision_.rule, BestCompatible | Median) else None
+def _predictive_inclusion(model: EnvironmentSelector, data: MultiEnvironmentData) -> Floats | None:
+    """(p,) of the posterior that BIP selected the features by; NaN for screened-out features"""
+    if not isinstance(model, BIP) or not isinstance(model.decision_.rule, BestCompatible | Median):
+        return None
+    predictive = model.predictive_
     if predictive is None:
         return None
     by_name = dict(zip(predictive.feature_names, predictive.inclusion.tolist(), strict=True))
@@ -503,44 +457,18 @@ def _one_each(weights: Mapping[str, float], features: Features) -> Floats:
     return np.where(features.widths == 1, first, np.nan)
 
 
-def _passed(model: Screened, n_features: int) -> str:
-    n_passed = len(model.screened_features_)
-    by_correlation = " by correlation, because the Lasso kept none" if model.used_fallback_ else ""
-    others = "; the others were not looked at" if n_passed < n_features else ""
-    return f"{n_passed} of {n_features} features passed the screen{by_correlation}{others}"
-
-
-def _numbers(values: Floats | None) -> list[float | None] | None:
-    if values is None:
-        return None
-    return [float(v) if math.isfinite(v) else None for v in values]
-
-
-_EDGE = "0.8"
-# Face and hatch: told apart without colour too.
-_LOOKS = {
-    "selected": (PLAIN, None),
-    "not selected": ("white", None),
-    "screened out": ("0.88", None),
-    "rejected": ("#f9ddc7", "xxx"),
-    "failed": ("white", "////"),
-}
-_LABELS = {"screened out": "screened out,\nnot looked at", "rejected": "model rejected"}
 _LONGEST_NAME = 24
 _MOST_FEATURES = 40
 
 
 def comparison_size(comparison: Comparison, top: int = _MOST_FEATURES) -> Size:
     """How large a figure `plot_comparison` wants, in inches."""
-    n, k = len(comparison.methods), len(leading_features(comparison, top))
-    names = widest(_feature_labels(comparison, leading_features(comparison, top)))
+    shown = comparison.leading(top)
+    names = widest(name_labels([comparison.feature_names[j] for j in shown], _LONGEST_NAME))
     # Names of features stand at 60 degrees: the first reaches to the left, where the methods' names are.
     left = max(widest(name_labels([method.name for method in comparison.methods], _LONGEST_NAME)), 0.5 * names)
-    return 3.6 + max(left, 1.0) + 0.32 * max(k, 6), 1.3 + max(0.87 * names, 0.5) + 0.32 * max(n, 4)
-
-
-def _feature_labels(comparison: Comparison, shown: ArrayLike) -> list[str]:
-    return name_labels([comparison.feature_names[j] for j in np.asarray(shown)], _LONGEST_NAME)
+    height = 1.3 + max(0.87 * names, 0.5) + 0.32 * max(len(comparison.methods), 4)
+    return 3.6 + max(left, 1.0) + 0.32 * max(len(shown), 6), height
 
 
 def plot_comparison(
@@ -551,33 +479,34 @@ def plot_comparison(
 ) -> Axes:
     """One row per method, one column per feature: a square for what the method said of it, which the legend explains.
 
-    Shows up to `top` features, those that `leading_features` finds. `truth` (names or a mask (p,)) marks the features
+    Shows up to `top` features, those that `Comparison.leading` finds. `truth` (names or a mask (p,)) marks the features
     that are truly invariant. Without `ax` a new figure of pyplot is made; it is at `ax.figure`.
     """
     true = None if truth is None else as_mask(truth, comparison.feature_names)
-    shown = leading_features(comparison, top)
+    shown = comparison.leading(top)
     n, k = len(comparison.methods), len(shown)
     ax = axes_for(ax, comparison_size(comparison, top))
     from matplotlib.patches import Patch, Rectangle
 
-    statuses = [[str(status) for status in method.status[shown]] for method in comparison.methods]
     looks: dict[str, dict[str, Any]] = {
-        status: {"facecolor": face, "edgecolor": _EDGE if hatch is None else "0.55", "hatch": hatch}
-        for status, (face, hatch) in _LOOKS.items()
+        status: {"facecolor": face, "edgecolor": "0.8" if hatch is None else "0.55", "hatch": hatch}
+        for status, (_, _, face, hatch) in STATUSES.items()
     }
-    for row, named in enumerate(statuses):
-        for column, status in enumerate(named):
+    occurring = set()
+    for row, method in enumerate(comparison.methods):
+        for column, status in enumerate(method.status[shown].tolist()):
             ax.add_patch(Rectangle((column - 0.45, row - 0.45), 0.9, 0.9, **looks[status]))
-    occurring = [status for status in _LOOKS if any(status in named for named in statuses)]
+            occurring.add(status)
     if occurring:
-        handles = [Patch(**looks[status], label=_LABELS.get(status, status)) for status in occurring]
+        handles = [Patch(**looks[status], label=status) for status in STATUSES if status in occurring]
         ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
     else:
         ax.text(0.5, 0.5, "no method selected a feature", transform=ax.transAxes, ha="center", va="center")
     ax.set_xlim(-0.6, max(k, 1) - 0.4)
     ax.set_ylim(n - 0.4, -0.6)
     ax.set_aspect("equal")
-    ax.set_xticks(np.arange(k), _feature_labels(comparison, shown), rotation=60, ha="right", rotation_mode="anchor")
+    names = name_labels([comparison.feature_names[j] for j in shown], _LONGEST_NAME)
+    ax.set_xticks(np.arange(k), names, rotation=60, ha="right", rotation_mode="anchor")
     ax.set_yticks(np.arange(n), name_labels([m.name for m in comparison.methods], _LONGEST_NAME))
     plain_ticks(ax)
     if true is not None:

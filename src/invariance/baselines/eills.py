@@ -9,30 +9,18 @@ from typing import Literal
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.parallel import ordered_map
-from .._tools.progress import ProgressBar, ProgressMode
+from .._tools.progress import ProgressMode
 from ..data.checks import quoted, warn
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, SettingError, use
 from ..kernels.baseline_scores import subset_losses
 from ..models.gaussian import GaussianFromMoments
-from ..screening import screened
 from .base import Baseline
-from .subset_lists import (
-    BitPatterns,
-    SizedSubsets,
-    column_lists,
-    most_features,
-    refuse_too_many,
-    refuse_wide,
-    resolve_max_size,
-    subset_space,
-)
+from .subset_lists import Subsets, check_columns, checked_subsets, column_lists
 
-_PER_BLOCK = 1 << 13
-_SECONDS_PER_LOSS = {"cholesky": 2e-6, "inverse": 2e-4}
+SOLVERS = ("cholesky", "inverse")
 # A holds squares of second moments, so that legitimate designs have far smaller pivots than the moments themselves.
 _PIVOT_TOLERANCE = 1e-13
 _MOST_COLUMNS = 300
@@ -105,12 +93,10 @@ class EILLS(Baseline):
     def _select(self, data: MultiEnvironmentData) -> Mask:
         if not self.gamma >= 0.0:
             raise SettingError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
-        if self.solver not in _SECONDS_PER_LOSS:
-            raise SettingError(f"solver={self.solver!r} is not known: use 'cholesky' or 'inverse'.")
-        _check_number(data.features, data.n_rows)
-        max_size = resolve_max_size(self.max_size, data.n_features)
-        refuse_too_many("EILLS", data.n_features, max_size, _SECONDS_PER_LOSS[self.solver], data.n_rows)
-        space = subset_space(data.n_features, max_size)
+        if self.solver not in SOLVERS:
+            raise SettingError(f"solver={self.solver!r} is not known", *(use(solver=known) for known in SOLVERS))
+        check_columns("EILLS", data, _MOST_COLUMNS)
+        space = checked_subsets("EILLS", data.n_features, self.max_size)
         terms = (*_second_moments(data, self.center), float(self.gamma))
         losses_of = _by_cholesky(*terms)
         self.losses_ = exact = self._score_all(space, losses_of, data.features)
@@ -139,32 +125,17 @@ class EILLS(Baseline):
         _, self._minimiser[chosen] = losses_of(np.array([0, len(chosen)]), chosen)
         return selected
 
-    def _score_all(self, space: BitPatterns | SizedSubsets, losses_of: Scorer, features: Features) -> Floats:
+    def _score_all(self, space: Subsets, losses_of: Scorer, features: Features) -> Floats:
         losses = np.empty(space.n_subsets)
-
-        def work(start: int) -> None:
-            part = losses[start : start + _PER_BLOCK]
-            part[:], _ = losses_of(*column_lists(space.lists(np.arange(start, start + len(part))), features))
-
-        blocks = range(0, space.n_subsets, _PER_BLOCK)
-        with ProgressBar("scoring subsets", len(blocks), self.progress) as bar:
-            for _ in ordered_map(work, blocks, self.n_jobs):
-                bar.advance()
+        for block, _, (part, _) in space.blocks(
+            lambda lists: losses_of(*column_lists(lists, features)), "scoring subsets", self.n_jobs, self.progress
+        ):
+            losses[block] = part
         return losses
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         beta = self._minimiser
         return beta, float(data.y.mean() - data.X.mean(axis=0) @ beta) if self.center else 0.0
-
-
-def _check_number(features: Features, n_rows: int) -> None:
-    refuse_wide("EILLS", features, _MOST_COLUMNS)
-    if features.n_columns > _MOST_COLUMNS:
-        what = "columns" if features.grouped else "features"
-        raise DataError(
-            f"EILLS works with up to {_MOST_COLUMNS} {what}, and there are {features.n_columns:,}: screen them first "
-            f"with {screened('EILLS', n_rows, most_features(features, _MOST_COLUMNS))}."
-        )
 
 
 def _second_moments(data: MultiEnvironmentData, center: bool) -> tuple[Floats, Floats]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr
 
 from .._tools.arrays import Floats, Mask
-from ..data.checks import quoted, rows_text
+from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError
-from ..screening import screened
 from .base import Baseline, check_level
-from .subset_lists import features_text, most_features, refuse_wide
+from .subset_lists import check_columns
 
 _SMALLEST_ERROR = 1e-10
 _SINGULAR = 1e-13
@@ -63,28 +60,21 @@ class HiddenICP(Baseline):
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
-        effects = hidden_effects(data, self.alpha, self.intercept)
-        self.p_values_ = self._expand(effects.p_values, 1.0)
-        self.effects_ = self._expand_columns(effects.effects, 0.0)
-        self.confidence_intervals_ = self._expand_columns(effects.intervals, 0.0)
-        return effects.p_values <= self.alpha
+        p_values, effects, intervals = hidden_effects(data, self.alpha, self.intercept)
+        self.p_values_ = self._expand(p_values, 1.0)
+        self.effects_ = self._expand_columns(effects, 0.0)
+        self.confidence_intervals_ = self._expand_columns(intervals, 0.0)
+        return p_values <= self.alpha
 
 
-@dataclass(frozen=True, eq=False)
-class HiddenEffects:
-    """p_values (p,) of the features; effects (q,), intervals (q, 2) of their columns."""
-
-    p_values: Floats
-    effects: Floats
-    intervals: Floats
-
-
-def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) -> HiddenEffects:
-    """All contrasts of one environment against the rest, combined."""
+def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) -> tuple[Floats, Floats, Floats]:
+    """p-values (p,) of the features; effects (q,) and intervals (q, 2) of their columns: all contrasts of one
+    environment against the rest, combined."""
     features, n_environments = data.features, data.n_environments
     q = features.n_columns
     if n_environments == 1:
-        return HiddenEffects(np.ones(data.n_features), np.full(q, np.nan), np.tile([-np.inf, np.inf], (q, 1)))
+        return np.ones(data.n_features), np.full(q, np.nan), np.tile([-np.inf, np.inf], (q, 1))
+    check_columns("HiddenICP", data, data.n_rows - 1 - intercept)
     names = features.columns
     # The equations are equivariant: unit scale keeps the solve well conditioned. With an intercept shifts do not count.
     scale = _spread_within(data) if intercept else np.abs(data.X).max(axis=0)
@@ -92,15 +82,6 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
     if intercept:
         names = ("(intercept)", *names)
         X, y = (data.X - data.X.mean(axis=0)) / scale, y - y.mean()
-    room = data.n_rows - 1 - intercept
-    refuse_wide("Hidden-ICP", features, room)
-    if q > room:
-        raise DataError(
-            f"Hidden-ICP needs more rows than {'columns' if features.grouped else 'features'}: "
-            f"{rows_text(data.n_rows)}, {features_text(data.n_features, q)}"
-            + (" and an intercept" if intercept else "")
-            + f". Screen the features first with {screened('HiddenICP', data.n_rows, most_features(features, room))}."
-        )
     n_contrasts = n_environments if n_environments > 2 else 1
     quantile = ndtri(max(0.5, 1.0 - alpha / (2.0 * n_environments)))
     effects, p_values = np.zeros(len(names)), np.ones(len(names))
@@ -109,7 +90,7 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
         inside = data.environment_index == e
         groups = np.flatnonzero(inside), np.flatnonzero(~inside)
         moments = _with_intercept(X, y, groups) if intercept else _as_given(X, y, groups)
-        beta, error = _contrast(moments, groups, names, data.environments[e])
+        beta, error = _contrast(*moments, groups, names, data.environments[e])
         effects += beta / n_contrasts
         tail = stdtr(data.n_rows - 1.0, -np.abs(beta) / error)
         p_values = np.minimum(p_values, 2.0 * n_environments * tail)
@@ -118,26 +99,17 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
     columns = slice(int(intercept), None)
     intervals = np.column_stack([lower, upper])[columns] / scale[:, None]
     smallest = np.minimum.reduceat(p_values[columns], features.starts[:-1])
-    return HiddenEffects(np.minimum(1.0, features.widths * smallest), effects[columns] / scale, intervals)
+    return np.minimum(1.0, features.widths * smallest), effects[columns] / scale, intervals
 
 
 Groups = tuple[NDArray[np.intp], NDArray[np.intp]]
-
-
-@dataclass(frozen=True, eq=False)
-class Contrast:
-    """Rows X (N, q), y (N,); difference (q, q), target (q,): of X'X/n and X'y/n between two groups; size: of these."""
-
-    X: Floats
-    y: Floats
-    difference: Floats
-    target: Floats
-    size: float
+# Rows X (N, q), y (N,); difference (q, q), target (q,): of X'X/n and X'y/n between two groups; the size of these.
+Contrast = tuple[Floats, Floats, Floats, Floats, float]
 
 
 def _as_given(X: Floats, y: Floats, groups: Groups) -> Contrast:
     (gram, cross), (other, other_cross) = ((X[g].T @ X[g] / len(g), X[g].T @ y[g] / len(g)) for g in groups)
-    return Contrast(X, y, gram - other, cross - other_cross, np.abs(gram).max() + np.abs(other).max())
+    return X, y, gram - other, cross - other_cross, np.abs(gram).max() + np.abs(other).max()
 
 
 def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
@@ -156,7 +128,7 @@ def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
     difference[0, 1:] = difference[1:, 0] = one * gap[:-1]
     difference[1:, 1:] = (inner - other)[:-1, :-1]
     rows = np.column_stack([np.full(len(y), one), values[:, :-1]])
-    return Contrast(rows, values[:, -1], difference, target, np.abs(inner).max() + np.abs(other).max())
+    return rows, values[:, -1], difference, target, np.abs(inner).max() + np.abs(other).max()
 
 
 def _spread_within(data: MultiEnvironmentData) -> Floats:
@@ -166,19 +138,27 @@ def _spread_within(data: MultiEnvironmentData) -> Floats:
     return np.where(spread > 0.0, spread, np.abs(data.X).max(axis=0))
 
 
-def _contrast(contrast: Contrast, groups: Groups, names: tuple[str, ...], label: object) -> tuple[Floats, Floats]:
+def _contrast(
+    X: Floats,
+    y: Floats,
+    difference: Floats,
+    target: Floats,
+    size: float,
+    groups: Groups,
+    names: tuple[str, ...],
+    label: object,
+) -> tuple[Floats, Floats]:
     """β (q,) and its standard error (q,) from one environment against the rest."""
-    values, vectors = np.linalg.eigh(contrast.difference)
+    values, vectors = np.linalg.eigh(difference)
     weakest = int(np.argmin(np.abs(values)))
-    if abs(values[weakest]) <= _SINGULAR * contrast.size:
+    if abs(values[weakest]) <= _SINGULAR * size:
         involved = np.array(names, dtype=object)[np.abs(vectors[:, weakest]) > 1e-3]
         raise DataError(
-            f"environment {label!r} does not differ from the others in the second moments of {quoted(involved)}, so "
-            "their effects cannot be told apart. Leave out features that are combinations of others, or the "
-            "environment."
+            f"environment {label!r} has the others' second moments of {quoted(involved)}, whose effects cannot be told "
+            "apart: leave out combinations of other features, or the environment."
         )
     inverse = (vectors / values) @ vectors.T
-    directions = contrast.X @ inverse
-    influence = directions * (contrast.y - directions @ contrast.target)[:, None]
+    directions = X @ inverse
+    influence = directions * (y - directions @ target)[:, None]
     variance = sum(influence[g].var(axis=0, ddof=1) / len(g) for g in groups)
-    return inverse @ contrast.target, np.maximum(np.sqrt(variance), _SMALLEST_ERROR)
+    return inverse @ target, np.maximum(np.sqrt(variance), _SMALLEST_ERROR)

@@ -7,17 +7,14 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import betainc, ndtri, stdtr
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.parallel import ordered_map
-from .._tools.progress import ProgressBar, ProgressMode
-from ..data.checks import rows_text, warn
+from .._tools.progress import ProgressMode
+from ..data.checks import warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
-from ..exceptions import DataError
 from ..kernels.baseline_scores import (
     coefficient_hull,
     contrast_statistics,
@@ -29,38 +26,18 @@ from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from ..posterior.summary import format_subset
 from .base import Baseline, check_level
-from .subset_lists import (
-    BitPatterns,
-    Lists,
-    SizedSubsets,
-    column_lists,
-    features_text,
-    most_columns,
-    most_features,
-    refuse_too_many,
-    refuse_wide,
-    resolve_max_size,
-    subset_space,
-)
+from .subset_lists import Lists, Subsets, check_columns, checked_subsets, column_lists
 
 # Second moments keep at least eight digits of a residual variance above this; below it the rows decide.
 DECIDABLE = 1e-7
 
 
-@dataclass(frozen=True, eq=False)
-class TestedSubsets:
-    """p_values (S,); determined (S,): the features leave no residual, so that nothing speaks against invariance."""
-
-    p_values: Floats
-    determined: Mask
-
-
 class ResidualTests:
     """Are the pooled residuals of a subset alike in every environment? Answers for lists of subsets of the features."""
 
-    def __init__(self, data: MultiEnvironmentData, moments: Moments | None = None) -> None:
+    def __init__(self, data: MultiEnvironmentData) -> None:
         self.data = data
-        moments = Moments.from_data(data) if moments is None else moments
+        moments = Moments.from_data(data)
         pooled = moments.scatter[-1]
         scale = 1.0 / np.sqrt(np.diagonal(pooled))
         self.counts = moments.counts.astype(float)
@@ -69,21 +46,25 @@ class ResidualTests:
         self._local = moments.scatter[:-1] * scale[:, None] * scale
         self._means = moments.gaps * scale
 
-    def test(self, lists: Lists) -> TestedSubsets:
+    def test(self, lists: Lists) -> tuple[Floats, Mask]:
+        """p-values (S,), and (S,) where the features leave no residual, so that nothing speaks against invariance."""
         n, n_environments = len(lists[0]) - 1, len(self.counts)
         if n_environments == 1:
-            return TestedSubsets(np.ones(n), np.zeros(n, dtype=bool))
+            return np.ones(n), np.zeros(n, dtype=bool)
         lists = column_lists(lists, self.data.features)
         mean, scatter = np.empty((n, n_environments)), np.empty((n, n_environments))
         residual_moments(self._gram, self._local, self._means, *lists, DECIDABLE, mean, scatter)
         undecided = np.flatnonzero(np.isnan(scatter[:, 0]))
         if len(undecided):
-            mean[undecided], scatter[undecided] = self._by_rows(_sublists(lists, undecided), len(undecided))
+            starts, members = lists
+            some = [members[starts[s] : starts[s + 1]] for s in undecided]
+            new_starts = np.concatenate([[0], np.cumsum([len(subset) for subset in some])]).astype(np.int64)
+            mean[undecided], scatter[undecided] = self._by_rows((new_starts, np.concatenate(some)))
         determined = np.all((scatter == 0.0) & (mean == 0.0), axis=1)
         p_values = _smallest(mean, scatter, self.counts)
         p_values = np.minimum(1.0, 2.0 * (n_environments - 1) * p_values)
         p_values[determined] = 1.0
-        return TestedSubsets(p_values, determined)
+        return p_values, determined
 
     def confidence_intervals(self, lists: Lists, alpha: float) -> Floats:
         """(q, 2) per column: hull over the subsets of coefficient ± normal quantile at 1 - alpha/4 × standard error."""
@@ -97,9 +78,9 @@ class ResidualTests:
         units = self._scale[:-1] / self._scale[-1]
         return np.column_stack([lower * units, upper * units])
 
-    def _by_rows(self, lists: Lists, n: int) -> tuple[Floats, Floats]:
+    def _by_rows(self, lists: Lists) -> tuple[Floats, Floats]:
         rows, ends = self._rows
-        mean, scatter = np.empty((n, len(self.counts))), np.empty((n, len(self.counts)))
+        mean, scatter = np.empty((2, len(lists[0]) - 1, len(self.counts)))
         residual_moments_by_rows(rows, ends, self.counts, *lists, DEPENDENT, mean, scatter)
         return mean, scatter
 
@@ -136,17 +117,6 @@ def f_test(ratio: Floats, df: Floats, other_df: Floats) -> Floats:
     return 2.0 * np.minimum(tail, 1.0 - tail)
 
 
-def _sublists(lists: Lists, chosen: NDArray[np.intp]) -> Lists:
-    starts, members = lists
-    pieces = [members[starts[s] : starts[s + 1]] for s in chosen.tolist()]
-    new_starts = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])]).astype(np.int64)
-    return new_starts, np.concatenate(pieces)
-
-
-_PER_BLOCK = 1 << 13
-_SECONDS_PER_TEST = 5e-7
-
-
 @dataclass(frozen=True, eq=False)
 class SubsetPValues:
     """The p-value of every tested subset of the features that vary.
@@ -156,7 +126,7 @@ class SubsetPValues:
     """
 
     p_values: Floats
-    space: BitPatterns | SizedSubsets
+    space: Subsets
     feature_names: tuple[str, ...]
 
     def accepted(self, alpha: float) -> list[tuple[str, ...]]:
@@ -164,7 +134,7 @@ class SubsetPValues:
         positions = np.flatnonzero(self.p_values > alpha)
         masks = self.space.masks(positions)
         order = np.lexsort((positions, -self.p_values[positions], masks.sum(axis=1)))
-        return [self._names(mask) for mask in masks[order]]
+        return [self.names(mask) for mask in masks[order]]
 
     def frame(self, top: int | None = None) -> pd.DataFrame:
         """subset, size and p_value of the `top` subsets with the largest p-values (None: of all tested)."""
@@ -173,13 +143,13 @@ class SubsetPValues:
         masks = self.space.masks(order)
         return pd.DataFrame(
             {
-                "subset": [self._names(mask) for mask in masks],
+                "subset": [self.names(mask) for mask in masks],
                 "size": masks.sum(axis=1),
                 "p_value": self.p_values[order],
             }
         )
 
-    def _names(self, mask: Mask) -> tuple[str, ...]:
+    def names(self, mask: Mask) -> tuple[str, ...]:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
 
 
@@ -255,81 +225,37 @@ class ICP(Baseline):
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         check_level(self.alpha)
-        max_size = resolve_max_size(self.max_size, data.n_features)
-        refuse_wide("ICP", data.features, data.n_rows - 2)
-        refuse_too_many(
-            "ICP",
-            data.n_features,
-            max_size,
-            _SECONDS_PER_TEST * data.n_environments,
-            data.n_rows,
-            largest_fit=most_features(data.features, data.n_rows - 2),
-        )
-        _check_rows(data, max_size)
+        space = checked_subsets("ICP", data.n_features, self.max_size)
+        check_columns("ICP", data, data.n_rows - 2, space.max_size)
         tests = ResidualTests(data)
-        space = subset_space(data.n_features, max_size)
-        run = self._test_all(tests, space)
-        self.subset_p_values_ = run.p_values
-        self.subsets_ = SubsetPValues(run.p_values, space, data.feature_names)
-        self.stopped_early_ = run.stopped
-        accepted = np.flatnonzero(run.p_values > self.alpha)
+        outside, common = np.zeros(data.n_features), np.ones(data.n_features, dtype=bool)
+        self.subset_p_values_ = np.full(space.n_subsets, np.nan)
+        exact = np.empty(0, dtype=np.int64)
+        for block, lists, (p_values, determined) in space.blocks(
+            tests.test, "testing subsets", self.n_jobs, self.progress
+        ):
+            self.subset_p_values_[block] = p_values
+            summarise_subsets(p_values, *lists, self.alpha, outside, common)
+            exact = np.append(exact, block.start + np.flatnonzero(determined)[:1])
+            if self.stop_if_empty and not common.any():
+                break
+        self.stopped_early_ = block.stop < space.n_subsets
+        self.subsets_ = SubsetPValues(self.subset_p_values_, space, data.feature_names)
+        if len(exact):
+            names = self.subsets_.names(space.masks(exact[:1])[0])
+            warn(
+                f"features {format_subset(names)} determine the outcome {data.outcome_name!r} exactly, so nothing can "
+                "speak against their invariance. Is one of them a copy of the outcome? Leave it out."
+            )
+        accepted = np.flatnonzero(self.subset_p_values_ > self.alpha)
         self.model_rejected_ = len(accepted) == 0
         if self.model_rejected_:
             self.outcome_ = "rejected"
             self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
             intervals = np.full((data.features.n_columns, 2), np.nan)
         else:
-            self.outcome_ = "selected" if run.common.any() else "empty"
-            self.p_values_ = self._expand(run.outside, 1.0)
+            self.outcome_ = "selected" if common.any() else "empty"
+            self.p_values_ = self._expand(outside, 1.0)
             intervals = tests.confidence_intervals(space.lists(accepted), self.alpha)
         self.confidence_intervals_ = self._expand_columns(intervals, 0.0)
-        return run.common & (not self.model_rejected_)
-
-    def _test_all(self, tests: ResidualTests, space: BitPatterns | SizedSubsets) -> _Run:
-        n = space.n_subsets
-        run = _Run(np.full(n, np.nan), np.zeros(space.n_features), np.ones(space.n_features, dtype=bool))
-
-        def work(start: int) -> tuple[int, Lists, Floats, Mask]:
-            lists = space.lists(np.arange(start, min(start + _PER_BLOCK, n)))
-            tested = tests.test(lists)
-            return start, lists, tested.p_values, tested.determined
-
-        blocks = range(0, n, _PER_BLOCK)
-        with ProgressBar("testing subsets", len(blocks), self.progress) as bar:
-            for start, lists, p_values, determined in ordered_map(work, blocks, self.n_jobs):
-                run.p_values[start : start + len(p_values)] = p_values
-                summarise_subsets(p_values, *lists, self.alpha, run.outside, run.common)
-                if determined.any() and run.determined is None:
-                    run.determined = start + int(np.argmax(determined))
-                bar.advance()
-                if self.stop_if_empty and not run.common.any():
-                    run.stopped = start + len(p_values) < n
-                    break
-        if run.determined is not None:
-            names = np.array(tests.data.feature_names, dtype=object)[space.masks(np.array([run.determined]))[0]]
-            warn(
-                f"features {format_subset(list(names))} determine the outcome {tests.data.outcome_name!r} exactly, so "
-                "nothing can speak against their invariance. Is one of them a copy of the outcome? Leave it out."
-            )
-        return run
-
-
-@dataclass(eq=False)
-class _Run:
-    """p_values (n,), outside (p,), common (p,): see summarise_subsets; determined: a position, where there is one."""
-
-    p_values: Floats
-    outside: Floats
-    common: Mask
-    stopped: bool = False
-    determined: int | None = None
-
-
-def _check_rows(data: MultiEnvironmentData, max_size: int | None) -> None:
-    size = data.n_features if max_size is None else max_size
-    columns = most_columns(data.features, size)
-    if data.n_rows < columns + 2:
-        raise DataError(
-            f"{rows_text(data.n_rows)} cannot fit subsets of {features_text(size, columns)} and leave residuals to "
-            f"test. Use ICP(max_size={most_features(data.features, data.n_rows - 2)}), fewer features, or more rows."
-        )
+        return common & (not self.model_rejected_)

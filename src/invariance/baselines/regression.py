@@ -19,7 +19,6 @@ from ..kernels.row_residuals import triangular_factor
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..screening import LassoFit, cross_validated_lasso, pooled_correlations
 from .base import Baseline, check_level
-from .subset_lists import features_text
 
 
 def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
@@ -75,8 +74,8 @@ def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
     if exact:
         exactly = quoted(names[selected])
         warn(
-            f"the outcome {data.outcome_name!r} is an exact linear function of {exactly} (a copy of it?), beside which "
-            f"nothing can be significant: fit without {exactly} to see what the other features say"
+            f"the outcome {data.outcome_name!r} is an exact linear function of {exactly}, beside which nothing can be "
+            "significant: leave them out to see what the other features say."
         )
     return p_values, selected
 
@@ -150,9 +149,7 @@ class LassoSelection(_Pooled):
         self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        fit = cross_validated_lasso(
-            data, self.cv, self.standardize, self.random_state, with_folds="LassoSelection(cv={})".format
-        )
+        fit = cross_validated_lasso(data, self.cv, self.standardize, self.random_state)
         self.penalty_ = fit.penalty
         self.lasso_coef_ = self._expand_columns(fit.coefficients, 0.0)
         return _with_a_coefficient(fit, data)
@@ -228,8 +225,8 @@ class Oracle(_Pooled):
         true = self._true_features(data)
         known = data.narrowed(true)
         if data.n_rows < known.features.n_columns + 2:
-            what = features_text(known.n_features, known.features.n_columns)
-            raise DataError(f"{data.n_rows} rows cannot fit the true {what} and leave residuals.")
+            n_columns = known.features.n_columns
+            raise DataError(f"{data.n_rows} rows cannot fit the {n_columns} true columns and leave residuals.")
         p_values = np.full(data.n_features, np.nan)
         selected = np.zeros(data.n_features, dtype=bool)
         p_values[true], selected[true] = _tested(known, self.alpha)
@@ -243,14 +240,11 @@ class Oracle(_Pooled):
                     "Oracle needs to know the true features, which simulated data carry", use(support=["x0", "x1"])
                 )
             return data.truth
-        kept = np.ones(data.n_features + len(data.dropped_features), dtype=bool)
-        kept[list(data.dropped_positions)] = False
-        all_names = np.empty(len(kept), dtype=object)
-        all_names[kept], all_names[~kept] = data.feature_names, data.dropped_features
+        names = data.names_as_given
         chosen: list[Any] = list(cast("Iterable[Any]", self.support))
         if chosen and all(isinstance(j, (int, np.integer)) and not isinstance(j, bool) for j in chosen):
-            outside = [int(j) for j in chosen if not 0 <= j < len(all_names)]
+            outside = [int(j) for j in chosen if not 0 <= j < len(names)]
             if outside:
-                raise DataError(f"support names positions {outside}, but there are features 0 to {len(all_names) - 1}.")
-            return np.isin(np.arange(len(all_names)), chosen)[kept]
-        return as_mask(chosen, list(all_names))[kept]
+                raise DataError(f"support names positions {outside}, but there are features 0 to {len(names) - 1}.")
+            chosen = [names[j] for j in chosen]
+        return as_mask(chosen, names)[np.isin(names, data.feature_names)]

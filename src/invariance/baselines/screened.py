@@ -12,7 +12,7 @@ from .._tools.arrays import Floats, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..estimators.selector import EnvironmentSelector, refuse_inside
-from ..exceptions import SettingError
+from ..exceptions import SettingError, use
 from ..prediction.predictor import PredictedOutcome
 from ..screening import LassoScreen, Screening
 from .base import Baseline
@@ -53,27 +53,19 @@ class Screened(Baseline):
     def fit_screened(self, data: MultiEnvironmentData, screening: Screening) -> Screened:
         """As `fit`, with a screening that several methods share."""
         self._given = screening
-        try:
-            return self.fit(data)
-        finally:
-            del self._given
+        return self.fit(data)
 
     @property
     def used_screen(self) -> LassoScreen:
         """The screen, also where the constructor was given none."""
         return LassoScreen() if self.screen is None else self.screen
 
-    def screening(self, data: MultiEnvironmentData) -> Screening:
-        """What the screen alone says, for `fit_screened`."""
-        return self.used_screen.screen(data, f"Screened({type(self.estimator).__name__}(), screen={{}})")
-
     def _check_settings(self) -> None:
         refuse_inside("Screened", self.estimator)
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         _refuse_other_predictors(self.estimator)
-        given = getattr(self, "_given", None)
-        screening = self.screening(data) if given is None else given
+        screening: Screening = vars(self).pop("_given", None) or self.used_screen.screen(data)
         kept = screening.kept | self._forced(data)
         reduced = data.narrowed(kept)
         self.estimator_ = clone(self.estimator).fit(reduced)
@@ -108,15 +100,15 @@ class Screened(Baseline):
 
 def _refuse_other_predictors(estimator: Any) -> None:
     """Raise where the method would predict by something else than its coefficients, which is all that is passed on."""
+    way_out = None
     if getattr(estimator, "regressor", None) is not None:
-        raise SettingError("Screened predicts by coefficients: leave regressor= out of its estimator.")
-    if is_classifier(estimator):
-        raise SettingError(
-            f"Screened predicts by coefficients, and {type(estimator).__name__} predicts classes: use "
-            "BIP('logistic') for its estimator, which selects the same features and predicts probabilities."
-        )
-    if getattr(estimator, "predict_with", "selected") != "selected":
-        raise SettingError("Screened predicts by coefficients: use predict_with='selected' in its estimator.")
+        way_out = use(regressor=None)
+    elif is_classifier(estimator):
+        way_out = use(", which predicts probabilities", estimator="BIP('logistic')")
+    elif getattr(estimator, "predict_with", "selected") != "selected":
+        way_out = use(predict_with="selected")
+    if way_out is not None:
+        raise SettingError(f"Screened predicts by the coefficients of its {type(estimator).__name__}", way_out)
 
 
 def feature_values(model: EnvironmentSelector, name: str, data: MultiEnvironmentData) -> NDArray:

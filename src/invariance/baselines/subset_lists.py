@@ -2,61 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count as count_up
 from math import comb
+from typing import TypeVar
 
 import numpy as np
 
 from .._tools.arrays import Integers, Mask
-from .._tools.text import approximate_count, duration
+from .._tools.parallel import ordered_map
+from .._tools.progress import ProgressBar, ProgressMode
+from .._tools.text import approximate_count
+from ..data.checks import rows_text
 from ..data.features import Features, as_lists
+from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError
 from ..inference.enumeration import count_subsets
-from ..screening import screened
+from ..screening import SCREENED_FEATURES
 
 Lists = tuple[Integers, Integers]
+Result = TypeVar("Result")
 
 MOST_SUBSETS = 1 << 24
+_PER_BLOCK = 1 << 13
 
 
 @dataclass(frozen=True)
-class BitPatterns:
-    """All 2**p subsets; bit j of a position says whether feature j is in the subset."""
+class Subsets:
+    """All 2**p subsets, where bit j of a position says whether feature j is in the subset; or those of at most max_size
+    features, by size and within one size in colexicographic order."""
 
     n_features: int
+    max_size: int | None = None
 
-    @property
-    def n_subsets(self) -> int:
-        return 1 << self.n_features
-
-    def masks(self, positions: Integers) -> Mask:
-        """(len(positions), p)"""
-        return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
-
-    def lists(self, positions: Integers) -> Lists:
-        """(starts, members), as `invariance.data.features.as_lists` gives them."""
-        return as_lists(self.masks(positions))
-
-
-@dataclass(frozen=True)
-class SizedSubsets:
-    """Subsets of at most max_size features, by size; within one size in colexicographic order."""
-
-    n_features: int
-    max_size: int
+    @cached_property
+    def _first(self) -> Integers:
+        """(max_size + 2,) position of the first subset of each size, and the number of subsets."""
+        sizes = range((self.n_features if self.max_size is None else self.max_size) + 1)
+        return np.concatenate([[0], np.cumsum([comb(self.n_features, k) for k in sizes])])
 
     @property
     def n_subsets(self) -> int:
         return int(self._first[-1])
 
-    @cached_property
-    def _first(self) -> Integers:
-        """(max_size + 2,) position of the first subset of each size, and the number of subsets."""
-        counts = [comb(self.n_features, k) for k in range(self.max_size + 1)]
-        return np.concatenate([[0], np.cumsum(counts)])
+    def masks(self, positions: Integers) -> Mask:
+        """(len(positions), p)"""
+        if self.max_size is None:
+            return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
+        starts, members = self.lists(positions)
+        masks = np.zeros((len(positions), self.n_features), dtype=bool)
+        masks[np.repeat(np.arange(len(positions)), np.diff(starts)), members] = True
+        return masks
 
     def lists(self, positions: Integers) -> Lists:
+        """(starts, members), as `invariance.data.features.as_lists` gives them."""
+        if self.max_size is None:
+            return as_lists(self.masks(positions))
         sizes = np.searchsorted(self._first, positions, side="right") - 1
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         members = np.empty(starts[-1], np.int64)
@@ -70,15 +73,21 @@ class SizedSubsets:
             rank[rows] -= table[largest]
         return starts, members
 
-    def masks(self, positions: Integers) -> Mask:
-        starts, members = self.lists(positions)
-        masks = np.zeros((len(positions), self.n_features), dtype=bool)
-        masks[np.repeat(np.arange(len(positions)), np.diff(starts)), members] = True
-        return masks
+    def blocks(
+        self, work: Callable[[Lists], Result], what: str, n_jobs: int | None, progress: ProgressMode
+    ) -> Iterator[tuple[slice, Lists, Result]]:
+        """Positions, lists and `work(lists)` of block after block of all subsets."""
 
+        def of_block(start: int) -> tuple[slice, Lists, Result]:
+            block = slice(start, min(start + _PER_BLOCK, self.n_subsets))
+            lists = self.lists(np.arange(block.start, block.stop))
+            return block, lists, work(lists)
 
-def subset_space(n_features: int, max_size: int | None) -> BitPatterns | SizedSubsets:
-    return BitPatterns(n_features) if max_size is None else SizedSubsets(n_features, max_size)
+        starts = range(0, self.n_subsets, _PER_BLOCK)
+        with ProgressBar(what, len(starts), progress) as bar:
+            for found in ordered_map(of_block, starts, n_jobs):
+                yield found
+                bar.advance()
 
 
 def column_lists(lists: Lists, features: Features) -> Lists:
@@ -92,61 +101,31 @@ def column_lists(lists: Lists, features: Features) -> Lists:
     return ends[starts], np.arange(ends[-1]) + np.repeat(skipped, widths)
 
 
-def most_columns(features: Features, size: int | None) -> int:
-    """Columns of the widest subset of `size` features; None is all features."""
-    return int(np.sort(features.widths)[::-1][:size].sum())
-
-
-def most_features(features: Features, n_columns: int) -> int:
-    """The largest size at which every subset has at most `n_columns` columns."""
-    return int(np.searchsorted(np.cumsum(np.sort(features.widths)[::-1]), n_columns, side="right"))
-
-
-def refuse_wide(method: str, features: Features, room: int) -> None:
-    """Raise when one feature alone has more columns than the `room` that a fit has; after it smaller sizes work."""
-    widest = int(np.argmax(features.widths))
-    if features.widths[widest] > room:
-        raise DataError(
-            f"{method} can fit up to {room} columns here, and feature {features.names[widest]!r} alone has "
-            f"{features.widths[widest]}: leave it out, or make fewer columns of it."
-        )
-
-
-def features_text(n_features: int, n_columns: int) -> str:
-    """ "3 features", or "3 features (7 columns)" where they are more than one column each."""
-    return f"{n_features} features" + (f" ({n_columns} columns)" if n_columns != n_features else "")
-
-
-def resolve_max_size(max_size: int | None, n_features: int) -> int | None:
-    """None when every size is allowed; complains about what is not a size."""
-    if max_size is None:
-        return None
-    if isinstance(max_size, bool) or not isinstance(max_size, (int, np.integer)) or max_size < 0:
-        raise SettingError(f"max_size={max_size!r} is not a size: use None or a whole number from 0 on.")
-    return None if max_size >= n_features else int(max_size)
-
-
-def refuse_too_many(
-    method: str,
-    n_features: int,
-    max_size: int | None,
-    seconds_per_subset: float,
-    n_rows: int,
-    largest_fit: int | None = None,
-) -> None:
-    """Raise when there are more subsets than one run can hold; says how long it would take and what works.
-
-    largest_fit : the most features that the rows can fit, where that matters.
-    """
-    count = count_subsets(n_features, n_features if max_size is None else max_size)
-    if count <= MOST_SUBSETS:
+def check_columns(method: str, data: MultiEnvironmentData, room: int, max_size: int | None = None) -> None:
+    """Raise where a subset of `max_size` features (None: all) has more columns than the `room` that a fit has."""
+    widest = np.cumsum(np.sort(data.features.widths)[::-1])
+    columns = int(widest[:max_size][-1]) if max_size != 0 else 0
+    if columns <= room:
         return
-    sizes = range(n_features if largest_fit is None else min(n_features, largest_fit + 1))
-    largest = max(k for k in sizes if count_subsets(n_features, k) <= MOST_SUBSETS)
-    seconds = count * seconds_per_subset if count < 1e300 else float("inf")
-    estimate = f", which would take about {duration(seconds)}" if seconds < 1e300 else ""
+    most = int(np.searchsorted(widest, room, side="right"))
+    limit = "" if method == "HiddenICP" else f"max_size={most} or "
     raise DataError(
-        f"{method} tests every subset: {approximate_count(count)} of {n_features} features{estimate}. It takes on up "
-        f"to {MOST_SUBSETS:,}. Use {method}(max_size={largest}), or screen the features first with "
-        f"{screened(method, n_rows, largest_fit)}."
+        f"{method} fits up to {room} columns here ({rows_text(data.n_rows)}), and subsets have up to {columns}: "
+        f"use {limit}Screened({method}(), LassoScreen(k={min(max(most, 1), SCREENED_FEATURES)}))."
     )
+
+
+def checked_subsets(method: str, n_features: int, max_size: int | None) -> Subsets:
+    """Those that are asked for; raises where one run cannot hold them."""
+    if max_size is not None:
+        if isinstance(max_size, bool) or not isinstance(max_size, (int, np.integer)) or max_size < 0:
+            raise SettingError(f"max_size={max_size!r} is not a size: use None or a whole number from 0 on.")
+        max_size = None if max_size >= n_features else int(max_size)
+    count = 1 << n_features if max_size is None else count_subsets(n_features, max_size)
+    if count > MOST_SUBSETS:
+        largest = next(k for k in count_up() if count_subsets(n_features, k + 1) > MOST_SUBSETS)
+        raise DataError(
+            f"{method} takes up to {MOST_SUBSETS:,} subsets, and there are {approximate_count(count)} of {n_features} "
+            f"features: use max_size={largest} or Screened({method}())."
+        )
+    return Subsets(n_features, max_size)

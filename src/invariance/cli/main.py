@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from .._tools.text import wrap
 from .._version import __version__
-from ..baselines.registry import listing, remarks
+from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError, SettingError
 from .console import plain_speech, say, show, shown_progress
 from .inputs import ALL_METHODS, Named, fitted, notes, read, read_rows
@@ -371,7 +371,7 @@ After an interruption the same command continues. In Python, invariance.read_swe
   invariance app --port 8800 --no-browser
 """,
 }
-_METHODS = f"\b\nMethods:\n{listing('  ')}\n\n{remarks()}\n\n"
+_METHODS = f"\b\nMethods:\n{LISTING}\n\n{REMARKS}\n\n"
 
 for _command, _lines in _EPILOGS.items():
     app.command(

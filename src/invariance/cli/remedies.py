@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..baselines.registry import class_names
+from ..baselines.registry import CLASS_NAMES
 from ..exceptions import Message
 from .options import write_merges, write_names
 
@@ -38,7 +38,7 @@ def _names() -> dict[str, str]:
     from ..priors.priors import PRIORS
 
     families = {kind: _short(name) for kind, name in MODELS.class_names.items()}
-    return ENGINES.class_names | PRIORS.class_names | families | class_names()
+    return ENGINES.class_names | PRIORS.class_names | families | CLASS_NAMES
 
 
 def _short(family: str) -> str:
